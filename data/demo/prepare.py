@@ -1,0 +1,82 @@
+"""Generates the demo corpus: English-French sentence pairs with gold word alignments. `python data/demo/prepare.py`."""
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # a script is only given its own folder
+
+from data.demo.measures import table
+from data.demo.phrase import SentencePair
+from data.demo.sampling import Sampler
+from data.demo.sentences import random_pair
+
+SEED = 1
+SIZES = {"train": 20_000, "validation": 500, "test": 500}
+MOST_WORDS = 20
+CANDIDATES = 3
+
+
+def distinct_pairs(seed: int, count: int) -> list[SentencePair]:
+    """Random pairs of which no two share an English or a French sentence: nothing held out can be in training.
+
+    Of every few candidates, the one with the rarest word is kept: a small corpus cannot teach a long tail.
+    """
+    draw = Sampler(seed)
+    pairs: list[SentencePair] = []
+    seen: set[tuple[str, ...]] = set()
+    times: Counter[str] = Counter()
+    while len(pairs) < count:
+        candidates = [random_pair(draw) for _ in range(CANDIDATES)]
+        pair = min(candidates, key=lambda candidate: min(times[word] for word in candidate.source + candidate.target))
+        if max(len(pair.source), len(pair.target)) > MOST_WORDS or pair.source in seen or pair.target in seen:
+            continue
+        seen |= {pair.source, pair.target}
+        times.update(pair.source + pair.target)
+        pairs.append(pair)
+    return pairs
+
+
+def generate(seed: int = SEED) -> dict[str, list[SentencePair]]:
+    """The corpus by split; the held-out pairs are spread evenly over all pairs."""
+    pairs = distinct_pairs(seed, sum(SIZES.values()))
+    step = len(pairs) // SIZES["test"]
+    validation, test = pairs[0::step], pairs[1::step]
+    train = [pair for index, pair in enumerate(pairs) if index % step > 1]
+    return {"train": train, "validation": validation, "test": test}
+
+
+def file_contents(splits: dict[str, list[SentencePair]]) -> dict[str, str]:
+    """The text of every file by its name: one sentence, or one sentence's links, a line."""
+    contents: dict[str, str] = {}
+    for name, pairs in splits.items():
+        lines = {
+            "en": [" ".join(pair.source) for pair in pairs],
+            "fr": [" ".join(pair.target) for pair in pairs],
+            "align": [pair.alignment for pair in pairs],
+        }
+        contents |= {f"{name}.{ending}": "\n".join(text) + "\n" for ending, text in lines.items()}
+    return contents
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Generates the demo corpus with gold word alignments.")
+    parser.add_argument("--seed", type=int, default=SEED, help="another seed, another corpus (default: %(default)s)")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent, help="folder (default: %(default)s)")
+    options = parser.parse_args(arguments)
+
+    splits = generate(options.seed)
+    contents = file_contents(splits)
+    options.output.mkdir(parents=True, exist_ok=True)
+    for name, text in contents.items():
+        (options.output / name).write_bytes(text.encode())
+
+    print(table(splits))
+    megabytes = sum(len(text.encode()) for text in contents.values()) / 1e6
+    print(f"\n{len(contents)} files, {megabytes:.1f} MB, in {options.output}")
+
+
+if __name__ == "__main__":
+    main()

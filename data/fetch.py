@@ -1,0 +1,122 @@
+"""What the `prepare.py` scripts share: text that is downloaded or copied, checked, and written whole or not at all."""
+
+import hashlib
+import http.client
+import os
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
+
+from pipeline.errors import InputError
+
+_CHUNK_BYTES = 1 << 16
+_BAR_WIDTH = 30
+_TIMEOUT_SECONDS = 60
+# Some servers, manythings.org among them, refuse the name that urllib gives by default.
+_HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; qkv-prepare)"}
+
+
+def sha256(content: bytes) -> str:
+    """The checksum of `content` in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def verified(content: bytes, checksum: str, origin: str) -> bytes:
+    """Gives `content` back if it has this SHA-256; `origin` says in the message where it came from.
+
+    Raises:
+        InputError: it has another.
+    """
+    found = sha256(content)
+    if found != checksum:
+        raise InputError(
+            f"{origin}: SHA-256 {found}; expected {checksum}. The file is damaged or of another version, and nothing "
+            "of it was kept. Fetch it again, or give a directory with the right one: --from DIRECTORY"
+        )
+    return content
+
+
+def is_prepared(path: Path, checksum: str) -> bool:
+    """Whether the file is already there with this SHA-256."""
+    return path.is_file() and sha256(path.read_bytes()) == checksum
+
+
+def require(directory: Path, names: Iterable[str]) -> None:
+    """Sees to it that a directory holds these files.
+
+    Raises:
+        InputError: naming every one that is missing.
+    """
+    missing = [name for name in names if not (directory / name).is_file()]
+    if missing:
+        raise InputError(
+            f"{directory}: missing {', '.join(missing)}. Expected a directory with these files; "
+            "leave --from out to download them."
+        )
+
+
+def download(url: str, stream: TextIO | None = None) -> bytes:
+    """Downloads a file, with a progress bar on a terminal and one line elsewhere.
+
+    Args:
+        url: `https://` or `file://`.
+        stream: where progress is shown, by default standard error.
+
+    Raises:
+        InputError: no connection, no such file, or a transfer that was cut short.
+    """
+    stream = stream or sys.stderr
+    content = bytearray()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=_HEADERS), timeout=_TIMEOUT_SECONDS) as answer:
+            total = int(answer.headers.get("Content-Length") or 0)
+            while chunk := answer.read(_CHUNK_BYTES):
+                content += chunk
+                _show_progress(url, len(content), total, stream)
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        raise InputError(
+            f"{url}: could not be downloaded ({error}). Check the connection and try again, or fetch the file by other "
+            "means and give its directory: --from DIRECTORY"
+        ) from None
+    finally:
+        if stream.isatty() and content:
+            stream.write("\n")
+    if len(content) < total:
+        raise InputError(f"{url}: the connection ended after {len(content):,} of {total:,} bytes. Run this again.")
+    if not stream.isatty():
+        stream.write(f"{url.rsplit('/', 1)[-1]}: {len(content):,} bytes\n")
+    return bytes(content)
+
+
+def _show_progress(url: str, done: int, total: int, stream: TextIO) -> None:
+    if not stream.isatty():
+        return
+    share = min(1.0, done / total) if total else 0.0
+    bar = ("#" * round(share * _BAR_WIDTH)).ljust(_BAR_WIDTH, "-")
+    stream.write(f"\r{url.rsplit('/', 1)[-1]:32.32} [{bar}] {done / 1e6:6.1f} of {total / 1e6:.1f} MB")
+    stream.flush()
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file under a temporary name beside it and moves it into place, so that it is never there by half.
+
+    Raises:
+        InputError: the directory cannot be made or written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            temporary.chmod(0o644)  # mkstemp makes it for the owner alone
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}). Choose another: --output DIRECTORY") from None

@@ -1,0 +1,141 @@
+"""Puts the English and French sentence pairs of manythings.org into data/manythings, with a split that does not leak.
+
+It leaves the table as found, the split of each pair, and the pairs once more divided into lower-cased words.
+"""
+
+import argparse
+import gzip
+import io
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from data.fetch import download, require, sha256, write_whole
+from data.manythings.split import Pair, assign, check_split, components, summary
+from data.manythings.tokenize_text import tokenize
+from pipeline.errors import InputError, exit_cleanly
+
+URL = "https://www.manythings.org/anki/fra-eng.zip"
+TABLE, ARCHIVE, SPLIT, TOKENIZED = "fra.txt", "fra-eng.zip", "split.txt", "tokenized.tsv"
+CHECKSUM = "0bb85dbaa1c896844649094d7eaf2e34bee34e84fe362b26ce7e8f2e12aae104"
+"""SHA-256 of the `fra.txt` of 2019-04-07, with 167,130 pairs, that our reported numbers are for."""
+KNOWN_SPLIT = Path(__file__).resolve().with_name("split.txt.gz")
+"""The split of that snapshot that they are for."""
+
+
+def read_copies(directory: Path) -> bytes:
+    """The table of a directory, which may hold it still zipped."""
+    if not (directory / TABLE).is_file() and (directory / ARCHIVE).is_file():
+        return unzip((directory / ARCHIVE).read_bytes(), str(directory / ARCHIVE))
+    require(directory, [TABLE])
+    return (directory / TABLE).read_bytes()
+
+
+def unzip(content: bytes, origin: str) -> bytes:
+    """The table within the published archive.
+
+    Raises:
+        InputError: damaged, not an archive at all, or without the table.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return archive.read(TABLE)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise InputError(
+            f"{origin}: no {TABLE} can be unzipped from it ({error}). Fetch it again, or by hand with a browser, and "
+            "give its directory: --from DIRECTORY"
+        ) from None
+
+
+def check_snapshot(table: bytes, origin: str, accept_new: bool) -> None:
+    """Compares the table with the snapshot that we know; the public one changes over time.
+
+    Raises:
+        InputError: it is another, and that was not accepted.
+    """
+    found = sha256(table)
+    if found == CHECKSUM:
+        return
+    message = f"{origin}: {TABLE} has SHA-256 {found}; expected {CHECKSUM}, the snapshot of 2019-04-07."
+    if not accept_new:
+        raise InputError(
+            f"{message} The public file changes over time, or this copy is damaged; nothing was written. Scores on "
+            "another snapshot do not compare with ours. To go on with it: --accept-new-snapshot"
+        )
+    sys.stderr.write(f"warning: {message} Scores on it do not compare with ours.\n")
+
+
+def read_pairs(table: bytes, origin: str) -> list[Pair]:
+    """The first two columns; newer snapshots have a third, on authors.
+
+    Raises:
+        InputError: not UTF-8, or a row without two to three columns, or with as many as not every row has.
+    """
+    pairs = []
+    width = table.partition(b"\n")[0].count(b"\t") + 1
+    for number, line in enumerate(table.removesuffix(b"\n").split(b"\n"), 1):
+        try:
+            cells = line.decode("utf-8").removesuffix("\r").split("\t")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{origin}:{number}: not UTF-8 ({error.reason}). Fetch the table again.") from None
+        if len(cells) != width or width not in (2, 3):
+            raise InputError(
+                f"{origin}:{number}: {len(cells)} columns; expected English, French and in newer snapshots a third, "
+                "divided by tabs, in every row alike. Fetch the table again."
+            )
+        pairs.append((cells[0], cells[1]))
+    return pairs
+
+
+def split_of(table: bytes, pairs: Sequence[Pair], numbers: Sequence[int], copies: Path | None) -> list[str]:
+    """The split beside the copies, or that of the known snapshot, or a new one drawn for the components' `numbers`.
+
+    Raises:
+        InputError: the split that was found does not fit the pairs, or leaks.
+    """
+    path = KNOWN_SPLIT if copies is None or not (copies / SPLIT).is_file() else copies / SPLIT
+    if path == KNOWN_SPLIT and sha256(table) != CHECKSUM:
+        return assign(numbers)
+    content = gzip.decompress(path.read_bytes()) if path == KNOWN_SPLIT else path.read_bytes()
+    labels = content.decode("utf-8", errors="replace").split()
+    check_split(labels, pairs, str(path))
+    return labels
+
+
+def tokenized(pairs: Sequence[Pair]) -> bytes:
+    """A line of English, tab, French for each pair, divided into lower-cased words."""
+    return "".join(f"{tokenize(english, 'en')}\t{tokenize(french, 'fr')}\n" for english, french in pairs).encode()
+
+
+def prepare(output: Path, copies: Path | None, accept_new: bool) -> str:
+    """Writes all files that belong to the table, or none if something is wrong with it. Returns the summary."""
+    origin = URL if copies is None else str(copies)
+    table = unzip(download(URL), URL) if copies is None else read_copies(copies)
+    check_snapshot(table, origin, accept_new)
+    pairs = read_pairs(table, TABLE)
+    numbers = components(pairs)
+    labels = split_of(table, pairs, numbers, copies)
+    write_whole(output / TABLE, table)
+    write_whole(output / SPLIT, "".join(f"{label}\n" for label in labels).encode())
+    write_whole(output / TOKENIZED, tokenized(pairs))
+    return summary(labels, numbers)
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="copies", type=Path, metavar="DIRECTORY", help="copies instead of a download")
+    here = Path(__file__).resolve().parent
+    parser.add_argument("--output", type=Path, metavar="DIRECTORY", default=here, help="default: beside this script")
+    parser.add_argument("--accept-new-snapshot", action="store_true", help="go on with a table that is not the known")
+    options = parser.parse_args(arguments)
+    print(prepare(options.output, options.copies, options.accept_new_snapshot))
+    print(f"Left {TABLE}, {SPLIT} and {TOKENIZED} in {options.output}; CC BY 2.0, tatoeba.org and manythings.org.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""What every multi-head attention layer does once it has queries, keys and values, and the layer that has all three.
+
+Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
+"""
+
+import keras
+from keras import ops
+
+from pipeline.attention.masks import masked_softmax
+from pipeline.attention.scores import make_score
+
+
+class AttentionCore(keras.Layer):
+    """Scores, softmax, weighted mean and output projection over heads; subclasses say where q, k and v come from.
+
+    Args:
+        num_heads: H.
+        key_dim: K, the size of one head's queries and keys.
+        value_dim: V, the size of one head's values; K if not given.
+        output_dim: the width of the context; H * V if not given.
+        score: the name of a score function, see `pipeline.attention.scores`.
+        projection: whether queries, keys, values and the context pass through learnt matrices. Without, the inputs
+            are cut into heads as they are, so their width must be H * K (keys, queries) and H * V (values).
+        use_bias: whether the projections add a bias.
+        dropout: share of the weights set to zero in training, after the softmax. The returned weights are those
+            before dropout.
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        value_dim=None,
+        output_dim=None,
+        score="scaled_dot",
+        projection=True,
+        use_bias=True,
+        dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = value_dim or key_dim
+        self.output_dim = output_dim or num_heads * self.value_dim
+        self.projection = projection
+        self.use_bias = use_bias
+        self.score_name = score
+        if not projection and self.output_dim != num_heads * self.value_dim:
+            raise ValueError(
+                f"output_dim: without projection the context is num_heads * value_dim = {num_heads * self.value_dim} "
+                f"wide, found {output_dim}"
+            )
+        self.score = make_score(score, name="score", dtype=self.dtype_policy)
+        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.output_projection = self._dense(self.output_dim, "output") if projection else None
+
+    def _dense(self, units, name):
+        return keras.layers.Dense(units, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
+
+    def _build_core(self):
+        self.score.build((None, self.num_heads, None, self.key_dim), (None, self.num_heads, None, self.key_dim))
+        if self.output_projection is not None:
+            self.output_projection.build((None, None, self.num_heads * self.value_dim))
+
+    def split_heads(self, x):
+        """Cuts the last axis into heads: `(B, T, H * K) -> (B, H, T, K)`."""
+        batch, length, width = ops.shape(x)
+        return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, width // self.num_heads)), 1, 2)
+
+    def attend(self, query, key, value, mask=None, training=None):
+        """Attends with queries, keys and values that are projected and cut into heads.
+
+        Args:
+            query: `(B, H, T, K)`.
+            key: `(B, H, S, K)`.
+            value: `(B, H, S, V)`.
+            mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for everywhere.
+            training: whether dropout is applied.
+
+        Returns:
+            `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
+        """
+        weights = masked_softmax(self.score(query, key), mask)
+        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
+        context = ops.swapaxes(ops.matmul(kept, value), 1, 2)
+        batch, length = ops.shape(context)[:2]
+        context = ops.reshape(context, (batch, length, self.num_heads * self.value_dim))
+        return context if self.output_projection is None else self.output_projection(context), weights
+
+    def compute_mask(self, *arguments):
+        """No mask leaves: they are passed explicitly, and Keras would hang this one on the context."""
+
+    def _output_shapes(self, query_shape, key_shape):
+        batch, length = query_shape[:2]
+        return (batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "output_dim": self.output_dim,
+            "score": self.score_name,
+            "projection": self.projection,
+            "use_bias": self.use_bias,
+            "dropout": self.dropout.rate,
+        }
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class MultiHeadAttention(AttentionCore):
+    """Multi-head attention (Vaswani et al. 2017, section 3.2.2) with any score function.
+
+    `context = concat_h(softmax(score(x W_q, y W_k)) y' W_v) W_o` for queries x, keys y and values y'.
+
+    Args: see `AttentionCore`.
+
+    Call arguments:
+        query: `(B, T, Dq)`.
+        key: `(B, S, Dk)`.
+        value: `(B, S, Dv)`.
+        mask: bool, broadcastable to `(B, H, T, S)`; see `pipeline.attention.masks`.
+        training: whether dropout is applied.
+
+    Returns:
+        `(context, weights)`, always both: `(B, T, output_dim)`, and float32 `(B, H, T, S)` after the softmax and before
+        dropout. A query that may attend to nothing gets zero weights.
+
+    Raises:
+        ValueError: without projection, when a width is not what the heads need.
+
+    Example:
+        >>> layer = MultiHeadAttention(num_heads=2, key_dim=4)
+        >>> query, memory = keras.random.normal((1, 3, 8)), keras.random.normal((1, 5, 6))
+        >>> context, weights = layer(query, memory, memory)
+        >>> context.shape, weights.shape
+        (TensorShape([1, 3, 8]), TensorShape([1, 2, 3, 5]))
+    """
+
+    def __init__(self, num_heads, key_dim, **kwargs):
+        super().__init__(num_heads, key_dim, **kwargs)
+        if self.projection:
+            self.query_projection = self._dense(num_heads * key_dim, "query")
+            self.key_projection = self._dense(num_heads * key_dim, "key")
+            self.value_projection = self._dense(num_heads * self.value_dim, "value")
+
+    def build(self, query_shape, key_shape, value_shape):
+        if self.projection:
+            self.query_projection.build(query_shape)
+            self.key_projection.build(key_shape)
+            self.value_projection.build(value_shape)
+        else:
+            for side, shape, size in (
+                ("query", query_shape, self.key_dim),
+                ("key", key_shape, self.key_dim),
+                ("value", value_shape, self.value_dim),
+            ):
+                if shape[-1] != self.num_heads * size:
+                    raise ValueError(
+                        f"{side}: without projection the width must be num_heads * size = {self.num_heads * size}, "
+                        f"found {shape[-1]}"
+                    )
+        self._build_core()
+
+    def project_query(self, query):
+        """`(B, T, Dq) -> (B, H, T, K)`."""
+        return self.split_heads(self.query_projection(query) if self.projection else query)
+
+    def project_memory(self, key, value):
+        """Projects what does not depend on the query, so that it can be done once for many queries.
+
+        Args:
+            key: `(B, S, Dk)`.
+            value: `(B, S, Dv)`.
+
+        Returns:
+            `(B, H, S, K)` and `(B, H, S, V)`, for `attend`.
+        """
+        if self.projection:
+            key, value = self.key_projection(key), self.value_projection(value)
+        return self.split_heads(key), self.split_heads(value)
+
+    def call(self, query, key, value, mask=None, training=None):
+        key, value = self.project_memory(key, value)
+        return self.attend(self.project_query(query), key, value, mask, training)
+
+    def compute_output_shape(self, query_shape, key_shape, value_shape):
+        return self._output_shapes(query_shape, key_shape)

@@ -1,0 +1,44 @@
+"""Cross-attention: queries from one sequence, keys and values from another."""
+
+import keras
+
+from pipeline.attention.core import MultiHeadAttention
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class CrossAttention(MultiHeadAttention):
+    """Multi-head attention from a sequence to a memory (Vaswani et al. 2017, section 3.2.3, first bullet).
+
+    `context = concat_h(softmax(score(x W_q, (memory + positions) W_k)) memory W_v) W_o`. Positions help to find a place
+    and would only blur what is read there, so they go on the keys alone (Carion et al. 2020, DETR, section A.4).
+
+    Args: see `AttentionCore`.
+
+    Call arguments:
+        x: `(B, T, D)`, the queries.
+        memory: `(B, S, M)`, the keys and values.
+        mask: bool, broadcastable to `(B, H, T, S)`; usually the padding mask of the memory.
+        memory_positions: `(S, M)` or `(B, S, M)`, added to the memory for the keys, or None.
+        training: whether dropout is applied.
+
+    Returns:
+        `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
+
+    Example:
+        >>> layer = CrossAttention(num_heads=2, key_dim=4)
+        >>> context, weights = layer(keras.random.normal((1, 3, 8)), keras.random.normal((1, 5, 8)))
+        >>> context.shape, weights.shape
+        (TensorShape([1, 3, 8]), TensorShape([1, 2, 3, 5]))
+    """
+
+    # Keras finds arguments by name, so a layer of two inputs cannot have the signatures of one of three.
+    def build(self, x_shape, memory_shape):  # type: ignore[override]
+        super().build(x_shape, memory_shape, memory_shape)
+
+    def call(self, x, memory, mask=None, memory_positions=None, training=None):  # type: ignore[override]
+        key = memory if memory_positions is None else memory + memory_positions
+        key, value = self.project_memory(key, memory)
+        return self.attend(self.project_query(x), key, value, mask, training)
+
+    def compute_output_shape(self, x_shape, memory_shape):  # type: ignore[override]
+        return self._output_shapes(x_shape, memory_shape)

@@ -1,0 +1,65 @@
+"""Who may attend to whom: boolean masks made from ids, and the softmax that obeys them.
+
+Letters: B batch, H heads, T target (query) positions, S source (key) positions. True means "may be attended to".
+"""
+
+from keras import ops
+
+LOWEST = -1e30  # finite, so that a row of nothing but masked scores still has finite gradients
+
+
+def padding_mask(ids, padding_id=0):
+    """Lets every query attend to the real tokens of its own sentence.
+
+    Args:
+        ids: int `(B, S)`.
+        padding_id: the id that fills up short sentences.
+
+    Returns:
+        bool `(B, 1, 1, S)`, ready to broadcast over heads and queries.
+    """
+    return ops.expand_dims(ops.not_equal(ids, padding_id), (1, 2))
+
+
+def causal_mask(query_length, key_length, offset=0):
+    """Lets a query attend to keys at its own position and before.
+
+    Args:
+        query_length: T.
+        key_length: S.
+        offset: position of the first query among the keys; a cached decoding step at position t passes t.
+
+    Returns:
+        bool `(1, 1, T, S)`.
+    """
+    queries = ops.expand_dims(ops.arange(query_length, dtype="int32") + offset, 1)
+    keys = ops.expand_dims(ops.arange(key_length, dtype="int32"), 0)
+    return ops.expand_dims(keys <= queries, (0, 1))
+
+
+def masked_softmax(scores, mask=None):
+    """Turns scores into weights that sum to one over the keys that may be attended to.
+
+    Computed in float32 whatever comes in, because half precision cannot tell a masked score from a very low one.
+    A query that may attend to nothing gets weights of exactly zero, so its context is zero too, not a mean of padding.
+
+    Args:
+        scores: `(B, H, T, S)`, any float type.
+        mask: bool, with as many axes as `scores` and broadcastable to them, or None for no mask.
+
+    Returns:
+        float32 `(B, H, T, S)`.
+
+    Raises:
+        ValueError: the mask has fewer axes; one of `(B, S)` would be taken for `(T, S)` without a word.
+    """
+    if mask is not None and len(mask.shape) != len(scores.shape):
+        raise ValueError(
+            f"mask: expected {len(scores.shape)} axes, (B or 1, H or 1, T or 1, S), found shape {tuple(mask.shape)}; "
+            "see pipeline.attention.masks"
+        )
+    scores = ops.cast(scores, "float32")
+    if mask is None:
+        return ops.softmax(scores)
+    weights = ops.softmax(ops.where(mask, scores, LOWEST))
+    return ops.where(mask, weights, 0.0)

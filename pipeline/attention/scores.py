@@ -1,0 +1,147 @@
+"""Score functions: how a query is compared with a key, before the softmax.
+
+Every score function is a layer called as `score(query, key)` with query `(B, H, T, K)` and key `(B, H, S, K)`, one
+slice per head, and returns scores `(B, H, T, S)`. What a function learns, it learns for each head apart.
+Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size.
+"""
+
+import math
+
+import keras
+from keras import ops
+
+
+class Score(keras.Layer):
+    """What all score functions share: `(query, key) -> scores`, with T and S free."""
+
+    def build(self, query_shape, key_shape):
+        """Makes what the function learns: nothing, unless a subclass says otherwise."""
+
+    def compute_output_shape(self, query_shape, key_shape):
+        return (*query_shape[:-1], key_shape[-2])
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Dot(Score):
+    """`e = q . k` (Luong et al. 2015, section 3.1, "dot").
+
+    Example:
+        >>> Dot()(keras.ops.ones((1, 1, 2, 4)), keras.ops.ones((1, 1, 3, 4))).shape
+        TensorShape([1, 1, 2, 3])
+    """
+
+    def call(self, query, key):
+        return ops.matmul(query, ops.swapaxes(key, -1, -2))
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class ScaledDot(Score):
+    """`e = q . k / sqrt(K)` (Vaswani et al. 2017, equation 1).
+
+    The scale keeps the variance of the scores at that of one coordinate, whatever K is, so that the softmax does not
+    start out saturated.
+    """
+
+    def call(self, query, key):
+        # The query is the smaller side to scale: (T, K) numbers instead of (T, S).
+        return ops.matmul(query * (query.shape[-1] ** -0.5), ops.swapaxes(key, -1, -2))
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class General(Score):
+    """`e = q^T W k`, one W for each head (Luong et al. 2015, section 3.1, "general")."""
+
+    def build(self, query_shape, key_shape):
+        heads, size = query_shape[1], query_shape[-1]
+        # Glorot over one head's matrix: Keras would read three axes as a convolution's.
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(heads, size, key_shape[-1]),
+            initializer=keras.initializers.RandomUniform(
+                -((6 / (size + key_shape[-1])) ** 0.5), (6 / (size + key_shape[-1])) ** 0.5
+            ),
+        )
+
+    def call(self, query, key):
+        projected = ops.einsum("bhtk,hkl->bhtl", query, ops.cast(self.kernel, query.dtype))
+        return ops.matmul(projected, ops.swapaxes(key, -1, -2))
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Cosine(Score):
+    """`e = g * cos(q, k)` with a learnt positive scale g for each head (Graves et al. 2014, equation 5).
+
+    A cosine lies within -1 and 1, too narrow a range for a sharp softmax: `g = exp(s)` starts at `initial_scale`.
+
+    Args:
+        initial_scale: g before training.
+    """
+
+    def __init__(self, initial_scale=10.0, **kwargs):
+        super().__init__(**kwargs)
+        self.initial_scale = initial_scale
+
+    def build(self, query_shape, key_shape):
+        self.log_scale = self.add_weight(
+            name="log_scale",
+            shape=(query_shape[1], 1, 1),
+            initializer=keras.initializers.Constant(math.log(self.initial_scale)),
+        )
+
+    def call(self, query, key):
+        query, key = (ops.normalize(ops.cast(side, "float32"), axis=-1, epsilon=1e-6) for side in (query, key))
+        return ops.exp(ops.cast(self.log_scale, "float32")) * ops.matmul(query, ops.swapaxes(key, -1, -2))
+
+    def get_config(self):
+        return {**super().get_config(), "initial_scale": self.initial_scale}
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Additive(Score):
+    """`e = v . tanh(q + k [+ b])`, one v (and b) for each head (Bahdanau et al. 2015, appendix A.1.2).
+
+    The paper's W_q and W_k are the projections of the layer around it, so that they are computed once per position
+    and not once per pair. Needs room for B * H * T * S * K numbers.
+
+    Args:
+        use_bias: adds b inside the tanh. The paper has none.
+    """
+
+    def __init__(self, use_bias=False, **kwargs):
+        super().__init__(**kwargs)
+        self.use_bias = use_bias
+
+    def build(self, query_shape, key_shape):
+        heads, size = query_shape[1], query_shape[-1]
+        limit = (6 / (size + 1)) ** 0.5
+        self.v = self.add_weight(
+            name="v", shape=(heads, size), initializer=keras.initializers.RandomUniform(-limit, limit)
+        )
+        self.bias = self.add_weight(name="bias", shape=(heads, size), initializer="zeros") if self.use_bias else None
+
+    def call(self, query, key):
+        if self.bias is not None:
+            query = query + ops.cast(ops.expand_dims(self.bias, 1), query.dtype)
+        pairs = ops.tanh(ops.expand_dims(query, 3) + ops.expand_dims(key, 2))
+        return ops.einsum("bhtsk,hk->bhts", pairs, ops.cast(self.v, query.dtype))
+
+    def get_config(self):
+        return {**super().get_config(), "use_bias": self.use_bias}
+
+
+SCORES = {"scaled_dot": ScaledDot, "dot": Dot, "general": General, "cosine": Cosine, "additive": Additive}
+
+
+def make_score(score, **kwargs):
+    """Makes the score function of that name.
+
+    Args:
+        score: a key of `SCORES`.
+        **kwargs: arguments of that layer, such as `name` and `dtype`.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    if score not in SCORES:
+        raise ValueError(f"score: no such function; expected one of {', '.join(SCORES)}, found {score!r}")
+    return SCORES[score](**kwargs)

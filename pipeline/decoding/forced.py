@@ -1,0 +1,44 @@
+"""One teacher-forced pass over given targets: every token's probability, and every layer's and head's attention.
+
+Letters: B batch, H heads, T target positions, S source positions.
+"""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+SITES = ("cross", "encoder", "decoder")
+
+
+class Forced(NamedTuple):
+    """What the pass says.
+
+    - log_probabilities: float32 `(B, T)`, of each output token given the source and the tokens before it.
+    - likeliest: int32 `(B, T)`, the token that the model would have put there.
+    - attention: site -> float32 `(B, layers, H, queries, keys)`.
+    """
+
+    log_probabilities: Any
+    likeliest: Any
+    attention: dict[str, Any]
+
+
+def forced_pass(model, source, target_input, target_output, sites=()) -> Forced:
+    """Reads source and target once, without dropout.
+
+    Args:
+        model: anything with the surface of `pipeline.model.surface`.
+        source: int `(B, S)`.
+        target_input: int `(B, T)`, from BOS on.
+        target_output: int `(B, T)`, up to EOS.
+        sites: which attention to return: any of `SITES`.
+    """
+    memory = model.encode(source, training=False)
+    output = model.decode(target_input, memory, training=False)
+    scores = ops.log_softmax(ops.cast(output.logits, "float32"))
+    weights = {"cross": output.cross, "encoder": memory.self_attention, "decoder": output.decoder_self}
+    return Forced(
+        ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1),
+        ops.cast(ops.argmax(scores, axis=-1), "int32"),
+        {site: ops.stack(weights[site], axis=1) for site in sites},
+    )

@@ -1,0 +1,71 @@
+"""Greedy search: the likeliest token at every step, for a whole batch at once.
+
+Letters: B batch, L most tokens of a target, V vocabulary.
+"""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from pipeline.text.tokenizer import BOS, EOS, PAD
+
+
+class SearchResult(NamedTuple):
+    """What a search found.
+
+    - ids: int32 `(B, L)`, ending in EOS unless truncated, then PAD.
+    - log_probabilities: float32 `(B, L)` of each token, 0 for PAD.
+    - truncated: bool `(B,)`, whether the longest length was reached before EOS.
+    """
+
+    ids: Any
+    log_probabilities: Any
+    truncated: Any
+
+
+def greedy_search(next_token_logits, state, max_lengths, length) -> SearchResult:
+    """Extends every target by its likeliest token until all have ended.
+
+    Ties go to the lower id. PAD and BOS are never chosen: no target contains them.
+
+    Args:
+        next_token_logits: takes the last tokens int32 `(B, 1)` and the state, and returns logits `(B, V)` for the next
+            tokens and the new state. It is first called with BOS.
+        state: anything nested of tensors, handed from call to call.
+        max_lengths: int32 `(B,)`, the most tokens of each target, EOS among them.
+        length: L, at least the largest of `max_lengths`.
+    """
+    batch = ops.shape(max_lengths)[0]
+
+    def unfinished(step, tokens, ended, ids, log_probabilities, state):
+        return ops.logical_and(step < length, ops.logical_not(ops.all(ended)))
+
+    def extend(step, tokens, ended, ids, log_probabilities, state):
+        logits, state = next_token_logits(tokens, state)
+        scores = ops.log_softmax(ops.cast(logits, "float32"))
+        banned = ops.cast(ops.logical_or(ops.equal(vocabulary(scores), PAD), ops.equal(vocabulary(scores), BOS)), bool)
+        chosen = ops.cast(ops.argmax(ops.where(banned, -float("inf"), scores), axis=-1), "int32")
+        score = ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(chosen, 1), axis=1), 1)
+        chosen = ops.where(ended, PAD, chosen)
+        score = ops.where(ended, 0.0, score)
+        ids = ops.slice_update(ids, (0, step), ops.expand_dims(chosen, 1))
+        log_probabilities = ops.slice_update(log_probabilities, (0, step), ops.expand_dims(score, 1))
+        ended = ops.logical_or(ended, ops.logical_or(ops.equal(chosen, EOS), step + 1 >= max_lengths))
+        return step + 1, ops.expand_dims(chosen, 1), ended, ids, log_probabilities, state
+
+    start = (
+        ops.zeros((), "int32"),
+        ops.full((batch, 1), BOS, "int32"),
+        max_lengths <= 0,
+        ops.full((batch, length), PAD, "int32"),
+        ops.zeros((batch, length), "float32"),
+        state,
+    )
+    _, _, _, ids, log_probabilities, _ = ops.while_loop(unfinished, extend, start)
+    truncated = ops.logical_not(ops.any(ops.equal(ids, EOS), axis=1))
+    return SearchResult(ids, log_probabilities, truncated)
+
+
+def vocabulary(scores):
+    """The ids that scores `(B, V)` are of: int32 `(V,)`."""
+    return ops.arange(ops.shape(scores)[-1], dtype="int32")

@@ -1,0 +1,110 @@
+"""From sentences to translations: batches of similar length, search in a graph, text again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.decoding.greedy import greedy_search
+from pipeline.text.batches import pad, round_up
+from pipeline.text.tokenizer import EOS, PAD, Tokenizer
+
+LENGTH_MULTIPLE = 8
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translated sentence.
+
+    Args:
+        text: the translation.
+        source_ids: the tokens that were translated, without EOS.
+        ids: the tokens of the translation, ending in EOS unless truncated.
+        log_probabilities: natural logarithms, one for each of `ids`.
+        truncated: whether the longest length was reached before EOS, or the source was cut to the longest it can be.
+    """
+
+    text: str
+    source_ids: list[int]
+    ids: list[int]
+    log_probabilities: list[float]
+    truncated: bool
+
+
+class Translator:
+    """Translates sentences with a model of any architecture.
+
+    Args:
+        model: anything with the surface of `pipeline.model.surface`.
+        tokenizer: the one it was trained with.
+        batch_sentences: sentences translated at once.
+        max_target_ratio: a translation has at most `max_target_ratio * source tokens + max_target_extra` tokens.
+        max_target_extra: see there.
+        max_positions: the most tokens either side can have; longer sources are cut.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Tokenizer,
+        *,
+        batch_sentences: int = 64,
+        max_target_ratio: float = 2.0,
+        max_target_extra: int = 10,
+        max_positions: int = 512,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.batch_sentences = batch_sentences
+        self.max_target_ratio = max_target_ratio
+        self.max_target_extra = max_target_extra
+        self.max_positions = max_positions
+
+        def step(tokens, state):
+            memory, cache = state
+            output = model.decode(tokens, memory, cache=cache, training=False)
+            return output.logits[:, -1], (memory, output.cache)
+
+        def search(source, max_lengths, length):
+            memory = model.encode(source, training=False)._replace(self_attention=())
+            return greedy_search(step, (memory, model.start_cache(memory, length)), max_lengths, length)
+
+        ids, row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None], []))
+        self._search = tf.function(search, input_signature=(ids, row, number))
+
+    def translate(self, sentences: Sequence[str]) -> list[Translation]:
+        """Translates sentences; result i is of sentence i. A sentence without words stays without words."""
+        encoded = [row[: self.max_positions - 1].tolist() for row in self._encode(sentences)]
+        whole = [len(row) for row in self._encode(sentences)]
+        found: dict[int, Translation] = {
+            i: Translation("", [], [EOS], [0.0], False) for i, row in enumerate(encoded) if not row
+        }
+        order = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: -len(encoded[i]))
+        for first in range(0, len(order), self.batch_sentences):
+            rows = order[first : first + self.batch_sentences]
+            for i, translation in zip(rows, self._translate_batch([encoded[i] for i in rows]), strict=True):
+                cut = whole[i] > len(encoded[i])
+                found[i] = translation if not cut else Translation(**{**translation.__dict__, "truncated": True})
+        return [found[i] for i in range(len(sentences))]
+
+    def _encode(self, sentences: Sequence[str]) -> Iterator[np.ndarray]:
+        return iter(self.tokenizer.encode(sentences).numpy()) if sentences else iter(())
+
+    def max_lengths(self, source_lengths: np.ndarray) -> np.ndarray:
+        """The most tokens, EOS among them, of translations of sources with so many tokens: int32."""
+        lengths = (self.max_target_ratio * source_lengths).astype(np.int32) + self.max_target_extra
+        return np.minimum(lengths, self.max_positions)
+
+    def _translate_batch(self, rows: list[list[int]]) -> Iterator[Translation]:
+        lengths = np.array([len(row) for row in rows])
+        source = pad([[*row, EOS] for row in rows], min(round_up(int(lengths.max()) + 1, LENGTH_MULTIPLE), self.max_positions))
+        max_lengths = self.max_lengths(lengths)
+        length = min(int(round_up(int(max_lengths.max()), LENGTH_MULTIPLE)), self.max_positions)
+        result = self._search(source, max_lengths, length)
+        ids = [[int(token) for token in row if token != PAD] for row in result.ids.numpy()]
+        texts = self.tokenizer.decode(ids)
+        log_probabilities, truncated = result.log_probabilities.numpy(), result.truncated.numpy()
+        for i, row in enumerate(rows):
+            scores = [float(score) for score in log_probabilities[i, : len(ids[i])]]
+            yield Translation(texts[i], row, ids[i], scores, bool(truncated[i]))

@@ -1,0 +1,253 @@
+"""The attention archive: one folder that holds every weight of an evaluated set, readable with NumPy and json alone.
+
+    manifest.json      counts, sites, whatever the writer was told; written last, so a folder without it is unfinished
+    sentences.jsonl    one line a sentence: everything in a `Record` but its attention, and the `shard` that holds that
+    shard-00000.npz    uncompressed float32 `(layer, head, query, key)` under `SITE/ID`, the id in six digits
+
+To read a sentence without this package:
+
+    import json, numpy
+    with open("attention/sentences.jsonl", encoding="utf-8") as lines:
+        sentence = next(s for s in map(json.loads, lines) if s["id"] == 42)
+    with numpy.load(f"attention/{sentence['shard']}") as shard:
+        weights = shard[f"cross/{sentence['id']:06d}"]  # (layer, head, target token, source token)
+    print(weights.shape, sentence["target_output_tokens"], sentence["source_tokens"])
+"""
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from pipeline.errors import InputError
+from pipeline.inspection.record import Record
+from pipeline.run_directory import write_atomically
+
+FORMAT_VERSION = 1
+_MANIFEST, _SENTENCES = "manifest.json", "sentences.jsonl"
+_METADATA = tuple(field.name for field in fields(Record) if field.name != "attention")
+
+
+class ArchiveWriter:
+    """Writes an archive, shard by shard; a crash at any moment leaves a folder that is seen to be unfinished.
+
+    A shard is moved into place before the lines of its sentences are appended, and the manifest is written at the end.
+    Used as a context manager, an exception inside leaves the manifest unwritten.
+
+    Args:
+        path: the folder; made if missing. What an unfinished archive left there is removed.
+        manifest: JSON-ready facts to keep with the archive, e.g. versions and the model's hash.
+        sentences_per_shard: sentences held in memory and written together.
+
+    Raises:
+        InputError: the folder already holds a finished archive.
+        ValueError: the manifest uses a name that the archive fills in itself.
+    """
+
+    def __init__(self, path: str | Path, *, manifest: dict[str, Any], sentences_per_shard: int = 100) -> None:
+        if sentences_per_shard < 1:
+            raise ValueError(f"sentences_per_shard must be at least 1. Received: {sentences_per_shard}")
+        self._path = Path(path)
+        self._given = dict(manifest)
+        self._sentences_per_shard = sentences_per_shard
+        self._pending: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
+        self._sites: dict[str, list[int]] | None = None
+        self._ids: set[int] = set()
+        self._shards = 0
+        self._open = True
+        if taken := sorted(self._given.keys() & self._facts().keys()):
+            raise ValueError(f"manifest names that the archive fills in itself: {', '.join(taken)}")
+        if (self._path / _MANIFEST).exists():
+            raise InputError(f"{self._path}: already holds an attention archive; move it away or choose another folder")
+        self._path.mkdir(parents=True, exist_ok=True)
+        (self._path / _SENTENCES).write_bytes(b"")  # before the shards: no line may outlive its shard
+        for leftover in self._path.glob("shard-*.npz"):
+            leftover.unlink()
+
+    def append(self, record: Record) -> None:
+        """Adds one sentence. Its weights are copied, so views into a batch do not keep the batch in memory.
+
+        Raises:
+            ValueError: lists and axes of the record do not fit (see `Record.validate`), its id was appended before, its
+                sites, layers or heads differ from those of the first sentence, or the archive is closed.
+        """
+        if not self._open:
+            raise ValueError("the archive is closed")
+        record.validate()
+        if record.id in self._ids:
+            raise ValueError(f"sentence {record.id}: appended before")
+        sites = {site: list(weights.shape[:2]) for site, weights in sorted(record.attention.items())}
+        if self._sites not in (None, sites):
+            raise ValueError(f"sentence {record.id}: sites with (layers, heads) are {sites}, before {self._sites}")
+        self._sites = sites
+        self._ids.add(record.id)
+        line = {"id": record.id, "shard": self._shard_name()} | {name: getattr(record, name) for name in _METADATA}
+        arrays = {_key(site, record.id): np.array(w, np.float32, order="C") for site, w in record.attention.items()}
+        self._pending.append((line, arrays))
+        if len(self._pending) == self._sentences_per_shard:
+            self._write_shard()
+
+    def close(self) -> None:
+        """Writes what is pending, then the manifest. A second call does nothing."""
+        if not self._open:
+            return
+        if self._pending:
+            self._write_shard()
+        text = json.dumps(self._given | self._facts(), ensure_ascii=False, indent=2)
+        write_atomically(self._path / _MANIFEST, (text + "\n").encode())
+        self._open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        self._open = False
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "format_version": FORMAT_VERSION,
+            "sentences": len(self._ids),
+            "shards": self._shards,
+            "sites": self._sites or {},  # site -> [layers, heads]
+            "complete": True,
+        }
+
+    def _shard_name(self) -> str:
+        return f"shard-{self._shards:05d}.npz"
+
+    def _write_shard(self) -> None:
+        shard = io.BytesIO()
+        # savez takes the arrays as keywords; its other parameters' names hold no slash and cannot be meant.
+        np.savez(shard, **{key: array for _, arrays in self._pending for key, array in arrays.items()})  # type: ignore[arg-type]
+        lines = "".join(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line, _ in self._pending)
+        write_atomically(self._path / self._shard_name(), shard.getvalue())
+        with (self._path / _SENTENCES).open("ab") as sentences:
+            sentences.write(lines.encode())
+            sentences.flush()
+            os.fsync(sentences.fileno())
+        self._shards += 1
+        self._pending.clear()
+
+
+class AttentionArchive:
+    """Reads an archive. Only the text is held in memory; weights are read from disk when a sentence is asked for.
+
+    Iteration gives every `Record` in the order in which they were written, `archive[id]` gives one.
+
+    Args:
+        path: the folder that `ArchiveWriter` filled.
+
+    Attributes:
+        manifest: the whole `manifest.json`; `sites` maps each site to `[layers, heads]`.
+        ids: the ids of the sentences, in order.
+
+    Raises:
+        InputError: no finished, undamaged archive of a known format is there; also raised when a sentence is read.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self.manifest = self._read_manifest()
+        self._sentences = self._read_sentences()
+        self.ids = list(self._sentences)
+        self._shard: tuple[str, Any] | None = None  # the one npz kept open: reading in order opens each shard once
+
+    def __len__(self) -> int:
+        return len(self._sentences)
+
+    def __iter__(self) -> Iterator[Record]:
+        return (self[id_] for id_ in self._sentences)
+
+    def __getitem__(self, id_: int) -> Record:
+        """One sentence with the attention of every site; KeyError for an unknown id."""
+        return self.read(id_, list(self.manifest["sites"]))
+
+    def sentence(self, id_: int) -> dict[str, Any]:
+        """One sentence's line of `sentences.jsonl`, without reading any array; KeyError for an unknown id."""
+        return self._sentences[id_]
+
+    def read(self, id_: int, sites: Sequence[str]) -> Record:
+        """One sentence with the attention of some sites, `cross` among them; other arrays are not touched."""
+        line = self._sentences[id_]
+        place = self._path / line["shard"]
+        try:
+            attention = {site: self._open_shard(line["shard"])[_key(site, id_)] for site in sites}
+            record = Record(**{name: line[name] for name in _METADATA}, attention=attention)
+            record.validate()
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise self._damaged(place, f"cannot read sentence {id_} ({error})") from error
+        return record
+
+    def close(self) -> None:
+        """Closes the shard that is open; reading opens it again."""
+        if self._shard is not None:
+            self._shard[1].close()
+        self._shard = None
+
+    def _open_shard(self, name: str) -> Any:
+        if self._shard is None or self._shard[0] != name:
+            self.close()
+            if not zipfile.is_zipfile(self._path / name):  # NumPy would leave the file open
+                raise zipfile.BadZipFile("missing, or not a whole npz file")
+            self._shard = name, np.load(self._path / name, allow_pickle=False)
+        return self._shard[1]
+
+    def _read_manifest(self) -> dict[str, Any]:
+        path = self._path / _MANIFEST
+        if not path.is_file():
+            found = "an unfinished attention archive" if (self._path / _SENTENCES).exists() else "no attention archive"
+            raise InputError(f"{self._path}: {found} (no {_MANIFEST}); run evaluate.py to write one")
+        try:
+            manifest = json.loads(path.read_bytes())
+            version = manifest["format_version"]
+            complete = manifest["complete"] and manifest.keys() >= {"sentences", "sites"}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._damaged(path, f"not an archive's manifest ({error!r})") from error
+        if version != FORMAT_VERSION:
+            raise InputError(f"{path}: format_version is {version!r}, this version of qkv reads {FORMAT_VERSION}")
+        if not complete:
+            raise self._damaged(path, "does not describe a complete archive")
+        return manifest
+
+    def _read_sentences(self) -> dict[int, dict[str, Any]]:
+        path = self._path / _SENTENCES
+        sentences: dict[int, dict[str, Any]] = {}
+        try:
+            with path.open(encoding="utf-8", newline="\n") as lines:
+                for number, text in enumerate(lines, start=1):
+                    line = _parse(text)
+                    if line is None or line["id"] in sentences:
+                        raise self._damaged(f"{path}:{number}", "not a new sentence's line with all its fields")
+                    sentences[line["id"]] = line
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._damaged(path, str(error)) from error
+        if len(sentences) != self.manifest["sentences"]:
+            expected = self.manifest["sentences"]
+            raise self._damaged(path, f"{len(sentences)} sentences, {_MANIFEST} counts {expected}")
+        return sentences
+
+    def _damaged(self, place: str | Path, found: str) -> InputError:
+        return InputError(f"{place}: damaged attention archive: {found}; delete {self._path} and run evaluate.py again")
+
+
+def _key(site: str, id_: int) -> str:
+    return f"{site}/{id_:06d}"
+
+
+def _parse(text: str) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and {"shard", *_METADATA} <= line.keys() else None

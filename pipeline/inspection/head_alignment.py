@@ -1,0 +1,225 @@
+"""Word alignments read off attention: from one matrix to a table of every layer and head against a gold standard.
+
+Row t of cross-attention was computed from input token t to predict output token t. Read on the *output* side it aligns
+the word being predicted, on the *input* side the word just read. Which side, layer and head is best differs from model
+to model (Garg et al. 2019; Kobayashi et al. 2020; Chen et al. 2020), so they are chosen on a development set.
+
+Shapes: T target tokens, S source tokens; `...` is any number of leading axes, as (layer, head).
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from pipeline.inspection.alignment import AlignmentCounts, GoldAlignment, Link
+from pipeline.inspection.record import Record
+
+SIDES = ("output", "input")
+
+MEAN_HEAD = "mean"
+"""How the tables name the average of a layer's heads."""
+
+
+def words_of_rows(target_words: Sequence[int | None], side: str) -> list[int | None]:
+    """The target word that each of the T rows speaks for.
+
+    Args:
+        target_words: word of each *output* token, None for EOS (`Record.target_words`).
+        side: `output`: row t speaks for output token t. `input`: row t speaks for input token t, which is output token
+            t - 1; the first row's is BOS. The last token's row is then the one that predicts EOS; a truncated sentence
+            lacks it, so its last token goes without.
+
+    Raises:
+        ValueError: unknown side.
+    """
+    if side == "output":
+        return list(target_words)
+    if side == "input":
+        return [None, *target_words][: len(target_words)]
+    raise ValueError(f"side must be one of {', '.join(SIDES)}. Received: {side!r}")
+
+
+def word_matrix(
+    weights: np.ndarray,
+    source_words: Sequence[int | None],
+    row_words: Sequence[int | None],
+    n_source_words: int,
+    n_target_words: int,
+) -> np.ndarray:
+    """Attention between words: the sum over a source word's pieces, the mean over a target word's pieces.
+
+    Columns without a word (EOS) are left out and the rest is not renormalised, so a row may sum to less than 1.
+
+    Args:
+        weights: `(..., T, S)`.
+        source_words: word of each of the S columns, or None.
+        row_words: word of each of the T rows, or None; see `words_of_rows`.
+        n_source_words: words of the source sentence.
+        n_target_words: words of the target sentence.
+
+    Returns:
+        `(..., target words, source words)`; the row of a target word that has no token is zero.
+
+    Raises:
+        ValueError: the lists do not fit the axes, or a word lies outside its sentence.
+    """
+    if weights.shape[-2:] != (len(row_words), len(source_words)):
+        raise ValueError(
+            f"weights must end in ({len(row_words)} rows, {len(source_words)} columns). Received: {weights.shape}"
+        )
+    rows = _membership(row_words, n_target_words, "target")
+    columns = _membership(source_words, n_source_words, "source")
+    pieces = np.maximum(rows.sum(axis=0), 1)
+    return (rows / pieces).T @ (weights @ columns)
+
+
+def eos_argmax_share(
+    weights: np.ndarray, source_words: Sequence[int | None], row_words: Sequence[int | None]
+) -> np.ndarray:
+    """How often `word_matrix` hides the largest weight: of the words' rows, how many have their raw argmax on EOS.
+
+    EOS stands for every column without a word. Rows without a word are not counted.
+
+    Returns:
+        `(...)`, 0 to 1; not-a-number if no row has a word.
+    """
+    hidden, rows = _eos_argmax_counts(weights, source_words, row_words)
+    return hidden / rows if rows else np.full(hidden.shape, np.nan)
+
+
+def hard_alignment(matrix: np.ndarray) -> set[Link]:
+    """Links each target word with the source word of largest weight, the first of equals.
+
+    Args:
+        matrix: `(target words, source words)`, as `word_matrix` gives it for one layer and head.
+
+    Returns:
+        Links (source word, target word); a target word whose row is all zero gets none.
+    """
+    return {(int(i), j) for j, i in enumerate(_best_source_words(matrix)) if i >= 0}
+
+
+def score_heads(
+    records: Iterable[Record], gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]]
+) -> pd.DataFrame:
+    """Scores the cross-attention of every layer and head, and of each layer's mean over heads, read on both sides.
+
+    Counts are pooled over the corpus before they are divided. The EOS column is left out before the argmax; `eos_share`
+    says how often it held the largest weight.
+
+    Args:
+        records: sentences whose target text was given (mode `forced`).
+        gold: their gold alignments, in the same order, links inside the sentences (see `check_ranges`).
+        word_counts: their (source words, target words), in the same order.
+
+    Returns:
+        One row per side, layer and head (an index, or `mean`), with the columns `site`, `layer`, `head`, `side`, `aer`,
+        `precision`, `recall`, `eos_share`, all shares 0 to 1.
+
+    Raises:
+        ValueError: the three differ in length, a record was not forced, or a gold link is out of range.
+    """
+    tallies: dict[str, np.ndarray] = {}
+    for record, alignment, counts in zip(records, gold, word_counts, strict=True):
+        if record.mode != "forced":
+            raise ValueError(f"sentence {record.id}: gold links need mode 'forced'. Received: {record.mode!r}")
+        weights = record.attention["cross"]
+        weights = np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
+        for side in SIDES:
+            tally = _tally(weights, record.source_words, words_of_rows(record.target_words, side), alignment, counts)
+            tallies[side] = tallies[side] + tally if side in tallies else tally
+    rows = [row for side, tally in tallies.items() for row in _table_rows(side, tally)]
+    return pd.DataFrame(rows, columns=["site", "layer", "head", "side", "aer", "precision", "recall", "eos_share"])
+
+
+def choose(table: pd.DataFrame) -> pd.Series:
+    """The row of `score_heads` with the lowest error rate, the first of equals. Choose on one set, report on another.
+
+    Raises:
+        ValueError: no row has an error rate.
+    """
+    if table["aer"].isna().all():
+        raise ValueError("no row has an alignment error rate: there were no links to compare")
+    return table.iloc[int(np.nanargmin(table["aer"].to_numpy(float)))]
+
+
+def _membership(words: Sequence[int | None], count: int, name: str) -> np.ndarray:
+    """`(tokens, words)`: 1 where the token belongs to the word."""
+    member = np.zeros((len(words), count), np.float32)
+    for token, word in enumerate(words):
+        if word is None:
+            continue
+        if not 0 <= word < count:
+            raise ValueError(f"{name} token {token} belongs to word {word} of {count}")
+        member[token, word] = 1
+    return member
+
+
+def _eos_argmax_counts(
+    weights: np.ndarray, source_words: Sequence[int | None], row_words: Sequence[int | None]
+) -> tuple[np.ndarray, int]:
+    """`(...)`: rows of words whose argmax is a column without a word; and the number of rows of words."""
+    with_word = np.array([word is not None for word in row_words], bool)
+    wordless = np.array([word is None for word in source_words], bool)
+    hidden = wordless[weights[..., with_word, :].argmax(axis=-1)].sum(axis=-1)
+    return hidden, int(with_word.sum())
+
+
+def _best_source_words(matrix: np.ndarray) -> np.ndarray:
+    """`(..., target words)`: the source word of largest weight, or -1 for a row without any."""
+    if not matrix.shape[-1]:
+        return np.full(matrix.shape[:-1], -1)
+    return np.where(matrix.max(axis=-1) > 0, matrix.argmax(axis=-1), -1)
+
+
+def _tally(
+    weights: np.ndarray,
+    source_words: Sequence[int | None],
+    row_words: Sequence[int | None],
+    gold: GoldAlignment,
+    word_counts: tuple[int, int],
+) -> np.ndarray:
+    """`(layer, head, 6)` counts: links, sure, links in sure, links in possible, rows, rows with their argmax on EOS."""
+    n_source, n_target = word_counts
+    best = _best_source_words(word_matrix(weights, source_words, row_words, n_source, n_target))
+    # One column more than words: index -1, no link, falls on it and finds False.
+    sure, possible = (_as_matrix(links, n_source + 1, n_target) for links in (gold.sure, gold.possible))
+    words = np.arange(n_target)
+    hidden, rows = _eos_argmax_counts(weights, source_words, row_words)
+    tally = (
+        (best >= 0).sum(axis=-1),
+        np.full(best.shape[:-1], len(gold.sure)),
+        sure[words, best].sum(axis=-1),
+        possible[words, best].sum(axis=-1),
+        np.full(best.shape[:-1], rows),
+        hidden,
+    )
+    return np.stack(tally, axis=-1).astype(np.int64)
+
+
+def _as_matrix(links: Iterable[Link], n_source_columns: int, n_target: int) -> np.ndarray:
+    matrix = np.zeros((n_target, n_source_columns), bool)
+    for i, j in links:
+        if not (0 <= i < n_source_columns - 1 and 0 <= j < n_target):
+            raise ValueError(f"gold link {i}-{j} lies outside its {n_target} target words or its source; check_ranges")
+        matrix[j, i] = True
+    return matrix
+
+
+def _table_rows(side: str, tally: np.ndarray) -> Iterable[dict[str, object]]:
+    layers, heads = tally.shape[:2]
+    for layer in range(layers):
+        for head in range(heads):
+            *counts, rows, hidden = (int(count) for count in tally[layer, head])
+            score = AlignmentCounts(*counts).score()
+            yield {
+                "site": "cross",
+                "layer": layer,
+                "head": head if head < heads - 1 else MEAN_HEAD,
+                "side": side,
+                "aer": score.aer,
+                "precision": score.precision,
+                "recall": score.recall,
+                "eos_share": hidden / rows if rows else float("nan"),
+            }

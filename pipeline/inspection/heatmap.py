@@ -1,0 +1,166 @@
+"""Attention as pictures: one panel per head, tokens on both axes, and a title that says what is shown.
+
+Layers and heads are counted from 0, as in the tables. Figures are plain `Figure` objects: no window, no global state.
+"""
+
+import io
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from pipeline.inspection.head_alignment import SIDES
+from pipeline.inspection.record import SITE_AXES, Record
+from pipeline.run_directory import write_atomically
+
+COLOURS = "magma_r"  # perceptually uniform; light to dark for every kind of colour vision, and in print
+
+_NAMES = {"cross": "cross-attention", "encoder": "encoder self-attention", "decoder": "decoder self-attention"}
+_FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans")
+_LABEL_CHARACTERS = 18
+_LARGEST_CELL, _SMALLEST_CELL = 0.42, 0.13  # inches
+_PANEL = 6.0  # inches that a panel may take before its cells shrink
+_WIDEST = 16.0  # inches that panels side by side may take together
+_MOST_ACROSS = 4
+_TITLE = 0.55  # inches kept for the two lines of the title
+
+
+def attention_figure(
+    record: Record, site: str = "cross", layer: int = 0, *, head: int | None = None, side: str = "output"
+) -> Figure:
+    """Draws one layer's attention; every cell is one weight, on a colour scale from 0 to 1 that all pictures share.
+
+    Args:
+        record: the sentence.
+        site: `cross`, `encoder` or `decoder`; the record must hold it.
+        layer: index of the layer.
+        head: index of the head, or None for all heads side by side; they are never averaged.
+        side: which target tokens label the rows: `output` (row t predicts it) or `input` (row t was computed from it).
+            Encoder rows are source tokens whatever the side.
+
+    Returns:
+        A figure that grows with the sentence, up to a limit.
+
+    Raises:
+        ValueError: unknown site or side, or no such layer or head.
+    """
+    weights = _heads_of_layer(record, site, layer, head, side)
+    heads = range(len(weights)) if head is None else [head]
+    rows, columns = _labels(record, site, side)
+    cell = float(np.clip(_PANEL / max(len(rows), len(columns)), _SMALLEST_CELL, _LARGEST_CELL))
+    across = _panels_across(len(weights), len(columns) * cell)
+    down = math.ceil(len(weights) / across)
+    font = float(np.clip(cell * 72 * 0.6, 6, 9.5))
+    width, height = _size(rows, columns, across, down, cell, font)
+    figure = Figure(figsize=(width, height))
+    # A `suptitle` overlaps the panels once the compressed layout has moved them; the strip kept free here does not.
+    figure.set_layout_engine("compressed", rect=(0, 0, 1, 1 - _TITLE / height))
+    title = _title(record, site, layer, list(heads), side)
+    figure.text(0.5, 1 - 0.08 / height, title, ha="center", va="top", fontsize=font + 2.5, parse_math=False)
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(down, across, squeeze=False)
+    for place, (panel, number) in enumerate(zip(axes.flat, heads, strict=False)):
+        image = panel.imshow(weights[place], cmap=COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
+        _label_panel(panel, rows if place % across == 0 else [], columns, font)
+        if head is None:
+            panel.set_xlabel(f"head {number}", fontsize=font + 1, fontweight="bold", labelpad=6)
+    for unused in axes.flat[len(weights) :]:
+        unused.set_visible(False)
+    bar = figure.colorbar(
+        image, ax=axes, fraction=0.03, pad=0.02, aspect=25, shrink=min(1.0, 4 / figure.get_figheight())
+    )
+    bar.set_label("attention weight", fontsize=font + 1)
+    bar.ax.tick_params(labelsize=font)
+    bar.outline.set_visible(False)
+    return figure
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Writes a PNG; the file appears whole or not at all."""
+    write_atomically(Path(path), figure_to_png(figure))
+
+
+def figure_to_png(figure: Figure, dots_per_inch: int = 120) -> bytes:
+    """The figure as the bytes of a PNG file, as TensorBoard's image summaries want them."""
+    png = io.BytesIO()
+    with warnings.catch_warnings():
+        # A script without an installed font (Chinese, Arabic, ...) is drawn as empty boxes. The person cannot mend that
+        # here, the numbers stand in the archive, and a run must not drown in one warning per character.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from", category=UserWarning)
+        figure.savefig(png, format="png", dpi=dots_per_inch)
+    return png.getvalue()
+
+
+def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, side: str) -> np.ndarray:
+    """`(heads shown, query, key)`."""
+    if side not in SIDES:
+        raise ValueError(f"side must be one of {', '.join(SIDES)}. Received: {side!r}")
+    if site not in record.attention:
+        raise ValueError(f"sentence {record.id} holds the sites {', '.join(record.attention)}. Received: {site!r}")
+    weights = record.attention[site]
+    layers, heads = weights.shape[:2]
+    if not 0 <= layer < layers or not 0 <= (head or 0) < heads:
+        raise ValueError(f"{site} has {layers} layers and {heads} heads, from 0. Received: layer {layer}, head {head}")
+    return weights[layer] if head is None else weights[layer, head : head + 1]
+
+
+def _labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]:
+    """What the rows and the columns are called. Keys of the decoder's self-attention are always its input tokens."""
+    target = record.target_output_tokens if side == "output" else record.target_input_tokens
+    query, key = SITE_AXES[site]
+    rows = record.source_tokens if query == "source" else target
+    columns = record.source_tokens if key == "source" else record.target_input_tokens
+    return [_printable(token) for token in rows], [_printable(token) for token in columns]
+
+
+def _printable(token: str) -> str:
+    """A token on one line: control characters escaped, a very long one cut."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in token)
+    return text if len(text) <= _LABEL_CHARACTERS else text[: _LABEL_CHARACTERS - 1] + "…"
+
+
+def _panels_across(panels: int, panel_width: float) -> int:
+    """As many panels side by side as fit; fewer if the rows then come out full."""
+    fitting = max(1, min(panels, _MOST_ACROSS, int(_WIDEST / panel_width)))
+    return next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
+
+
+def _size(rows: list[str], columns: list[str], across: int, down: int, cell: float, font: float) -> tuple[float, float]:
+    """Width and height in inches: the panels, and room for labels, titles and the colour bar."""
+    character = font * 0.62 / 72
+    room_left = max(map(len, rows)) * character + 0.3
+    room_above = max(map(len, columns)) * character * 0.9 + 0.4
+    width = across * (len(columns) * cell + 0.25) + room_left + 1.0
+    height = down * (len(rows) * cell + room_above) + _TITLE
+    return max(width, 5.5), max(height, 3.0)
+
+
+def _label_panel(panel: Axes, rows: list[str], columns: list[str], font: float) -> None:
+    """Ticks where there are labels; `parse_math` is off, so that `$` and `_` in a token stay themselves."""
+    fonts = [name for name in _FONTS if name in font_manager.get_font_names()]
+    style: dict[str, Any] = {"fontsize": font, "fontfamily": fonts, "parse_math": False}
+    panel.xaxis.tick_top()
+    panel.xaxis.set_label_position("top")
+    panel.set_xticks(range(len(columns)), columns, rotation=60, ha="left", rotation_mode="anchor", **style)
+    panel.set_yticks(range(len(rows)), rows, **style)
+    panel.tick_params(length=0, pad=3)
+    height, width = panel.images[0].get_size()
+    panel.hlines(np.arange(1, height) - 0.5, -0.5, width - 0.5, color="white", linewidth=0.6)
+    panel.vlines(np.arange(1, width) - 0.5, -0.5, height - 0.5, color="white", linewidth=0.6)
+    for spine in panel.spines.values():
+        spine.set_visible(False)
+
+
+def _title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:
+    shown = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
+    query, key = SITE_AXES[site]
+    target = {"output": "output tokens (being predicted)", "input": "input tokens (just read)"}[side]
+    rows = "source tokens" if query == "source" else target
+    columns = "source tokens" if key == "source" else "input tokens"
+    return f"sentence {record.id}, {_NAMES[site]}, layer {layer}, {shown}\nrows: {rows}; columns: {columns}"

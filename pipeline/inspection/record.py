@@ -1,0 +1,96 @@
+"""One sentence as the attention archive stores it."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+MODES = ("greedy", "beam", "forced")
+
+SITE_AXES = {
+    "cross": ("target", "source"),
+    "encoder": ("source", "source"),
+    "decoder": ("target", "target"),
+}
+"""Which sentence the (query, key) axes of each attention site run over."""
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One sentence with its tokens, words and attention; the axes are exactly as long as the token lists.
+
+    `S` source tokens include EOS. For `T` target tokens, row t of the attention was computed from *input* token t to
+    predict *output* token t, so the output list is the input list moved one place to the left. Both are kept because
+    reading alignments off the one or the other is the largest single effect on their quality.
+    Records compare by identity.
+
+    Attributes:
+        id: position of the sentence in its file, from 0.
+        source: the source sentence.
+        reference: its given translation, where there is one.
+        hypothesis: the text that the target tokens spell; for mode `forced` the text that was forced.
+        source_tokens: S tokens, the last one EOS.
+        target_input_tokens: T tokens, the first one BOS.
+        target_output_tokens: T tokens, the last one EOS unless truncated.
+        source_words: for each source token the index of its word in `source`, None for EOS.
+        target_words: for each target *output* token the index of its word in `hypothesis`, None for EOS.
+        token_log_probabilities: T natural logarithms, of the output tokens.
+        mode: `greedy`, `beam` or `forced`.
+        truncated: whether the target stopped at the length limit, without EOS.
+        attention: site (`cross`, and optionally `encoder`, `decoder`) to float32 weights `(layer, head, query, key)`,
+            after the softmax and before dropout.
+    """
+
+    id: int
+    source: str
+    reference: str | None
+    hypothesis: str
+    source_tokens: list[str]
+    target_input_tokens: list[str]
+    target_output_tokens: list[str]
+    source_words: list[int | None]
+    target_words: list[int | None]
+    token_log_probabilities: list[float]
+    mode: str
+    truncated: bool
+    attention: dict[str, np.ndarray]
+
+    def validate(self) -> None:
+        """Checks that lists and axes fit together.
+
+        Raises:
+            ValueError: a list or an axis has another length than its tokens, the input tokens are not the output tokens
+                moved by one place, a site or mode is unknown, or a log-probability is not a number.
+        """
+        lengths = {"source": len(self.source_tokens), "target": len(self.target_output_tokens)}
+        self._expect_length("source_words", lengths["source"])
+        for name in ("target_input_tokens", "target_words", "token_log_probabilities"):
+            self._expect_length(name, lengths["target"])
+        if self.target_input_tokens[1:] != self.target_output_tokens[:-1]:
+            raise self._error("target_input_tokens[1:] must equal target_output_tokens[:-1]")
+        if self.mode not in MODES:
+            raise self._error(f"mode must be one of {', '.join(MODES)}. Received: {self.mode!r}")
+        if not all(math.isfinite(value) for value in self.token_log_probabilities):
+            raise self._error("token_log_probabilities must be finite numbers")
+        if "cross" not in self.attention:
+            raise self._error(f"attention must hold the site 'cross'. Received: {sorted(self.attention)}")
+        for site, weights in self.attention.items():
+            self._expect_axes(site, weights, lengths)
+
+    def _expect_length(self, name: str, expected: int) -> None:
+        received = len(getattr(self, name))
+        if received != expected:
+            raise self._error(f"{name} must have {expected} entries, one per token. Received: {received}")
+
+    def _expect_axes(self, site: str, weights: np.ndarray, lengths: dict[str, int]) -> None:
+        if site not in SITE_AXES:
+            raise self._error(f"attention sites are {', '.join(SITE_AXES)}. Received: {site!r}")
+        query, key = SITE_AXES[site]
+        if weights.ndim != 4 or weights.shape[2:] != (lengths[query], lengths[key]):
+            raise self._error(
+                f"attention[{site!r}] must have shape (layer, head, {lengths[query]} {query} tokens, "
+                f"{lengths[key]} {key} tokens). Received: {weights.shape}"
+            )
+
+    def _error(self, message: str) -> ValueError:
+        return ValueError(f"sentence {self.id}: {message}")

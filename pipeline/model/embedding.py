@@ -1,0 +1,115 @@
+"""From ids to vectors with a sense of place, and from vectors back to scores over the vocabulary.
+
+Letters: B batch, T positions, D model width, V vocabulary.
+"""
+
+import keras
+import numpy as np
+from keras import ops
+
+
+def sinusoidal_positions(length, width):
+    """`p[t, 2i] = sin(t / 10000^(2i/D))`, `p[t, 2i + 1] = cos(same)` (Vaswani et al. 2017, section 3.5).
+
+    Args:
+        length: number of positions.
+        width: D.
+
+    Returns:
+        float32 NumPy array `(length, D)`.
+    """
+    angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, width, 2)[None] / width)
+    table = np.zeros((length, width), "float32")
+    table[:, 0::2] = np.sin(angles)
+    table[:, 1::2] = np.cos(angles[:, : width // 2])
+    return table
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class TokenEmbedding(keras.Layer):
+    """A table with one vector for each id, read in both directions (Press and Wolf 2017; Vaswani et al. 2017, 3.4).
+
+    `call(ids) = table[ids] * sqrt(D)`, and `logits(states) = states . table^T`.
+
+    Args:
+        vocabulary_size: V.
+        width: D.
+    """
+
+    def __init__(self, vocabulary_size, width, **kwargs):
+        super().__init__(**kwargs)
+        self.vocabulary_size = vocabulary_size
+        self.width = width
+
+    def build(self, ids_shape=None):
+        self.table = self.add_weight(
+            name="table",
+            shape=(self.vocabulary_size, self.width),
+            initializer=keras.initializers.RandomNormal(stddev=self.width**-0.5),
+        )
+
+    def call(self, ids):
+        # Scaled after the look-up: the table is far larger than a batch.
+        return ops.cast(ops.take(self.table, ids, axis=0), self.compute_dtype) * self.width**0.5
+
+    def logits(self, states):
+        """`(B, T, D) -> float32 (B, T, V)`, unnormalised log-probabilities."""
+        table = ops.cast(self.table, states.dtype)
+        return ops.cast(ops.matmul(states, ops.transpose(table)), "float32")
+
+    def compute_output_shape(self, ids_shape):
+        return (*ids_shape, self.width)
+
+    def get_config(self):
+        return {**super().get_config(), "vocabulary_size": self.vocabulary_size, "width": self.width}
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class PositionalEmbedding(keras.Layer):
+    """Adds a vector for each position, then drops out some coordinates.
+
+    Args:
+        kind: "sinusoidal" or "learned".
+        max_positions: number of positions there are.
+        dropout: share of the coordinates set to zero in training.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        offset: the position of the first row; a cached decoding step at position t passes t.
+        training: whether dropout is applied.
+    """
+
+    def __init__(self, kind="sinusoidal", max_positions=512, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        if kind not in ("sinusoidal", "learned"):
+            raise ValueError(f"kind: expected sinusoidal or learned, found {kind!r}")
+        self.kind = kind
+        self.max_positions = max_positions
+        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        width = input_shape[-1]
+        if self.kind == "learned":
+            self.table = self.add_weight(
+                name="table",
+                shape=(self.max_positions, width),
+                initializer=keras.initializers.RandomNormal(stddev=0.02),
+            )
+        else:
+            self.table = sinusoidal_positions(self.max_positions, width)
+
+    def call(self, x, offset=0, training=None):
+        positions = ops.arange(ops.shape(x)[1], dtype="int32") + offset
+        table = ops.cast(ops.convert_to_tensor(self.table), x.dtype)
+        return self.dropout(x + ops.take(table, positions, axis=0), training=training)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "kind": self.kind,
+            "max_positions": self.max_positions,
+            "dropout": self.dropout.rate,
+        }

@@ -1,0 +1,44 @@
+"""What stands around every sublayer of a Transformer: normalisation, dropout and the sum with the input."""
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Residual(keras.Layer):
+    """The block around a sublayer f, in the order that `norm` names.
+
+    - `post`: `norm(x + dropout(f(x)))` (Vaswani et al. 2017, section 5.4).
+    - `pre`: `x + dropout(f(norm(x)))` (Xiong et al. 2020, table 1); the stack then needs a last normalisation.
+
+    It is used as `y = residual.leave(x, f(residual.enter(x)))`, so that f may return attention weights on the way.
+
+    Args:
+        norm: "pre" or "post".
+        dropout: share of the sublayer's output set to zero in training.
+    """
+
+    def __init__(self, norm="pre", dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        if norm not in ("pre", "post"):
+            raise ValueError(f"norm: expected pre or post, found {norm!r}")
+        self.norm = norm
+        self.normalization = keras.layers.LayerNormalization(epsilon=1e-5, name="norm", dtype=self.dtype_policy)
+        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        self.normalization.build(input_shape)
+
+    def enter(self, x):
+        """What the sublayer is given, of the shape of x."""
+        return self.normalization(x) if self.norm == "pre" else x
+
+    def leave(self, x, y, training=None):
+        """Joins the block's input x and the sublayer's output y, both `(B, T, D)`."""
+        joined = x + self.dropout(y, training=training)
+        return self.normalization(joined) if self.norm == "post" else joined
+
+    def call(self, x, y, training=None):
+        return self.leave(x, y, training=training)
+
+    def get_config(self):
+        return {**super().get_config(), "norm": self.norm, "dropout": self.dropout.rate}

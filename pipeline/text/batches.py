@@ -1,0 +1,120 @@
+"""From encoded sentence pairs to padded batches, in an order that is a pure function of seed and epoch.
+
+Letters: B sentences of a batch, S source length with EOS, T target length with BOS or EOS.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.text.encoded import EncodedSentences
+from pipeline.text.tokenizer import BOS, EOS, PAD
+
+
+class Batch(NamedTuple):
+    """Padded ids, int32: source `(B, S)` ending in EOS; target_input `(B, T)` starting with BOS and target_output
+    `(B, T)` ending in EOS, so that row t of the one predicts row t of the other."""
+
+    source: np.ndarray
+    target_input: np.ndarray
+    target_output: np.ndarray
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """Which sentences make up each batch of an epoch.
+
+    Args:
+        batches: one array of sentence numbers a batch.
+        padding_share: the share of all positions, source and target, that only fill up.
+    """
+
+    batches: list[np.ndarray]
+    padding_share: float
+
+
+def round_up(lengths: np.ndarray | int, multiple: int):
+    """The next multiple of `multiple` from `lengths` on."""
+    return -(-lengths // multiple) * multiple
+
+
+def plan_batches(
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    *,
+    batch_tokens: int,
+    length_multiple: int,
+    seed: int,
+    epoch: int,
+) -> BatchPlan:
+    """Puts sentences of similar lengths together, as many as `batch_tokens` allows, in a random order.
+
+    A pure function: the position of a run in its data is the pair (epoch, batch number) and nothing else.
+
+    Args:
+        source_lengths: int `(sentences,)`, tokens without EOS.
+        target_lengths: int `(sentences,)`, tokens without BOS and EOS.
+        batch_tokens: the most positions, padding included, of either side of a batch. A sentence that is longer alone
+            gets a batch of its own.
+        length_multiple: padded lengths are multiples of this.
+        seed: of the order.
+        epoch: the pass over the data, from 0; every one has another order.
+    """
+    generator = np.random.default_rng((seed, epoch))
+    source = round_up(np.asarray(source_lengths) + 1, length_multiple)
+    target = round_up(np.asarray(target_lengths) + 1, length_multiple)
+    shuffled = generator.permutation(len(source))
+    # Up and down in turn, so that source lengths do not jump where the next target length begins.
+    turn = np.where(target // length_multiple % 2, source, -source)
+    order = shuffled[np.lexsort((turn[shuffled], target[shuffled]))]
+    batches, first, widest, positions = [], 0, 0, 0
+    for row, index in enumerate(order):
+        width = max(widest, int(source[index]), int(target[index]))
+        if row > first and (row + 1 - first) * width > batch_tokens:
+            batches.append(order[first:row])
+            first, width = row, max(int(source[index]), int(target[index]))
+        widest = width
+    if len(order):
+        batches.append(order[first:])
+    positions = sum(len(rows) * (int(source[rows].max()) + int(target[rows].max())) for rows in batches)
+    tokens = int(np.sum(source_lengths) + np.sum(target_lengths)) + 2 * len(order)
+    generator.shuffle(batches)  # type: ignore[arg-type]  # a list of arrays is a sequence too
+    return BatchPlan(batches, 1 - tokens / positions if positions else 0.0)
+
+
+def pad(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndarray:
+    """Stacks rows of ids, filled up with PAD: int32 `(rows, length)`."""
+    padded = np.full((len(rows), length), PAD, np.int32)
+    for line, row in zip(padded, rows, strict=True):
+        line[: len(row)] = row
+    return padded
+
+
+def collate(
+    source: EncodedSentences,
+    target: EncodedSentences,
+    rows: np.ndarray,
+    length_multiple: int = 1,
+    shard: int = 0,
+    shards: int = 1,
+) -> Batch:
+    """Makes the padded arrays of a batch, or one worker's share of them.
+
+    Args:
+        source: all source sentences.
+        target: all target sentences.
+        rows: numbers of the batch's sentences.
+        length_multiple: padded lengths are multiples of this.
+        shard: which share.
+        shards: number of shares. Each has the whole batch's padded lengths and every `shards`-th of its sentences.
+    """
+    source_length = round_up(int(source.lengths[rows].max()) + 1, length_multiple)
+    target_length = round_up(int(target.lengths[rows].max()) + 1, length_multiple)
+    own = rows[shard::shards]
+    return Batch(
+        pad([[*source[row], EOS] for row in own], source_length),
+        pad([[BOS, *target[row]] for row in own], target_length),
+        pad([[*target[row], EOS] for row in own], target_length),
+    )

@@ -1,0 +1,73 @@
+"""Encoded sentences on disk, memory-mapped, so that memory stays flat however large the corpus is."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.errors import InputError
+from pipeline.run_directory import replaced_when_done
+from pipeline.text.tokenizer import Tokenizer
+
+CHUNK_SENTENCES = 10_000
+
+
+class EncodedSentences:
+    """Sentences as ids, without BOS and EOS: one flat array of ids and where each sentence starts in it.
+
+    Args:
+        ids: int32 `(tokens of all sentences,)`.
+        starts: int64 `(sentences + 1,)`.
+    """
+
+    def __init__(self, ids: np.ndarray, starts: np.ndarray) -> None:
+        self.ids = ids
+        self.starts = starts
+        self.lengths: np.ndarray = np.diff(starts)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.ids[self.starts[index] : self.starts[index + 1]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[index] for index in range(len(self)))
+
+    def select(self, rows: Sequence[int]) -> "EncodedSentences":
+        """The sentences of those rows, in that order."""
+        lengths = self.lengths[np.asarray(rows, int)]
+        ids = np.concatenate([self[row] for row in rows]) if len(rows) else self.ids[:0]
+        return EncodedSentences(ids, np.concatenate([[0], np.cumsum(lengths)]))
+
+    def save(self, path: Path) -> None:
+        """Writes `PATH.ids.npy` and `PATH.starts.npy`."""
+        for name, array in (("ids", self.ids.astype(np.int32)), ("starts", self.starts.astype(np.int64))):
+            with replaced_when_done(Path(f"{path}.{name}.npy")) as temporary:
+                np.save(temporary, array, allow_pickle=False)
+
+    @classmethod
+    def load(cls, path: Path) -> "EncodedSentences":
+        """Maps what `save` wrote.
+
+        Raises:
+            InputError: the files are missing or damaged.
+        """
+        try:
+            ids = np.load(f"{path}.ids.npy", mmap_mode="r", allow_pickle=False)
+            starts = np.load(f"{path}.starts.npy", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(
+                f"{path}: the encoded text is missing or damaged ({error}); train anew in another folder"
+            ) from None
+        return cls(ids, starts)
+
+
+def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedSentences:
+    """Encodes sentences, a chunk at a time."""
+    parts, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    for first in range(0, len(sentences), CHUNK_SENTENCES):
+        ragged = tokenizer.encode(sentences[first : first + CHUNK_SENTENCES])
+        parts.append(ragged.values.numpy())
+        lengths.append(ragged.row_lengths().numpy())
+    return EncodedSentences(np.concatenate(parts), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]))

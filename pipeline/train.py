@@ -1,0 +1,166 @@
+"""A run from its settings to its model: prepares the text, builds the model, trains it, and leaves `model.keras`."""
+
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from pipeline.config import RunConfig, dump
+from pipeline.decoding.translator import Translator
+from pipeline.evaluation.scores import LikelihoodMeter
+from pipeline.evaluation.validation import Validation
+from pipeline.manifest import write_manifest
+from pipeline.model.build import build_model
+from pipeline.run_directory import RunDirectory, replaced_when_done, write_atomically
+from pipeline.text.prepare import TrainingText, load_text, prepare_text
+from pipeline.training.callbacks import History, ProgressLine
+from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint
+from pipeline.training.device import is_chief, make_strategy, resolve_precision
+from pipeline.training.input import TrainingBatches
+from pipeline.training.loop import Limits, Training
+from pipeline.training.schedule import WarmupSchedule
+from pipeline.training.step import make_update
+
+log = logging.getLogger(__name__)
+
+
+def train(config: RunConfig, resume: Path | None = None) -> int:
+    """Trains a new run, or goes on with one.
+
+    Args:
+        config: all settings; those of the run itself where one is resumed.
+        resume: the folder of the run to go on with, or None.
+
+    Returns:
+        The exit status: 0, or 130 where it was interrupted and can be resumed.
+
+    Raises:
+        InputError: the text, the run or its checkpoint is not what the settings say.
+    """
+    strategy = make_strategy()
+    keras.utils.set_random_seed(config.run.seed)
+    with _run_directory(config, resume, is_chief(strategy)) as run:
+        text = load_text(config, run) if resume else prepare_text(config, run)
+        if not resume:
+            write_atomically(run.config, dump(config).encode())
+        with strategy.scope():
+            model = build_model(
+                config.model, text.tokenizer.vocabulary_size, resolve_precision(config.training.precision)
+            )
+            optimizer = _optimizer(config, model)
+        checkpoints = Checkpoints(run.checkpoints, config.training.keep_checkpoints)
+        progress = load_checkpoint(checkpoints.last(), model, optimizer) if resume else Progress()
+        reason = _train(config, run, strategy, text, model, optimizer, checkpoints, progress)
+        if not is_chief(strategy):
+            return 0
+        if reason == "interrupted":
+            log.info("\ninterrupted after %d updates; go on with:\n  python train.py --resume %s", progress.update, run.root)
+            return 130
+        _finish(config, run, text, model, checkpoints, progress, reason)
+        return 0
+
+
+@contextmanager
+def _run_directory(config: RunConfig, resume: Path | None, chief: bool) -> Iterator[RunDirectory]:
+    """The run's folder; for workers that write nothing that lasts, one that goes away."""
+    if resume:
+        yield RunDirectory.open(resume)
+    elif chief:
+        assert config.run.name  # the command line's own doing
+        yield RunDirectory.create(config.run.directory / config.run.name)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            yield RunDirectory(Path(folder))
+
+
+def _optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
+    settings = config.training
+    schedule = WarmupSchedule(
+        settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates
+    )
+    optimizer = keras.optimizers.Adam(
+        schedule, beta_1=settings.beta_1, beta_2=settings.beta_2, epsilon=settings.epsilon
+    )
+    optimizer.build(model.trainable_variables)
+    return optimizer
+
+
+def _train(
+    config: RunConfig,
+    run: RunDirectory,
+    strategy: tf.distribute.Strategy,
+    text: TrainingText,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    checkpoints: Checkpoints,
+    progress: Progress,
+) -> str:
+    settings = config.training
+    batches = TrainingBatches(
+        text.source, text.target, strategy, **config.batches.model_dump(), seed=config.run.seed
+    )
+    plan = batches.plan(0)
+    limits = Limits(settings.max_updates, settings.max_epochs, settings.max_minutes)
+    log.info(
+        "%s parameters in %s; %d batches an epoch, %.1f %% of their positions are padding",
+        f"{model.count_params():,}",
+        model.dtype_policy.name,
+        len(plan.batches),
+        100 * plan.padding_share,
+    )
+    translator = Translator(
+        model, text.tokenizer, **config.decoding.model_dump(), max_positions=config.model.max_positions
+    )
+    meter = LikelihoodMeter(model, text.validation_source, text.validation_target)
+    training = Training(
+        model,
+        optimizer,
+        make_update(
+            model, optimizer, strategy, label_smoothing=settings.label_smoothing, clip_norm=settings.clip_norm
+        ),
+        batches,
+        Validation(meter, translator, text.validation, tokenized=config.data.tokenized),
+        checkpoints if is_chief(strategy) else None,
+        limits=limits,
+        validate_every=settings.validate_every_updates,
+        log_every=settings.log_every_updates,
+        metric=settings.early_stopping.metric,
+        patience=settings.early_stopping.patience,
+    )
+    callbacks: list[keras.callbacks.Callback] = []
+    if is_chief(strategy):
+        callbacks = [ProgressLine(limits, len(plan.batches)), History(run.history, progress)]
+    return training.run(progress, callbacks)
+
+
+def _finish(
+    config: RunConfig,
+    run: RunDirectory,
+    text: TrainingText,
+    model: keras.Model,
+    checkpoints: Checkpoints,
+    progress: Progress,
+    reason: str,
+) -> None:
+    """Leaves the best model as `model.keras`, and says what to do with it."""
+    load_checkpoint(checkpoints.best, model)
+    with replaced_when_done(run.model) as temporary:
+        model.save(temporary)
+    write_manifest(config, run, model, text.tokenizer)
+    log.info(
+        "trained for %d updates in %.1f minutes (%s); the best was update %s with %s %.2f on validation\n"
+        "results: %s\nnext:\n  python evaluate.py %s\n  tensorboard --logdir %s",
+        progress.update,
+        progress.seconds / 60,
+        reason,
+        progress.best_update,
+        config.training.early_stopping.metric,
+        progress.best_metric,
+        run.root,
+        run.root,
+        run.root.parent,
+    )

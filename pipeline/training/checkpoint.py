@@ -1,0 +1,136 @@
+"""The state of a training run as one NumPy archive: data, never code, and there whole or not at all."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import keras
+import numpy as np
+
+from pipeline.errors import InputError
+from pipeline.run_directory import replaced_when_done
+
+
+@dataclass
+class Progress:
+    """How far a run has come.
+
+    Args:
+        update: number of optimiser updates made.
+        epoch: the pass over the data that it is in, from 0.
+        batch: number of batches of that pass already trained on.
+        seconds: time spent in training, without interruptions.
+        best_metric: the best value so far of the metric that chooses the best checkpoint.
+        best_update: the update that had it.
+        validations_without_gain: how many validations ago that was.
+        history: one row of logs for each validation.
+    """
+
+    update: int = 0
+    epoch: int = 0
+    batch: int = 0
+    seconds: float = 0.0
+    best_metric: float | None = None
+    best_update: int | None = None
+    validations_without_gain: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
+    # model.variables has the state of dropout's random numbers too, which model.weights lacks.
+    named = {f"model/{i:04d}/{variable.path}": variable for i, variable in enumerate(model.variables)}
+    for i, variable in enumerate(optimizer.variables if optimizer else ()):
+        named[f"optimizer/{i:04d}/{variable.path}"] = variable
+    return named
+
+
+def save_checkpoint(
+    path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress
+) -> None:
+    """Writes everything that going on from here needs."""
+    arrays = {name: keras.ops.convert_to_numpy(variable) for name, variable in _variables(model, optimizer).items()}
+    with replaced_when_done(path) as temporary:
+        np.savez(temporary, progress=np.array(json.dumps(asdict(progress))), **arrays)
+
+
+def load_checkpoint(
+    path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None
+) -> Progress:
+    """Puts a checkpoint's values into a model, and into an optimizer if one is given.
+
+    Raises:
+        InputError: it is missing, damaged, or of a model with other settings. The model is then as it was.
+    """
+    wanted = _variables(model, optimizer)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            progress = Progress(**json.loads(str(archive["progress"])))
+            if optimizer is not None and set(archive.files) - {"progress"} != set(wanted):
+                raise _other_model(path, set(archive.files) - {"progress"} ^ set(wanted))
+            values = {name: archive[name] for name in wanted if name in archive.files}
+    except (OSError, ValueError, EOFError, KeyError, TypeError, BadZipFile) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: the checkpoint is missing or damaged ({error}); use another one") from None
+    if set(values) != set(wanted):
+        raise _other_model(path, set(wanted) - set(values))
+    for name, variable in wanted.items():
+        if values[name].shape != tuple(variable.shape):
+            raise InputError(
+                f"{path}: the checkpoint is of another model: {variable.path} is {values[name].shape} there and "
+                f"{tuple(variable.shape)} here; the config or the tokenizer was changed after training"
+            )
+    for name, variable in wanted.items():
+        variable.assign(values[name])
+    return progress
+
+
+def _other_model(path: Path, names: set[str]) -> InputError:
+    return InputError(
+        f"{path}: the checkpoint is of another model: only one of the two has {min(names)}; "
+        "the config was changed after training"
+    )
+
+
+class Checkpoints:
+    """The checkpoints of a run: the last few, `update-00000500.npz`, and the best, `best.npz`.
+
+    Args:
+        folder: where they are.
+        keep: number of recent ones that stay.
+    """
+
+    def __init__(self, folder: Path, keep: int = 1) -> None:
+        self.folder = folder
+        self.keep = keep
+        self.best = folder / "best.npz"
+
+    def recent(self) -> Sequence[Path]:
+        """Those of single updates, oldest first."""
+        return sorted(self.folder.glob("update-*.npz"))
+
+    def save(
+        self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress, best: bool = False
+    ) -> None:
+        """Writes the checkpoint of this update, as the best one too if it is, and deletes the oldest."""
+        if best:
+            save_checkpoint(self.best, model, optimizer, progress)
+        save_checkpoint(self.folder / f"update-{progress.update:08d}.npz", model, optimizer, progress)
+        for old in self.recent()[: -self.keep]:
+            old.unlink()
+
+    def last(self) -> Path:
+        """The newest one.
+
+        Raises:
+            InputError: there is none.
+        """
+        recent = self.recent()
+        if not recent:
+            raise InputError(
+                f"{self.folder}: no checkpoint yet, so there is nothing to go on from; delete the run and start it anew"
+            )
+        return recent[-1]

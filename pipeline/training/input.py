@@ -1,0 +1,72 @@
+"""Batches on their way to the step, made ahead of it."""
+
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from pipeline.text.batches import Batch, BatchPlan, collate, plan_batches
+from pipeline.text.encoded import EncodedSentences
+
+AHEAD = 4  # batches kept ready; one is made in a few milliseconds, a step takes a hundred times as long
+
+
+class TrainingBatches:
+    """The batches of any epoch, from any one on, padded and shared out among replicas.
+
+    Args:
+        source: the encoded training sources.
+        target: the encoded training targets.
+        strategy: says which replicas there are.
+        batch_tokens: see `plan_batches`.
+        length_multiple: see there.
+        seed: see there.
+    """
+
+    def __init__(
+        self,
+        source: EncodedSentences,
+        target: EncodedSentences,
+        strategy: tf.distribute.Strategy,
+        *,
+        batch_tokens: int,
+        length_multiple: int,
+        seed: int,
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.strategy = strategy
+        self.batch_tokens = batch_tokens
+        self.length_multiple = length_multiple
+        self.seed = seed
+
+    def plan(self, epoch: int) -> BatchPlan:
+        """Which sentences make up each batch of that epoch."""
+        return plan_batches(
+            self.source.lengths,
+            self.target.lengths,
+            batch_tokens=self.batch_tokens,
+            length_multiple=self.length_multiple,
+            seed=self.seed,
+            epoch=epoch,
+        )
+
+    def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
+        """The epoch's batches from `first_batch` on, as tensors; per replica where there are many."""
+        rows = self.plan(epoch).batches[first_batch:]
+        replicas = self.strategy.num_replicas_in_sync
+        signature = Batch(*(tf.TensorSpec((None, None), tf.int32),) * 3)
+
+        def dataset(context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+            here, pipelines = (context.input_pipeline_id, context.num_input_pipelines) if context else (0, 1)
+            local = replicas // pipelines
+
+            def batches() -> Iterator[Batch]:
+                for batch in rows:
+                    for shard in range(here * local, (here + 1) * local):
+                        yield collate(self.source, self.target, batch, self.length_multiple, shard, replicas)
+
+            return tf.data.Dataset.from_generator(batches, output_signature=signature).prefetch(AHEAD)
+
+        if replicas == 1:
+            return iter(dataset())
+        return iter(self.strategy.distribute_datasets_from_function(dataset))

@@ -1,0 +1,222 @@
+"""The training loop: the same for one device and for many, and able to go on from any update.
+
+It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` gets logs every `log_every` updates and
+nothing in between, `on_test_end` the row of a validation; both have the number of updates under `update`.
+"""
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import keras
+import tensorflow as tf
+
+from pipeline.training.checkpoint import Checkpoints, Progress
+from pipeline.training.input import TrainingBatches
+from pipeline.training.step import StepLogs
+
+LOWER_IS_BETTER = {"loss"}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Training ends at the first of these that is reached; None for no limit."""
+
+    updates: int | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+
+
+class Training:
+    """Trains until a limit, early stopping, or somebody asks it to stop.
+
+    Args:
+        model: anything with the surface of `pipeline.model.surface`.
+        optimizer: the model's.
+        update: made by `pipeline.training.step.make_update`.
+        batches: what to train on.
+        validate: returns the metrics of the model as it is: `val_loss`, `val_bleu` and others.
+        checkpoints: where the state is kept; None for a worker that writes nothing.
+        limits: when to end.
+        validate_every: updates from a validation and checkpoint to the next.
+        log_every: updates from one line of logs to the next.
+        metric: which validation metric says which checkpoint is best, without `val_`.
+        patience: validations without gain before training stops; None for no limit.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        update: Callable[..., StepLogs],
+        batches: TrainingBatches,
+        validate: Callable[[], dict[str, float]],
+        checkpoints: Checkpoints | None,
+        *,
+        limits: Limits,
+        validate_every: int,
+        log_every: int,
+        metric: str,
+        patience: int | None = None,
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.update = update
+        self.batches = batches
+        self.validate = validate
+        self.checkpoints = checkpoints
+        self.limits = limits
+        self.validate_every = validate_every
+        self.log_every = log_every
+        self.metric = metric
+        self.patience = patience
+        self.asked_to_stop = False
+
+    def run(self, progress: Progress, callbacks: Sequence[keras.callbacks.Callback] = ()) -> str:
+        """Goes on from `progress`, which it keeps up to date, and says why it ended."""
+        self.model.stop_training = False
+        events = keras.callbacks.CallbackList(list(callbacks), model=self.model)
+        clock = _Clock(progress.seconds)
+        meter = _Meter()
+        with self._polite_to_signals():
+            events.on_train_begin()
+            reason = self._finished(progress, clock)
+            while reason is None:
+                reason = self._epoch(progress, events, clock, meter)
+            if not progress.history or progress.history[-1]["update"] != progress.update:
+                self._validate(progress, events, clock, meter)
+            events.on_train_end()
+        return reason
+
+    def _epoch(self, progress: Progress, events, clock: "_Clock", meter: "_Meter") -> str | None:
+        events.on_epoch_begin(progress.epoch)
+        number = len(self.batches.plan(progress.epoch).batches)
+        for batch in self.batches.epoch(progress.epoch, progress.batch):
+            events.on_train_batch_begin(progress.update)
+            meter.add(self.update(*batch))
+            progress.update += 1
+            progress.batch += 1
+            if progress.batch == number:
+                progress.epoch, progress.batch = progress.epoch + 1, 0
+            progress.seconds = clock.seconds()
+            logs = self._logs(progress, meter) if progress.update % self.log_every == 0 else {}
+            events.on_train_batch_end(progress.update - 1, logs)
+            if progress.update % self.validate_every == 0:
+                self._validate(progress, events, clock, meter)
+            reason = self._finished(progress, clock)
+            if reason:
+                return reason
+        events.on_epoch_end(progress.epoch - 1, progress.history[-1] if progress.history else {})
+        return None
+
+    def _logs(self, progress: Progress, meter: "_Meter") -> dict[str, float]:
+        rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
+        place = {"update": progress.update, "epoch": progress.epoch, "minutes": progress.seconds / 60}
+        return {**place, **meter.read(progress.seconds), "learning_rate": float(rate)}
+
+    def _validate(self, progress: Progress, events, clock: "_Clock", meter: "_Meter") -> None:
+        events.on_test_begin()
+        logs = self._logs(progress, meter)
+        logs.update(self.validate())
+        best = self._judge(progress, logs[f"val_{self.metric}"])
+        progress.seconds = clock.seconds()
+        meter.restart(progress.seconds)
+        progress.history.append(logs)
+        if self.checkpoints is not None:
+            self.checkpoints.save(self.model, self.optimizer, progress, best)
+        events.on_test_end(logs)
+
+    def _judge(self, progress: Progress, value: float) -> bool:
+        """Whether this is the best model so far."""
+        sign = -1 if self.metric in LOWER_IS_BETTER else 1
+        better = progress.best_metric is None or sign * value > sign * progress.best_metric
+        if better:
+            progress.best_metric, progress.best_update = value, progress.update
+        progress.validations_without_gain = 0 if better else progress.validations_without_gain + 1
+        return better
+
+    def _finished(self, progress: Progress, clock: "_Clock") -> str | None:
+        limits = self.limits
+        if self.asked_to_stop:
+            return "interrupted"
+        if self.model.stop_training:
+            return "a callback stopped it"
+        if limits.updates is not None and progress.update >= limits.updates:
+            return f"{limits.updates} updates"
+        if limits.epochs is not None and progress.epoch >= limits.epochs:
+            return f"{limits.epochs} epochs"
+        if self.patience is not None and progress.validations_without_gain >= self.patience:
+            return f"{self.patience} validations without a better {self.metric}"
+        if limits.minutes is not None and self._agreed(clock.seconds()) >= 60 * limits.minutes:
+            return f"{limits.minutes:g} minutes"
+        return None
+
+    def _agreed(self, seconds: float) -> float:
+        """The same number on all workers: they must end at the same update, and their clocks differ."""
+        strategy = self.batches.strategy
+        if strategy.num_replicas_in_sync == 1:
+            return seconds
+        values = strategy.run(lambda: tf.constant(seconds))
+        return float(strategy.reduce(tf.distribute.ReduceOp.MEAN, values, axis=None))
+
+    @contextmanager
+    def _polite_to_signals(self) -> Iterator[None]:
+        """Ends after the update at hand on Ctrl-C or when the system asks; a second Ctrl-C ends at once."""
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            if self.asked_to_stop:
+                raise KeyboardInterrupt
+            self.asked_to_stop = True
+
+        try:
+            before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not in the main thread: signals are somebody else's
+            before = {}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class _Clock:
+    """Seconds of training, over all the times that it was interrupted."""
+
+    def __init__(self, before: float) -> None:
+        self.start = time.monotonic() - before
+
+    def seconds(self) -> float:
+        return time.monotonic() - self.start
+
+
+class _Meter:
+    """Sums of logs since they were last read. They stay on the device until then."""
+
+    def __init__(self) -> None:
+        self.logs: list[StepLogs] = []
+        self.since: float | None = None
+        self.last: dict[str, float] = {}
+
+    def add(self, logs: StepLogs) -> None:
+        self.logs.append(logs)
+
+    def read(self, seconds: float) -> dict[str, float]:
+        if self.logs:
+            tokens = sum(float(logs.tokens) for logs in self.logs)
+            self.last = {
+                "loss": sum(float(logs.loss) for logs in self.logs) / max(tokens, 1),
+                "gradient_norm": math.sqrt(sum(float(logs.gradient_norm) ** 2 for logs in self.logs) / len(self.logs)),
+            }
+            if self.since is not None and seconds > self.since:
+                self.last["tokens_per_second"] = tokens / (seconds - self.since)
+            self.logs = []
+        self.since = seconds
+        return self.last
+
+    def restart(self, seconds: float) -> None:
+        """Leaves the time of a validation out of the speed."""
+        self.since = seconds

@@ -1,0 +1,111 @@
+"""The loss: label-smoothed cross-entropy, summed over target tokens.
+
+Letters: N tokens, D model width, V vocabulary.
+"""
+
+import tensorflow as tf
+
+CHUNK_TOKENS = 1024  # a chunk's (1024, V) float32 scores fit a CPU's last cache for V of some thousands
+
+
+def cross_entropy(logits, targets, token_weights, label_smoothing=0.0):
+    """`sum_n w_n (logsumexp(l_n) - (1 - e) l_n[target] - e mean(l_n))` (Szegedy et al. 2016, section 7).
+
+    The definition, against which `fused_cross_entropy` is tested.
+
+    Args:
+        logits: float `(N, V)`.
+        targets: int `(N,)`.
+        token_weights: float `(N,)`: 1 for a token that counts, 0 for padding.
+        label_smoothing: e, the probability spread evenly over the vocabulary.
+
+    Returns:
+        float32 scalar: the sum, to be divided by the number of tokens of all replicas.
+    """
+    logits = tf.cast(logits, tf.float32)
+    right = tf.gather(logits, targets, batch_dims=1)
+    smoothed = (1 - label_smoothing) * right + label_smoothing * tf.reduce_mean(logits, -1)
+    return tf.reduce_sum(token_weights * (tf.reduce_logsumexp(logits, -1) - smoothed))
+
+
+def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0.0):
+    """`cross_entropy(states table^T, ...)` with value and gradient made together, a chunk of tokens at a time.
+
+    An array of `(N, V)` scores is by far the largest of a step, and is written and read about ten times by the plain
+    formula. Here only a chunk of it ever exists, and it stays in the cache.
+
+    Args:
+        states: float `(N, D)`.
+        table: `(V, D)`, the output embedding.
+        targets: int `(N,)`.
+        token_weights: float32 `(N,)`.
+        label_smoothing: as above.
+
+    Returns:
+        float32 scalar.
+    """
+
+    @tf.custom_gradient
+    def loss_of(states, table):
+        loss, states_gradient, table_gradient = _loss_and_gradients(
+            states, table, targets, token_weights, label_smoothing
+        )
+
+        def gradient(upstream):
+            return tf.cast(upstream * states_gradient, states.dtype), upstream * table_gradient
+
+        return loss, gradient
+
+    return loss_of(states, tf.convert_to_tensor(table))
+
+
+def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
+    product_type = states.dtype  # bfloat16 where the model computes in it: only the products, sums are float32
+    kernel = tf.cast(table, product_type)
+    count = tf.shape(states)[0]
+    filled = tf.pad(states, ((0, -count % CHUNK_TOKENS), (0, 0)))
+    filled_weights = tf.pad(token_weights, ((0, -count % CHUNK_TOKENS),))
+
+    def chunk(first, table_gradient, normalizers, states_gradient):
+        rows = filled[first : first + CHUNK_TOKENS]
+        scores = tf.cast(tf.matmul(rows, kernel, transpose_b=True), tf.float32)
+        highest = tf.reduce_max(scores, -1, keepdims=True)
+        powers = tf.exp(scores - highest)
+        total = tf.reduce_sum(powers, -1, keepdims=True)
+        powers = tf.cast(powers, product_type)
+        scale = filled_weights[first : first + CHUNK_TOKENS, None] / total
+        scaled_rows = tf.cast(tf.cast(rows, tf.float32) * scale, product_type)
+        part = tf.cast(tf.matmul(powers, kernel), tf.float32) * scale
+        table_gradient += tf.cast(tf.matmul(powers, scaled_rows, transpose_a=True), tf.float32)
+        index = first // CHUNK_TOKENS
+        return (
+            first + CHUNK_TOKENS,
+            table_gradient,
+            normalizers.write(index, (highest + tf.math.log(total))[:, 0]),
+            states_gradient.write(index, part),
+        )
+
+    chunks = (count + CHUNK_TOKENS - 1) // CHUNK_TOKENS
+    width = table.shape[-1]
+    _, table_gradient, normalizers, states_gradient = tf.while_loop(
+        lambda first, *_: first < count,
+        chunk,
+        (
+            0,
+            tf.zeros(table.shape, tf.float32),
+            tf.TensorArray(tf.float32, chunks, element_shape=(CHUNK_TOKENS,)),
+            tf.TensorArray(tf.float32, chunks, element_shape=(CHUNK_TOKENS, width)),
+        ),
+        parallel_iterations=1,  # side by side, the chunks would not fit the cache
+    )
+    # What the right token and the smoothing add needs no scores: a row of the table, and the mean of its rows.
+    states = tf.cast(states, tf.float32)
+    right_rows = tf.gather(tf.cast(table, tf.float32), targets)
+    mean_row = tf.reduce_mean(tf.cast(table, tf.float32), 0)
+    expected_rows = (1 - label_smoothing) * right_rows + label_smoothing * mean_row
+    weighted = states * token_weights[:, None]
+    loss = tf.reduce_sum(token_weights * (normalizers.concat()[:count] - tf.reduce_sum(states * expected_rows, -1)))
+    states_gradient = states_gradient.concat()[:count] - token_weights[:, None] * expected_rows
+    table_gradient -= (1 - label_smoothing) * tf.math.unsorted_segment_sum(weighted, targets, table.shape[0])
+    table_gradient -= label_smoothing / table.shape[0] * tf.reduce_sum(weighted, 0)
+    return loss, states_gradient, table_gradient

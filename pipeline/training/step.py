@@ -1,0 +1,77 @@
+"""One update, on one replica or many: the loss is summed over all of their tokens, then divided by their number."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from pipeline.text.tokenizer import PAD
+from pipeline.training.objective import fused_cross_entropy
+
+BATCH_SIGNATURE = (tf.TensorSpec([None, None], tf.int32),) * 3  # dynamic shapes, so that none of them retraces
+
+
+class StepLogs(NamedTuple):
+    """Of all replicas together: the sum of the loss, the number of target tokens and the norm of the mean gradient."""
+
+    loss: Any
+    tokens: Any
+    gradient_norm: Any
+
+
+def make_update(
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    strategy: tf.distribute.Strategy,
+    *,
+    label_smoothing: float = 0.0,
+    clip_norm: float = 0.0,
+) -> Callable[..., StepLogs]:
+    """Makes the graph of an update.
+
+    Args:
+        model: anything with the surface of `pipeline.model.surface`.
+        optimizer: built for the model's variables, made in the strategy's scope.
+        strategy: says which replicas there are.
+        label_smoothing: see `pipeline.training.objective`.
+        clip_norm: longest gradient over all variables; 0 for no limit.
+
+    Returns:
+        A function of a `Batch` of tensors, per replica where there are many, that returns `StepLogs`.
+    """
+    variables = model.trainable_variables
+    replicas = strategy.num_replicas_in_sync
+
+    def total(value):
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, value) if replicas > 1 else value
+
+    def replica_update(source, target_input, target_output):
+        targets = tf.reshape(target_output, (-1,))
+        token_weights = tf.cast(targets != PAD, tf.float32)
+        with tf.GradientTape() as tape:
+            output = model.decode(target_input, model.encode(source, training=True), training=True)
+            states = tf.reshape(output.states, (-1, output.states.shape[-1]))
+            loss = fused_cross_entropy(states, model.output_embedding.table, targets, token_weights, label_smoothing)
+        tokens = total(tf.reduce_sum(token_weights))
+        gradients = [tf.convert_to_tensor(gradient) / tokens for gradient in tape.gradient(loss, variables)]
+        gradients = total(gradients)
+        norm = tf.linalg.global_norm(gradients)
+        if clip_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
+        # The optimizer sums over replicas once more; each has the whole already.
+        optimizer.apply_gradients(
+            [(gradient / replicas, variable) for gradient, variable in zip(gradients, variables, strict=True)]
+        )
+        return StepLogs(total(loss), tokens, norm)
+
+    if replicas == 1:
+        return tf.function(replica_update, input_signature=BATCH_SIGNATURE)
+
+    @tf.function
+    def update(source, target_input, target_output):
+        logs = strategy.run(replica_update, args=(source, target_input, target_output))
+        return StepLogs(*(strategy.experimental_local_results(value)[0] for value in logs))
+
+    return update

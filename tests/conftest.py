@@ -1,0 +1,39 @@
+"""What every test shares: quiet TensorFlow, fixed random numbers, and a subword model small enough to read."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import pytest
+
+from pipeline.text.tokenizer import Tokenizer, train_tokenizer
+
+SENTENCES = [
+    "the cat sees the dog",
+    "the dog sees a small cat",
+    "Éva voit le chat à côté du chien",
+    "le petit chien voit Éva",
+    "der große Hund läuft über die Straße",
+    "die Katze läuft zu dem Hund",
+    "où est le cœur de l'été ?",
+]
+
+
+@pytest.fixture(autouse=True)
+def fixed_random_numbers():
+    keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(scope="session")
+def tokenizers(tmp_path_factory):
+    """A tokenizer of each kind, trained on `SENTENCES`."""
+    folder = tmp_path_factory.mktemp("tokenizers")
+    for kind, size in (("bpe", 80), ("unigram", 60)):
+        train_tokenizer(SENTENCES, folder / kind, kind=kind, vocabulary_size=size, character_coverage=1.0)
+    return {kind: Tokenizer(folder / kind) for kind in ("bpe", "unigram")}
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tokenizers):
+    return tokenizers["bpe"]

@@ -1,0 +1,285 @@
+"""The scripts that prepare public corpora leave what they promise, or nothing."""
+
+import gzip
+import io
+import subprocess
+import sys
+import zipfile
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data import fetch
+from data.manythings import prepare as manythings
+from data.manythings import split as manythings_split
+from data.multi30k import prepare as multi30k
+from pipeline.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = b"Go.\tVa !\nHi.\tSalut !\nRun!\tCours !\nRun!\tCourez !\n"
+WORDS = st.sampled_from("abcdefgh")
+
+
+def zipped(content, name="fra.txt"):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def made_multi30k(tmp_path, monkeypatch):
+    """Tiny stand-ins for the twelve texts, as copies and as they are published."""
+    texts = {name: f"{name}\nzwei\n".encode() for name in multi30k.CHECKSUMS}
+    copies, public = tmp_path / "copies", tmp_path / "public"
+    monkeypatch.setattr(multi30k, "CHECKSUMS", {name: fetch.sha256(text) for name, text in texts.items()})
+    monkeypatch.setattr(multi30k, "BASE_URL", public.as_uri())
+    for name, text in texts.items():
+        fetch.write_whole(copies / name, text)
+        path = Path(multi30k.address(name).removeprefix("file://"))
+        fetch.write_whole(path, gzip.compress(text) if path.suffix == ".gz" else text.rstrip(b"\n"))
+    return copies, public, texts
+
+
+@pytest.fixture
+def made_manythings(tmp_path, monkeypatch):
+    monkeypatch.setattr(manythings, "CHECKSUM", fetch.sha256(TABLE))
+    monkeypatch.setattr(manythings, "URL", (tmp_path / "public.zip").as_uri())
+    monkeypatch.setattr(manythings, "KNOWN_SPLIT", tmp_path / "split.txt.gz")
+    (tmp_path / "split.txt.gz").write_bytes(gzip.compress(b"val\ntest\ntrain\ntrain\n"))
+    (tmp_path / "public.zip").write_bytes(zipped(TABLE))
+    fetch.write_whole(tmp_path / "copies" / "fra.txt", TABLE)
+    return tmp_path / "copies"
+
+
+def files(directory):
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
+
+
+# Multi30k
+
+
+def test_multi30k_from_copies_leaves_every_text(made_multi30k, tmp_path):
+    copies, _, texts = made_multi30k
+    assert multi30k.main(["--from", str(copies), "--output", str(tmp_path / "out")]) == 0
+    assert files(tmp_path / "out") == sorted(texts)
+    assert all((tmp_path / "out" / name).read_bytes() == text for name, text in texts.items())
+
+
+def test_multi30k_download_unpacks_ends_the_last_line_and_is_the_same_text(made_multi30k, tmp_path, capsys):
+    _, _, texts = made_multi30k
+    assert multi30k.main(["--output", str(tmp_path / "out")]) == 0
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in files(tmp_path / "out")} == texts
+    assert "train.en.gz" in capsys.readouterr().err
+
+
+def test_multi30k_names_the_missing_copies(made_multi30k, tmp_path, capsys):
+    copies, _, _ = made_multi30k
+    (copies / "val.de").unlink()
+    (copies / "lc.norm.tok" / "train.en").unlink()
+    assert multi30k.main(["--from", str(copies), "--output", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert "val.de" in error
+    assert "lc.norm.tok/train.en" in error
+    assert "train.de" not in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_multi30k_keeps_nothing_of_a_text_with_another_checksum(made_multi30k, tmp_path, capsys):
+    _, _, texts = made_multi30k
+    path = Path(multi30k.address("val.en").removeprefix("file://"))
+    path.write_bytes(gzip.compress(b"other\n"))
+    assert multi30k.main(["--output", str(tmp_path / "out")]) == 2
+    assert "SHA-256" in capsys.readouterr().err
+    assert "val.en" not in files(tmp_path / "out")
+    assert set(files(tmp_path / "out")) <= set(texts), "no temporary files"
+
+
+def test_multi30k_goes_on_where_it_was(made_multi30k, tmp_path, monkeypatch):
+    copies, _, _ = made_multi30k
+    multi30k.main(["--from", str(copies), "--output", str(tmp_path / "out")])
+    (tmp_path / "out" / "val.en").write_bytes(b"half")
+    fetched = []
+    monkeypatch.setattr(multi30k, "download", lambda url: fetched.append(url) or fetch.download(url))
+    assert multi30k.main(["--output", str(tmp_path / "out")]) == 0
+    assert [url.rsplit("/", 1)[1] for url in fetched] == ["val.en.gz"]
+
+
+def test_multi30k_addresses_are_those_of_the_public_repository():
+    base = "https://raw.githubusercontent.com/multi30k/dataset"
+    assert multi30k.address("val.en") == f"{base}/{multi30k.RAW_COMMIT}/data/task1/raw/val.en.gz"
+    assert multi30k.address("lc.norm.tok/test_2016_flickr.de") == (
+        f"{base}/{multi30k.TOKENIZED_COMMIT}/data/task1/tok/test_2016_flickr.lc.norm.tok.de"
+    )
+
+
+# Downloads
+
+
+def test_a_missing_address_is_one_message(tmp_path):
+    with pytest.raises(InputError, match="could not be downloaded"):
+        fetch.download((tmp_path / "nothing").as_uri())
+
+
+def test_a_terminal_sees_a_bar_that_reaches_the_end(tmp_path):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    (tmp_path / "file").write_bytes(b"x" * 200_000)
+    terminal = Terminal()
+    assert len(fetch.download((tmp_path / "file").as_uri(), terminal)) == 200_000
+    assert "[" + "#" * 30 + "]" in terminal.getvalue().split("\r")[-1]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "file").write_bytes(b"old")
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(InputError, match=r"cannot be written .No space left"):
+        fetch.write_whole(tmp_path / "file", b"new")
+    assert files(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+# ManyThings
+
+
+@pytest.mark.parametrize("source", ["copies", "zip", "download"])
+def test_manythings_leaves_the_table_as_found_its_words_and_the_known_split(made_manythings, tmp_path, source):
+    if source == "zip":
+        (made_manythings / "fra.txt").unlink()
+        (made_manythings / "fra-eng.zip").write_bytes(zipped(TABLE))
+    arguments = [] if source == "download" else ["--from", str(made_manythings)]
+    assert manythings.main([*arguments, "--output", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "fra.txt").read_bytes() == TABLE
+    assert (tmp_path / "out" / "split.txt").read_text() == "val\ntest\ntrain\ntrain\n"
+    assert (tmp_path / "out" / "tokenized.tsv").read_text() == (
+        "go .\tva !\nhi .\tsalut !\nrun !\tcours !\nrun !\tcourez !\n"
+    )
+
+
+def test_manythings_uses_a_split_that_is_there(made_manythings, tmp_path, capsys):
+    (made_manythings / "split.txt").write_text("test\nval\ntrain\ntrain\n")
+    assert manythings.main(["--from", str(made_manythings), "--output", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "split.txt").read_text() == "test\nval\ntrain\ntrain\n"
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:4]]
+    assert rows == [["train", "2", "1", "2"], ["val", "1", "1", "1"], ["test", "1", "1", "1"]]
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ("test\nval\ntrain\ntest\n", "split.txt:4: test, but line 3 with the same sentence, 'Run!', is train"),
+        ("test\nval\ntrain\n", "3 lines; expected 4"),
+        ("test\nval\ntrain\ndev\n", "split.txt:4: 'dev'; expected one of train, val, test"),
+    ],
+)
+def test_manythings_refuses_a_split_that_does_not_fit(made_manythings, tmp_path, capsys, split, message):
+    (made_manythings / "split.txt").write_text(split)
+    assert manythings.main(["--from", str(made_manythings), "--output", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_manythings_takes_another_snapshot_only_when_told(made_manythings, tmp_path, capsys):
+    newer = "".join(f"{line}\tCC-BY 2.0 #{i}\n" for i, line in enumerate(TABLE.decode().splitlines())).encode()
+    (made_manythings / "fra.txt").write_bytes(newer)
+    arguments = ["--from", str(made_manythings), "--output", str(tmp_path / "out")]
+    assert manythings.main(arguments) == 2
+    assert "--accept-new-snapshot" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert manythings.main([*arguments, "--accept-new-snapshot"]) == 0
+    assert "warning" in capsys.readouterr().err
+    assert (tmp_path / "out" / "fra.txt").read_bytes() == newer
+    pairs = manythings.read_pairs(newer, "fra.txt")
+    drawn = manythings_split.assign(manythings_split.components(pairs))
+    assert (tmp_path / "out" / "split.txt").read_text().splitlines() == drawn
+
+
+def test_a_known_split_that_leaks_is_refused_as_any_other(made_manythings, tmp_path, capsys):
+    (tmp_path / "split.txt.gz").write_bytes(gzip.compress(b"val\ntest\ntrain\ntest\n"))
+    assert manythings.main(["--from", str(made_manythings), "--output", str(tmp_path / "out")]) == 2
+    assert "split.txt.gz:4: test, but line 3 with the same sentence" in capsys.readouterr().err
+
+
+def test_the_committed_split_has_a_label_for_each_pair_of_the_snapshot_and_no_time_in_its_header():
+    packed = manythings.KNOWN_SPLIT.read_bytes()
+    labels = gzip.decompress(packed).decode().split("\n")
+    assert labels.pop() == ""
+    assert len(labels) == 167_130
+    assert set(labels) == set(manythings_split.SPLITS)
+    assert packed[4:8] == bytes(4)
+
+
+def test_manythings_names_what_is_missing(tmp_path, capsys):
+    assert manythings.main(["--from", str(tmp_path), "--output", str(tmp_path / "out")]) == 2
+    assert "missing fra.txt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"<html>not acceptable</html>", zipped(b"", "other.txt")])
+def test_manythings_refuses_what_is_no_archive_of_the_table(made_manythings, tmp_path, capsys, content):
+    (tmp_path / "public.zip").write_bytes(content)
+    assert manythings.main(["--output", str(tmp_path / "out")]) == 2
+    assert "unzipped" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("table", [b"a\tb\nc\n", b"a\n", b"a\tb\tc\td\n", b"a\tb\nc\t\xff\n", b"a\tb\tc\nd\te\n"])
+def test_manythings_refuses_rows_that_do_not_fit(table):
+    with pytest.raises(InputError, match=r"fra.txt:[12]: "):
+        manythings.read_pairs(table, "fra.txt")
+
+
+@given(st.lists(st.tuples(WORDS, WORDS) | st.tuples(st.text(max_size=3), st.text(max_size=3)), min_size=1))
+def test_components_are_those_of_a_search_through_shared_sentences(pairs):
+    numbers = manythings_split.components(pairs)
+    by_sentence = defaultdict(set)
+    for index, (source, target) in enumerate(pairs):
+        by_sentence["source", source].add(index)
+        by_sentence["target", target].add(index)
+    for start in range(len(pairs)):
+        reached, open_ = set(), [start]
+        while open_:
+            index = open_.pop()
+            if index not in reached:
+                reached.add(index)
+                open_ += by_sentence["source", pairs[index][0]] | by_sentence["target", pairs[index][1]]
+        assert reached == {index for index, number in enumerate(numbers) if number == numbers[start]}
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=200), st.integers(0, 9))
+def test_a_drawn_split_never_leaks_and_depends_on_the_seed_alone(numbers, seed):
+    pairs = [(f"s{source}", f"t{target}") for source, target in numbers]
+    labels = manythings_split.assign(manythings_split.components(pairs), seed)
+    manythings_split.check_split(labels, pairs, "split")
+    for side in (0, 1):
+        splits = defaultdict(set)
+        for label, pair in zip(labels, pairs, strict=True):
+            splits[pair[side]].add(label)
+        assert all(len(own) == 1 for own in splits.values())
+    assert labels == manythings_split.assign(manythings_split.components(pairs), seed)
+
+
+def test_a_drawn_split_holds_two_percent_out_twice_and_large_components_train():
+    large = manythings_split.LARGEST_HELD_OUT + 1
+    numbers = list(range(2000)) + [5000 + index // large for index in range(400 // large * large)]
+    labels = manythings_split.assign(numbers)
+    assert (labels.count("test"), labels.count("val")) == (48, 48)
+    assert set(labels[2000:]) == {"train"}
+
+
+# As people start them
+
+
+@pytest.mark.parametrize("corpus", ["multi30k", "manythings"])
+def test_the_script_starts_from_anywhere_and_tells_what_is_missing(corpus, tmp_path):
+    command = [sys.executable, str(ROOT / "data" / corpus / "prepare.py"), "--from", str(tmp_path)]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"error: {tmp_path}: missing ")
+    assert "Traceback" not in result.stderr

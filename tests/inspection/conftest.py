@@ -1,0 +1,51 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from pipeline.inspection.record import Record
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return (exponentials / exponentials.sum(axis=-1, keepdims=True)).astype(np.float32)
+
+
+def _record(
+    id: int = 0,  # noqa: A002 - the name of the field
+    source_words: tuple[int | None, ...] = (0, 0, 1, 2, None),
+    target_words: tuple[int | None, ...] = (0, 1, 1, None),
+    layers: int = 2,
+    heads: int = 3,
+    seed: int | None = None,
+    **changes: object,
+) -> Record:
+    """Random weights; source and target differ in length unless a test says otherwise."""
+    generator = np.random.default_rng(id if seed is None else seed)
+    S, T = len(source_words), len(target_words)
+    target = [f"▁t{i}" if word is not None else "</s>" for i, word in enumerate(target_words)]
+    values: dict[str, object] = {
+        "id": id,
+        "source": f"source {id}",
+        "reference": None,
+        "hypothesis": 'a "quoted"\u2028 hypothesis, é漢',
+        "source_tokens": [f"▁s{i}" if word is not None else "</s>" for i, word in enumerate(source_words)],
+        "target_input_tokens": ["<s>", *target[:-1]],
+        "target_output_tokens": target,
+        "source_words": list(source_words),
+        "target_words": list(target_words),
+        "token_log_probabilities": (-generator.random(T)).tolist(),
+        "mode": "forced",
+        "truncated": False,
+        "attention": {
+            "cross": softmax(generator.normal(size=(layers, heads, T, S))),
+            "encoder": softmax(generator.normal(size=(layers, heads, S, S))),
+            "decoder": softmax(np.where(np.tri(T) > 0, generator.normal(size=(layers, heads, T, T)), -1e9)),
+        },
+    }
+    return Record(**(values | changes))
+
+
+@pytest.fixture
+def make_record() -> Callable[..., Record]:
+    return _record

@@ -1,0 +1,116 @@
+import dataclasses
+import io
+import subprocess
+import sys
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from pipeline.inspection.heatmap import attention_figure, figure_to_png, save_figure
+
+
+def panels(figure):
+    return [axes for axes in figure.axes if axes.images]
+
+
+def labels(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def title(figure):
+    return figure.texts[0].get_text()
+
+
+def test_every_head_is_a_panel_of_its_own_weights_on_one_scale(make_record):
+    record = make_record(17, heads=3)
+    figure = attention_figure(record, "cross", 1)
+    assert len(panels(figure)) == 3
+    for head, panel in enumerate(panels(figure)):
+        (image,) = panel.images
+        np.testing.assert_array_equal(image.get_array(), record.attention["cross"][1, head])
+        assert image.get_clim() == (0, 1)
+        assert panel.get_xlabel() == f"head {head}"
+        assert labels(panel.xaxis) == record.source_tokens
+    assert labels(panels(figure)[0].yaxis) == record.target_output_tokens
+    assert "sentence 17, cross-attention, layer 1, heads 0-2" in title(figure)
+    assert "rows: output tokens (being predicted); columns: source tokens" in title(figure)
+
+
+def test_input_side_labels_the_rows_with_the_tokens_read_and_says_so(make_record):
+    record = make_record(2)
+    figure = attention_figure(record, layer=0, head=2, side="input")
+    (panel,) = panels(figure)
+    np.testing.assert_array_equal(panel.images[0].get_array(), record.attention["cross"][0, 2])
+    assert labels(panel.yaxis) == record.target_input_tokens
+    assert "head 2\nrows: input tokens" in title(figure)
+
+
+@pytest.mark.parametrize(
+    ("site", "rows", "columns", "said"),
+    [
+        ("encoder", "source_tokens", "source_tokens", "rows: source tokens; columns: source tokens"),
+        ("decoder", "target_output_tokens", "target_input_tokens", "columns: input tokens"),
+    ],
+)
+def test_self_attention_is_labelled_with_its_own_sentence(make_record, site, rows, columns, said):
+    record = make_record(2)
+    figure = attention_figure(record, site, head=0)
+    (panel,) = panels(figure)
+    assert labels(panel.yaxis) == getattr(record, rows)
+    assert labels(panel.xaxis) == getattr(record, columns)
+    assert said in title(figure)
+
+
+def test_tokens_of_any_script_and_with_markup_are_drawn_as_text_without_warnings(make_record):
+    """Warnings are errors in these tests; a lone `$x_` would stop matplotlib's formula parser."""
+    tokens = ["$x_1^{$", r"$\frac{", "漢字", "שלום", "مرحبا", "a\nb\t", "", "x" * 50, "😀", "</s>"]
+    record = dataclasses.replace(make_record(0, source_words=(*range(9), None)), source_tokens=tokens)
+    figure = attention_figure(record)
+    shown = labels(panels(figure)[0].xaxis)
+    assert shown[:5] == tokens[:5]
+    assert shown[5] == r"a\nb\t"
+    assert shown[7] == "x" * 17 + "…"
+    assert figure_to_png(figure).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("heads", [1, 4, 5, 8])
+@pytest.mark.parametrize(("T", "S"), [(2, 3), (60, 57)])
+def test_size_grows_with_the_sentence_up_to_a_limit_and_every_panel_lies_inside(make_record, heads, T, S):
+    figure = attention_figure(make_record(0, (*range(S - 1), None), (*range(T - 1), None), heads=heads))
+    width, height = figure.get_size_inches()
+    assert 5 <= width <= 19
+    assert 3 <= height <= 60
+    assert len(panels(figure)) == heads
+    if heads < 5:
+        picture = matplotlib.image.imread(io.BytesIO(figure_to_png(figure, dots_per_inch=50)))
+        assert picture.shape[:2] == pytest.approx((height * 50, width * 50), abs=1)
+        cell = panels(figure)[0].get_window_extent().width / figure.dpi / S
+        assert cell > 0.1  # inches
+
+
+def test_saved_file_is_the_png(tmp_path, make_record):
+    figure = attention_figure(make_record(0), head=1)
+    save_figure(figure, tmp_path / "heads.png")
+    assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG")
+    assert list(tmp_path.iterdir()) == [tmp_path / "heads.png"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"site": "memory"}, "memory"),
+        ({"side": "both"}, "both"),
+        ({"layer": 2}, "layer 2"),
+        ({"layer": -1}, "layer -1"),
+        ({"head": 3}, "head 3"),
+    ],
+)
+def test_what_is_not_there_is_refused(make_record, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        attention_figure(make_record(0), **arguments)
+
+
+def test_the_package_alone_imports_no_matplotlib():
+    code = "import sys, pipeline.inspection; sys.exit('matplotlib' in sys.modules or 'tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,377 @@
+"""What every layer of the project promises, to be run over each of them.
+
+    @pytest.mark.parametrize("check", LAYER_CHECKS)
+    @pytest.mark.parametrize("case", CASES)
+    def test_layer(check, case): check(case)
+
+Letters: B batch, H heads, T target positions, S source positions.
+"""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+B, T, S = 2, 3, 5  # never T = S: a mix-up of the two would go unseen
+
+
+@dataclass(frozen=True)
+class LayerCase:
+    """A layer to check.
+
+    Args:
+        make: makes it; takes further keyword arguments such as `dtype` and `dropout`.
+        inputs: shape of each call argument, batch included.
+        memory: the call arguments whose second axis is that of the keys; empty for what is no attention layer.
+        heads: H of the weights.
+        masks: shapes of the boolean call arguments.
+        vocabulary: given, inputs are ids below it instead of floats.
+        length_axis: the axis of the inputs whose size a layer need not know beforehand, beside that of the batch.
+    """
+
+    make: Callable
+    inputs: dict
+    memory: tuple = ()
+    heads: int = 1
+    masks: dict = field(default_factory=dict)
+    vocabulary: int = 0
+    length_axis: int = 1
+
+    @property
+    def sees_itself(self):
+        """Whether queries and keys are the same sequence."""
+        return set(self.memory) == set(self.inputs)
+
+    def draw(self, seed=0):
+        """Random call arguments."""
+        generator = np.random.default_rng(seed)
+        if self.vocabulary:
+            return {name: generator.integers(0, self.vocabulary, shape) for name, shape in self.inputs.items()}
+        floats = {name: generator.normal(size=shape).astype("float32") for name, shape in self.inputs.items()}
+        return floats | {name: generator.random(shape) < 0.7 for name, shape in self.masks.items()}
+
+    def ready(self, **arguments):
+        """The layer, built, with every weight moved off its initial value, so that zeros and ones hide nothing."""
+        layer = self.make(**arguments)
+        layer(**self.draw())
+        return stir(layer)
+
+
+def stir(layer, seed=0, amount=0.3):
+    """Adds random numbers to every weight that a layer can learn."""
+    generator = np.random.default_rng(seed)
+    for variable in layer.trainable_variables:
+        variable.assign(variable + amount * generator.normal(size=variable.shape))
+    return layer
+
+
+def arrays(outputs):
+    """The arrays among a layer's outputs, as NumPy arrays of float32."""
+    return [ops.convert_to_numpy(ops.cast(x, "float32")) for x in keras.tree.flatten(outputs) if x is not None]
+
+
+def assert_close(found, expected, tolerance=1e-5):
+    found, expected = arrays(found), arrays(expected)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+def config_round_trip(case):
+    """A layer made anew from its serialised config has the same config, and with the same weights says the same."""
+    layer, inputs = case.ready(), case.draw()
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
+    assert again.get_config() == layer.get_config()
+    again(**inputs)
+    again.set_weights(layer.get_weights())
+    assert_close(again(**inputs), layer(**inputs), 0)
+
+
+def symbolic_shapes(case):
+    """What Keras is told of shapes and dtypes before the call is what comes out, with known lengths and without."""
+    inputs, layer = case.draw(), case.ready()
+    expected = [x for x in keras.tree.flatten(layer(**inputs)) if x is not None]
+    for free in (False, True):
+        symbols = {
+            name: keras.Input(
+                tuple(
+                    None if free and axis == case.length_axis and name not in case.masks else n
+                    for axis, n in enumerate(x.shape)
+                )[1:],
+                batch_size=None if free else len(x),
+                dtype=keras.backend.standardize_dtype(x.dtype),
+            )
+            for name, x in inputs.items()
+            if len(x) == B
+        }
+        others = {name: x for name, x in inputs.items() if name not in symbols}
+        for maker in (case.make(), layer):
+            for outputs in (maker(**symbols, **others), maker.compute_output_spec(**symbols, **others)):
+                found = [x for x in keras.tree.flatten(outputs) if x is not None]
+                assert len(found) == len(expected)
+                for symbol, tensor in zip(found, expected, strict=True):
+                    assert symbol.dtype == keras.backend.standardize_dtype(tensor.dtype)
+                    sizes = zip(symbol.shape, tensor.shape, strict=True)
+                    assert all(a == b or (free and a is None) for a, b in sizes), (symbol.shape, tensor.shape)
+                    assert free or None not in symbol.shape
+
+
+def half_precision(case):
+    """Under mixed_bfloat16 the weights stay float32, attention comes out as float32, and values are about the same."""
+    exact, layer, inputs = case.ready(), case.ready(dtype="mixed_bfloat16"), case.draw()
+    layer.set_weights(exact.get_weights())
+    assert all(variable.dtype == "float32" for variable in layer.variables)
+    outputs = [x for x in keras.tree.flatten(layer(**inputs)) if x is not None]
+    if case.memory:
+        assert [x.dtype for x in outputs] == [tf.bfloat16, tf.float32]
+    expected = exact(**inputs)
+    assert {x.dtype for x in keras.tree.flatten(expected) if x is not None} == {tf.float32}
+    for found, wanted in zip(arrays(outputs), arrays(expected), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=0.1, atol=0.1 * max(1, np.abs(wanted).max()))
+
+
+def gradients(case):
+    """Gradients by weights and inputs together equal finite differences along random directions."""
+    layer, inputs = case.ready(), case.draw()
+    generator = np.random.default_rng(1)
+    weighing = [generator.normal(size=x.shape) for x in arrays(layer(**inputs))]
+    names = [name for name, x in inputs.items() if x.dtype == np.float32]
+    points = [v.numpy() for v in layer.trainable_variables] + [inputs[name] for name in names]
+    count = len(layer.trainable_variables)
+
+    def value(points):
+        for variable, point in zip(layer.trainable_variables, points[:count], strict=True):
+            variable.assign(point)
+        floats = dict(zip(names, [tf.convert_to_tensor(point) for point in points[count:]], strict=True))
+        with tf.GradientTape() as tape:
+            tape.watch(list(floats.values()))
+            outputs = [x for x in keras.tree.flatten(layer(**(inputs | floats))) if x is not None]
+            total = sum(tf.reduce_sum(x * tf.cast(w, x.dtype)) for x, w in zip(outputs, weighing, strict=True))
+        at = [v.value for v in layer.trainable_variables] + list(floats.values())
+        wide = sum(float(np.sum(a * w)) for a, w in zip(arrays(outputs), weighing, strict=True))
+        return wide, tape.gradient(total, at, unconnected_gradients="zero")
+
+    _, found = value(points)
+    found = [tf.convert_to_tensor(gradient).numpy().astype("float64") for gradient in found]
+    step = 1e-2
+    for _ in range(3):
+        direction = [generator.normal(size=point.shape) * 0.3 for point in points]
+        ahead, behind = (
+            value([(p + sign * step * d).astype("float32") for p, d in zip(points, direction, strict=True)])[0]
+            for sign in (1, -1)
+        )
+        expected = (ahead - behind) / (2 * step)
+        got = sum(float(np.sum(g * d)) for g, d in zip(found, direction, strict=True))
+        np.testing.assert_allclose(got, expected, rtol=0.01, atol=0.01)
+
+
+def save_and_reload(case):
+    """Inside a functional model, a layer comes back from a `.keras` file with its weights."""
+    layer, inputs = case.ready(), case.draw()
+    symbols = {
+        name: keras.Input(x.shape[1:], dtype=keras.backend.standardize_dtype(x.dtype), name=name)
+        for name, x in inputs.items()
+        if len(x) == B
+    }
+    inputs = {name: x for name, x in inputs.items() if name in symbols}
+    outputs = [x for x in keras.tree.flatten(layer(**symbols)) if x is not None]
+    model = keras.Model(symbols, outputs)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.keras"
+        model.save(path)
+        again = keras.saving.load_model(path)
+    assert_close(again(inputs), model(inputs), 0)
+    assert_close(model(inputs), layer(**inputs), 1e-6)
+
+
+def nothing_left_behind(case):
+    """A call leaves nothing on a layer: no tensor, no new attribute, no loss."""
+    layer = case.ready()
+    parts = [layer, *layer._flatten_layers(include_self=False)]
+    before = [{name: id(x) for name, x in vars(part).items()} for part in parts]
+    layer(**case.draw(1), training=True) if accepts_training(layer) else layer(**case.draw(1))
+    assert before == [{name: id(x) for name, x in vars(part).items()} for part in parts]
+    for part in parts:
+        held = keras.tree.flatten(list(vars(part).values()))
+        assert not [x for x in held if isinstance(x, tf.Tensor | keras.KerasTensor)]
+        assert not part.losses
+
+
+def accepts_training(layer):
+    return layer._call_has_training_arg
+
+
+def graph(case):
+    """In a graph and compiled by XLA a layer says what it says eagerly, for lengths not known beforehand."""
+    layer, inputs = case.ready(), case.draw()
+    expected = layer(**inputs)
+    free = {
+        name: tf.TensorSpec(
+            [None if axis in (0, case.length_axis) and len(x) == B else n for axis, n in enumerate(x.shape)], x.dtype
+        )
+        for name, x in inputs.items()
+    }
+
+    def outputs(arguments):
+        return [x for x in keras.tree.flatten(layer(**arguments)) if x is not None]
+
+    for compiled in (False, True):
+        assert_close(tf.function(outputs, input_signature=[free], jit_compile=compiled)(inputs), expected, 2e-5)
+
+
+def batch_order(case):
+    """A sentence's result depends neither on its place in the batch nor on the others there."""
+    layer, inputs = case.ready(), case.draw()
+    whole = arrays(layer(**inputs))
+    for row in range(B):
+        alone = arrays(layer(**{name: x[row : row + 1] if len(x) == B else x for name, x in inputs.items()}))
+        for found, expected in zip(alone, whole, strict=True):
+            np.testing.assert_allclose(found[0], expected[row], atol=1e-5)
+
+
+LAYER_CHECKS = [
+    config_round_trip,
+    symbolic_shapes,
+    half_precision,
+    gradients,
+    save_and_reload,
+    nothing_left_behind,
+    graph,
+    batch_order,
+]
+
+
+def key_length(case):
+    return case.inputs[case.memory[0]][1]
+
+
+def query_length(case):
+    return next(iter(case.inputs.values()))[1]
+
+
+def weights_are_a_distribution(case):
+    """Weights are float32 `(B, H, T, S)`, none below zero, and each row sums to one."""
+    context, weights = case.ready()(**case.draw())
+    assert weights.shape == (B, case.heads, query_length(case), key_length(case))
+    assert weights.dtype == tf.float32
+    assert context.shape[:2] == (B, query_length(case))
+    assert (weights.numpy() >= 0).all()
+    np.testing.assert_allclose(weights.numpy().sum(-1), 1, atol=1e-6)
+
+
+def masked_keys_get_nothing(case):
+    """Where the mask is False the weight is exactly zero, and the other weights of the row still sum to one."""
+    layer, inputs = case.ready(), case.draw()
+    length = key_length(case)
+    generator = np.random.default_rng(2)
+    for shape in ((B, 1, 1, length), (1, 1, query_length(case), length), (B, case.heads, query_length(case), length)):
+        mask = generator.random(shape) < 0.5
+        mask[..., 0] = True
+        weights = layer(**inputs, mask=mask)[1].numpy()
+        everywhere = np.broadcast_to(mask, weights.shape)
+        assert (weights[~everywhere] == 0).all()
+        assert (weights[everywhere] > 0).all()
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
+
+
+def no_mask_is_a_mask_of_ones(case):
+    """Without a mask a layer does what it does with one that allows everything."""
+    layer, inputs = case.ready(), case.draw()
+    everything = np.ones((1, 1, query_length(case), key_length(case)), bool)
+    assert_close(layer(**inputs), layer(**inputs, mask=everything), 1e-6)
+
+
+def a_row_without_keys_is_zero(case):
+    """A query that may attend to nothing gets weights and a context, before the output projection, of exactly zero."""
+    inputs = case.draw()
+    mask = np.ones((B, 1, query_length(case), key_length(case)), bool)
+    mask[1, :, 2] = False
+    layer = case.make()
+    context, weights = layer(**inputs, mask=mask)  # the output projection's bias is still zero
+    assert (weights.numpy()[1, :, 2] == 0).all()
+    assert (context.numpy()[1, 2] == 0).all()
+    assert (np.abs(context.numpy()[1, 0]) > 0).any()
+    stir(layer)
+    last = getattr(layer, "output_projection", None)
+    bias = 0.0 if last is None or last.bias is None else last.bias.numpy()
+    others = layer(**case.draw(), mask=mask)[0].numpy()
+    np.testing.assert_array_equal(others[1, 2], np.broadcast_to(bias, others[1, 2].shape))
+    sources = [tf.convert_to_tensor(x) for x in inputs.values()]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        context, weights = layer(**dict(zip(inputs, sources, strict=True)), mask=mask)
+        total = tf.reduce_sum(context**2) + tf.reduce_sum(weights**2)
+    for gradient in tape.gradient(total, sources + [v.value for v in layer.trainable_variables]):
+        assert gradient is None or np.isfinite(tf.convert_to_tensor(gradient).numpy()).all()
+
+
+def permuted_keys_permute_weights(case):
+    """Attention has no sense of order: with keys in another order, the weights are in that order and the context is
+    the same."""
+    layer, inputs = case.ready(), case.draw()
+    mask = np.random.default_rng(3).random((B, 1, 1, key_length(case))) < 0.7
+    mask[..., 1] = True
+    order = np.random.default_rng(4).permutation(key_length(case))
+    context, weights = arrays(layer(**inputs, mask=mask))
+    moved = inputs | {name: inputs[name][:, order] for name in case.memory}
+    moved_context, moved_weights = arrays(layer(**moved, mask=mask[..., order]))
+    expected = weights[..., order]
+    if case.sees_itself:
+        expected, context = expected[:, :, order], context[:, order]
+    np.testing.assert_allclose(moved_weights, expected, atol=1e-5)
+    np.testing.assert_allclose(moved_context, context, atol=1e-5)
+
+
+def padding_changes_nothing(case):
+    """Masked keys added at the end, whatever they hold, change neither context nor weights."""
+    layer, inputs = case.ready(), case.draw()
+    length, rows = key_length(case), query_length(case)
+    longer = dict(inputs)
+    for name in case.memory:
+        filling = np.random.default_rng(5).normal(size=(B, 2, inputs[name].shape[-1])) * 100
+        longer[name] = np.concatenate([inputs[name], filling.astype("float32")], 1)
+    mask = np.arange(length + 2)[None, None, None] < length
+    context, weights = arrays(layer(**inputs))
+    padded_context, padded_weights = arrays(layer(**longer, mask=mask))
+    np.testing.assert_allclose(padded_context[:, :rows], context, atol=1e-5)
+    np.testing.assert_allclose(padded_weights[:, :, :rows, :length], weights, atol=1e-6)
+    assert (padded_weights[..., length:] == 0).all()
+
+
+def dropout_spares_the_weights(case):
+    """Dropout acts on the context in training and there alone: the weights returned are those before it."""
+    inputs = case.draw()
+    plain, dropping = case.ready(), case.ready(dropout=0.5)
+    dropping.set_weights(plain.get_weights())
+    context, weights = arrays(plain(**inputs))
+    assert_close(plain(**inputs, training=True), (context, weights), 0)
+    assert_close(dropping(**inputs, training=False), (context, weights), 0)
+    dropped_context, dropped_weights = arrays(dropping(**inputs, training=True))
+    np.testing.assert_array_equal(dropped_weights, weights)
+    assert not np.allclose(dropped_context, context, atol=1e-3)
+
+
+def large_inputs_stay_finite(case):
+    """Inputs of a thousand times the usual size give finite contexts, and weights that still sum to one."""
+    layer = case.ready()
+    inputs = {name: x * 1e3 for name, x in case.draw().items()}
+    context, weights = arrays(layer(**inputs))
+    assert np.isfinite(context).all()
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+
+
+ATTENTION_CHECKS = [
+    weights_are_a_distribution,
+    masked_keys_get_nothing,
+    no_mask_is_a_mask_of_ones,
+    a_row_without_keys_is_zero,
+    permuted_keys_permute_weights,
+    padding_changes_nothing,
+    dropout_spares_the_weights,
+    large_inputs_stay_finite,
+]

@@ -1,0 +1,24 @@
+"""Trains a translator: `python train.py --config configs/demo.yaml`, or `--help`.
+
+Kept short on purpose: it only joins the parts, each of which says in its own file what it does.
+"""
+
+import logging
+import sys
+
+from pipeline.config_cli import parse_train_arguments
+from pipeline.errors import exit_cleanly
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> int:
+    """Reads the settings, trains, and says where the results are. TensorFlow is loaded only once they are valid."""
+    settings = parse_train_arguments(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    from pipeline.train import train
+
+    return train(settings.config, resume=settings.resume)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
