@@ -321,6 +321,11 @@ class InspectionSettings(Settings):
     heatmap_sentences: int = Field(
         default=5, ge=0, description="First sentences of a set drawn as heat maps, besides probes."
     )
+    choose_head_on: CorpusSettings | None = Field(
+        default=None,
+        description="Pairs with gold alignments on which evaluate.py chooses the layer, head and label side that it "
+        "reports; null: data.validation, where that has alignments.",
+    )
     sentences_per_shard: int = Field(default=100, ge=1, description="Sentences per file of the attention archive.")
 
 

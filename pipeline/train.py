@@ -1,6 +1,7 @@
 """A run from its settings to its model: prepares the text, builds the model, trains it, and leaves `model.keras`."""
 
 import logging
+import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pipeline.config import RunConfig, dump
 from pipeline.decoding.translator import Translator
 from pipeline.evaluation.scores import LikelihoodMeter
 from pipeline.evaluation.validation import Validation
+from pipeline.inspection.trace import Tracer
 from pipeline.manifest import write_manifest
 from pipeline.model.build import build_model
 from pipeline.run_directory import RunDirectory, replaced_when_done, write_atomically
@@ -22,8 +24,10 @@ from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint
 from pipeline.training.device import is_chief, make_strategy, resolve_precision
 from pipeline.training.input import TrainingBatches
 from pipeline.training.loop import Limits, Training
+from pipeline.training.memory import keep_freed_memory
 from pipeline.training.schedule import WarmupSchedule
 from pipeline.training.step import make_update
+from pipeline.training.tensorboard import TensorBoard
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +45,7 @@ def train(config: RunConfig, resume: Path | None = None) -> int:
     Raises:
         InputError: the text, the run or its checkpoint is not what the settings say.
     """
+    keep_freed_memory()
     strategy = make_strategy()
     keras.utils.set_random_seed(config.run.seed)
     with _run_directory(config, resume, is_chief(strategy)) as run:
@@ -58,7 +63,9 @@ def train(config: RunConfig, resume: Path | None = None) -> int:
         if not is_chief(strategy):
             return 0
         if reason == "interrupted":
-            log.info("\ninterrupted after %d updates; go on with:\n  python train.py --resume %s", progress.update, run.root)
+            log.info(
+                "\ninterrupted after %d updates; go on with:\n  python train.py --resume %s", progress.update, run.root
+            )
             return 130
         _finish(config, run, text, model, checkpoints, progress, reason)
         return 0
@@ -79,9 +86,7 @@ def _run_directory(config: RunConfig, resume: Path | None, chief: bool) -> Itera
 
 def _optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
     settings = config.training
-    schedule = WarmupSchedule(
-        settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates
-    )
+    schedule = WarmupSchedule(settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates)
     optimizer = keras.optimizers.Adam(
         schedule, beta_1=settings.beta_1, beta_2=settings.beta_2, epsilon=settings.epsilon
     )
@@ -100,8 +105,14 @@ def _train(
     progress: Progress,
 ) -> str:
     settings = config.training
+    max_positions = config.model.max_positions
     batches = TrainingBatches(
-        text.source, text.target, strategy, **config.batches.model_dump(), seed=config.run.seed
+        text.source,
+        text.target,
+        strategy,
+        batch_tokens=config.batches.batch_tokens,
+        length_multiple=math.gcd(config.batches.length_multiple, max_positions),  # no padding beyond the last position
+        seed=config.run.seed,
     )
     plan = batches.plan(0)
     limits = Limits(settings.max_updates, settings.max_epochs, settings.max_minutes)
@@ -112,16 +123,14 @@ def _train(
         len(plan.batches),
         100 * plan.padding_share,
     )
-    translator = Translator(
-        model, text.tokenizer, **config.decoding.model_dump(), max_positions=config.model.max_positions
-    )
-    meter = LikelihoodMeter(model, text.validation_source, text.validation_target)
+    translator = Translator(model, text.tokenizer, **config.decoding.model_dump(), max_positions=max_positions)
+    meter = LikelihoodMeter(model, text.validation_source, text.validation_target, max_positions=max_positions)
+    if meter.too_long:
+        log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
     training = Training(
         model,
         optimizer,
-        make_update(
-            model, optimizer, strategy, label_smoothing=settings.label_smoothing, clip_norm=settings.clip_norm
-        ),
+        make_update(model, optimizer, strategy, label_smoothing=settings.label_smoothing, clip_norm=settings.clip_norm),
         batches,
         Validation(meter, translator, text.validation, tokenized=config.data.tokenized),
         checkpoints if is_chief(strategy) else None,
@@ -133,7 +142,13 @@ def _train(
     )
     callbacks: list[keras.callbacks.Callback] = []
     if is_chief(strategy):
-        callbacks = [ProgressLine(limits, len(plan.batches)), History(run.history, progress)]
+        probes = [(probe.source, probe.reference) for probe in config.inspection.probes]
+        tracer = Tracer(model, text.tokenizer, max_positions=max_positions)
+        callbacks = [
+            ProgressLine(limits, len(plan.batches)),
+            History(run.history, progress),
+            TensorBoard(run.tensorboard, translator, tracer, probes),
+        ]
     return training.run(progress, callbacks)
 
 

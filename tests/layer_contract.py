@@ -210,12 +210,10 @@ def graph(case):
     """In a graph and compiled by XLA a layer says what it says eagerly, for lengths not known beforehand."""
     layer, inputs = case.ready(), case.draw()
     expected = layer(**inputs)
-    free = {
-        name: tf.TensorSpec(
-            [None if axis in (0, case.length_axis) and len(x) == B else n for axis, n in enumerate(x.shape)], x.dtype
-        )
-        for name, x in inputs.items()
-    }
+    free = {}
+    for name, x in inputs.items():
+        axes = () if len(x) != B else (0,) if name in case.masks else (0, case.length_axis)
+        free[name] = tf.TensorSpec([None if axis in axes else n for axis, n in enumerate(x.shape)], x.dtype)
 
     def outputs(arguments):
         return [x for x in keras.tree.flatten(layer(**arguments)) if x is not None]

@@ -90,7 +90,7 @@ def multi_head_attention(query, key, value, number, *, score="scaled_dot", learn
 
 
 def additive_attention(query, key, value, query_kernel, key_kernel, v, bias=None, mask=None):
-    """Bahdanau et al. 2015, section 3.1 and appendix A.1.2: `e_ts = v . tanh(W q_t + U k_s)`, `c_t = sum_s a_ts v_s`."""
+    """Bahdanau et al. 2015, appendix A.1.2: `e_ts = v . tanh(W q_t + U k_s)`, `c_t = sum_s a_ts v_s`."""
     found = np.zeros((len(query), 1, query.shape[1], key.shape[1]))
     for b, _, t, s in np.ndindex(found.shape):
         q, k = (x.astype("float64") @ kernel for x, kernel in ((query[b, t], query_kernel), (key[b, s], key_kernel)))

@@ -128,7 +128,7 @@ def in_land(name: str, preposition: str = "in") -> Phrase:
     french, article, inside = LANDS[name]
     if inside == "en":
         return aligned(preposition, "en") + aligned(name, french)
-    return aligned(f"{preposition} {name}", f"{inside}/0 {article}/0? {french}/1")
+    return aligned(f"{preposition} {name}", f"{inside}/0 {article}/1? {french}/1")
 
 
 def ordered(english_order: Sequence[Phrase], french_order: Sequence[Phrase]) -> Phrase:

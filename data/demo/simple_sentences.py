@@ -27,7 +27,11 @@ def about_people(draw: Sampler) -> Phrase:
     subject = draw.subject({"person"}, any_person=True)
     tense = draw.tense(verb, ("present", "present", "present", "want", "can", "must"))
     modifier = draw.modifier(tense)
-    others = ["him", "her", "them"] if subject.phrase.source[0].text in ("I", "we") else list(nouns.OBJECT_PRONOUNS)
+    others = (
+        ["him", "her", "them"]
+        if subject.phrase.source[0].text in ("I", "we")
+        else ["me", "me", "me", *nouns.OBJECT_PRONOUNS]
+    )
     pronoun = nouns.object_pronoun(draw.pick(others))
     verb_phrase = clauses.predicate(subject, verb, tense=tense, modifier=modifier, pronoun=pronoun)
     return clauses.statement(subject, verb_phrase) + (draw.place() if draw.happens(0.6) else NOTHING)

@@ -8,80 +8,80 @@ The kind of a noun decides which verbs and adjectives go with it.
 
 # kind | English, plural where it is not regular ("-": none) | French ; plural where it is not regular | gender
 NOUN_TABLE = """
-person | man men           | homme                        | m
-person | woman women       | femme                        | f
-person | girl              | fille                        | f
-person | boy               | garçon                       | m
-person | child children    | enfant                       | m
-person | teacher           | professeur                   | m
-person | doctor            | médecin                      | m
-person | student           | étudiant                     | m
-person | neighbor          | voisin                       | m
-person | queen             | reine                        | f
-person | mother            | mère                         | f
-person | father            | père                         | m
-person | brother           | frère                        | m
-person | sister            | sœur                         | f
-person | hero heroes       | héros                        | m
-person | guest             | invité                       | m
-animal | cat               | chat                         | m
-animal | dog               | chien                        | m
-animal | bird              | oiseau                      | m
-animal | horse             | cheval                      | m
-animal | owl               | hibou ; hiboux               | m
-animal | mouse mice        | souris                       | f
-food   | apple             | pomme                        | f
-food   | orange            | orange                       | f
-food   | potato potatoes   | pomme de/0? terre            | f
-food   | egg               | œuf                          | m
-food   | cake              | gâteau                      | m
-food   | bean              | haricot                      | m
-food   | bread -           | pain                         | m
-food   | cheese -          | fromage                      | m
-food   | soup -            | soupe                        | f
-drink  | water -           | eau                          | f
-drink  | milk -            | lait                         | m
-drink  | coffee -          | café                         | m
-drink  | juice -           | jus                          | m
-drink  | apple_juice -     | jus/1 de/0? pomme/0          | m
-drink  | orange_juice -    | jus/1 de/0? orange/0         | m
-text   | book              | livre                        | m
-text   | letter            | lettre                       | f
-text   | newspaper         | journal                     | m
-text   | story stories     | histoire                     | f
-object | table             | table                        | f
-object | chair             | chaise                       | f
-object | box boxes         | boîte                        | f
-object | key               | clé                          | f
-object | hat               | chapeau                     | m
-object | flower            | fleur                        | f
-object | bag               | sac                          | m
-object | umbrella          | parapluie                    | m
-object | washing_machine   | machine/1 à/0? laver/0       | f
-vehicle| car               | voiture                      | f
-vehicle| boat              | bateau                      | m
-place  | house             | maison                       | f
-place  | garden            | jardin                       | m
-place  | kitchen           | cuisine                      | f
-place  | school            | école                        | f
-place  | hotel             | hôtel                        | m
-place  | train_station     | gare/1,0?                    | f
-place  | church churches   | église                       | f
-place  | tree              | arbre                        | m
-place  | forest            | forêt                        | f
-place  | university universities | université             | f
-power  | government        | gouvernement                 | m
-power  | minister          | ministre                     | m
-power  | parliament        | parlement                    | m
-power  | company companies | entreprise                   | f
-power  | country countries | pays                         | m
-treaty | agreement         | accord                       | m
-treaty | treaty treaties   | traité                       | m
-treaty | law               | loi                          | f
-matter | policy policies   | politique                    | f
-matter | decision          | décision                     | f
-matter | reform            | réforme                      | f
-matter | project           | projet                       | m
+person | man men                | homme                   | m
+person | woman women            | femme                   | f
+person | girl                   | fille                   | f
+person | boy                    | garçon                  | m
+person | child children         | enfant                  | m
+person | teacher                | professeur              | m
+person | doctor                 | médecin                 | m
+person | student                | étudiant                | m
+person | neighbor               | voisin                  | m
+person | queen                  | reine                   | f
+person | mother                 | mère                    | f
+person | father                 | père                    | m
+person | brother                | frère                   | m
+person | sister                 | sœur                    | f
+person | hero heroes            | héros                   | m
+person | guest                  | invité                  | m
+animal | cat                    | chat                    | m
+animal | dog                    | chien                   | m
+animal | bird                   | oiseau                  | m
+animal | horse                  | cheval                  | m
+animal | owl                    | hibou ; hiboux          | m
+animal | mouse mice             | souris                  | f
+food   | apple                  | pomme                   | f
+food   | orange                 | orange                  | f
+food   | potato potatoes        | pomme de/0? terre       | f
+food   | egg                    | œuf                     | m
+food   | cake                   | gâteau                  | m
+food   | bean                   | haricot                 | m
+food   | bread -                | pain                    | m
+food   | cheese -               | fromage                 | m
+food   | soup -                 | soupe                   | f
+drink  | water -                | eau                     | f
+drink  | milk -                 | lait                    | m
+drink  | coffee -               | café                    | m
+drink  | juice -                | jus                     | m
+drink  | apple_juice -          | jus/1 de/0? pomme/0     | m
+drink  | orange_juice -         | jus/1 de/0? orange/0    | m
+text   | book                   | livre                   | m
+text   | letter                 | lettre                  | f
+text   | newspaper              | journal                 | m
+text   | story stories          | histoire                | f
+object | table                  | table                   | f
+object | chair                  | chaise                  | f
+object | box boxes              | boîte                   | f
+object | key                    | clé                     | f
+object | hat                    | chapeau                 | m
+object | flower                 | fleur                   | f
+object | bag                    | sac                     | m
+object | umbrella               | parapluie               | m
+object | washing_machine        | machine/1 à/0? laver/0  | f
+vehicle| car                    | voiture                 | f
+vehicle| boat                   | bateau                  | m
+place  | house                  | maison                  | f
+place  | garden                 | jardin                  | m
+place  | kitchen                | cuisine                 | f
+place  | school                 | école                   | f
+place  | hotel                  | hôtel                   | m
+place  | train_station          | gare/1,0?               | f
+place  | church churches        | église                  | f
+place  | tree                   | arbre                   | m
+place  | forest                 | forêt                   | f
+place  | university universities| université              | f
+power  | government             | gouvernement            | m
+power  | minister               | ministre                | m
+power  | parliament             | parlement               | m
+power  | company companies      | entreprise              | f
+power  | country countries      | pays                    | m
+treaty | agreement              | accord                  | m
+treaty | treaty treaties        | traité                  | m
+treaty | law                    | loi                     | f
+matter | policy policies        | politique               | f
+matter | decision               | décision                | f
+matter | reform                 | réforme                 | f
+matter | project                | projet                  | m
 """
 
 # English | masculine, feminine where it is not regular, [form before a vowel] | position | kinds
@@ -119,39 +119,39 @@ difficult     | difficile               | after  | treaty matter
 
 # subjects | objects ("-" none, "+" also takes "to somebody") | English base, past ("-": not used) | French
 VERB_TABLE = """
-person animal | food                     | eat ate           | manger mange mange mangeons mangez mangent mangé
-person        | drink                    | drink drank       | boire bois boit buvons buvez boivent bu
+person animal | food | eat ate | manger mange mange mangeons mangez mangent mangé
+person | drink | drink drank | boire bois boit buvons buvez boivent bu
 person animal | person animal food text object vehicle place | see saw | voir vois voit voyons voyez voient vu
-person        | person animal food drink text object vehicle place | like - | aimer
-person        | text                     | read -            | lire lis lit lisons lisez lisent lu
-person        | text                     | write wrote       | écrire écris écrit écrivons écrivez écrivent écrit
-person        | food drink text object vehicle | buy bought  | acheter achète achète achetons achetez achètent acheté
-person        | food text object vehicle | sell sold         | vendre vends vend vendons vendez vendent vendu
+person | person animal food drink text object vehicle place | like - | aimer
+person | text | read - | lire lis lit lisons lisez lisent lu
+person | text | write wrote | écrire écris écrit écrivons écrivez écrivent écrit
+person | food drink text object vehicle | buy bought | acheter achète achète achetons achetez achètent acheté
+person | food text object vehicle | sell sold | vendre vends vend vendons vendez vendent vendu
 person animal | animal food text object vehicle place | find found | trouver
 person animal | person animal food text object vehicle place | look_for looked | chercher
-person        | person                   | listen_to listened | écouter
-person        | person                   | help helped       | aider
-person        | place                    | visit visited     | visiter
-person        | object vehicle           | wash washed       | laver
-person        | food text object         | hide hid          | cacher
-person        | food drink               | prepare prepared  | préparer
-person        | + food text object       | give gave         | donner
-person        | + text object vehicle place animal | show showed | montrer
-person animal | -                        | sleep slept       | dormir dors dort dormons dormez dorment dormi
-person        | -                        | sing sang         | chanter
-person        | -                        | work worked       | travailler
-person animal | -                        | play played       | jouer
-person        | -                        | dance danced      | danser
-power         | treaty matter        | discuss discussed | discuter
-power         | treaty matter        | accept accepted   | accepter
-power         | treaty matter        | change changed    | changer change change changeons changez changent changé
-power         | treaty matter        | defend defended   | défendre défends défend défendons défendez défendent défendu
-power         | treaty               | sign signed       | signer
-person        | -                        | live lived        | habiter
-person        | -                        | go -              | aller vais va allons allez vont allé
-person        | -                        | say -             | dire dis dit disons dites disent dit
-person        | -                        | think -           | penser
-person        | -                        | know -            | savoir sais sait savons savez savent su
+person | person | listen_to listened | écouter
+person | person | help helped | aider
+person | place | visit visited | visiter
+person | object vehicle | wash washed | laver
+person | food text object | hide hid | cacher
+person | food drink | prepare prepared | préparer
+person | + food text object | give gave | donner
+person | + text object vehicle place animal | show showed | montrer
+person animal | - | sleep slept | dormir dors dort dormons dormez dorment dormi
+person | - | sing sang | chanter
+person | - | work worked | travailler
+person animal | - | play played | jouer
+person | - | dance danced | danser
+power | treaty matter | discuss discussed | discuter
+power | treaty matter | accept accepted | accepter
+power | treaty matter | change changed | changer change change changeons changez changent changé
+power | treaty matter | defend defended | défendre défends défend défendons défendez défendent défendu
+power | treaty | sign signed | signer
+person | - | live lived | habiter
+person | - | go - | aller vais va allons allez vont allé
+person | - | say - | dire dis dit disons dites disent dit
+person | - | think - | penser
+person | - | know - | savoir sais sait savons savez savent su
 """
 
 # name, the same in French | gender

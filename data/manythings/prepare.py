@@ -96,13 +96,20 @@ def split_of(table: bytes, pairs: Sequence[Pair], numbers: Sequence[int], copies
     Raises:
         InputError: the split that was found does not fit the pairs, or leaks.
     """
-    path = KNOWN_SPLIT if copies is None or not (copies / SPLIT).is_file() else copies / SPLIT
-    if path == KNOWN_SPLIT and sha256(table) != CHECKSUM:
+    if copies is not None and (copies / SPLIT).is_file():
+        path = copies / SPLIT
+        labels = path.read_text(encoding="utf-8", errors="replace").split()
+    elif sha256(table) == CHECKSUM:
+        path, labels = KNOWN_SPLIT, known_labels()
+    else:
         return assign(numbers)
-    content = gzip.decompress(path.read_bytes()) if path == KNOWN_SPLIT else path.read_bytes()
-    labels = content.decode("utf-8", errors="replace").split()
     check_split(labels, pairs, str(path))
     return labels
+
+
+def known_labels() -> list[str]:
+    """The split of the known snapshot."""
+    return gzip.decompress(KNOWN_SPLIT.read_bytes()).decode().split()
 
 
 def tokenized(pairs: Sequence[Pair]) -> bytes:

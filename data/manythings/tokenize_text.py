@@ -48,8 +48,13 @@ _PATTERNS = {
 LANGUAGES = tuple(_PATTERNS)
 
 
+def unify(text: str) -> str:
+    """Lower-cases a text, composes its accents and gives quotes, apostrophes and hyphens one form each."""
+    return unicodedata.normalize("NFC", text).translate(_UNIFIED).lower()
+
+
 def tokenize(text: str, language: str) -> str:
-    """Lower-cases a text, unifies its quotes, hyphens and spaces, and puts one space between its words.
+    """Unifies a text and puts one space between its words.
 
     Args:
         text: one line.
@@ -58,8 +63,7 @@ def tokenize(text: str, language: str) -> str:
     Raises:
         KeyError: another language.
     """
-    unified = unicodedata.normalize("NFC", text).translate(_UNIFIED).lower()
-    return " ".join(_PATTERNS[language].findall(unified))
+    return " ".join(_PATTERNS[language].findall(unify(text)))
 
 
 @exit_cleanly

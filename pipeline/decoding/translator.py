@@ -1,7 +1,7 @@
 """From sentences to translations: batches of similar length, search in a graph, text again."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import keras
 import numpy as np
@@ -71,25 +71,20 @@ class Translator:
             return greedy_search(step, (memory, model.start_cache(memory, length)), max_lengths, length)
 
         ids, row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None], []))
-        self._search = tf.function(search, input_signature=(ids, row, number))
+        self._search = tf.function(search, input_signature=(ids, row, number), autograph=False)
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
         """Translates sentences; result i is of sentence i. A sentence without words stays without words."""
-        encoded = [row[: self.max_positions - 1].tolist() for row in self._encode(sentences)]
-        whole = [len(row) for row in self._encode(sentences)]
-        found: dict[int, Translation] = {
-            i: Translation("", [], [EOS], [0.0], False) for i, row in enumerate(encoded) if not row
-        }
-        order = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: -len(encoded[i]))
+        whole = self.tokenizer.encode(sentences).to_list()
+        rows = [ids[: self.max_positions - 1] for ids in whole]  # one more for EOS
+        found = [Translation("", [], [EOS], [0.0], truncated=False) for _ in rows]
+        order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
         for first in range(0, len(order), self.batch_sentences):
-            rows = order[first : first + self.batch_sentences]
-            for i, translation in zip(rows, self._translate_batch([encoded[i] for i in rows]), strict=True):
-                cut = whole[i] > len(encoded[i])
-                found[i] = translation if not cut else Translation(**{**translation.__dict__, "truncated": True})
-        return [found[i] for i in range(len(sentences))]
-
-    def _encode(self, sentences: Sequence[str]) -> Iterator[np.ndarray]:
-        return iter(self.tokenizer.encode(sentences).numpy()) if sentences else iter(())
+            batch = order[first : first + self.batch_sentences]
+            for i, translation in zip(batch, self._translate_batch([rows[i] for i in batch]), strict=True):
+                cut = len(rows[i]) < len(whole[i])
+                found[i] = replace(translation, truncated=translation.truncated or cut)
+        return found
 
     def max_lengths(self, source_lengths: np.ndarray) -> np.ndarray:
         """The most tokens, EOS among them, of translations of sources with so many tokens: int32."""
@@ -98,7 +93,9 @@ class Translator:
 
     def _translate_batch(self, rows: list[list[int]]) -> Iterator[Translation]:
         lengths = np.array([len(row) for row in rows])
-        source = pad([[*row, EOS] for row in rows], min(round_up(int(lengths.max()) + 1, LENGTH_MULTIPLE), self.max_positions))
+        source = pad(
+            [[*row, EOS] for row in rows], min(round_up(int(lengths.max()) + 1, LENGTH_MULTIPLE), self.max_positions)
+        )
         max_lengths = self.max_lengths(lengths)
         length = min(int(round_up(int(max_lengths.max()), LENGTH_MULTIPLE)), self.max_positions)
         result = self._search(source, max_lengths, length)

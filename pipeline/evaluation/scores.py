@@ -10,23 +10,26 @@ import sacrebleu
 import tensorflow as tf
 
 from pipeline.decoding.forced import forced_pass
+from pipeline.errors import InputError
 from pipeline.text.batches import collate, plan_batches
 from pipeline.text.encoded import EncodedSentences
 from pipeline.text.tokenizer import PAD
 
+LENGTH_MULTIPLE = 8
 
-def bleu_metric(tokenized: bool) -> sacrebleu.BLEU:
+
+def bleu_metric(tokenized: bool, effective_order: bool = False) -> sacrebleu.BLEU:
     """Corpus BLEU (Papineni et al. 2002) as sacreBLEU computes it (Post 2018).
 
     Args:
         tokenized: the text is tokenised as published already, so it is split at spaces only.
+        effective_order: leaves out n-grams longer than the text, as the score of a single sentence needs.
     """
-    return sacrebleu.BLEU(tokenize="none", force=True) if tokenized else sacrebleu.BLEU()
+    # "force" only says that tokenised text is meant.
+    return sacrebleu.BLEU(tokenize="none" if tokenized else "13a", force=tokenized, effective_order=effective_order)
 
 
-def score_translations(
-    translations: Sequence[str], references: Sequence[str], *, tokenized: bool
-) -> dict[str, Any]:
+def score_translations(translations: Sequence[str], references: Sequence[str], *, tokenized: bool) -> dict[str, Any]:
     """BLEU and chrF of a whole set, in percent, with the signatures that say how they were computed."""
     bleu, chrf = bleu_metric(tokenized), sacrebleu.CHRF()
     bleu_score = bleu.corpus_score(translations, [references])
@@ -60,21 +63,47 @@ class Likelihood:
 
 
 class LikelihoodMeter:
-    """Measures how likely a model holds the references to be.
+    """Measures how likely a model holds the references to be. Pairs with a side too long for it are left out.
 
     Args:
         model: anything with the surface of `pipeline.model.surface`.
         source: encoded sources.
         target: encoded references.
+        max_positions: the most tokens, EOS among them, that the model can take.
         batch_tokens: positions of a batch, padding included.
+
+    Attributes:
+        too_long: number of pairs left out.
+
+    Raises:
+        InputError: all pairs are too long.
     """
 
     def __init__(
-        self, model: Any, source: EncodedSentences, target: EncodedSentences, batch_tokens: int = 4096
+        self,
+        model: Any,
+        source: EncodedSentences,
+        target: EncodedSentences,
+        *,
+        max_positions: int,
+        batch_tokens: int = 4096,
     ) -> None:
-        self.source, self.target = source, target
+        fits = np.flatnonzero(np.maximum(source.lengths, target.lengths) < max_positions).tolist()
+        self.too_long = len(source) - len(fits)
+        if not fits:
+            raise InputError(
+                f"all {self.too_long} pairs have a side of model.max_positions ({max_positions}) tokens or more, "
+                "so there is nothing to measure; take shorter text, or train with more positions"
+            )
+        self.source, self.target = source.select(fits), target.select(fits)
+        self.length_multiple = math.gcd(LENGTH_MULTIPLE, max_positions)  # no padding beyond the last position
         plan = plan_batches(
-            source.lengths, target.lengths, batch_tokens=batch_tokens, length_multiple=8, seed=0, epoch=0
+            self.source.lengths,
+            self.target.lengths,
+            batch_tokens=batch_tokens,
+            length_multiple=self.length_multiple,
+            seed=0,
+            epoch=0,
         )
         self.batches = plan.batches
 
@@ -82,15 +111,17 @@ class LikelihoodMeter:
             forced = forced_pass(model, source_ids, target_input, target_output)
             real = target_output != PAD
             right = tf.logical_and(real, forced.likeliest == target_output)
-            return tf.reduce_sum(tf.where(real, -forced.log_probabilities, 0.0)), tf.reduce_sum(tf.cast(right, tf.int32))
+            return tf.reduce_sum(tf.where(real, -forced.log_probabilities, 0.0)), tf.reduce_sum(
+                tf.cast(right, tf.int32)
+            )
 
-        self._sums = tf.function(sums, input_signature=(tf.TensorSpec([None, None], tf.int32),) * 3)
+        self._sums = tf.function(sums, input_signature=(tf.TensorSpec([None, None], tf.int32),) * 3, autograph=False)
 
     def measure(self) -> Likelihood:
         """The likelihood under the model as it is now."""
         loss, right = 0.0, 0
         for rows in self.batches:
-            batch_loss, batch_right = self._sums(*collate(self.source, self.target, rows, length_multiple=8))
+            batch_loss, batch_right = self._sums(*collate(self.source, self.target, rows, self.length_multiple))
             loss, right = loss + float(batch_loss), right + int(batch_right)
         tokens = int(np.sum(self.target.lengths)) + len(self.target)
         return Likelihood(loss / tokens, right / tokens)

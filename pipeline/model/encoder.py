@@ -79,7 +79,7 @@ class EncoderBlock(keras.Layer):
             layer.build(input_shape)
 
     def call(self, x, mask=None, training=None):
-        y, weights = self.self_attention(self.self_attention_residual.enter(x), mask, training=training)
+        y, weights = self.self_attention(self.self_attention_residual.enter(x), mask=mask, training=training)
         x = self.self_attention_residual.leave(x, y, training=training)
         y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
         return self.feed_forward_residual.leave(x, y, training=training), weights

@@ -80,7 +80,7 @@ def plan_batches(
         batches.append(order[first:])
     positions = sum(len(rows) * (int(source[rows].max()) + int(target[rows].max())) for rows in batches)
     tokens = int(np.sum(source_lengths) + np.sum(target_lengths)) + 2 * len(order)
-    generator.shuffle(batches)  # type: ignore[arg-type]  # a list of arrays is a sequence too
+    generator.shuffle(batches)
     return BatchPlan(batches, 1 - tokens / positions if positions else 0.0)
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -206,12 +205,3 @@ def _rows_of_split(labels: list[str], split: str, rows: int, path: str | Path, w
 def _suggestion(wanted: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(wanted, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
-
-
-def __getattr__(name: str) -> Any:
-    # Until pipeline/text/prepare.py takes these names from findings, where they are; that imports Corpus from here.
-    if name not in ("REASONS", "Finding", "Overlap", "examine", "locate", "overlap", "select"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pipeline.text import findings
-
-    return getattr(findings, name)

@@ -8,8 +8,9 @@ from typing import Any
 from pipeline.config import CorpusSettings, DataSettings, RunConfig
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory, write_json
-from pipeline.text.corpus import REASONS, Corpus, examine, locate, overlap, read_parallel_files, read_table, select
+from pipeline.text.corpus import Corpus, read_parallel_files, read_table
 from pipeline.text.encoded import EncodedSentences, encode_sentences
+from pipeline.text.findings import REASONS, examine, locate, overlap, select
 from pipeline.text.tokenizer import Tokenizer, train_tokenizer
 
 log = logging.getLogger(__name__)

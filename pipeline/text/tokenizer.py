@@ -58,7 +58,9 @@ def train_tokenizer(
         )
     except (RuntimeError, OSError) as error:
         reason = str(error).rsplit("] ", 1)[-1]
-        raise InputError(f"tokenizer.vocabulary_size: {vocabulary_size} does not fit the training text: {reason}") from None
+        raise InputError(
+            f"tokenizer.vocabulary_size: {vocabulary_size} does not fit the training text: {reason}"
+        ) from None
     write_atomically(path, model.getvalue())
 
 
@@ -81,19 +83,25 @@ class Tokenizer:
         try:
             self.model = Path(path).read_bytes()
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
-        except (OSError, RuntimeError):
+            self._in_tensorflow  # noqa: B018  # fails here rather than at the first use
+        except (OSError, RuntimeError, tf.errors.InvalidArgumentError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
-        self._tokenizer = tensorflow_text.SentencepieceTokenizer(self.model, out_type=tf.int32)
         self.vocabulary_size = self._processor.get_piece_size()
+
+    @property
+    def _in_tensorflow(self) -> tensorflow_text.SentencepieceTokenizer:
+        """Made at each use: its model lives in TensorFlow's kernel cache, which is a fast look-up (0.2 ms), but which
+        `keras.utils.set_random_seed` and `keras.backend.clear_session` empty."""
+        return tensorflow_text.SentencepieceTokenizer(self.model, out_type=tf.int32)
 
     def encode(self, sentences: Sequence[str]) -> tf.RaggedTensor:
         """Ids of sentences, without BOS and EOS: int32 `(sentences, (tokens))`."""
-        return self._tokenizer.tokenize(tf.constant(list(sentences), tf.string, shape=(len(sentences),)))
+        return self._in_tensorflow.tokenize(tf.constant(list(sentences), tf.string, shape=(len(sentences),)))
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Text of ids; special tokens leave no trace."""
         plain = [[int(token) for token in row if token not in (PAD, BOS, EOS)] for row in ids]
-        texts = self._tokenizer.detokenize(tf.ragged.constant(plain, dtype=tf.int32, ragged_rank=1))
+        texts = self._in_tensorflow.detokenize(tf.ragged.constant(plain, dtype=tf.int32, ragged_rank=1))
         return [text.decode() for text in texts.numpy()]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -102,7 +110,7 @@ class Tokenizer:
 
     def words_from_text(self, text: str) -> list[int | None]:
         """The word that each token of `encode([text])` belongs to, by byte offsets: indices into `words_of(text)`."""
-        _, _, ends = self._tokenizer.tokenize_with_offsets(text)
+        _, _, ends = self._in_tensorflow.tokenize_with_offsets(text)
         word_ends, position = [], 0
         for word in text.split(" "):
             position += len(word.encode())

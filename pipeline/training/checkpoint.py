@@ -47,18 +47,14 @@ def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None)
     return named
 
 
-def save_checkpoint(
-    path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress
-) -> None:
+def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
     """Writes everything that going on from here needs."""
     arrays = {name: keras.ops.convert_to_numpy(variable) for name, variable in _variables(model, optimizer).items()}
     with replaced_when_done(path) as temporary:
         np.savez(temporary, progress=np.array(json.dumps(asdict(progress))), **arrays)
 
 
-def load_checkpoint(
-    path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None
-) -> Progress:
+def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None) -> Progress:
     """Puts a checkpoint's values into a model, and into an optimizer if one is given.
 
     Raises:

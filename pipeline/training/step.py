@@ -67,9 +67,9 @@ def make_update(
         return StepLogs(total(loss), tokens, norm)
 
     if replicas == 1:
-        return tf.function(replica_update, input_signature=BATCH_SIGNATURE)
+        return tf.function(replica_update, input_signature=BATCH_SIGNATURE, autograph=False)
 
-    @tf.function
+    @tf.function(autograph=False)
     def update(source, target_input, target_output):
         logs = strategy.run(replica_update, args=(source, target_input, target_output))
         return StepLogs(*(strategy.experimental_local_results(value)[0] for value in logs))

@@ -1,0 +1,51 @@
+# make demo | test | lint | clean       PYTHON=python3.12 picks the interpreter (3.11 to 3.13)
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.PHONY: demo test lint clean help
+
+help:
+	@echo "make demo    train a small translator, evaluate it, draw where its attention went (minutes, no download)"
+	@echo "make test    lint, types and all tests"
+	@echo "make lint    lint and types"
+	@echo "make clean   remove the virtual environment, caches and runs/demo"
+
+# Made once, and again when the pins or the interpreter change. The stamp is written last.
+$(VENV)/runtime: requirements.txt
+	@echo "== making the virtual environment $(VENV) with $(PYTHON)"
+	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] < (3, 14); sys.exit(0 if ok else "error: qkv needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is %d.%d; pick another one: make PYTHON=python3.12" % sys.version_info[:2])'
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/tests: $(VENV)/runtime tests/requirements.txt
+	@echo "== installing what the tests need"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+	@touch $@
+
+demo: $(VENV)/runtime
+	@if [ -f runs/demo/model.keras ]; then echo "== runs/demo is trained already; make clean removes it"; \
+	elif [ -n "$$(ls runs/demo/checkpoints/update-*.npz 2>/dev/null)" ]; then echo "== going on with runs/demo"; $(BIN)/python train.py --resume runs/demo; \
+	else rm -rf runs/demo; echo "== training on data/demo"; $(BIN)/python train.py --config configs/demo.yaml; fi
+	@echo "== evaluating"
+	@$(BIN)/python evaluate.py runs/demo
+	@echo "== look: $(BIN)/tensorboard --logdir runs"
+
+lint: $(VENV)/tests
+	@echo "== ruff"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo "== mypy"
+	@$(BIN)/mypy
+
+test: lint
+	@echo "== pytest"
+	@$(BIN)/python -m pytest
+
+clean:
+	@echo "== removing $(VENV), caches and runs/demo"
+	@rm -rf $(VENV) runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

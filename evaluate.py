@@ -1,0 +1,54 @@
+"""Evaluates a trained run: `python evaluate.py runs/demo`, or `--help`.
+
+Kept short on purpose: it only reads the command line; `pipeline/evaluation/` does the work.
+"""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from pipeline.errors import exit_cleanly
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="evaluate.py",
+        description="Scores a trained run on a set and writes its translations, the attention of every layer and head, "
+        "heat maps and, where gold alignments are given, alignment error rates into RUN/evaluations/NAME.",
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, such as runs/demo")
+    parser.add_argument(
+        "--set", choices=("test", "validation"), default="test", help="which set of the run's config (default: test)"
+    )
+    own = parser.add_argument_group("text of your own, instead of a set of the config")
+    own.add_argument("--source", type=Path, metavar="FILE", help="sentences to translate, one a line")
+    own.add_argument("--reference", type=Path, metavar="FILE", help="their translations, one a line")
+    own.add_argument("--alignments", type=Path, metavar="FILE", help="their gold word alignments, in Pharaoh format")
+    own.add_argument(
+        "--first_index", type=int, choices=(0, 1), default=0, help="number of the first word there (default: 0)"
+    )
+    own.add_argument("--name", help="name of the results' folder (default: the set's, or the source file's)")
+    parser.add_argument(
+        "--checkpoint", choices=("best", "last"), default="best", help="which weights to use (default: best)"
+    )
+    parser.add_argument(
+        "--forced", action="store_true", help="dump the attention over the references, not over the translations"
+    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
+    options = make_parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    from pipeline.evaluation.command import evaluate
+
+    evaluate(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

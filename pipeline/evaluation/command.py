@@ -1,0 +1,111 @@
+"""From evaluate.py's command line to an evaluated set, and what it prints."""
+
+import argparse
+import logging
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import CorpusSettings
+from pipeline.errors import InputError
+from pipeline.evaluation.gold_alignment import GoldSet, read_gold_set
+from pipeline.evaluation.report import EvaluationSet, evaluate_set
+from pipeline.text.corpus import read_lines, read_parallel_files
+from pipeline.text.prepare import read_corpus
+from pipeline.trained_run import TrainedRun, load_run
+
+log = logging.getLogger(__name__)
+
+
+def evaluate(options: argparse.Namespace) -> None:
+    """Evaluates what the command line asks for.
+
+    Raises:
+        InputError: options, files or the run do not fit together.
+    """
+    _check(options)
+    run = load_run(options.run, options.checkpoint)
+    data = _own_set(options, run) if options.source else _set_of_config(options, run)
+    metrics = evaluate_set(run, data, force_references=options.forced)
+    _print_table(metrics, run.directory.evaluation(data.name).root)
+
+
+def _check(options: argparse.Namespace) -> None:
+    for name in ("reference", "alignments"):
+        if getattr(options, name) and not options.source:
+            raise InputError(f"--{name} needs --source, the text that it belongs to")
+    if options.alignments and not options.reference:
+        raise InputError("--alignments needs --reference: the links are between those two texts")
+    if options.forced and options.source and not options.reference:
+        raise InputError("--forced needs --reference, the text that is forced")
+    if options.name is not None and (not options.name or options.name.startswith(".") or "/" in options.name):
+        raise InputError(
+            f"--name: expected the name of a folder, without slashes or a dot in front, found {options.name!r}"
+        )
+
+
+def _own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
+    name = options.name or options.source.stem
+    choose_on = _choose_on(run)
+    if not options.reference:
+        return EvaluationSet(name, read_lines(options.source), choose_on=choose_on)
+    corpus = read_parallel_files(options.source, options.reference)
+    gold = read_gold_set(name, corpus, options.alignments, options.first_index) if options.alignments else None
+    return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on)
+
+
+def _set_of_config(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
+    settings = getattr(run.config.data, options.set)
+    if settings is None:
+        raise InputError(f"{run.directory.config}: data.{options.set} is null; give your own text with --source")
+    corpus = read_corpus(settings)
+    gold = _gold_of(settings, options.set)
+    choose_on = _choose_on(run)
+    return EvaluationSet(options.name or options.set, corpus.source, corpus.target, gold, choose_on)
+
+
+def _choose_on(run: TrainedRun) -> GoldSet | None:
+    """The set on which layer, head and side are chosen: a setting, by default the validation set."""
+    if run.config.inspection.choose_head_on is not None:
+        settings = run.config.inspection.choose_head_on
+        return _gold_of(settings, str(settings.alignments))
+    return _gold_of(run.config.data.validation, "validation")
+
+
+def _gold_of(settings: CorpusSettings, name: str) -> GoldSet | None:
+    if settings.alignments is None:
+        return None
+    return read_gold_set(name, read_corpus(settings), settings.alignments, settings.alignments_first_index)
+
+
+def _print_table(metrics: dict[str, Any], folder: Path) -> None:
+    rows = [("sentences", f"{metrics['sentences']}")]
+    if "bleu" in metrics:
+        rows += [
+            ("BLEU", f"{metrics['bleu']:.2f}   ({metrics['signatures']['bleu']})"),
+            ("chrF", f"{metrics['chrf']:.2f}   ({metrics['signatures']['chrf']})"),
+            (
+                "length",
+                f"{metrics['translation_length']} words for the references' {metrics['reference_length']} "
+                f"(brevity penalty {metrics['brevity_penalty']:.3f})",
+            ),
+            ("loss", f"{metrics['loss']:.4f} nats a token, perplexity {metrics['perplexity']:.3f}"),
+            ("token accuracy", f"{metrics['token_accuracy']:.4f}"),
+        ]
+    if metrics["truncated"]:
+        rows.append(("truncated", f"{metrics['truncated']} sentences reached the longest length"))
+    if "alignment" in metrics:
+        alignment = metrics["alignment"]
+        rows += [
+            (
+                "AER",
+                f"{alignment['aer']:.2f} %   (precision {alignment['precision']:.2f} %, recall "
+                f"{alignment['recall']:.2f} %; layer {alignment['layer']}, head {alignment['head']}, "
+                f"{alignment['side']} side, chosen on {alignment['chosen_on']})",
+            ),
+            ("", f"{alignment['diagonal_aer']:.2f} % for the diagonal, {alignment['random_aer']:.2f} % at random"),
+        ]
+    rows.append(("seconds", f"{metrics['seconds']:.1f}"))
+    for name, value in rows:
+        log.info("%-15s %s", name, value)
+    log.info("results: %s", folder)
+    log.info("next:\n  look at %s\n  tensorboard --logdir %s", folder / "heatmaps", folder.parents[2])

@@ -1,0 +1,126 @@
+"""Attention held against gold word alignments: chosen on one set, reported on another, with baselines beside it."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline.errors import InputError
+from pipeline.inspection.alignment import (
+    GoldAlignment,
+    alignment_error_rate,
+    check_ranges,
+    diagonal_links,
+    random_links,
+    read_pharaoh,
+)
+from pipeline.inspection.head_alignment import (
+    MEAN_HEAD,
+    choose,
+    hard_alignment,
+    score_heads,
+    word_matrix,
+    words_of_rows,
+)
+from pipeline.inspection.record import Record
+from pipeline.inspection.trace import Tracer
+from pipeline.text.corpus import Corpus
+from pipeline.text.tokenizer import words_of
+
+
+@dataclass(frozen=True)
+class GoldSet:
+    """Sentence pairs with gold word alignments.
+
+    Args:
+        name: what messages and reports call it.
+        corpus: the pairs.
+        gold: a `GoldAlignment` for each, all links inside their sentences.
+        dropped_links: how many links of the file were not.
+    """
+
+    name: str
+    corpus: Corpus
+    gold: Sequence[GoldAlignment]
+    dropped_links: int
+
+    @property
+    def word_counts(self) -> list[tuple[int, int]]:
+        """(source words, target words) of each pair."""
+        return [
+            (len(words_of(source)), len(words_of(target)))
+            for source, target in zip(self.corpus.source, self.corpus.target, strict=True)
+        ]
+
+
+def read_gold_set(name: str, corpus: Corpus, path: Any, first_index: int = 0) -> GoldSet:
+    """Reads the gold alignments of a corpus.
+
+    Raises:
+        InputError: there are fewer or more of them than pairs, or a line is not in Pharaoh format.
+    """
+    gold = read_pharaoh(path, first_index)
+    if len(gold) != len(corpus):
+        raise InputError(
+            f"{path}: {len(gold)} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one a pair"
+        )
+    counts = GoldSet(name, corpus, gold, 0).word_counts
+    checked = check_ranges(gold, [source for source, _ in counts], [target for _, target in counts])
+    return GoldSet(name, corpus, checked.gold, checked.dropped)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where alignments are read: a layer, a head (or `mean`), and the label side; and the set it was chosen on."""
+
+    layer: int
+    head: int | str
+    side: str
+    chosen_on: str
+
+    def links(self, record: Record) -> set[tuple[int, int]]:
+        """The word links of a record: for each target word the source word with the largest weight."""
+        heads = record.attention["cross"][self.layer]
+        weights = heads.mean(axis=0) if self.head == MEAN_HEAD else heads[int(self.head)]
+        row_words = words_of_rows(record.target_words, self.side)
+        n_target = 1 + max((word for word in record.target_words if word is not None), default=-1)
+        matrix = word_matrix(weights, record.source_words, row_words, len(words_of(record.source)), n_target)
+        return hard_alignment(matrix)
+
+
+def head_table(tracer: Tracer, gold_set: GoldSet) -> pd.DataFrame:
+    """The error rate of every layer, head and side, in one forced pass over the pairs."""
+    records = tracer.of_references(gold_set.corpus.source, gold_set.corpus.target)
+    return score_heads(records, gold_set.gold, gold_set.word_counts)
+
+
+def choose_head(table: pd.DataFrame, name: str) -> Choice:
+    """The layer, head and side with the lowest error rate on the set of that name."""
+    row = choose(table)
+    return Choice(int(row["layer"]), row["head"], str(row["side"]), name)
+
+
+def alignment_metrics(table: pd.DataFrame, choice: Choice, gold_set: GoldSet, seed: int = 0) -> dict[str, Any]:
+    """The chosen head's scores on a set, in percent, beside the diagonal, random links, and the set's own best head."""
+    chosen = table[(table["layer"] == choice.layer) & (table["head"] == choice.head) & (table["side"] == choice.side)]
+    scores = {name: 100 * float(chosen[name].iloc[0]) for name in ("aer", "precision", "recall", "eos_share")}
+    generator = np.random.default_rng(seed)
+    diagonal = [diagonal_links(*counts) for counts in gold_set.word_counts]
+    at_random = [random_links(*counts, generator) for counts in gold_set.word_counts]
+    best = choose(table)
+    return {
+        **scores,
+        **asdict(choice),
+        "diagonal_aer": 100 * alignment_error_rate(diagonal, gold_set.gold).aer,
+        "random_aer": 100 * alignment_error_rate(at_random, gold_set.gold).aer,
+        "best_on_this_set": {
+            "aer": 100 * float(best["aer"]),
+            "layer": int(best["layer"]),
+            "head": best["head"],
+            "side": str(best["side"]),
+        },
+        "sentences": len(gold_set.corpus),
+        "gold_links_out_of_range": gold_set.dropped_links,
+    }

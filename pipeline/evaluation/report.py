@@ -1,0 +1,226 @@
+"""Everything that evaluate.py writes: scores, translations, attention, heat maps and alignments of one set."""
+
+import csv
+import json
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import sacrebleu
+
+from pipeline.decoding.translator import Translation
+from pipeline.evaluation.gold_alignment import Choice, GoldSet, alignment_metrics, choose_head, head_table
+from pipeline.evaluation.scores import LikelihoodMeter, bleu_metric, score_translations
+from pipeline.inspection.alignment import write_pharaoh
+from pipeline.inspection.archive import ArchiveWriter
+from pipeline.inspection.heatmap import attention_figure, save_figure
+from pipeline.inspection.measures import heads_table
+from pipeline.inspection.record import Record
+from pipeline.run_directory import EvaluationDirectory, write_atomically, write_json
+from pipeline.text.encoded import encode_sentences
+from pipeline.trained_run import TrainedRun
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """What is evaluated.
+
+    Args:
+        name: of the set, and of its folder.
+        source: the sentences to translate.
+        reference: their given translations, or None.
+        gold: gold alignments of these pairs, or None.
+        choose_on: the set on which layer, head and side are chosen, or None for this one.
+    """
+
+    name: str
+    source: Sequence[str]
+    reference: Sequence[str] | None = None
+    gold: GoldSet | None = None
+    choose_on: GoldSet | None = None
+
+
+@contextmanager
+def evaluation_folder(final: EvaluationDirectory) -> Iterator[EvaluationDirectory]:
+    """A folder that takes the place of `final` when everything in it is written; until then the old one stays."""
+    final.root.parent.mkdir(parents=True, exist_ok=True)
+    working = Path(tempfile.mkdtemp(prefix=f".{final.root.name}.", dir=final.root.parent))
+    try:
+        working.chmod(0o755)
+        yield EvaluationDirectory(working)
+        if final.root.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{final.root.name}.old.", dir=final.root.parent))
+            final.root.replace(old)
+            working.replace(final.root)
+            shutil.rmtree(old)
+        else:
+            working.replace(final.root)
+    except BaseException:
+        shutil.rmtree(working, ignore_errors=True)
+        raise
+
+
+def evaluate_set(run: TrainedRun, data: EvaluationSet, *, force_references: bool = False) -> dict[str, Any]:
+    """Translates a set, scores it, and writes everything about it into the run.
+
+    Args:
+        run: the trained run.
+        data: the set.
+        force_references: whether the archive holds the attention over the references and not over the translations.
+
+    Returns:
+        What `metrics.json` holds.
+    """
+    started = time.monotonic()
+    final = run.directory.evaluation(data.name)
+    with evaluation_folder(final) as folder:
+        metrics, translations = _scores(run, data)
+        choice, alignment = _alignment(run, data, folder)
+        if alignment:
+            metrics["alignment"] = alignment
+        tracer = run.tracer(run.config.inspection.attention)
+        if force_references:
+            assert data.reference is not None  # the command line's own check
+            records = tracer.of_references(data.source, data.reference)
+        else:
+            records = tracer.of_translations(data.source, data.reference, translations)
+        _write_records(run, folder, records, choice)
+        _draw_probes(run, folder)
+        _write_translations(data, translations, folder, run.config.data.tokenized)
+        metrics["seconds"] = round(time.monotonic() - started, 2)
+        write_json(folder.metrics, metrics)
+    return metrics
+
+
+def _scores(run: TrainedRun, data: EvaluationSet) -> tuple[dict[str, Any], list[Translation]]:
+    log.info("%s: translating %d sentences", data.name, len(data.source))
+    started = time.monotonic()
+    translations = run.translator().translate(data.source)
+    seconds = time.monotonic() - started
+    metrics: dict[str, Any] = {
+        "set": data.name,
+        "sentences": len(data.source),
+        "search": "greedy",
+        "truncated": sum(translation.truncated for translation in translations),
+        "translation_seconds": round(seconds, 2),
+    }
+    if data.reference is not None:
+        texts = [translation.text for translation in translations]
+        metrics.update(score_translations(texts, data.reference, tokenized=run.config.data.tokenized))
+        source, target = (encode_sentences(side, run.tokenizer) for side in (data.source, data.reference))
+        meter = LikelihoodMeter(run.model, source, target, max_positions=run.config.model.max_positions)
+        likelihood = meter.measure()
+        metrics.update(
+            loss=likelihood.loss,
+            perplexity=likelihood.perplexity,
+            token_accuracy=likelihood.token_accuracy,
+            sentences_too_long_for_loss=meter.too_long,
+        )
+    return metrics, translations
+
+
+def _alignment(
+    run: TrainedRun, data: EvaluationSet, folder: EvaluationDirectory
+) -> tuple[Choice | None, dict[str, Any] | None]:
+    if data.gold is None and data.choose_on is None:
+        return None, None
+    tracer = run.tracer(("cross",))
+    table = head_table(tracer, data.gold) if data.gold is not None else None
+    if data.choose_on is not None:
+        choice = choose_head(head_table(tracer, data.choose_on), data.choose_on.name)
+    else:
+        assert table is not None and data.gold is not None
+        choice = choose_head(table, f"{data.gold.name} itself, which flatters")
+    if table is None or data.gold is None:
+        return choice, None
+    write_atomically(folder.head_alignment, table.to_csv(index=False).encode())
+    return choice, alignment_metrics(table, choice, data.gold)
+
+
+def _write_records(
+    run: TrainedRun, folder: EvaluationDirectory, records: Iterable[Record], choice: Choice | None
+) -> None:
+    """Writes the archive, and on the way what is measured and drawn of its sentences."""
+    log.info("writing the attention of every layer and head")
+    settings = run.config.inspection
+    links = []
+
+    def written() -> Iterator[Record]:
+        manifest = _archive_manifest(run)
+        with ArchiveWriter(
+            folder.attention, manifest=manifest, sentences_per_shard=settings.sentences_per_shard
+        ) as archive:
+            for record in records:
+                archive.append(record)
+                if record.id < settings.heatmap_sentences:
+                    _draw(record, folder.heatmaps, f"sentence-{record.id:06d}")
+                if choice is not None:
+                    links.append(choice.links(record))
+                yield record
+
+    write_atomically(folder.heads, heads_table(written()).to_csv(index=False).encode())
+    if choice is not None:
+        write_pharaoh(folder.alignments, links)
+
+
+def _archive_manifest(run: TrainedRun) -> dict[str, Any]:
+    kept = ("versions", "git_commit", "model_sha256", "tokenizer_sha256")
+    try:
+        manifest = json.loads(run.directory.manifest.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # a run that still trains has none
+        return {"run": run.directory.root.name}
+    return {"run": run.directory.root.name, **{name: manifest.get(name) for name in kept}}
+
+
+def _draw(record: Record, folder: Path, name: str) -> None:
+    for layer in range(len(record.attention["cross"])):
+        path = folder / f"{name}-cross-layer-{layer}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_figure(attention_figure(record, "cross", layer), path)
+
+
+def _draw_probes(run: TrainedRun, folder: EvaluationDirectory) -> None:
+    probes = run.config.inspection.probes
+    if not probes:
+        return
+    sources = [probe.source for probe in probes]
+    translations = run.translator().translate(sources)
+    references = [probe.reference or "" for probe in probes]
+    for record in run.tracer(("cross",)).of_translations(sources, references, translations):
+        _draw(record, folder.heatmaps, f"probe-{record.id:06d}")
+
+
+def _write_translations(
+    data: EvaluationSet, translations: Sequence[Translation], folder: EvaluationDirectory, tokenized: bool
+) -> None:
+    table = pd.DataFrame(
+        {
+            "id": range(len(data.source)),
+            "source": data.source,
+            "translation": [translation.text for translation in translations],
+            "log_probability": [sum(translation.log_probabilities) for translation in translations],
+            "tokens": [len(translation.ids) for translation in translations],
+            "truncated": [translation.truncated for translation in translations],
+        }
+    )
+    if data.reference is not None:
+        table.insert(2, "reference", list(data.reference))
+        bleu, chrf = bleu_metric(tokenized, effective_order=True), sacrebleu.CHRF()
+        pairs = list(zip(table["translation"], data.reference, strict=True))
+        table["sentence_bleu"] = [bleu.sentence_score(text, [reference]).score for text, reference in pairs]
+        table["sentence_chrf"] = [chrf.sentence_score(text, [reference]).score for text, reference in pairs]
+    # Read it back with quoting=csv.QUOTE_NONE: quotation marks are text here, and no field can hold a tab.
+    for name in ("source", "reference", "translation"):
+        if name in table:
+            table[name] = table[name].str.replace(r"[\t\r\n]", " ", regex=True)
+    text = table.to_csv(sep="\t", index=False, quoting=csv.QUOTE_NONE, float_format="%.4f")
+    write_atomically(folder.translations, text.encode())

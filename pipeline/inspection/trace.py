@@ -1,0 +1,173 @@
+"""From sentence pairs to records: one teacher-forced pass that reads every layer's and head's attention at once."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.decoding.forced import forced_pass
+from pipeline.decoding.translator import Translation
+from pipeline.inspection.record import SITE_AXES, Record
+from pipeline.text.batches import pad, round_up
+from pipeline.text.tokenizer import BOS, EOS, Tokenizer
+
+WINDOW_SENTENCES = 1000  # sorted by length within such windows, so that memory stays flat and the order is kept
+LENGTH_MULTIPLE = 8
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A sentence pair to be traced.
+
+    Args:
+        id: position of the sentence in its file, from 0.
+        source: its text.
+        reference: its given translation, or None.
+        hypothesis: the text of the target that is read.
+        source_ids: without EOS.
+        target_ids: ending in EOS unless truncated.
+        mode: where the target comes from: `greedy`, `beam` or `forced`.
+        truncated: whether source or target was cut to the longest that they can be.
+    """
+
+    id: int
+    source: str
+    reference: str | None
+    hypothesis: str
+    source_ids: list[int]
+    target_ids: list[int]
+    mode: str
+    truncated: bool
+
+
+class Tracer:
+    """Makes records of sentence pairs.
+
+    Args:
+        model: anything with the surface of `pipeline.model.surface`.
+        tokenizer: the one it was trained with.
+        sites: which attention the records hold: `cross`, `encoder`, `decoder`.
+        batch_sentences: sentences read at once.
+        max_positions: the most tokens either side can have; longer ones are cut.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Tokenizer,
+        *,
+        sites: Sequence[str] = ("cross",),
+        batch_sentences: int = 64,
+        max_positions: int = 512,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.sites = tuple(sites)
+        self.batch_sentences = batch_sentences
+        self.max_positions = max_positions
+
+        def read(source, target_input, target_output):
+            return forced_pass(model, source, target_input, target_output, self.sites)
+
+        self._read = tf.function(read, input_signature=(tf.TensorSpec([None, None], tf.int32),) * 3, autograph=False)
+
+    def of_translations(
+        self,
+        sources: Sequence[str],
+        references: Sequence[str] | None,
+        translations: Sequence[Translation],
+        mode: str = "greedy",
+    ) -> Iterator[Record]:
+        """Records of what a search found, in order."""
+        return self.trace(
+            Traced(
+                i,
+                source,
+                references[i] if references is not None else None,
+                translation.text,
+                translation.source_ids,
+                translation.ids,
+                mode,
+                translation.truncated,
+            )
+            for i, (source, translation) in enumerate(zip(sources, translations, strict=True))
+        )
+
+    def of_references(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[Record]:
+        """Records of given translations, in order."""
+        longest = self.max_positions - 1  # one more for EOS or BOS
+        return self.trace(
+            Traced(
+                i,
+                source,
+                reference,
+                reference,
+                source_ids[:longest],
+                [*target_ids, EOS][: self.max_positions],
+                "forced",
+                len(source_ids) > longest or len(target_ids) > longest,
+            )
+            for i, (source, reference, source_ids, target_ids) in enumerate(
+                zip(sources, references, self._ids(sources), self._ids(references), strict=True)
+            )
+        )
+
+    def trace(self, pairs: Iterable[Traced]) -> Iterator[Record]:
+        """Records of pairs, in their order."""
+        stream = iter(pairs)
+        while window := list(islice(stream, WINDOW_SENTENCES)):
+            order = sorted(range(len(window)), key=lambda i: (len(window[i].target_ids), len(window[i].source_ids)))
+            records: dict[int, Record] = {}
+            for first in range(0, len(order), self.batch_sentences):
+                rows = order[first : first + self.batch_sentences]
+                records.update(zip(rows, self._batch([window[i] for i in rows]), strict=True))
+            yield from (records[i] for i in range(len(window)))
+
+    def _ids(self, sentences: Sequence[str]) -> list[list[int]]:
+        return self.tokenizer.encode(sentences).to_list() if sentences else []
+
+    def _batch(self, pairs: Sequence[Traced]) -> Iterator[Record]:
+        source_length = max(len(pair.source_ids) for pair in pairs) + 1
+        target_length = max(len(pair.target_ids) for pair in pairs)
+        source_length, target_length = (
+            min(round_up(length, LENGTH_MULTIPLE), self.max_positions) for length in (source_length, target_length)
+        )
+        forced = self._read(
+            pad([[*pair.source_ids, EOS] for pair in pairs], source_length),
+            pad([[BOS, *pair.target_ids[:-1]] for pair in pairs], target_length),
+            pad([pair.target_ids for pair in pairs], target_length),
+        )
+        log_probabilities = forced.log_probabilities.numpy()
+        attention = {site: weights.numpy() for site, weights in forced.attention.items()}
+        for i, pair in enumerate(pairs):
+            yield self._record(pair, log_probabilities[i], {site: weights[i] for site, weights in attention.items()})
+
+    def _record(self, pair: Traced, log_probabilities: np.ndarray, attention: dict[str, np.ndarray]) -> Record:
+        lengths = {"source": len(pair.source_ids) + 1, "target": len(pair.target_ids)}
+        outputs = self.tokenizer.pieces(pair.target_ids)
+        cut = {
+            site: weights[:, :, : lengths[SITE_AXES[site][0]], : lengths[SITE_AXES[site][1]]]
+            for site, weights in attention.items()
+        }
+        forced_words = pair.mode == "forced" and not pair.truncated
+        return Record(
+            id=pair.id,
+            source=pair.source,
+            reference=pair.reference,
+            hypothesis=pair.hypothesis,
+            source_tokens=self.tokenizer.pieces([*pair.source_ids, EOS]),
+            target_input_tokens=[*self.tokenizer.pieces([BOS]), *outputs[:-1]],
+            target_output_tokens=outputs,
+            source_words=[*self.tokenizer.words_from_text(pair.source)[: len(pair.source_ids)], None],
+            target_words=(
+                [*self.tokenizer.words_from_text(pair.hypothesis), None]
+                if forced_words
+                else self.tokenizer.words_from_ids(pair.target_ids)
+            ),
+            token_log_probabilities=log_probabilities[: lengths["target"]].astype(float).tolist(),
+            mode=pair.mode,
+            truncated=pair.truncated,
+            attention=cut,
+        )

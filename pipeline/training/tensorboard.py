@@ -1,0 +1,84 @@
+"""What TensorBoard shows of a run: curves against updates, and the probe sentences with where their attention goes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from pipeline.decoding.translator import Translator
+from pipeline.inspection.heatmap import attention_figure, figure_to_png
+from pipeline.inspection.record import Record
+from pipeline.inspection.trace import Tracer
+
+MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#!~$"})
+PLACE = ("update", "epoch", "minutes")
+
+
+class TensorBoard(keras.callbacks.Callback):
+    """Writes event files; every step is a number of updates.
+
+    Args:
+        folder: where the event files go.
+        translator: of the model that trains.
+        tracer: of the same model.
+        probes: (source, reference or None) of each fixed sentence.
+    """
+
+    def __init__(
+        self, folder: Path, translator: Translator, tracer: Tracer, probes: Sequence[tuple[str, str | None]]
+    ) -> None:
+        super().__init__()
+        self.folder = folder
+        self.translator = translator
+        self.tracer = tracer
+        self.sources = [source for source, _ in probes]
+        self.references = [reference or "" for _, reference in probes]
+        self.writer: Any = None
+
+    def on_train_begin(self, logs=None):
+        self.writer = tf.summary.create_file_writer(str(self.folder))
+
+    def on_train_batch_end(self, batch, logs=None):
+        if logs:
+            self._scalars("training", {name: value for name, value in logs.items() if name not in PLACE}, logs)
+
+    def on_test_end(self, logs=None):
+        validation = {name[4:]: value for name, value in logs.items() if name.startswith("val_")}
+        self._scalars("validation", validation, logs)
+        if self.sources:
+            self._probes(int(logs["update"]))
+        self.writer.flush()
+
+    def on_train_end(self, logs=None):
+        self.writer.close()
+
+    def _scalars(self, section: str, values: dict[str, float], logs: dict[str, float]) -> None:
+        with self.writer.as_default(step=int(logs["update"])):
+            for name, value in values.items():
+                tf.summary.scalar(f"{section}/{name}", value)
+
+    def _probes(self, update: int) -> None:
+        translations = self.translator.translate(self.sources)
+        records = list(self.tracer.of_translations(self.sources, self.references, translations))
+        with self.writer.as_default(step=update):
+            tf.summary.text("probes", probe_table(records))
+            for record in records:
+                for layer in range(len(record.attention["cross"])):
+                    png = figure_to_png(attention_figure(record, "cross", layer), dots_per_inch=80)
+                    image = tf.expand_dims(tf.io.decode_png(png, channels=3), 0)
+                    tf.summary.image(
+                        f"probe {record.id}/cross-attention layer {layer}",
+                        image,
+                        description=f"{record.source.translate(MARKDOWN)}: all heads; rows are output tokens",
+                    )
+
+
+def probe_table(records: Sequence[Record]) -> str:
+    """A Markdown table of probe sentences, their references and their translations."""
+    rows = ["| probe | source | reference | translation |", "| --- | --- | --- | --- |"]
+    for record in records:
+        cells = (str(record.id), record.source, record.reference or "", record.hypothesis)
+        rows.append("| " + " | ".join(cell.translate(MARKDOWN) for cell in cells) + " |")
+    return "\n".join(rows)

@@ -1,0 +1,77 @@
+"""Additive attention is Bahdanau's, by a loop, by hand and by Keras' layer of that name."""
+
+import keras
+import numpy as np
+import pytest
+
+from pipeline.attention.additive import AdditiveAttention
+from tests import oracles
+from tests.layer_contract import stir
+
+
+@pytest.fixture
+def inputs():
+    generator = np.random.default_rng(0)
+    return [generator.normal(size=shape).astype("float32") for shape in ((2, 3, 8), (2, 5, 6), (2, 5, 7))]
+
+
+def ready(inputs, **settings):
+    layer = AdditiveAttention(units=4, **settings)
+    layer(*inputs)
+    return stir(layer)
+
+
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_context_and_weights_equal_the_formula(inputs, use_bias):
+    layer = ready(inputs, use_bias=use_bias)
+    mask = np.random.default_rng(1).random((2, 1, 3, 5)) < 0.6
+    context, weights = layer(*inputs, mask=mask)
+    expected_context, expected_weights = oracles.additive_attention(
+        *inputs,
+        layer.query_projection.kernel.numpy(),
+        layer.key_projection.kernel.numpy(),
+        layer.score.v.numpy()[0],
+        layer.score.bias.numpy()[0] if use_bias else None,
+        mask,
+    )
+    np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
+    np.testing.assert_allclose(context, expected_context, atol=1e-5)
+
+
+def test_context_and_weights_equal_those_computed_by_hand():
+    layer = AdditiveAttention(units=1)
+    query, key, value = np.float32([[[1]]]), np.float32([[[-1], [1]]]), np.float32([[[10, 0], [0, 20]]])
+    layer(query, key, value)
+    layer.set_weights([np.float32([[2]]), np.float32([[2]]), np.float32([[1]])])
+    # scores tanh(2 - 2) = 0 and tanh(2 + 2) = 0.9993293; 1 / (1 + e^0.9993293) = 0.2690735
+    context, weights = layer(query, key, value)
+    np.testing.assert_allclose(weights[0, 0, 0], [0.2690733, 0.7309267], atol=2e-6)
+    np.testing.assert_allclose(context[0, 0], [2.690733, 14.618534], atol=4e-5)
+
+
+def test_keras_additive_attention_agrees_on_projected_inputs(inputs):
+    layer = ready(inputs)
+    peer = keras.layers.AdditiveAttention()
+    query, key, value = layer.query_projection(inputs[0]), layer.key_projection(inputs[1]), inputs[2]
+    peer.build([query.shape, value.shape, key.shape])
+    peer.scale = layer.score.v[0]
+    expected_context, expected_weights = peer([query, value, key], return_attention_scores=True)
+    context, weights = layer(*inputs)
+    np.testing.assert_allclose(weights[:, 0], expected_weights, atol=1e-6)
+    np.testing.assert_allclose(context, expected_context, atol=1e-5)
+
+
+def test_keys_projected_once_serve_one_query_after_another(inputs):
+    query, key, value = inputs
+    layer = ready(inputs)
+    context, weights = layer(query, key, value)
+    projected = layer.project_key(key)
+    for t in range(3):
+        step_context, step_weights = layer.attend(query[:, t : t + 1], projected, value)
+        np.testing.assert_allclose(step_context[:, 0], context[:, t], atol=1e-6)
+        np.testing.assert_allclose(step_weights[:, :, 0], weights[:, :, t], atol=1e-6)
+
+
+def test_there_are_two_matrices_and_a_vector_and_no_bias_unless_asked_for(inputs):
+    assert ready(inputs).count_params() == 8 * 4 + 6 * 4 + 4
+    assert ready(inputs, use_bias=True).count_params() == 8 * 4 + 6 * 4 + 4 + 4

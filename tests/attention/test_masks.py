@@ -1,0 +1,88 @@
+"""What attention may see, as properties that hold for any scores."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.attention.masks import causal_mask, masked_softmax, padding_mask
+from tests.oracles import softmax
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+@given(seed=st.integers(0, 1000), scale=st.sampled_from([1e-3, 1.0, 1e3]))
+def test_weights_equal_the_definition_for_any_mask(seed, scale):
+    scores = numbers(2, 3, 2, 5, seed=seed) * scale
+    mask = np.random.default_rng(seed).random(scores.shape) < 0.6
+    np.testing.assert_allclose(masked_softmax(scores, mask), softmax(scores, mask), atol=1e-6)
+    np.testing.assert_allclose(masked_softmax(scores), softmax(scores), atol=1e-6)
+
+
+def test_weights_are_in_proportion_to_the_powers_of_the_scores():
+    scores = np.log([[[[1.0, 2.0, 3.0]]]]).astype("float32")
+    np.testing.assert_allclose(masked_softmax(scores)[0, 0, 0], [1 / 6, 2 / 6, 3 / 6], rtol=1e-6)
+    mask = np.array([[[[True, True, False]]]])
+    np.testing.assert_allclose(masked_softmax(scores, mask)[0, 0, 0], [1 / 3, 2 / 3, 0], rtol=1e-6)
+
+
+def test_a_query_with_nothing_to_attend_to_gets_zeros_and_finite_gradients():
+    scores = tf.constant(numbers(1, 1, 3, 5) * 1e4)
+    mask = np.ones((1, 1, 3, 5), bool)
+    mask[0, 0, 1] = False
+    with tf.GradientTape() as tape:
+        tape.watch(scores)
+        weights = masked_softmax(scores, mask)
+        total = tf.reduce_sum(weights * numbers(1, 1, 3, 5, seed=1))
+    assert (weights.numpy()[0, 0, 1] == 0).all()
+    np.testing.assert_allclose(weights.numpy()[0, 0, [0, 2]].sum(-1), 1, atol=1e-6)
+    gradient = tape.gradient(total, scores).numpy()
+    assert np.isfinite(gradient).all()
+    assert (gradient[0, 0, 1] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_scores_give_float32_weights_without_residue_at_masked_keys(dtype):
+    scores = tf.cast(numbers(1, 2, 3, 5) * 8, dtype)
+    mask = np.arange(5)[None, None, None] < 3
+    weights = masked_softmax(scores, mask)
+    assert weights.dtype == tf.float32
+    assert (weights.numpy()[..., 3:] == 0).all()
+    np.testing.assert_allclose(weights, softmax(tf.cast(scores, "float64").numpy(), mask), atol=1e-6)
+
+
+def test_a_mask_with_too_few_axes_is_refused_because_it_could_mean_two_things():
+    scores = numbers(3, 2, 3, 5)
+    with pytest.raises(ValueError, match=r"\(3, 5\)"):
+        masked_softmax(scores, np.ones((3, 5), bool))
+
+
+def test_padding_is_out_of_sight_and_tokens_are_in_it():
+    found = padding_mask(np.array([[7, 8, 0, 0, 0], [7, 8, 9, 6, 0]]))
+    assert found.shape == (2, 1, 1, 5)
+    np.testing.assert_array_equal(found[:, 0, 0], [[1, 1, 0, 0, 0], [1, 1, 1, 1, 0]])
+
+
+def test_padding_may_have_another_id():
+    np.testing.assert_array_equal(padding_mask(np.array([[0, 9, 9]]), padding_id=9)[0, 0, 0], [1, 0, 0])
+
+
+def test_a_query_sees_itself_and_what_came_before():
+    found = causal_mask(3, 3)
+    assert found.shape == (1, 1, 3, 3)
+    np.testing.assert_array_equal(found[0, 0], [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
+
+
+def test_an_offset_says_where_the_first_query_stands_among_the_keys():
+    np.testing.assert_array_equal(causal_mask(2, 5, offset=2)[0, 0], [[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]])
+
+
+def test_a_cached_step_sees_what_the_full_pass_sees_at_that_position():
+    full = causal_mask(6, 6).numpy()
+    step = tf.function(lambda position: causal_mask(1, 6, offset=position))
+    for position in range(6):
+        np.testing.assert_array_equal(causal_mask(1, 6, offset=position)[0, 0, 0], full[0, 0, position])
+        np.testing.assert_array_equal(step(tf.constant(position))[0, 0, 0], full[0, 0, position])

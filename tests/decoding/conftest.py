@@ -1,0 +1,27 @@
+import numpy as np
+import pytest
+
+from pipeline.text.tokenizer import BOS, EOS, PAD
+from tests.tiny_transformer import shared_transformer
+
+
+@pytest.fixture(scope="session")
+def transformer(tokenizer):
+    """A random model for the tokenizer's ids, for sentences of up to 24 tokens."""
+    return shared_transformer(vocabulary_size=tokenizer.vocabulary_size, max_positions=24)
+
+
+def _search_by_full_passes(model, source, max_length):
+    tokens, log_probabilities = [BOS], []
+    while len(tokens) <= max_length and tokens[-1] != EOS:
+        logits = np.asarray(model(np.array([source]), np.array([tokens])), "float64")[0, -1]
+        best = max((token for token in range(len(logits)) if token not in (PAD, BOS)), key=lambda token: logits[token])
+        tokens.append(best)
+        log_probabilities.append(logits[best] - logits.max() - np.log(np.exp(logits - logits.max()).sum()))
+    return tokens[1:], log_probabilities
+
+
+@pytest.fixture
+def search_by_full_passes():
+    """Greedy search by its definition, for one sentence: every token comes from a full pass over all before it."""
+    return _search_by_full_passes

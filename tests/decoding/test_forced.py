@@ -1,0 +1,94 @@
+"""The teacher-forced pass says of every token what the search said when it chose it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.decoding.forced import SITES, forced_pass
+from pipeline.decoding.greedy import greedy_search
+from pipeline.text.tokenizer import BOS, EOS, PAD
+from tests.tiny_transformer import SOURCE, shared_transformer
+
+L = 9  # of targets; sources have 7 tokens
+B, S, H, LAYERS = *SOURCE.shape, 2, 2
+
+
+@pytest.fixture
+def model():
+    return shared_transformer()
+
+
+@pytest.fixture
+def searched(model):
+    """A search, and what the decoder looked at in each of its steps: site -> (step, layer, batch, head, key)."""
+    steps = {"cross": [], "decoder": []}
+
+    def step(tokens, state):
+        memory, cache = state
+        output = model.decode(tokens, memory, cache=cache)
+        steps["cross"].append(np.stack([weights[:, :, 0] for weights in output.cross]))
+        steps["decoder"].append(np.stack([weights[:, :, 0] for weights in output.decoder_self]))
+        return output.logits[:, -1], (memory, output.cache)
+
+    memory = model.encode(SOURCE)
+    result = greedy_search(step, (memory, model.start_cache(memory, L)), np.array([9, 6, 8], "int32"), L)
+    return result, {site: np.stack(rows) for site, rows in steps.items()}
+
+
+def force(model, ids, sites=()):
+    ids = np.asarray(ids)
+    return forced_pass(model, SOURCE, np.concatenate([np.full((len(ids), 1), BOS), ids[:, :-1]], 1), ids, sites)
+
+
+def test_row_t_of_the_pass_is_what_step_t_of_the_search_looked_at(model, searched):
+    result, steps = searched
+    forced = force(model, result.ids, SITES)
+    for site, keys in (("cross", S), ("decoder", L)):
+        assert forced.attention[site].shape == (B, LAYERS, H, L, keys)
+        for row in range(B):
+            for t in range(int((result.ids[row].numpy() != PAD).sum())):
+                np.testing.assert_allclose(forced.attention[site][row, :, :, t], steps[site][t][:, row], atol=1e-5)
+
+
+def test_log_probabilities_are_those_of_the_search(model, searched):
+    result, _ = searched
+    found = force(model, result.ids).log_probabilities.numpy()
+    real = result.ids.numpy() != PAD
+    np.testing.assert_allclose(found[real], result.log_probabilities.numpy()[real], atol=1e-5)
+    assert found.shape == (B, L) and found.dtype == "float32"
+
+
+def test_a_token_that_is_not_the_likeliest_has_the_likeliest_beside_it(model, searched):
+    result, _ = searched
+    logits = model(SOURCE, np.array([[BOS, 7], [BOS, 7], [BOS, 7]])).numpy()
+    forced = force(model, [[7, EOS]] * B)
+    np.testing.assert_array_equal(forced.likeliest, logits.argmax(-1))
+    assert forced.likeliest.dtype == "int32"
+    expected = tf.nn.log_softmax(logits).numpy()
+    np.testing.assert_allclose(forced.log_probabilities[:, 0], expected[:, 0, 7], atol=1e-6)
+    np.testing.assert_allclose(forced.log_probabilities[:, 1], expected[:, 1, EOS], atol=1e-6)
+
+
+def test_rows_sum_to_one_and_padding_gets_nothing(model, searched):
+    result, _ = searched
+    attention = force(model, result.ids, SITES).attention
+    assert attention["encoder"].shape == (B, LAYERS, H, S, S)
+    for weights in attention.values():
+        np.testing.assert_allclose(weights.numpy().sum(-1), 1, atol=1e-5)
+        assert weights.dtype == "float32"
+    for row in range(B):
+        length = int((SOURCE[row] != PAD).sum())
+        assert not attention["cross"][row, ..., length:].numpy().any()
+        assert not attention["encoder"][row, ..., length:].numpy().any()
+    assert not np.triu(attention["decoder"].numpy(), 1).any()
+
+
+@pytest.mark.parametrize("sites", [(), ("cross",), ("decoder", "encoder")])
+def test_only_the_sites_asked_for_are_returned(model, searched, sites):
+    assert tuple(force(model, searched[0].ids, sites).attention) == sites
+
+
+def test_dropout_is_off():
+    model = shared_transformer(dropout=0.5, attention_dropout=0.5)
+    first, second = (force(model, np.full((B, 4), 7)).log_probabilities for _ in range(2))
+    np.testing.assert_array_equal(first, second)

@@ -1,0 +1,119 @@
+"""Sentences in, translations out: one for each, in their order, whatever the batches."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from pipeline.decoding.translator import Translator
+from pipeline.text.tokenizer import BOS, EOS, PAD
+from tests.conftest import SENTENCES
+
+LINES = [SENTENCES[0], "", SENTENCES[2], "dog", "   ", *SENTENCES[3:], "chat"]
+MOST = 24
+
+
+@pytest.fixture(scope="module")
+def translator(transformer, tokenizer):
+    """A translator with such settings; making its graph is what takes long, so each is made once."""
+    return functools.cache(
+        lambda **settings: Translator(transformer, tokenizer, **({"max_positions": MOST} | settings))
+    )
+
+
+@pytest.fixture
+def translate(translator):
+    return lambda sentences, **settings: translator(**settings).translate(sentences)
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert (one.text, one.source_ids, one.ids, one.truncated) == (
+            other.text,
+            other.source_ids,
+            other.ids,
+            other.truncated,
+        )
+        np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-4)
+
+
+def test_each_sentence_gets_the_translation_that_full_passes_find(
+    translate, transformer, tokenizer, search_by_full_passes
+):
+    for sentence, found in zip(SENTENCES[:4], translate(SENTENCES[:4], max_target_ratio=0.5), strict=True):
+        source = tokenizer.encode([sentence]).to_list()[0]
+        ids, log_probabilities = search_by_full_passes(transformer, [*source, EOS], min(len(source) // 2 + 10, MOST))
+        assert (found.source_ids, found.ids) == (source, ids)
+        np.testing.assert_allclose(found.log_probabilities, log_probabilities, atol=1e-4)
+        assert found.text == tokenizer.decode([ids])[0]
+        assert found.truncated == (ids[-1] != EOS)
+
+
+def test_there_is_one_translation_for_each_sentence_and_empty_ones_stay_empty(translate):
+    found = translate(LINES)
+    assert len(found) == len(LINES)
+    for line, translation in zip(LINES, found, strict=True):
+        if line.strip():
+            assert translation.ids and translation.source_ids
+        else:
+            assert (translation.text, translation.source_ids, translation.truncated) == ("", [], False)
+            assert (translation.ids, translation.log_probabilities) == ([EOS], [0.0])
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["", " "]])
+def test_nothing_to_translate_is_no_error(translate, lines):
+    assert [translation.text for translation in translate(lines)] == [""] * len(lines)
+
+
+@pytest.mark.parametrize("batch_sentences", [1, 2, 3])
+def test_batch_size_changes_nothing(translate, batch_sentences):
+    assert_same(translate(LINES, batch_sentences=batch_sentences), translate(LINES))
+
+
+def test_order_changes_nothing(translate):
+    order = np.random.default_rng(0).permutation(len(LINES))
+    expected = translate(LINES)
+    assert_same(translate([LINES[i] for i in order], batch_sentences=2), [expected[i] for i in order])
+
+
+def test_a_source_over_the_longest_length_is_cut_to_it_and_marked(translate, tokenizer):
+    short, long = "the cat", "the small dog sees the cat and " * 8
+    whole = tokenizer.encode([long]).to_list()[0]
+    assert len(whole) > MOST
+    found = translate([short, long])
+    assert found[1].source_ids == whole[: MOST - 1]
+    assert found[1].truncated
+    assert_same(found[:1], translate([short]))
+
+
+def test_a_source_of_just_the_longest_length_is_whole(translate, tokenizer):
+    ids = tokenizer.encode(["dog " * 30]).to_list()[0][: MOST - 1]
+    text = tokenizer.decode([ids])[0]
+    assert len(tokenizer.encode([text]).to_list()[0]) == MOST - 1
+    found = translate([text])[0]
+    assert found.source_ids == ids
+    assert found.truncated == (found.ids[-1] != EOS)
+
+
+@pytest.mark.parametrize(("ratio", "extra", "expected"), [(0, 1, 1), (0, 3, 3), (0.5, 1, 4), (1.5, 2, 12)])
+def test_translations_are_no_longer_than_the_settings_allow(translate, tokenizer, ratio, extra, expected):
+    text = "the small cat"
+    assert len(tokenizer.encode([text]).to_list()[0]) == 7
+    found = translate([text, "dog"], max_target_ratio=ratio, max_target_extra=extra)[0]
+    whole = translate([text], max_target_ratio=5)[0]
+    assert found.ids == whole.ids[:expected]
+    assert found.truncated == (len(whole.ids) > expected or whole.truncated)
+
+
+def test_the_longest_target_is_never_longer_than_the_positions(translator):
+    lengths = translator(max_target_ratio=2, max_target_extra=10).max_lengths(np.array([1, 3, 7, 23]))
+    np.testing.assert_array_equal(lengths, [12, 16, 24, 24])
+    assert lengths.dtype == "int32"
+
+
+def test_every_id_is_followed_by_its_log_probability_and_none_is_padding(translate):
+    for translation in translate(LINES):
+        assert len(translation.ids) == len(translation.log_probabilities)
+        assert not {PAD, BOS} & set(translation.ids)
+        assert EOS not in translation.ids[:-1]
+        assert all(score <= 0 for score in translation.log_probabilities)

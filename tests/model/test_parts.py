@@ -1,0 +1,96 @@
+"""What embeddings, feed-forward network and residual compute, by formula."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.model.embedding import PositionalEmbedding, TokenEmbedding, sinusoidal_positions
+from pipeline.model.feed_forward import FeedForward
+from pipeline.model.residual import Residual
+from tests import oracles
+from tests.layer_contract import stir
+
+
+@pytest.mark.parametrize("width", [6, 7])
+def test_sinusoidal_positions_equal_the_formula(width):
+    expected = [[oracles.sinusoid(t, i, width) for i in range(width)] for t in range(20)]
+    np.testing.assert_allclose(sinusoidal_positions(20, width), expected, atol=1e-6)
+
+
+def test_sinusoidal_positions_equal_those_computed_by_hand():
+    # sin 0, cos 0; sin 1, cos 1, and the same of 1 / 10000^(2/4) = 0.01
+    np.testing.assert_allclose(
+        sinusoidal_positions(2, 4), [[0, 1, 0, 1], [0.841471, 0.540302, 0.0099998, 0.99995]], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
+def test_positions_are_those_after_the_offset(kind):
+    layer = PositionalEmbedding(kind, max_positions=9)
+    x = np.random.default_rng(0).normal(size=(2, 6, 4)).astype("float32")
+    layer(x)
+    stir(layer)
+    whole = layer(x)
+    np.testing.assert_allclose(whole, x + np.array(layer.table)[:6], atol=1e-6)
+    for t in range(6):
+        np.testing.assert_allclose(layer(x[:, t : t + 1], offset=t)[:, 0], whole[:, t], atol=1e-6)
+        step = tf.function(lambda row, offset: layer(row, offset=offset))
+        np.testing.assert_allclose(step(x[:, t : t + 1], tf.constant(t))[:, 0], whole[:, t], atol=1e-6)
+
+
+def test_an_unknown_kind_of_positions_is_refused():
+    with pytest.raises(ValueError, match=r"kind.*found 'rotary'"):
+        PositionalEmbedding("rotary")
+
+
+def test_embeddings_are_rows_times_the_root_of_the_width_and_logits_are_products_with_rows():
+    layer = TokenEmbedding(3, 4)
+    layer.build()
+    layer.table.assign([[1, 0, 0, 0], [0, 2, 0, 0], [1, 1, 1, 1]])
+    np.testing.assert_allclose(layer(np.array([[2, 1]])), [[[2, 2, 2, 2], [0, 4, 0, 0]]])
+    np.testing.assert_allclose(layer.logits(tf.constant([[[1.0, 2.0, 3.0, 4.0]]])), [[[1, 4, 10]]])
+
+
+def test_logits_are_float32_whatever_the_model_computes_in():
+    layer = TokenEmbedding(3, 4, dtype="mixed_bfloat16")
+    assert layer(np.array([[2, 1]])).dtype == tf.bfloat16
+    assert layer.logits(tf.ones((1, 2, 4), tf.bfloat16)).dtype == tf.float32
+
+
+def test_embeddings_start_with_a_variance_of_one():
+    assert np.std(TokenEmbedding(500, 64)(np.arange(500)[None])) == pytest.approx(1, abs=0.02)
+
+
+def test_feed_forward_is_two_projections_around_the_activation():
+    layer = FeedForward(2, 3)
+    layer.build((None, None, 2))
+    layer.set_weights(
+        [np.float32([[1, 0, -1], [0, 1, 0]]), np.float32([0, 1, 0]), np.ones((3, 2), "float32"), np.float32([0, 10])]
+    )
+    # relu(1, -2 + 1, -1) = (1, 0, 0); its sum is 1
+    np.testing.assert_allclose(layer(np.float32([[[1, -2]]])), [[[1, 11]]])
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_residual_normalises_where_its_name_says(norm):
+    generator = np.random.default_rng(0)
+    x, y = (generator.normal(size=(2, 3, 6)).astype("float32") for _ in range(2))
+    layer = Residual(norm)
+    layer(x, y)
+    stir(layer)
+    gamma, beta = layer.normalization.get_weights()
+    entered, left = (
+        (x, oracles.layer_norm(x + y, gamma, beta)) if norm == "post" else (oracles.layer_norm(x, gamma, beta), x + y)
+    )
+    np.testing.assert_allclose(layer.enter(x), entered, atol=1e-5)
+    np.testing.assert_allclose(layer.leave(x, y), left, atol=1e-5)
+
+
+def test_residual_drops_out_the_sublayer_and_never_the_input():
+    x, y = np.full((1, 100, 4), 5, "float32"), np.ones((1, 100, 4), "float32")
+    assert set(np.ravel(Residual("pre", dropout=0.5)(x, y, training=True))) == {5, 7}
+
+
+def test_an_unknown_norm_is_refused():
+    with pytest.raises(ValueError, match=r"norm.*found 'sandwich'"):
+        Residual("sandwich")

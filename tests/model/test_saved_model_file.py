@@ -1,0 +1,48 @@
+"""A saved model says the same when another process loads it."""
+
+import subprocess
+import sys
+
+import numpy as np
+
+from tests.tiny_transformer import SOURCE, TARGET, shared_transformer
+
+VARIANTS = {
+    "plain": {},
+    "post": {
+        "norm": "post",
+        "positions": "learned",
+        "tie_embeddings": "none",
+        "encoder_self_score": "general",
+        "decoder_self_score": "cosine",
+        "cross_score": "additive",
+    },
+    "target": {"tie_embeddings": "target", "dtype": "mixed_bfloat16"},
+}
+READER = """
+import pathlib, sys, warnings
+warnings.simplefilter("error")
+import keras, numpy as np
+import pipeline.model.transformer
+folder = pathlib.Path(sys.argv[1])
+ids = np.load(folder / "ids.npz")
+logits = {
+    path.stem: np.array(keras.saving.load_model(path)(ids["source"], ids["target"])) for path in folder.glob("*.keras")
+}
+np.savez(folder / "logits.npz", **logits)
+"""
+
+
+def test_a_model_reloaded_in_a_new_process_gives_the_same_logits(tmp_path, pytestconfig):
+    models = {name: shared_transformer(**settings) for name, settings in VARIANTS.items()}
+    for name, model in models.items():
+        model.save(tmp_path / f"{name}.keras")
+    np.savez(tmp_path / "ids.npz", source=SOURCE, target=TARGET)
+    done = subprocess.run(
+        [sys.executable, "-c", READER, tmp_path], cwd=pytestconfig.rootpath, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "logits.npz") as found:
+        assert set(found) == set(VARIANTS)
+        for name, model in models.items():
+            np.testing.assert_array_equal(found[name], model(SOURCE, TARGET))

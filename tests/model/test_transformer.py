@@ -1,0 +1,270 @@
+"""The Transformer computes the paper's formula, and nothing but a sentence's own tokens bears on its result."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.model.transformer import Transformer
+from tests import oracles
+from tests.layer_contract import stir
+from tests.tiny_transformer import SIZES, SOURCE, TARGET, make_transformer, shared_transformer
+
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+def everything(model, source, target, **arguments):
+    """Logits, cross weights, decoder weights and encoder weights as NumPy arrays, layers stacked first."""
+    memory = model.encode(source, **arguments)
+    output = model.decode(target, memory, **arguments)
+    return [np.array(x) for x in (output.logits, output.cross, output.decoder_self, memory.self_attention)]
+
+
+def attention_by_formula(layer, query, memory, mask):
+    sides = ("query", "key", "value", "output")
+    if hasattr(layer, "qkv_projection"):
+        kernel, bias = layer.qkv_projection.get_weights()
+        parts = list(zip(np.split(kernel, 3, -1), np.split(bias, 3), strict=True))
+        parts.append(layer.output_projection.get_weights())
+    else:
+        parts = [getattr(layer, f"{side}_projection").get_weights() for side in sides]
+    return oracles.multi_head_attention(
+        query, memory, memory, layer.num_heads, mask=mask, projections=dict(zip(sides, parts, strict=True))
+    )
+
+
+def block_by_formula(x, sublayers):
+    """`sublayers` is a list of (residual, function of its input that returns its output and weights)."""
+    found = []
+    for residual, sublayer in sublayers:
+        norm = residual.normalization.get_weights()
+        if residual.norm == "pre":
+            y, weights = sublayer(oracles.layer_norm(x, *norm))
+            x = x + y
+        else:
+            y, weights = sublayer(x)
+            x = oracles.layer_norm(x + y, *norm)
+        found.append(weights)
+    return x, found
+
+
+def feed_forward_by_formula(layer):
+    first, first_bias, second, second_bias = layer.get_weights()
+    return lambda x: (np.maximum(x @ first + first_bias, 0) @ second + second_bias, None)
+
+
+def transformer_by_formula(model, source, target):
+    """Vaswani et al. 2017, section 3, in float64."""
+    width = model.settings["d_model"]
+
+    def embedded(embedding, ids):
+        places = [[oracles.sinusoid(t, i, width) for i in range(width)] for t in range(ids.shape[1])]
+        return embedding.table.numpy().astype("float64")[ids] * np.sqrt(width) + places
+
+    norms = [norm.get_weights() for norm in model.final_norms]
+    seen = (source != 0)[:, None, None]
+    past = np.tril(np.ones((target.shape[1],) * 2, bool))[None, None]
+    x, encoder, own, cross = embedded(model.source_embedding, source), [], [], []
+    for block in model.encoder_blocks:
+        x, (weights, _) = block_by_formula(
+            x,
+            [
+                (
+                    block.self_attention_residual,
+                    lambda y, block=block: attention_by_formula(block.self_attention, y, y, seen),
+                ),
+                (block.feed_forward_residual, feed_forward_by_formula(block.feed_forward)),
+            ],
+        )
+        encoder.append(weights)
+    memory = oracles.layer_norm(x, *norms[0]) if norms else x
+    x = embedded(model.target_embedding, target)
+    for block in model.decoder_blocks:
+        x, (self_weights, cross_weights, _) = block_by_formula(
+            x,
+            [
+                (
+                    block.self_attention_residual,
+                    lambda y, block=block: attention_by_formula(block.self_attention, y, y, past),
+                ),
+                (
+                    block.cross_attention_residual,
+                    lambda y, block=block: attention_by_formula(block.cross_attention, y, memory, seen),
+                ),
+                (block.feed_forward_residual, feed_forward_by_formula(block.feed_forward)),
+            ],
+        )
+        own.append(self_weights)
+        cross.append(cross_weights)
+    x = oracles.layer_norm(x, *norms[1]) if norms else x
+    return [x @ model.output_embedding.table.numpy().T, np.array(cross), np.array(own), np.array(encoder)]
+
+
+@pytest.mark.parametrize(("norm", "tie_embeddings"), [("pre", "all"), ("post", "none")])
+def test_logits_and_attention_equal_the_papers_formula(norm, tie_embeddings):
+    model = shared_transformer(norm=norm, tie_embeddings=tie_embeddings)
+    for found, expected in zip(
+        everything(model, SOURCE, TARGET), transformer_by_formula(model, SOURCE, TARGET), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_shapes_are_those_of_the_surface():
+    logits, cross, own, encoder = everything(shared_transformer(decoder_layers=1), SOURCE, TARGET)
+    assert logits.shape == (3, 5, 17)
+    assert cross.shape == (1, 3, 2, 5, 7)
+    assert own.shape == (1, 3, 2, 5, 5)
+    assert encoder.shape == (2, 3, 2, 7, 7)
+
+
+def test_the_call_is_encode_then_decode():
+    model = shared_transformer()
+    np.testing.assert_array_equal(model(SOURCE, TARGET), everything(model, SOURCE, TARGET)[0])
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+class TestOnlyTheOwnTokensCount:
+    def test_padding_of_the_source_changes_nothing(self, norm, positions):
+        model = shared_transformer(norm=norm, positions=positions)
+        longer = np.pad(SOURCE, ((0, 0), (0, 3)))
+        logits, cross, own, encoder = everything(model, SOURCE, TARGET)
+        found = everything(model, longer, TARGET)
+        np.testing.assert_allclose(found[0], logits, **TOLERANCE)
+        np.testing.assert_allclose(found[1][..., :7], cross, **TOLERANCE)
+        assert (found[1][..., 7:] == 0).all()
+        np.testing.assert_allclose(found[2], own, **TOLERANCE)
+        np.testing.assert_allclose(found[3][..., :7, :7], encoder, **TOLERANCE)
+        assert (found[3][..., 7:] == 0).all()
+
+    def test_padding_of_the_target_changes_nothing(self, norm, positions):
+        model = shared_transformer(norm=norm, positions=positions)
+        logits, cross, own, _ = everything(model, SOURCE, TARGET)
+        found = everything(model, SOURCE, np.pad(TARGET, ((0, 0), (0, 2))))
+        np.testing.assert_allclose(found[0][:, :5], logits, **TOLERANCE)
+        np.testing.assert_allclose(found[1][..., :5, :], cross, **TOLERANCE)
+        np.testing.assert_allclose(found[2][..., :5, :5], own, **TOLERANCE)
+
+    def test_batch_size_and_order_change_nothing(self, norm, positions):
+        model = shared_transformer(norm=norm, positions=positions)
+        whole = everything(model, SOURCE, TARGET)
+        order = [2, 0, 1]
+        turned = everything(model, SOURCE[order], TARGET[order])
+        for axis, found, expected in zip((0, 1, 1, 1), turned, whole, strict=True):
+            np.testing.assert_allclose(found, np.take(expected, order, axis), **TOLERANCE)
+        for row, (sources, targets) in enumerate(((6, 5), (3, 2), (7, 4))):  # each alone, without its padding
+            logits, cross, own, encoder = everything(
+                model, SOURCE[row : row + 1, :sources], TARGET[row : row + 1, :targets]
+            )
+            np.testing.assert_allclose(logits[0], whole[0][row, :targets], **TOLERANCE)
+            np.testing.assert_allclose(cross[:, 0], whole[1][:, row, :, :targets, :sources], **TOLERANCE)
+            np.testing.assert_allclose(own[:, 0], whole[2][:, row, :, :targets, :targets], **TOLERANCE)
+            np.testing.assert_allclose(encoder[:, 0], whole[3][:, row, :, :sources, :sources], **TOLERANCE)
+
+
+def test_word_order_matters_on_both_sides():
+    model = shared_transformer()
+    logits = model(SOURCE[:1], TARGET[:1]).numpy()
+    assert np.abs(model(SOURCE[:1, [1, 0, 2, 3, 4, 5, 6]], TARGET[:1]).numpy() - logits).max() > 1e-3
+    assert np.abs(model(SOURCE[:1], TARGET[:1, [0, 2, 1, 3, 4]]).numpy()[:, 4] - logits[:, 4]).max() > 1e-3
+
+
+def test_asking_for_the_weights_changes_nothing():
+    model = shared_transformer()
+    signature = [tf.TensorSpec((None, None), tf.int32)] * 2
+    for compiled in (False, True):
+        bare = tf.function(model.__call__, input_signature=signature, jit_compile=compiled)
+        rich = tf.function(
+            lambda source, target: model.decode(target, model.encode(source)),
+            input_signature=signature,
+            jit_compile=compiled,
+        )
+        np.testing.assert_allclose(bare(SOURCE, TARGET), rich(SOURCE, TARGET).logits, rtol=1e-6, atol=1e-6)
+
+
+def test_attention_dropout_acts_in_training_alone_and_not_on_the_first_layers_weights():
+    model = make_transformer(attention_dropout=0.5)
+    logits, cross, own, encoder = everything(model, SOURCE, TARGET)
+    dropped = everything(model, SOURCE, TARGET, training=True)
+    np.testing.assert_allclose(dropped[3][0], encoder[0], **TOLERANCE)
+    np.testing.assert_allclose(dropped[2][0], own[0], **TOLERANCE)
+    assert np.abs(dropped[0] - logits).max() > 1e-2
+    np.testing.assert_allclose(dropped[1].sum(-1), 1, atol=1e-5)
+    np.testing.assert_array_equal(everything(model, SOURCE, TARGET, training=False)[1], cross)
+
+
+@pytest.mark.parametrize("kind", ["dropout", "activation_dropout"])
+def test_every_kind_of_dropout_reaches_the_logits_in_training_alone(kind):
+    model = make_transformer(**{kind: 0.5})
+    np.testing.assert_array_equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
+    assert np.abs(model(SOURCE, TARGET, training=True) - model(SOURCE, TARGET)).max() > 1e-2
+
+
+class TestTiedEmbeddings:
+    table = SIZES["vocabulary_size"] * SIZES["d_model"]
+
+    def test_each_table_that_is_not_shared_adds_its_numbers(self):
+        counts = [shared_transformer(tie_embeddings=kind).count_params() for kind in ("all", "target", "none")]
+        assert np.diff(counts).tolist() == [self.table, self.table]
+
+    @pytest.mark.parametrize(("kind", "tables"), [("all", 1), ("target", 2), ("none", 3)])
+    def test_as_many_variables_as_tables(self, kind, tables):
+        model = shared_transformer(tie_embeddings=kind)
+        shape = (SIZES["vocabulary_size"], SIZES["d_model"])
+        assert sum(tuple(variable.shape) == shape for variable in model.trainable_variables) == tables
+
+    @pytest.mark.parametrize(
+        ("kind", "reads", "writes"), [("all", True, True), ("target", False, True), ("none", False, False)]
+    )
+    def test_the_target_table_is_read_by_whom_it_is_shared_with(self, kind, reads, writes):
+        model = make_transformer(tie_embeddings=kind)
+        states = model.encode(SOURCE).states.numpy()
+        out = model.output_embedding.logits(tf.ones((1, 1, 8))).numpy()
+        stir(model.target_embedding, seed=1)
+        assert (np.abs(model.encode(SOURCE).states - states).max() > 1e-3) == reads
+        assert (np.abs(model.output_embedding.logits(tf.ones((1, 1, 8))) - out).max() > 1e-3) == writes
+
+
+def test_learned_positions_are_two_tables_of_weights_and_sinusoidal_ones_none():
+    difference = (
+        shared_transformer(positions="learned").count_params()
+        - shared_transformer(positions="sinusoidal").count_params()
+    )
+    assert difference == 2 * SIZES["max_positions"] * SIZES["d_model"]
+
+
+def test_half_precision_keeps_weights_logits_and_attention_in_float32():
+    exact, model = shared_transformer(), make_transformer(dtype="mixed_bfloat16")
+    assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
+    memory = model.encode(SOURCE)
+    output = model.decode(TARGET, memory)
+    assert memory.states.dtype == output.states.dtype == tf.bfloat16
+    assert {x.dtype for x in (output.logits, *output.cross, *output.decoder_self, *memory.self_attention)} == {
+        tf.float32
+    }
+    np.testing.assert_allclose(output.logits, exact(SOURCE, TARGET), atol=0.6)
+    np.testing.assert_allclose(np.array(output.cross).sum(-1), 1, atol=1e-5)
+
+
+def test_a_model_made_anew_from_its_config_has_the_same_config_and_weights_in_the_same_order():
+    model = shared_transformer(norm="post", positions="learned", tie_embeddings="none", cross_score="general")
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(model))
+    assert again.get_config() == model.get_config()
+    again(SOURCE, TARGET)
+    again.set_weights(model.get_weights())
+    np.testing.assert_array_equal(again(SOURCE, TARGET), model(SOURCE, TARGET))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tie_embeddings": "both"}, "tie_embeddings.*found 'both'"),
+        ({"num_heads": 3}, "d_model.*num_heads = 3, found 8"),
+        ({"norm": "rms"}, "norm.*found 'rms'"),
+        ({"positions": "rotary"}, "kind.*found 'rotary'"),
+        ({"cross_score": "euclid"}, "score.*found 'euclid'"),
+    ],
+)
+def test_a_setting_that_does_not_exist_is_refused_with_what_was_found(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Transformer(**(SIZES | settings))

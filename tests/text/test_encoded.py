@@ -1,0 +1,58 @@
+"""Encoded sentences come back from disk as they went, and are not read into memory."""
+
+import numpy as np
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.text import encoded
+from pipeline.text.encoded import EncodedSentences, encode_sentences
+from tests.conftest import SENTENCES
+
+
+def rows(sentences):
+    return [row.tolist() for row in sentences]
+
+
+def test_sentences_are_encoded_one_by_one_whatever_the_chunk(tokenizer, monkeypatch):
+    texts = [*SENTENCES, "", SENTENCES[0]]
+    expected = tokenizer.encode(texts).to_list()
+    for chunk in (1, 2, 3, 100):
+        monkeypatch.setattr(encoded, "CHUNK_SENTENCES", chunk)
+        found = encode_sentences(texts, tokenizer)
+        assert rows(found) == expected
+        assert found.lengths.tolist() == [len(row) for row in expected]
+        assert len(found) == len(texts)
+
+
+def test_no_sentences_are_no_rows(tokenizer):
+    assert len(encode_sentences([], tokenizer)) == 0
+
+
+def test_what_is_saved_is_loaded_as_a_map_of_the_file(tokenizer, tmp_path):
+    sentences = encode_sentences([*SENTENCES, ""], tokenizer)
+    sentences.save(tmp_path / "train.source")
+    again = EncodedSentences.load(tmp_path / "train.source")
+    assert rows(again) == rows(sentences)
+    assert isinstance(again.ids, np.memmap)
+    assert again.ids.dtype == np.int32
+
+
+def test_chosen_rows_come_in_the_order_they_were_chosen(tokenizer):
+    sentences = encode_sentences(SENTENCES, tokenizer)
+    assert rows(sentences.select([4, 0, 4])) == [rows(sentences)[i] for i in (4, 0, 4)]
+    assert len(sentences.select([])) == 0
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "empty", "pickle"])
+def test_missing_or_damaged_files_are_named(tokenizer, tmp_path, damage):
+    path = tmp_path / "train.source"
+    encode_sentences(SENTENCES, tokenizer).save(path)
+    ids = tmp_path / "train.source.ids.npy"
+    if damage == "missing":
+        ids.unlink()
+    elif damage == "pickle":
+        np.save(ids, np.array([{}], object), allow_pickle=True)
+    else:
+        ids.write_bytes(ids.read_bytes()[: 20 if damage == "cut" else 0])
+    with pytest.raises(InputError, match=r"train.source: .*missing or damaged"):
+        EncodedSentences.load(path)
