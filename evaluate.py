@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from pipeline.errors import exit_cleanly
+from pipeline.quiet import native_chatter_silenced
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -29,7 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
     own.add_argument(
         "--first_index", type=int, choices=(0, 1), default=0, help="number of the first word there (default: 0)"
     )
-    own.add_argument("--name", help="name of the results' folder (default: the set's, or the source file's)")
+    own.add_argument("--name", help="name of the results' folder (default: the set's, or the source file's whole name)")
     parser.add_argument(
         "--checkpoint", choices=("best", "last"), default="best", help="which weights to use (default: best)"
     )
@@ -45,7 +46,8 @@ def main(arguments: list[str]) -> None:
     """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
     options = make_parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    from pipeline.evaluation.command import evaluate
+    with native_chatter_silenced():
+        from pipeline.evaluation.command import evaluate
 
     evaluate(options)
 

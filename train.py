@@ -8,6 +8,7 @@ import sys
 
 from pipeline.config_cli import parse_train_arguments
 from pipeline.errors import exit_cleanly
+from pipeline.quiet import native_chatter_silenced
 
 
 @exit_cleanly
@@ -15,7 +16,8 @@ def main(arguments: list[str]) -> int:
     """Reads the settings, trains, and says where the results are. TensorFlow is loaded only once they are valid."""
     settings = parse_train_arguments(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    from pipeline.train import train
+    with native_chatter_silenced():
+        from pipeline.train import train
 
     return train(settings.config, resume=settings.resume)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pipeline.errors import InputError, exit_cleanly
+from pipeline.quiet import native_chatter_silenced
 
 WINDOW_LINES = 1000  # translated together, so that memory stays flat however long the input is
 
@@ -40,7 +41,8 @@ def main(arguments: list[str]) -> None:
         "--checkpoint", choices=("best", "last"), default="best", help="which weights to use (default: best)"
     )
     options = parser.parse_args(arguments)
-    from pipeline.trained_run import load_run  # after --help, which TensorFlow would hold up
+    with native_chatter_silenced():
+        from pipeline.trained_run import load_run  # after --help, which TensorFlow would hold up
 
     translator = load_run(options.run, options.checkpoint).translator()
     lines = lines_of(sys.stdin.buffer)

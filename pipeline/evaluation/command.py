@@ -44,7 +44,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
-    name = options.name or options.source.stem
+    name = options.name or options.source.name  # with its suffix: test.en must not replace the results on `test`
     choose_on = _choose_on(run)
     if not options.reference:
         return EvaluationSet(name, read_lines(options.source), choose_on=choose_on)
@@ -59,16 +59,19 @@ def _set_of_config(options: argparse.Namespace, run: TrainedRun) -> EvaluationSe
         raise InputError(f"{run.directory.config}: data.{options.set} is null; give your own text with --source")
     corpus = read_corpus(settings)
     gold = _gold_of(settings, options.set)
-    choose_on = _choose_on(run)
+    # Chosen and reported on the same pairs, the result must say so: see EvaluationSet.
+    choose_on = _choose_on(run) if settings != _choice_settings(run) else None
     return EvaluationSet(options.name or options.set, corpus.source, corpus.target, gold, choose_on)
 
 
-def _choose_on(run: TrainedRun) -> GoldSet | None:
+def _choice_settings(run: TrainedRun) -> CorpusSettings:
     """The set on which layer, head and side are chosen: a setting, by default the validation set."""
-    if run.config.inspection.choose_head_on is not None:
-        settings = run.config.inspection.choose_head_on
-        return _gold_of(settings, str(settings.alignments))
-    return _gold_of(run.config.data.validation, "validation")
+    return run.config.inspection.choose_head_on or run.config.data.validation
+
+
+def _choose_on(run: TrainedRun) -> GoldSet | None:
+    settings = _choice_settings(run)
+    return _gold_of(settings, "validation" if settings == run.config.data.validation else str(settings.alignments))
 
 
 def _gold_of(settings: CorpusSettings, name: str) -> GoldSet | None:
@@ -92,7 +95,7 @@ def _print_table(metrics: dict[str, Any], folder: Path) -> None:
             ("token accuracy", f"{metrics['token_accuracy']:.4f}"),
         ]
     if metrics["truncated"]:
-        rows.append(("truncated", f"{metrics['truncated']} sentences reached the longest length"))
+        rows.append(("truncated", f"{metrics['truncated']} sentences: source or translation was cut at the longest length"))
     if "alignment" in metrics:
         alignment = metrics["alignment"]
         rows += [
@@ -102,10 +105,15 @@ def _print_table(metrics: dict[str, Any], folder: Path) -> None:
                 f"{alignment['recall']:.2f} %; layer {alignment['layer']}, head {alignment['head']}, "
                 f"{alignment['side']} side, chosen on {alignment['chosen_on']})",
             ),
-            ("", f"{alignment['diagonal_aer']:.2f} % for the diagonal, {alignment['random_aer']:.2f} % at random"),
+            (
+                "  for comparison",
+                f"{alignment['diagonal_aer']:.2f} % for the diagonal, {alignment['random_aer']:.2f} % for random links",
+            ),
         ]
     rows.append(("seconds", f"{metrics['seconds']:.1f}"))
+    width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        log.info("%-15s %s", name, value)
+        log.info("%-*s  %s", width, name, value)
     log.info("results: %s", folder)
-    log.info("next:\n  look at %s\n  tensorboard --logdir %s", folder / "heatmaps", folder.parents[2])
+    pictures = [f"look at {folder / 'heatmaps'}"] if (folder / "heatmaps").is_dir() else []
+    log.info("next:\n  %s", "\n  ".join([*pictures, f"tensorboard --logdir {folder.parents[2]}"]))

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from pipeline.errors import InputError
+from pipeline.quiet import native_chatter_silenced
 from pipeline.run_directory import write_atomically
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -83,7 +84,8 @@ class Tokenizer:
         try:
             self.model = Path(path).read_bytes()
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
-            self._in_tensorflow  # noqa: B018  # fails here rather than at the first use
+            with native_chatter_silenced():
+                self._in_tensorflow  # noqa: B018  # fails here rather than at the first use
         except (OSError, RuntimeError, tf.errors.InvalidArgumentError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
         self.vocabulary_size = self._processor.get_piece_size()

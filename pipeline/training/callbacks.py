@@ -51,11 +51,16 @@ class ProgressLine(keras.callbacks.Callback):
         seconds = 60 * logs["minutes"]
         self.first = self.first or (logs["update"], seconds)
         left = self._seconds_left(logs["update"], seconds)
-        return (
-            f"update {logs['update']:>6.0f}  epoch {logs['epoch'] + 1:.0f}  loss {logs['loss']:.3f}  "
-            f"{logs.get('tokens_per_second', 0):,.0f} tokens/s  learning rate {logs['learning_rate']:.2e}"
-            + (f"  {clock(left)} left" if left is not None else "")
-        )
+        speed = logs.get("tokens_per_second")  # unknown until the second line
+        parts = [
+            f"update {logs['update']:>6.0f}",
+            f"epoch {logs['epoch'] + 1:.0f}",
+            f"loss {logs['loss']:.3f}",
+            *([f"{speed:,.0f} tokens/s"] if speed is not None else []),
+            f"learning rate {logs['learning_rate']:.2e}",
+            *([f"{clock(left)} left"] if left is not None else []),
+        ]
+        return "  ".join(parts)
 
     def _seconds_left(self, update: float, seconds: float) -> float | None:
         assert self.first

@@ -1,6 +1,7 @@
 """The state of a training run as one NumPy archive: data, never code, and there whole or not at all."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -41,10 +42,15 @@ class Progress:
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
     # model.variables has the state of dropout's random numbers too, which model.weights lacks.
-    named = {f"model/{i:04d}/{variable.path}": variable for i, variable in enumerate(model.variables)}
+    named = {f"model/{i:04d}/{_stable(variable.path)}": variable for i, variable in enumerate(model.variables)}
     for i, variable in enumerate(optimizer.variables if optimizer else ()):
-        named[f"optimizer/{i:04d}/{variable.path}"] = variable
+        named[f"optimizer/{i:04d}/{_stable(variable.path)}"] = variable
     return named
+
+
+def _stable(path: str) -> str:
+    """A variable's path without the number that Keras gives to each random generator of a process."""
+    return re.sub(r"\bseed_generator_\d+", "seed_generator", path)
 
 
 def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
@@ -64,9 +70,10 @@ def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
     try:
         with np.load(path, allow_pickle=False) as archive:
             progress = Progress(**json.loads(str(archive["progress"])))
-            if optimizer is not None and set(archive.files) - {"progress"} != set(wanted):
-                raise _other_model(path, set(archive.files) - {"progress"} ^ set(wanted))
-            values = {name: archive[name] for name in wanted if name in archive.files}
+            stored = {_stable(name): name for name in archive.files if name != "progress"}
+            if optimizer is not None and set(stored) != set(wanted):
+                raise _other_model(path, set(stored) ^ set(wanted))
+            values = {name: archive[stored[name]] for name in wanted if name in stored}
     except (OSError, ValueError, EOFError, KeyError, TypeError, BadZipFile) as error:
         if isinstance(error, InputError):
             raise

@@ -14,7 +14,8 @@ def transformer(tokenizer):
 def _search_by_full_passes(model, source, max_length):
     tokens, log_probabilities = [BOS], []
     while len(tokens) <= max_length and tokens[-1] != EOS:
-        logits = np.asarray(model(np.array([source]), np.array([tokens])), "float64")[0, -1]
+        # Padding follows, because Keras warns of softmax over a single key.
+        logits = np.asarray(model(np.array([[*source, PAD]]), np.array([[*tokens, PAD]])), "float64")[0, -2]
         best = max((token for token in range(len(logits)) if token not in (PAD, BOS)), key=lambda token: logits[token])
         tokens.append(best)
         log_probabilities.append(logits[best] - logits.max() - np.log(np.exp(logits - logits.max()).sum()))

@@ -95,12 +95,12 @@ def test_a_source_of_just_the_longest_length_is_whole(translate, tokenizer):
     assert found.truncated == (found.ids[-1] != EOS)
 
 
-@pytest.mark.parametrize(("ratio", "extra", "expected"), [(0, 1, 1), (0, 3, 3), (0.5, 1, 4), (1.5, 2, 12)])
+@pytest.mark.parametrize(("ratio", "extra", "expected"), [(0, 1, 1), (0, 3, 3), (0.5, 1, 4), (1.5, 2, 11)])
 def test_translations_are_no_longer_than_the_settings_allow(translate, tokenizer, ratio, extra, expected):
     text = "the small cat"
-    assert len(tokenizer.encode([text]).to_list()[0]) == 7
+    assert len(tokenizer.encode([text]).to_list()[0]) == 6
     found = translate([text, "dog"], max_target_ratio=ratio, max_target_extra=extra)[0]
-    whole = translate([text], max_target_ratio=5)[0]
+    whole = translate([text])[0]
     assert found.ids == whole.ids[:expected]
     assert found.truncated == (len(whole.ids) > expected or whole.truncated)
 

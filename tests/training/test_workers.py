@@ -1,0 +1,124 @@
+"""Several workers, on several machines or several devices of one, train the model that one alone would."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import dump
+from tests.tiny_runs import ROOT, small_config, write_small_corpus
+
+SECONDS = 900  # a busy machine is no reason to fail
+CHANGES = {
+    "model.dropout": 0.0,
+    "training.max_updates": 20,
+    "training.validate_every_updates": 10,
+    "training.log_every_updates": 10,
+}
+
+TWO_DEVICES = """
+import sys
+from pathlib import Path
+import tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+from pipeline import train
+from pipeline.config import load_run_config
+train.make_strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+sys.exit(train.train(load_run_config(Path(sys.argv[1]))))
+"""
+
+
+def start(arguments, folder, cluster=None):
+    temporary = folder / "temporary"
+    temporary.mkdir(parents=True)
+    environment = os.environ | {"TMPDIR": str(temporary), "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+    environment.pop("TF_CONFIG", None)
+    if cluster:
+        environment["TF_CONFIG"] = json.dumps(cluster)
+    with (folder / "output").open("w") as output:
+        return subprocess.Popen(
+            [sys.executable, *arguments], cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
+
+
+def finish(processes, folders):
+    try:
+        for process, folder in zip(processes, folders, strict=True):
+            assert process.wait(SECONDS) == 0, (folder / "output").read_text()[-4000:]
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def config_of(name, folder, changes=CHANGES):
+    path = folder / f"{name}.yaml"
+    path.write_text(dump(small_config(folder / "corpus", folder / "runs", name, changes)), encoding="utf-8")
+    return str(path)
+
+
+def free_ports(number):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [listener.getsockname()[1] for listener in sockets]
+    for listener in sockets:
+        listener.close()
+    return ports
+
+
+def weights_of(run: Path):
+    with np.load(run / "checkpoints" / "update-00000020.npz") as archive:
+        return {name: archive[name] for name in archive.files if name.startswith("model/")}
+
+
+@pytest.fixture(scope="module")
+def one_process(tmp_path_factory):
+    """The folder of the corpus and of a run that one process trained on one device."""
+    folder = tmp_path_factory.mktemp("workers")
+    write_small_corpus(folder / "corpus")
+    finish([start(["train.py", "--config", config_of("alone", folder)], folder / "alone")], [folder / "alone"])
+    return folder
+
+
+def assert_as_alone(folder, name):
+    alone, together = weights_of(folder / "runs" / "alone"), weights_of(folder / "runs" / name)
+    assert list(alone) == list(together)
+    for key, value in alone.items():
+        np.testing.assert_allclose(together[key], value, atol=1e-5, err_msg=key)
+
+
+@pytest.mark.slow
+def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes(one_process):
+    config = config_of("workers", one_process)
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    folders = [one_process / f"worker-{index}" for index in range(2)]
+    finish(
+        [
+            start(
+                ["train.py", "--config", config],
+                folder,
+                {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}},
+            )
+            for index, folder in enumerate(folders)
+        ],
+        folders,
+    )
+    assert_as_alone(one_process, "workers")
+    runs = one_process / "runs"
+    assert sorted(path.name for path in runs.iterdir()) == ["alone", "workers"]
+    files = [sorted(path.name for path in (runs / name).iterdir()) for name in ("alone", "workers")]
+    assert files[0] == files[1]
+    assert "results:" in (folders[0] / "output").read_text()
+    assert "results:" not in (folders[1] / "output").read_text()
+    assert [path for folder in folders for path in (folder / "temporary").iterdir()] == []
+
+
+@pytest.mark.slow
+def test_two_devices_of_one_process_reach_the_weights_of_one(one_process):
+    folder = one_process / "devices"
+    finish([start(["-c", TWO_DEVICES, config_of("devices", one_process)], folder)], [folder])
+    assert_as_alone(one_process, "devices")
