@@ -8,13 +8,13 @@ import logging
 import sys
 from pathlib import Path
 
-from pipeline.errors import exit_cleanly
+from pipeline.errors import ArgumentParser, exit_cleanly
 from pipeline.quiet import native_chatter_silenced
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="evaluate.py",
         description="Scores a trained run on a set and writes its translations, the attention of every layer and head, "
         "heat maps and, where gold alignments are given, alignment error rates into RUN/evaluations/NAME.",

@@ -15,7 +15,8 @@ from pipeline.quiet import native_chatter_silenced
 def main(arguments: list[str]) -> int:
     """Reads the settings, trains, and says where the results are. TensorFlow is loaded only once they are valid."""
     settings = parse_train_arguments(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    logging.getLogger("pipeline").setLevel(logging.INFO)  # TensorFlow's own information is for its developers
     with native_chatter_silenced():
         from pipeline.train import train
 

@@ -128,7 +128,7 @@ class DataSettings(Settings):
     test: CorpusSettings | None = Field(default=None, description="The pairs that evaluate.py scores.")
     tokenized: bool = Field(
         default=False,
-        description="The text is already tokenised and lower-cased as published: BLEU is computed on it as it is.",
+        description="The text is divided into words by spaces already: BLEU is computed on it as it is.",
     )
     max_source_tokens: int = Field(
         default=128, ge=1, description="Longest source sentence trained on, in tokens without EOS."

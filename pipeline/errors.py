@@ -1,9 +1,10 @@
 """What a person can get wrong, told in one message and exit status 2."""
 
+import argparse
 import functools
 import sys
 from collections.abc import Callable
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 
 class InputError(ValueError):
@@ -11,6 +12,14 @@ class InputError(ValueError):
 
     The message says what was found, where (`file:line` or the key), what was expected, and how to mend it.
     """
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """The standard parser, but what is wrong with the arguments is an `InputError` like any other."""
+
+    def error(self, message: str) -> NoReturn:
+        """Called by the standard parser."""
+        raise InputError(f"{message}; see --help")
 
 
 class Command(Protocol):

@@ -17,6 +17,7 @@ from pipeline.run_directory import RunDirectory, sha256, write_json
 from pipeline.text.tokenizer import BOS, Tokenizer
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
+LOGITS = 8  # kept as golden
 TOLERANCE = 1e-2  # of logits: another number format or processor is fine, other weights are off by whole units
 
 
@@ -44,7 +45,7 @@ def golden_logits(model: keras.Model, vocabulary_size: int) -> list[float]:
     ids = 4 + np.arange(5)[None] % (vocabulary_size - 4)
     target = np.array([[BOS, 4, 5]])
     logits = keras.ops.convert_to_numpy(model(ids.astype("int32"), target.astype("int32"), training=False))
-    return [float(value) for value in logits[0, -1, :8]]
+    return [float(value) for value in logits[0, -1, :LOGITS]]
 
 
 def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) -> None:
@@ -54,23 +55,21 @@ def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) ->
         InputError: the manifest is missing or damaged, or the model gives other numbers.
     """
     try:
-        expected = json.loads(run.manifest.read_text(encoding="utf-8"))["golden_logits"]
-    except (OSError, ValueError, KeyError):
+        manifest = json.loads(run.manifest.read_text(encoding="utf-8"))
+        expected = np.array(manifest["golden_logits"], float).reshape(LOGITS)
+        bfloat16 = "bfloat16" in manifest["precision"]
+    except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
             f"{run.manifest}: missing or damaged; training writes it when it ends: python train.py --resume {run.root}"
         ) from None
     found = golden_logits(model, vocabulary_size)
     scale = max(1.0, float(np.abs(expected).max()))
-    tolerance = TOLERANCE * scale * (10 if _trained_in_bfloat16(run) else 1)
+    tolerance = TOLERANCE * scale * (10 if bfloat16 else 1)
     if not np.allclose(found, expected, atol=tolerance):
         raise InputError(
             f"{run.model}: the model gives other numbers than when it was saved (expected {expected[0]:.4f}, "
             f"found {found[0]:.4f}); the file or the config was changed: train anew or restore them"
         )
-
-
-def _trained_in_bfloat16(run: RunDirectory) -> bool:
-    return "bfloat16" in json.loads(run.manifest.read_text(encoding="utf-8")).get("precision", "")
 
 
 def _data_files(config: RunConfig) -> list[Path]:

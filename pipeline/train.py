@@ -2,6 +2,7 @@
 
 import logging
 import math
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,25 +61,30 @@ def train(config: RunConfig, resume: Path | None = None) -> int:
         checkpoints = Checkpoints(run.checkpoints, config.training.keep_checkpoints)
         progress = load_checkpoint(checkpoints.last(), model, optimizer) if resume else Progress()
         reason = _train(config, run, strategy, text, model, optimizer, checkpoints, progress)
-        if not is_chief(strategy):
-            return 0
-        if reason == "interrupted":
+        interrupted = reason == "interrupted"
+        if is_chief(strategy) and interrupted:
             log.info(
                 "\ninterrupted after %d updates; go on with:\n  python train.py --resume %s", progress.update, run.root
             )
-            return 130
-        _finish(config, run, text, model, checkpoints, progress, reason)
-        return 0
+        elif is_chief(strategy):
+            _finish(config, run, text, model, checkpoints, progress, reason)
+        return 130 if interrupted else 0
 
 
 @contextmanager
 def _run_directory(config: RunConfig, resume: Path | None, chief: bool) -> Iterator[RunDirectory]:
-    """The run's folder; for workers that write nothing that lasts, one that goes away."""
+    """The run's folder. One that goes away for workers that write nothing that lasts, and where nothing was trained."""
     if resume:
         yield RunDirectory.open(resume)
     elif chief:
         assert config.run.name  # the command line's own doing
-        yield RunDirectory.create(config.run.directory / config.run.name)
+        run = RunDirectory.create(config.run.directory / config.run.name)
+        try:
+            yield run
+        except BaseException:
+            if not Checkpoints(run.checkpoints).recent():
+                shutil.rmtree(run.root)  # or the corrected command would be refused, since the run exists
+            raise
     else:
         with tempfile.TemporaryDirectory() as folder:
             yield RunDirectory(Path(folder))
@@ -130,7 +136,14 @@ def _train(
     training = Training(
         model,
         optimizer,
-        make_update(model, optimizer, strategy, label_smoothing=settings.label_smoothing, clip_norm=settings.clip_norm),
+        make_update(
+            model,
+            optimizer,
+            strategy,
+            batches.signature,
+            label_smoothing=settings.label_smoothing,
+            clip_norm=settings.clip_norm,
+        ),
         batches,
         Validation(meter, translator, text.validation, tokenized=config.data.tokenized),
         checkpoints if is_chief(strategy) else None,

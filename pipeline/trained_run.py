@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import keras
 
@@ -14,7 +13,7 @@ from pipeline.manifest import check_golden
 from pipeline.model.build import build_model
 from pipeline.run_directory import RunDirectory
 from pipeline.text.tokenizer import Tokenizer
-from pipeline.training.checkpoint import Checkpoints, load_checkpoint
+from pipeline.training.checkpoint import DAMAGE, Checkpoints, load_checkpoint
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
 def _load_weights(model: keras.Model, path: Path) -> None:
     try:
         model.load_weights(path)
-    except (ValueError, OSError, KeyError, BadZipFile) as error:
+    except DAMAGE as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(
             f"{path}: the weights do not fit the run's config, or the file is damaged: {reason}; "

@@ -1,13 +1,12 @@
 """Translates standard input: `python -m pipeline.translate RUN < in.txt > out.txt`, one line out for each line in."""
 
-import argparse
 import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from pipeline.errors import InputError, exit_cleanly
+from pipeline.errors import ArgumentParser, InputError, exit_cleanly
 from pipeline.quiet import native_chatter_silenced
 
 WINDOW_LINES = 1000  # translated together, so that memory stays flat however long the input is
@@ -32,7 +31,7 @@ def lines_of(stream: BinaryIO) -> Iterator[str]:
 @exit_cleanly
 def main(arguments: list[str]) -> None:
     """Reads, translates, writes."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="python -m pipeline.translate",
         description="Translates standard input to standard output, one line out for each line in.",
     )

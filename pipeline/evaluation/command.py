@@ -95,7 +95,7 @@ def _print_table(metrics: dict[str, Any], folder: Path) -> None:
             ("token accuracy", f"{metrics['token_accuracy']:.4f}"),
         ]
     if metrics["truncated"]:
-        rows.append(("truncated", f"{metrics['truncated']} sentences: source or translation was cut at the longest length"))
+        rows.append(("truncated", f"{metrics['truncated']} sentences whose source or translation was cut short"))
     if "alignment" in metrics:
         alignment = metrics["alignment"]
         rows += [

@@ -25,14 +25,14 @@ class ProgressLine(keras.callbacks.Callback):
     Args:
         limits: of the training, to tell the time left.
         updates_per_epoch: to tell the time left where only epochs are limited.
-        stream: where it is written.
+        stream: where it is written; by default standard output.
     """
 
-    def __init__(self, limits: Limits, updates_per_epoch: int, stream: TextIO = sys.stdout) -> None:
+    def __init__(self, limits: Limits, updates_per_epoch: int, stream: TextIO | None = None) -> None:
         super().__init__()
         self.limits = limits
         self.updates_per_epoch = updates_per_epoch
-        self.stream = stream
+        self.stream = stream or sys.stdout
         self.first: tuple[float, float] | None = None
 
     def on_train_batch_end(self, batch, logs=None):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,6 +14,9 @@ import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.run_directory import replaced_when_done
+
+# What reading a damaged archive raises: bits that are flipped can claim encryption or an unknown compression too.
+DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RuntimeError, BadZipFile, zlib.error)
 
 
 @dataclass
@@ -49,8 +53,8 @@ def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None)
 
 
 def _stable(path: str) -> str:
-    """A variable's path without the number that Keras gives to each random generator of a process."""
-    return re.sub(r"\bseed_generator_\d+", "seed_generator", path)
+    """A variable's path without the numbers that Keras gives to what a process has made several of."""
+    return re.sub(r"\b(seed_generator|adam)_\d+\b", r"\1", path)
 
 
 def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
@@ -68,15 +72,15 @@ def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
     """
     wanted = _variables(model, optimizer)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             progress = Progress(**json.loads(str(archive["progress"])))
             stored = {_stable(name): name for name in archive.files if name != "progress"}
             if optimizer is not None and set(stored) != set(wanted):
                 raise _other_model(path, set(stored) ^ set(wanted))
             values = {name: archive[stored[name]] for name in wanted if name in stored}
-    except (OSError, ValueError, EOFError, KeyError, TypeError, BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except DAMAGE as error:
         raise InputError(f"{path}: the checkpoint is missing or damaged ({error}); use another one") from None
     if set(values) != set(wanted):
         raise _other_model(path, set(wanted) - set(values))

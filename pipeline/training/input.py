@@ -1,7 +1,8 @@
 """Batches on their way to the step, made ahead of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline.text.batches import Batch, BatchPlan, collate, plan_batches
@@ -52,7 +53,14 @@ class TrainingBatches:
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
         """The epoch's batches from `first_batch` on, as tensors; per replica where there are many."""
-        rows = self.plan(epoch).batches[first_batch:]
+        return iter(self._dataset(self.plan(epoch).batches[first_batch:]))
+
+    @property
+    def signature(self) -> Batch:
+        """What `tf.function` is told of such a batch: all lengths are free, so that none of them retraces."""
+        return self._dataset([]).element_spec
+
+    def _dataset(self, batches: Sequence[np.ndarray]) -> tf.data.Dataset | tf.distribute.DistributedDataset:
         replicas = self.strategy.num_replicas_in_sync
         signature = Batch(*(tf.TensorSpec((None, None), tf.int32),) * 3)
 
@@ -60,13 +68,11 @@ class TrainingBatches:
             here, pipelines = (context.input_pipeline_id, context.num_input_pipelines) if context else (0, 1)
             local = replicas // pipelines
 
-            def batches() -> Iterator[Batch]:
-                for batch in rows:
+            def shares() -> Iterator[Batch]:
+                for rows in batches:
                     for shard in range(here * local, (here + 1) * local):
-                        yield collate(self.source, self.target, batch, self.length_multiple, shard, replicas)
+                        yield collate(self.source, self.target, rows, self.length_multiple, shard, replicas)
 
-            return tf.data.Dataset.from_generator(batches, output_signature=signature).prefetch(AHEAD)
+            return tf.data.Dataset.from_generator(shares, output_signature=signature).prefetch(AHEAD)
 
-        if replicas == 1:
-            return iter(dataset())
-        return iter(self.strategy.distribute_datasets_from_function(dataset))
+        return dataset() if replicas == 1 else self.strategy.distribute_datasets_from_function(dataset)

@@ -76,6 +76,13 @@ class Training:
         self.patience = patience
         self.asked_to_stop = False
 
+        @tf.function
+        def sum_over_replicas(values):
+            strategy = batches.strategy
+            return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
+
+        self._sum_over_replicas = sum_over_replicas
+
     def run(self, progress: Progress, callbacks: Sequence[keras.callbacks.Callback] = ()) -> str:
         """Goes on from `progress`, which it keeps up to date, and says why it ended."""
         self.model.stop_training = False
@@ -141,27 +148,26 @@ class Training:
 
     def _finished(self, progress: Progress, clock: "_Clock") -> str | None:
         limits = self.limits
-        if self.asked_to_stop:
-            return "interrupted"
-        if self.model.stop_training:
-            return "a callback stopped it"
         if limits.updates is not None and progress.update >= limits.updates:
             return f"{limits.updates} updates"
         if limits.epochs is not None and progress.epoch >= limits.epochs:
             return f"{limits.epochs} epochs"
         if self.patience is not None and progress.validations_without_gain >= self.patience:
             return f"{self.patience} validations without a better {self.metric}"
-        if limits.minutes is not None and self._agreed(clock.seconds()) >= 60 * limits.minutes:
-            return f"{limits.minutes:g} minutes"
-        return None
+        asked = {
+            "interrupted": self.asked_to_stop,
+            "a callback stopped it": self.model.stop_training,
+            f"{limits.minutes or 0:g} minutes": limits.minutes is not None and clock.seconds() >= 60 * limits.minutes,
+        }
+        if self.batches.strategy.num_replicas_in_sync > 1:
+            # Workers must end at the same update, and these differ between them. Asking waits for the device.
+            votes = self._votes(list(asked.values())) if progress.update % self.log_every == 0 else [False] * len(asked)
+            asked = dict(zip(asked, votes, strict=True))
+        return next((reason for reason, holds in asked.items() if holds), None)
 
-    def _agreed(self, seconds: float) -> float:
-        """The same number on all workers: they must end at the same update, and their clocks differ."""
-        strategy = self.batches.strategy
-        if strategy.num_replicas_in_sync == 1:
-            return seconds
-        values = strategy.run(lambda: tf.constant(seconds))
-        return float(strategy.reduce(tf.distribute.ReduceOp.MEAN, values, axis=None))
+    def _votes(self, own: list[bool]) -> list[bool]:
+        """Of each reason to stop, whether any worker has it."""
+        return [bool(votes) for votes in self._sum_over_replicas(tf.constant(own, tf.float32)).numpy()]
 
     @contextmanager
     def _polite_to_signals(self) -> Iterator[None]:

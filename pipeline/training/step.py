@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from pipeline.text.batches import Batch
 from pipeline.text.tokenizer import PAD
 from pipeline.training.objective import fused_cross_entropy
 
-BATCH_SIGNATURE = (tf.TensorSpec([None, None], tf.int32),) * 3  # dynamic shapes, so that none of them retraces
+# Of a batch on one device. All lengths are free, so that none of them retraces.
+BATCH_SIGNATURE = Batch(*(tf.TensorSpec([None, None], tf.int32),) * 3)
 
 
 class StepLogs(NamedTuple):
@@ -24,6 +26,7 @@ def make_update(
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
     strategy: tf.distribute.Strategy,
+    signature: Batch = BATCH_SIGNATURE,
     *,
     label_smoothing: float = 0.0,
     clip_norm: float = 0.0,
@@ -34,6 +37,7 @@ def make_update(
         model: anything with the surface of `pipeline.model.surface`.
         optimizer: built for the model's variables, made in the strategy's scope.
         strategy: says which replicas there are.
+        signature: of the batches; `TrainingBatches` knows it where there are many replicas.
         label_smoothing: see `pipeline.training.objective`.
         clip_norm: longest gradient over all variables; 0 for no limit.
 
@@ -67,9 +71,9 @@ def make_update(
         return StepLogs(total(loss), tokens, norm)
 
     if replicas == 1:
-        return tf.function(replica_update, input_signature=BATCH_SIGNATURE, autograph=False)
+        return tf.function(replica_update, input_signature=tuple(signature), autograph=False)
 
-    @tf.function(autograph=False)
+    @tf.function(input_signature=tuple(signature), autograph=False)
     def update(source, target_input, target_output):
         logs = strategy.run(replica_update, args=(source, target_input, target_output))
         return StepLogs(*(strategy.experimental_local_results(value)[0] for value in logs))

@@ -58,8 +58,7 @@ def test_log_probabilities_are_those_of_the_search(model, searched):
     assert found.shape == (B, L) and found.dtype == "float32"
 
 
-def test_a_token_that_is_not_the_likeliest_has_the_likeliest_beside_it(model, searched):
-    result, _ = searched
+def test_a_token_that_is_not_the_likeliest_has_the_likeliest_beside_it(model):
     logits = model(SOURCE, np.array([[BOS, 7], [BOS, 7], [BOS, 7]])).numpy()
     forced = force(model, [[7, EOS]] * B)
     np.testing.assert_array_equal(forced.likeliest, logits.argmax(-1))

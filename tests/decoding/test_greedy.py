@@ -123,8 +123,9 @@ def test_half_precision_logits_give_single_precision_log_probabilities():
     np.testing.assert_allclose(result.log_probabilities, [[expected, 0]], rtol=1e-6)
 
 
-@pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("settings", [{}, {"norm": "post", "positions": "learned"}], ids=["pre", "post"])
+@pytest.mark.parametrize(
+    ("how", "settings"), [*((how, {}) for how in HOWS), ("eagerly", {"norm": "post", "positions": "learned"})]
+)
 def test_search_with_a_cache_finds_what_full_passes_find(how, settings, search_by_full_passes):
     model, length, most = shared_transformer(**settings), 11, np.array([11, 5, 9], "int32")
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
+from pipeline.errors import InputError
 from pipeline.evaluation.scores import Likelihood, LikelihoodMeter, bleu_metric, score_translations
 from pipeline.text.encoded import EncodedSentences
 from pipeline.text.tokenizer import BOS, EOS
@@ -69,10 +70,13 @@ def encoded(*lengths, seed):
 SOURCE, TARGET = encoded(5, 1, 9, 0, 3, 2, seed=0), encoded(2, 7, 4, 3, 9, 0, seed=1)
 
 
-def likelihood_by_hand(model):
+MOST = 12  # positions of the tiny Transformer
+
+
+def likelihood_by_hand(model, rows=range(6)):
     """One sentence after the other, without padding of its own: (sum of surprises, first choices, tokens)."""
     loss, right, tokens = 0.0, 0, 0
-    for source, target in zip(SOURCE, TARGET, strict=True):
+    for source, target in ((SOURCE[row], TARGET[row]) for row in rows):
         # Two tokens of padding more, which are cut off again: Keras warns of softmax over one key.
         logits = np.asarray(model(np.array([[*source, EOS, 0, 0]]), np.array([[BOS, *target, 0, 0]])), "float64")[0]
         for row, token in zip(logits, [*target, EOS], strict=False):
@@ -87,15 +91,25 @@ def test_likelihood_is_the_mean_over_real_tokens_whatever_the_batches(batch_toke
     model = shared_transformer()
     loss, right, tokens = likelihood_by_hand(model)
     assert tokens == 25 + 6
-    found = LikelihoodMeter(model, SOURCE, TARGET, batch_tokens=batch_tokens).measure()
+    found = LikelihoodMeter(model, SOURCE, TARGET, max_positions=MOST, batch_tokens=batch_tokens).measure()
     assert found.loss == pytest.approx(loss / tokens, rel=1e-5)
     assert found.token_accuracy == pytest.approx(right / tokens)
     assert found.perplexity == pytest.approx(math.exp(loss / tokens), rel=1e-4)
 
 
+def test_pairs_too_long_for_the_model_are_left_out_and_counted():
+    model = shared_transformer()
+    loss, _, tokens = likelihood_by_hand(model, rows=[0, 1, 3, 5])
+    meter = LikelihoodMeter(model, SOURCE, TARGET, max_positions=8)  # 7 tokens and EOS fit, 9 do not
+    assert meter.too_long == 2
+    assert meter.measure().loss == pytest.approx(loss / tokens, rel=1e-5)
+    with pytest.raises(InputError, match=r"all 6 pairs .*max_positions \(1\)"):
+        LikelihoodMeter(model, SOURCE, encoded(1, 1, 1, 1, 1, 1, seed=0), max_positions=1)
+
+
 def test_likelihood_follows_the_model_as_it_changes():
     model = make_transformer(dropout=0.1)
-    meter = LikelihoodMeter(model, SOURCE, TARGET)
+    meter = LikelihoodMeter(model, SOURCE, TARGET, max_positions=MOST)
     before = meter.measure()
     assert meter.measure() == before  # no dropout
     model.set_weights([weight * 0.5 for weight in model.get_weights()])

@@ -1,0 +1,389 @@
+"""What a person can get wrong ends with status 2 and one message that says where, never with a traceback."""
+
+import io
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import evaluate
+import train
+from pipeline import translate
+from pipeline.config import load_run_config
+from pipeline.config_yaml import dump_yaml
+from tests.tiny_runs import small_settings, write_small_corpus
+
+ONE_UPDATE = {"training.max_updates": 1, "data.max_source_tokens": 40, "data.max_target_tokens": 40}
+
+
+@pytest.fixture
+def refused(capsys):
+    """Runs a command that must fail, and checks what it says against a pattern."""
+
+    def check(main, arguments, pattern):
+        assert main([str(argument) for argument in arguments]) == 2
+        message = capsys.readouterr().err
+        assert re.match(r"error: \S", message)
+        assert message.count("error:") == 1
+        assert "Traceback" not in message
+        assert re.search(pattern, message), message
+
+    return check
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return write_small_corpus(tmp_path / "corpus")
+
+
+@pytest.fixture
+def config(corpus, tmp_path):
+    """Writes the config of a run `runs/small` with other values of dotted keys."""
+
+    def write(**changes):
+        dotted = {key.replace("__", "."): value for key, value in changes.items()}
+        path = tmp_path / "small.yaml"
+        path.write_text(dump_yaml(small_settings(corpus, tmp_path / "runs", ONE_UPDATE | dotted)), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run, its text beside it."""
+    folder = tmp_path_factory.mktemp("trained")
+    settings = small_settings(write_small_corpus(folder / "corpus"), folder / "runs", ONE_UPDATE)
+    (folder / "small.yaml").write_text(dump_yaml(settings), encoding="utf-8")
+    assert train.main(["--config", str(folder / "small.yaml")]) == 0
+    return folder / "runs" / "small"
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A copy of the run, to be damaged."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def cut_in_half(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def join_lines(path):
+    path.write_text(path.read_text(encoding="utf-8").replace("\n", " ") + "\n", encoding="utf-8")
+
+
+def write_table(folder):
+    lines = ["english\tfrench", *(f"a b c\td e f {number}" for number in range(9))]
+    (folder / "table.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(folder / "table.tsv")
+
+
+# Each changes the text and returns changes of settings; the message follows.
+BAD_TEXT = {
+    "missing": (
+        lambda folder: (folder / "train.fr").unlink(),
+        r"train\.fr: there is no such file",
+    ),
+    "validation missing": (
+        lambda folder: (folder / "validation.en").unlink(),
+        r"validation\.en: there is no such file",
+    ),
+    "test missing": (
+        lambda folder: (folder / "test.en").unlink(),
+        r"test\.en: there is no such file",
+    ),
+    "empty": (
+        lambda folder: (folder / "train.en").write_bytes(b""),
+        r"train\.en: the file is empty; expected UTF-8",
+    ),
+    "unequal": (
+        lambda folder: (folder / "train.en").write_text("one line\n"),
+        r"train\.en has 1 lines and .*train\.fr has 120; expected as many",
+    ),
+    "not UTF-8": (
+        lambda folder: (folder / "train.fr").write_bytes("été\n".encode("latin-1") * 120),
+        r"train\.fr:1: byte 0xe9 .* is not UTF-8, .*iconv",
+    ),
+    "a folder": (
+        lambda folder: {"data__train": {"source": str(folder), "target": str(folder)}},
+        r"corpus: this is a directory; expected a text file",
+    ),
+    "no such column": (
+        lambda folder: {
+            "data__train": {
+                "table": write_table(folder),
+                "header": True,
+                "source_column": "english",
+                "target_column": "frenhc",
+            }
+        },
+        r"table\.tsv:1: no column 'frenhc'; there are english, french\. Did you mean 'french'",
+    ),
+    "nothing left": (
+        lambda folder: {"data__max_source_tokens": 1},
+        r"train\.fr: no training pair is left; see data\.on_\*",
+    ),
+    "an error that is asked for": (
+        lambda folder: {"data__on_over_long": "error", "data__max_source_tokens": 5},
+        r"train\.fr:1: over long, .* because data\.on_over_long is error",
+    ),
+    "too many tokens wanted": (
+        lambda folder: {"tokenizer__vocabulary_size": 30_000},
+        r"tokenizer\.vocabulary_size: 30000 does not fit the training text: .*too high",
+    ),
+    "too few tokens wanted": (
+        lambda folder: {"tokenizer__vocabulary_size": 32},
+        r"tokenizer\.vocabulary_size: 32 does not fit the training text: .*required_chars",
+    ),
+    "validation too long": (
+        lambda folder: [join_lines(folder / f"validation.{suffix}") for suffix in ("en", "fr")],
+        r"all 1 pairs have a side of model\.max_positions \(64\) tokens or more",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TEXT)
+def test_training_on_bad_text_is_refused_and_leaves_no_run_behind(case, config, corpus, tmp_path, refused):
+    spoil, pattern = BAD_TEXT[case]
+    changes = spoil(corpus)
+    path = config(**(changes if isinstance(changes, dict) else {}))
+    refused(train.main, ["--config", path], pattern)
+    assert not (tmp_path / "runs" / "small").exists()
+
+
+BAD_SETTINGS = {
+    "misspelt in the file": (["model:\n  d_modle: 8\n"], [], r"model\.d_modle.*did you mean model\.d_model"),
+    "misspelt on the command line": ([], ["--model.d_modle", "8"], r"--model\.d_modle: no such option; did you mean"),
+    "wrong type": ([], ["--model.d_model", "wide"], r"model\.d_model: expected an integer >= 1, found 'wide'"),
+    "out of range": ([], ["--model.dropout", "1"], r"model\.dropout: expected a number >= 0 and < 1, found 1"),
+    "no value": ([], ["--model.dropout"], r"model\.dropout.*expected one argument; see --help"),
+    "no file": (None, [], r"small\.yaml: cannot be read as a config file: No such file"),
+    "no YAML": (["data: [\n"], [], r"small\.yaml:2: this is not valid YAML"),
+    "nothing": ([""], [], r"small\.yaml: expected sections of settings .* found nothing"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SETTINGS)
+def test_bad_settings_are_refused_before_anything_is_made(case, config, tmp_path, refused):
+    texts, arguments, pattern = BAD_SETTINGS[case]
+    path = config()
+    if texts is None:
+        path.unlink()
+    elif texts:
+        path.write_text(texts[0])
+    refused(train.main, ["--config", path, *arguments], pattern)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pattern"),
+    [
+        ([], "expected either --config FILE or --resume RUN, found neither"),
+        (["--config", "a.yaml", "--resume", "b"], "expected either .* found both"),
+        (["surplus"], "surplus; see --help"),
+    ],
+)
+def test_training_says_which_arguments_it_takes(arguments, pattern, refused):
+    refused(train.main, arguments, pattern)
+
+
+def test_a_run_directory_that_exists_is_refused_and_left_as_it_is(config, tmp_path, refused):
+    (tmp_path / "runs" / "small").mkdir(parents=True)
+    (tmp_path / "runs" / "small" / "mine").write_text("kept")
+    refused(
+        train.main,
+        ["--config", config()],
+        r"runs/small: the run exists already\. Go on with it: python train\.py --resume",
+    )
+    assert (tmp_path / "runs" / "small" / "mine").read_text() == "kept"
+
+
+def test_a_folder_that_cannot_be_made_is_named(config, tmp_path, refused):
+    (tmp_path / "runs").write_text("a file where the folder of runs should be")
+    refused(train.main, ["--config", config()], r"runs/small: the run's folder cannot be made: Not a directory")
+
+
+def test_a_missing_run_is_named_by_every_command(tmp_path, refused):
+    refused(train.main, ["--resume", tmp_path / "nowhere"], "nowhere: there is no run to resume here")
+    refused(evaluate.main, [tmp_path / "nowhere"], "nowhere: no such run; expected the folder that train.py made")
+    refused(translate.main, [tmp_path / "nowhere"], "nowhere: no such run; expected the folder that train.py made")
+
+
+def test_a_folder_that_is_no_run_is_named_by_every_command(tmp_path, refused):
+    refused(train.main, ["--resume", tmp_path], "there is no run to resume here: .*config.yaml is missing")
+    refused(evaluate.main, [tmp_path], "not a run, it has no config.yaml")
+    refused(translate.main, [tmp_path], "not a run, it has no config.yaml")
+
+
+def change_config(run, old, new):
+    path = run / "config.yaml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+BAD_RUNS_TO_RESUME = {
+    "no checkpoint": (
+        lambda run: shutil.rmtree(run / "checkpoints"),
+        r"checkpoints: no checkpoint yet, .* delete the run and start it anew",
+    ),
+    "damaged checkpoint": (
+        lambda run: cut_in_half(run / "checkpoints" / "update-00000001.npz"),
+        r"update-00000001\.npz: the checkpoint is missing or damaged",
+    ),
+    "another width": (
+        lambda run: change_config(run, "d_model: 8", "d_model: 12"),
+        r"update-00000001\.npz: the checkpoint is of another model: .*\(90, 8\) there and \(90, 12\) here",
+    ),
+    "another depth": (
+        lambda run: change_config(run, "encoder_layers: 1", "encoder_layers: 2"),
+        r"update-00000001\.npz: the checkpoint is of another model: only one of the two has",
+    ),
+    "damaged tokenizer": (
+        lambda run: cut_in_half(run / "tokenizer" / "sentencepiece.model"),
+        r"sentencepiece\.model: not a tokenizer; expected the SentencePiece model that train\.py wrote",
+    ),
+    "damaged encoded text": (
+        lambda run: cut_in_half(run / "encoded" / "train.source.ids.npy"),
+        r"train\.source: the encoded text is missing or damaged .*; train anew",
+    ),
+    "damaged config": (
+        lambda run: change_config(run, "d_model: 8", "d_model: eight"),
+        r"model\.d_model: expected an integer >= 1, found 'eight'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RUNS_TO_RESUME)
+def test_a_damaged_run_is_not_resumed_but_kept(case, run, refused):
+    spoil, pattern = BAD_RUNS_TO_RESUME[case]
+    spoil(run)
+    files = sorted(run.rglob("*"))
+    refused(train.main, ["--resume", run, "--training.max_updates", "2"], pattern)
+    assert sorted(run.rglob("*")) == files
+
+
+def test_a_resumed_run_keeps_its_settings(run, refused):
+    refused(train.main, ["--resume", run, "--model.d_model", "12"], "--model.d_model: a resumed run keeps its settings")
+
+
+def test_a_run_is_not_resumed_with_validation_text_of_another_length(run, refused):
+    validation = load_run_config(run / "config.yaml").data.validation
+    shorter = {}
+    for key in ("source", "target"):
+        path = getattr(validation, key)
+        shorter[str(path)] = str(run / path.name)
+        (run / path.name).write_text("\n".join(path.read_text(encoding="utf-8").splitlines()[:3]), encoding="utf-8")
+    for old, new in shorter.items():
+        change_config(run, old, new)
+    refused(train.main, ["--resume", run], "3 pairs, and the run was started with 10")
+
+
+BAD_RUNS = {
+    "cut model": (
+        lambda run: cut_in_half(run / "model.keras"),
+        r"model\.keras: the weights do not fit the run's config, or the file is damaged",
+    ),
+    "no model at all": (
+        lambda run: (run / "model.keras").write_bytes(b"nothing"),
+        r"model\.keras: the weights do not fit the run's config, or the file is damaged",
+    ),
+    "model and no checkpoints": (
+        lambda run: [(run / "model.keras").unlink(), shutil.rmtree(run / "checkpoints")],
+        r"best\.npz: the checkpoint is missing or damaged",
+    ),
+    "another width": (
+        lambda run: change_config(run, "d_model: 8", "d_model: 12"),
+        r"model\.keras: the weights do not fit the run's config",
+    ),
+    "another depth": (
+        lambda run: change_config(run, "encoder_layers: 1", "encoder_layers: 2"),
+        r"model\.keras: the weights do not fit the run's config",
+    ),
+    "no manifest": (lambda run: (run / "manifest.json").unlink(), r"manifest\.json: missing or damaged"),
+    "cut manifest": (lambda run: cut_in_half(run / "manifest.json"), r"manifest\.json: missing or damaged"),
+    "manifest of another kind": (
+        lambda run: (run / "manifest.json").write_text("[]"),
+        r"manifest\.json: missing or damaged",
+    ),
+    "manifest of words": (
+        lambda run: (run / "manifest.json").write_text('{"golden_logits": ["one", "two"]}'),
+        r"manifest\.json: missing or damaged",
+    ),
+    "manifest with too few numbers": (
+        lambda run: (run / "manifest.json").write_text('{"precision": "float32", "golden_logits": [9]}'),
+        r"manifest\.json: missing or damaged",
+    ),
+    "manifest of another run": (
+        lambda run: (run / "manifest.json").write_text(
+            '{"precision": "float32", "golden_logits": [9, 9, 9, 9, 9, 9, 9, 9]}'
+        ),
+        r"model\.keras: the model gives other numbers than when it was saved \(expected 9\.0000",
+    ),
+    "damaged tokenizer": (
+        lambda run: cut_in_half(run / "tokenizer" / "sentencepiece.model"),
+        r"sentencepiece\.model: not a tokenizer",
+    ),
+    "no tokenizer": (
+        lambda run: (run / "tokenizer" / "sentencepiece.model").unlink(),
+        r"sentencepiece\.model: not a tokenizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RUNS)
+def test_a_damaged_run_neither_translates_nor_is_evaluated(case, run, refused):
+    spoil, pattern = BAD_RUNS[case]
+    spoil(run)
+    refused(evaluate.main if len(case) % 2 else translate.main, [run], pattern)
+    assert not (run / "evaluations").exists()
+
+
+BAD_OPTIONS = {
+    "alignments alone": (["--source", "a", "--alignments", "b"], "--alignments needs --reference"),
+    "reference alone": (["--reference", "a"], "--reference needs --source"),
+    "forced alone": (["--source", "a", "--forced"], "--forced needs --reference"),
+    "a name with a slash": (["--name", "a/b"], "--name: expected the name of a folder, without slashes"),
+    "unknown": (["--sauce", "a"], "unrecognized arguments: --sauce a; see --help"),
+    "no such set": (["--set", "train"], "--set: invalid choice: 'train'.*; see --help"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_OPTIONS)
+def test_options_that_do_not_fit_are_one_line(case, trained, refused, capsys):
+    arguments, pattern = BAD_OPTIONS[case]
+    refused(evaluate.main, [trained, *arguments], pattern)
+    refused(translate.main, [trained, "--sauce"], "^error: unrecognized arguments: --sauce; see --help\n$")
+    refused(translate.main, [], "^error: the following arguments are required: RUN; see --help\n$")
+
+
+def own_text(folder, reference="d e f\ng h\n", links="0-0 1-1\n0-1\n"):
+    (folder / "own.en").write_text("a b c\nd e\n")
+    (folder / "own.fr").write_text(reference)
+    (folder / "own.align").write_text(links)
+    names = (("source", "en"), ("reference", "fr"), ("alignments", "align"))
+    return [argument for name, suffix in names for argument in (f"--{name}", folder / f"own.{suffix}")]
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ({"links": "0-0 1-1\n"}, r"own\.align: 1 lines of alignments for the 2 pairs"),
+        ({"links": "0-0 1-1\n0:1\n"}, r"own\.align:2: '0:1' is no link; expected i-j"),
+        ({"reference": "d e f\n"}, r"own\.en has 2 lines and .*own\.fr has 1"),
+    ],
+)
+def test_text_of_ones_own_that_does_not_fit_is_named(text, pattern, trained, tmp_path, refused):
+    refused(evaluate.main, [trained, *own_text(tmp_path, **text)], pattern)
+    assert not (trained / "evaluations").exists()
+
+
+def test_a_missing_text_of_ones_own_is_named(trained, tmp_path, refused):
+    refused(evaluate.main, [trained, "--source", tmp_path / "nowhere.en"], r"nowhere\.en: there is no such file")
+
+
+def test_standard_input_that_is_not_utf8_is_named_by_its_line(trained, monkeypatch, refused):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("a\nété\n".encode("latin-1"))))
+    refused(translate.main, [trained], r"standard input:2: not UTF-8 \(byte 0xe9\)")

@@ -1,0 +1,326 @@
+"""The commands as a person runs them: train, evaluate, translate, and what they leave in the run's folder.
+
+One small run is trained and evaluated once, and every test looks at it.
+"""
+
+import argparse
+import csv
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+
+import evaluate
+import train
+from pipeline.config import load_run_config
+from pipeline.evaluation import command
+from pipeline.evaluation.report import evaluation_folder
+from pipeline.inspection.alignment import alignment_error_rate, read_pharaoh
+from pipeline.run_directory import EvaluationDirectory, RunDirectory
+from pipeline.trained_run import load_run
+
+ROOT = Path(__file__).parents[1]
+# Besides ordinary pairs: quotation marks and missing-value words, which tables swallow, and an empty line.
+SOURCES = ['the cat said " and NA', "NA", '"', "", "null"]
+REFERENCES = ['le chat dit " et NA', "NA", '"', "", "nul"]
+ORDINARY = 4  # pairs of the demo that stand before them
+
+
+def first_lines(name, count):
+    with (ROOT / "data/demo" / name).open(encoding="utf-8") as lines:
+        return [next(lines).rstrip("\n") for _ in range(count)]
+
+
+def write_lines(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def read_json(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture(scope="session")
+def text(tmp_path_factory):
+    """A folder with a few of the demo's pairs for each set."""
+    folder = tmp_path_factory.mktemp("text")
+    extra = {"en": SOURCES, "fr": REFERENCES, "align": [""] * len(SOURCES)}
+    for side in extra:
+        write_lines(folder / f"train.{side}", first_lines(f"train.{side}", 400))
+        write_lines(folder / f"validation.{side}", first_lines(f"validation.{side}", 6))
+        write_lines(folder / f"test.{side}", first_lines(f"test.{side}", ORDINARY) + extra[side])
+    return folder
+
+
+def train_tiny(text, folder, name, **settings):
+    arguments = ["--config", str(ROOT / "configs/tiny.yaml"), "--run.directory", str(folder), "--run.name", name]
+    for split in ("train", "validation", "test"):
+        for key, side in (("source", "en"), ("target", "fr"), ("alignments", "align")):
+            arguments += [f"--data.{split}.{key}", str(text / f"{split}.{side}")]
+    settings = {
+        "data.tokenized": "true",
+        "training.max_updates": 4,
+        "decoding.max_target_ratio": 1,
+        "decoding.max_target_extra": 3,
+        **settings,
+    }
+    for key, value in settings.items():
+        arguments += [f"--{key}", str(value)]
+    keras.utils.set_random_seed(0)
+    assert train.main(arguments) == 0
+    return folder / name
+
+
+@pytest.fixture(scope="session")
+def run(text, tmp_path_factory):
+    return train_tiny(text, tmp_path_factory.mktemp("runs"), "tiny")
+
+
+@pytest.fixture(scope="session")
+def evaluated(run):
+    """The run's evaluation on its test set."""
+    assert evaluate.main([str(run)]) == 0
+    return run / "evaluations" / "test"
+
+
+@pytest.fixture(scope="session")
+def metrics(evaluated):
+    return read_json(evaluated / "metrics.json")
+
+
+@pytest.fixture(scope="session")
+def table(evaluated):
+    return pd.read_csv(evaluated / "translations.tsv", sep="\t", quoting=csv.QUOTE_NONE, keep_default_na=False)
+
+
+@pytest.fixture(scope="session")
+def sentences(evaluated):
+    with (evaluated / "attention/sentences.jsonl").open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def in_new_process(*arguments, **settings):
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, check=False, **settings)
+
+
+def test_training_leaves_everything_that_a_run_consists_of(run):
+    found = files_below(run)
+    for name in ("config.yaml", "manifest.json", "model.keras", "history.csv", "tokenizer/sentencepiece.model"):
+        assert name in found
+    assert any(name.startswith("tensorboard/events.out.tfevents.") for name in found)
+    assert any(name.startswith("checkpoints/update-") for name in found)
+    assert pd.read_csv(run / "history.csv")["update"].tolist() == [4]
+
+
+def test_evaluation_leaves_its_files_and_no_others(evaluated):
+    assert files_below(evaluated) == [
+        "alignments.pharaoh",
+        "attention/manifest.json",
+        "attention/sentences.jsonl",
+        "attention/shard-00000.npz",
+        "head_alignment.csv",
+        "heads.csv",
+        "heatmaps/probe-000000-cross-layer-0.png",
+        "heatmaps/sentence-000000-cross-layer-0.png",
+        "heatmaps/sentence-000001-cross-layer-0.png",
+        "metrics.json",
+        "translations.tsv",
+    ]
+    assert [path.name for path in evaluated.parent.iterdir()] == ["test"]
+    for path in (evaluated / "heatmaps").iterdir():
+        assert path.read_bytes().startswith(b"\x89PNG")
+    assert len((evaluated / "alignments.pharaoh").read_text().split("\n")) == ORDINARY + len(SOURCES) + 1
+    assert pd.read_csv(evaluated / "heads.csv")[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1]]
+
+
+def test_metrics_name_every_score_and_how_it_was_made(metrics):
+    assert metrics["set"] == "test"
+    assert metrics["sentences"] == ORDINARY + len(SOURCES)
+    for name in ("bleu", "chrf", "loss", "perplexity", "token_accuracy", "seconds"):
+        assert isinstance(metrics[name], float) and np.isfinite(metrics[name])
+    assert metrics["perplexity"] == pytest.approx(np.exp(metrics["loss"]))
+    assert "tok:none" in metrics["signatures"]["bleu"] and "nc:6" in metrics["signatures"]["chrf"]
+    alignment = metrics["alignment"]
+    for name in ("aer", "precision", "recall", "diagonal_aer", "random_aer"):
+        assert 0 <= alignment[name] <= 100
+    assert alignment["chosen_on"] == "validation"
+    assert alignment["layer"] == 0 and alignment["head"] in (0, 1, "mean") and alignment["side"] in ("output", "input")
+
+
+def test_translations_read_back_as_they_are(table, text):
+    assert table["source"].tolist() == first_lines("test.en", ORDINARY) + SOURCES
+    assert table["reference"].tolist() == first_lines("test.fr", ORDINARY) + REFERENCES
+    assert table["id"].tolist() == list(range(ORDINARY + len(SOURCES)))
+    assert table["translation"][ORDINARY + SOURCES.index("")] == ""
+    assert table.columns.tolist()[4:] == ["log_probability", "tokens", "truncated", "sentence_bleu", "sentence_chrf"]
+
+
+def test_the_archive_is_read_with_numpy_and_json_alone(evaluated, sentences, table):
+    assert [sentence["id"] for sentence in sentences] == table["id"].tolist()
+    for sentence in sentences:
+        with np.load(evaluated / "attention" / sentence["shard"]) as shard:
+            weights = shard[f"cross/{sentence['id']:06d}"]
+        T, S = len(sentence["target_output_tokens"]), len(sentence["source_tokens"])
+        assert weights.shape == (1, 2, T, S) and weights.dtype == np.float32
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+        assert sentence["hypothesis"] == table["translation"][sentence["id"]]
+        assert sentence["mode"] == "greedy"
+    manifest = read_json(evaluated / "attention/manifest.json")
+    assert manifest["complete"] and manifest["run"] == "tiny" and len(manifest["model_sha256"]) == 64
+
+
+def test_tokens_of_the_archive_add_up_to_the_log_probability_of_the_translation(sentences, table):
+    for sentence in sentences:
+        assert len(sentence["token_log_probabilities"]) == table["tokens"][sentence["id"]]
+        if sentence["source"]:  # an empty line is not translated, so its translation is certain
+            total = sum(sentence["token_log_probabilities"])
+            assert total == pytest.approx(table["log_probability"][sentence["id"]], abs=1e-3)
+
+
+def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text, metrics, caplog):
+    mine = run / "evaluations/mine"
+    mine.mkdir(parents=True)
+    (mine / "left over").touch()
+    own = ["--source", str(text / "test.en"), "--reference", str(text / "test.fr")]
+    with caplog.at_level(logging.INFO):
+        own += ["--alignments", str(text / "test.align"), "--name", "mine", "--forced"]
+        assert evaluate.main([str(run), *own]) == 0
+    assert not (mine / "left over").exists()
+    assert not [path.name for path in mine.parent.iterdir() if path.name.startswith(".")]
+
+    found = read_json(mine / "metrics.json")
+    assert found["set"] == "mine"
+    for name in ("bleu", "chrf", "loss", "token_accuracy"):
+        assert found[name] == pytest.approx(metrics[name])
+    assert found["alignment"] == metrics["alignment"]
+    with (mine / "attention/sentences.jsonl").open(encoding="utf-8") as lines:
+        forced = [json.loads(line) for line in lines]
+    assert {sentence["mode"] for sentence in forced} == {"forced"}
+    assert [sentence["hypothesis"] for sentence in forced] == first_lines("test.fr", ORDINARY) + REFERENCES
+
+    # Over references, the links written are those whose error rate is reported.
+    score = alignment_error_rate(read_pharaoh(mine / "alignments.pharaoh"), read_pharaoh(text / "test.align"))
+    assert 100 * score.aer == pytest.approx(found["alignment"]["aer"])
+
+    printed = caplog.text
+    for value in ("sentences", "BLEU", "chrF", "AER", "chosen on validation", "for the diagonal", str(mine)):
+        assert value in printed
+    assert printed.rstrip().endswith(f"tensorboard --logdir {run.parent}")
+
+
+def test_a_run_trained_in_half_precision_is_evaluated_in_single(text, tmp_path):
+    run = train_tiny(text, tmp_path, "half", **{"training.precision": "mixed_bfloat16", "training.max_updates": 2})
+    assert read_json(run / "manifest.json")["precision"] == "mixed_bfloat16"
+    model = load_run(run).model
+    memory = model.encode(np.array([[4, 5, 3]]))
+    assert model.dtype_policy.name == "float32"
+    assert memory.states.dtype == "float32"
+    assert model.decode(np.array([[2, 4]]), memory).states.dtype == "float32"
+
+    # Without references there are translations and attention, and no scores.
+    assert evaluate.main([str(run), "--source", str(text / "validation.en")]) == 0
+    folder = run / "evaluations/validation.en"
+    assert not {"bleu", "loss", "alignment"} & read_json(folder / "metrics.json").keys()
+    assert "reference" not in (folder / "translations.tsv").read_text().splitlines()[0].split("\t")
+    assert (folder / "attention/manifest.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--reference", "x"], "--reference needs --source"),
+        (["--source", "x", "--alignments", "y"], "--alignments needs --reference"),
+        (["--source", "x", "--forced"], "--forced needs --reference"),
+        (["--name", "../x"], "--name: expected the name of a folder"),
+        (["--source", "no such file"], "no such file: there is no such file"),
+    ],
+)
+def test_options_that_do_not_fit_end_with_one_message(run, options, message, capsys):
+    assert evaluate.main([str(run), *options]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and message in error
+
+
+def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
+    config = load_run_config(run / "config.yaml")
+    trained = SimpleNamespace(config=config, directory=RunDirectory(run))
+    choose_on = {
+        name: command._set_of_config(argparse.Namespace(set=name, name=None), trained).choose_on
+        for name in ("test", "validation")
+    }
+    assert choose_on["test"].name == "validation"
+    assert choose_on["validation"] is None  # report.py then calls it the set itself, which flatters
+
+
+def test_an_evaluation_that_fails_leaves_the_one_before(tmp_path):
+    final = EvaluationDirectory(tmp_path / "evaluations/test")
+    with evaluation_folder(final) as folder:
+        folder.metrics.write_text("old")
+    with pytest.raises(KeyboardInterrupt), evaluation_folder(final) as folder:
+        folder.metrics.write_text("new")
+        raise KeyboardInterrupt
+    assert files_below(tmp_path) == ["evaluations/test/metrics.json"]
+    assert [path.name for path in final.root.parent.iterdir()] == ["test"]
+    assert final.metrics.read_text() == "old"
+    with evaluation_folder(final) as folder:
+        folder.heads.write_text("new")
+    assert files_below(tmp_path) == ["evaluations/test/heads.csv"]
+    assert final.root.stat().st_mode & 0o777 == 0o755
+
+
+def test_translate_keeps_lines_in_a_process_of_its_own(run):
+    lines = ["the cat", "", "a line\u2028with a separator\x85inside", "   ", "I sing in France ."]
+    answer = in_new_process("-m", "pipeline.translate", str(run), input="\n".join(lines).encode())
+    assert answer.returncode == 0, answer.stderr.decode()
+    found = answer.stdout.decode()
+    assert found.endswith("\n")
+    translations = [translation.text for translation in load_run(run).translator().translate(lines)]
+    assert found.removesuffix("\n").split("\n") == translations
+    assert [not text for text in translations] == [False, True, False, True, False]
+
+
+LOAD = """
+import json, sys
+import keras, numpy
+import pipeline.model.transformer
+model = keras.saving.load_model(sys.argv[1])
+size = model.settings["vocabulary_size"]
+source, target = 4 + numpy.arange(5)[None] % (size - 4), numpy.array([[2, 4, 5]])
+print(json.dumps(numpy.asarray(model(source, target))[0, -1, :8].tolist()))
+"""
+
+
+def test_the_model_file_opens_in_a_process_of_its_own(run):
+    answer = in_new_process("-c", LOAD, str(run / "model.keras"))
+    assert answer.returncode == 0, answer.stderr.decode()
+    found = json.loads(answer.stdout.decode().splitlines()[-1])
+    np.testing.assert_allclose(found, read_json(run / "manifest.json")["golden_logits"], atol=1e-5)
+
+
+HELP = """
+import runpy, sys
+sys.argv = [sys.argv[1], "--help"]
+try:
+    runpy.run_module(sys.argv[0], run_name="__main__")
+except SystemExit as end:
+    assert not end.code
+heavy = {"tensorflow", "keras", "numpy", "pandas", "sacrebleu", "matplotlib"} & sys.modules.keys()
+sys.exit(f"imported: {heavy}" if heavy else 0)
+"""
+
+
+@pytest.mark.parametrize("module", ["train", "evaluate", "pipeline.translate"])
+def test_help_is_given_before_anything_heavy_is_imported(module):
+    answer = in_new_process("-c", HELP, module)
+    assert answer.returncode == 0, answer.stderr.decode()
+    assert b"usage:" in answer.stdout

@@ -1,0 +1,201 @@
+"""Checkpoints: everything that going on needs, whole or not at all, and never into a model that they do not fit."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint, save_checkpoint
+from tests.layer_contract import stir
+from tests.tiny_transformer import SOURCE, TARGET, make_transformer
+
+PROGRESS = Progress(
+    update=7,
+    epoch=1,
+    batch=2,
+    seconds=3.5,
+    best_metric=0.25,
+    best_update=5,
+    validations_without_gain=1,
+    history=[{"update": 5, "val_bleu": 0.25}],
+)
+
+
+def make(**settings):
+    """A model with dropout, and its optimizer."""
+    model = make_transformer(**({"dropout": 0.5, "name": "transformer"} | settings))
+    optimizer = keras.optimizers.Adam(0.01)
+    optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def step(model, optimizer):
+    """An update that depends on dropout's random numbers, the moments and the update's number."""
+    logits = model(SOURCE, TARGET, training=True)
+    size = keras.ops.mean(keras.ops.abs(logits))
+    optimizer.apply([size * keras.ops.ones_like(variable) for variable in model.trainable_variables])
+
+
+def values(model, optimizer):
+    return [np.array(keras.ops.convert_to_numpy(v)) for v in [*model.variables, *optimizer.variables]]
+
+
+def assert_same(these, those):
+    assert len(these) == len(those)
+    for this, other in zip(these, those, strict=True):
+        np.testing.assert_array_equal(this, other)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A checkpoint, and the model and optimizer that it is of."""
+    path = tmp_path_factory.mktemp("saved") / "checkpoint.npz"
+    model, optimizer = make()
+    step(model, optimizer)
+    save_checkpoint(path, model, optimizer, PROGRESS)
+    return path, model, optimizer
+
+
+@pytest.fixture(scope="module")
+def other():
+    """Another model of the same settings, for tests that must leave it as it is."""
+    return make()
+
+
+def test_what_is_loaded_goes_on_as_what_was_saved_would_have(tmp_path):
+    model, optimizer = make()
+    step(model, optimizer)
+    save_checkpoint(tmp_path / "checkpoint.npz", model, optimizer, PROGRESS)
+    keras.utils.set_random_seed(5)
+    loaded = make()
+    stir(loaded[0], seed=5)
+    assert not np.array_equal(loaded[0].trainable_variables[0], model.trainable_variables[0])
+    assert load_checkpoint(tmp_path / "checkpoint.npz", *loaded) == PROGRESS
+    assert_same(values(*loaded), values(model, optimizer))
+    step(*loaded)
+    step(model, optimizer)
+    assert_same(values(*loaded), values(model, optimizer))
+
+
+def test_the_state_of_dropouts_random_numbers_is_saved(saved):
+    states = [variable for variable in saved[1].variables if "seed_generator" in variable.path]
+    assert states
+    assert any(np.array(state)[1] > 0 for state in states)  # they were used
+    with np.load(saved[0]) as archive:
+        assert sum("seed_generator" in name for name in archive.files) == len(states)
+
+
+def test_the_weights_alone_can_be_loaded_for_translating(saved):
+    model, _ = make()
+    stir(model, seed=5)
+    load_checkpoint(saved[0], model)
+    np.testing.assert_array_equal(model(SOURCE, TARGET), saved[1](SOURCE, TARGET))
+
+
+def test_a_write_that_fails_leaves_the_old_checkpoint_and_nothing_else(saved, tmp_path, monkeypatch):
+    path, model, optimizer = saved
+    checkpoint = tmp_path / "checkpoint.npz"
+    checkpoint.write_bytes(path.read_bytes())
+
+    def full_disk(target, **arrays):
+        target.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save_checkpoint(checkpoint, model, optimizer, Progress())
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.npz"]
+    assert checkpoint.read_bytes() == path.read_bytes()
+
+
+def changed(path, **arrays):
+    """A checkpoint's bytes with other arrays in it; None takes one out."""
+    with np.load(path) as archive:
+        kept = {name: archive[name] for name in archive.files} | arrays
+    target = path.with_suffix(".changed.npz")
+    np.savez(target, **{name: array for name, array in kept.items() if array is not None})
+    return target.read_bytes()
+
+
+def one_array(path):
+    target = path.with_suffix(".npy")
+    np.save(target, np.zeros(3))
+    return target.read_bytes()
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    return bytes(content)
+
+
+def flipped_method(path):
+    content = bytearray(path.read_bytes())
+    content[content.rindex(b"PK\x01\x02") + 10] ^= 255  # how the last array is compressed
+    return bytes(content)
+
+
+DAMAGES = {
+    "empty": lambda path: b"",
+    "no archive": lambda path: b"some text\n" * 9,
+    "cut": lambda path: path.read_bytes()[: path.stat().st_size // 2],
+    "a byte of an array": flipped,
+    "a byte of the table of contents": flipped_method,
+    "one array": one_array,
+    "code": lambda path: changed(path, progress=np.array([print], object)),
+    "no progress": lambda path: changed(path, progress=None),
+    "no JSON": lambda path: changed(path, progress=np.array("{")),
+    "no such field": lambda path: changed(path, progress=np.array(json.dumps({"updates": 3}))),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_named_and_changes_nothing(saved, other, tmp_path, damage):
+    path = tmp_path / "checkpoint.npz"
+    path.write_bytes(saved[0].read_bytes())
+    path.write_bytes(DAMAGES[damage](path))
+    before = values(*other)
+    with pytest.raises(InputError, match=r"checkpoint\.npz: the checkpoint is missing or damaged .*; use another one"):
+        load_checkpoint(path, *other)
+    assert_same(values(*other), before)
+
+
+def test_a_missing_checkpoint_is_named(tmp_path, other):
+    with pytest.raises(InputError, match=r"nowhere\.npz: the checkpoint is missing or damaged .*No such file"):
+        load_checkpoint(tmp_path / "nowhere.npz", *other)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"d_model": 12}, r"is \(17, 8\) there and \(17, 12\) here; the config or the tokenizer was"),
+        ({"vocabulary_size": 19}, r"is \(17, 8\) there and \(19, 8\) here"),
+        ({"encoder_layers": 3}, "only one of the two has (model|optimizer)/"),
+        ({"decoder_layers": 1}, "only one of the two has (model|optimizer)/"),
+    ],
+)
+@pytest.mark.parametrize("with_optimizer", [True, False])
+def test_a_checkpoint_of_other_settings_is_refused_and_changes_nothing(saved, settings, message, with_optimizer):
+    model, optimizer = make(**settings)
+    before = values(model, optimizer)
+    with pytest.raises(InputError, match=rf"checkpoint\.npz: the checkpoint is of another model: .*{message}"):
+        load_checkpoint(saved[0], model, optimizer if with_optimizer else None)
+    assert_same(values(model, optimizer), before)
+
+
+def test_the_last_few_and_the_best_are_kept(saved, tmp_path):
+    _, model, optimizer = saved
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for update in (500, 1000, 1500, 20_000):
+        checkpoints.save(model, optimizer, Progress(update=update), best=update == 1000)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["best.npz", "update-00001500.npz", "update-00020000.npz"]
+    assert checkpoints.last().name == "update-00020000.npz"
+    assert load_checkpoint(checkpoints.best, model).update == 1000
+
+
+def test_without_any_checkpoint_the_message_says_what_to_do(tmp_path):
+    with pytest.raises(InputError, match=r"no checkpoint yet, .* delete the run and start it anew"):
+        Checkpoints(tmp_path / "checkpoints").last()

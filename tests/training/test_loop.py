@@ -1,0 +1,224 @@
+"""The training loop's own doing: when it ends, what callbacks hear, which checkpoint is best."""
+
+import signal
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint
+from pipeline.training.loop import Limits, Training
+from pipeline.training.step import StepLogs
+
+BATCHES = 3  # of an epoch
+
+
+class FakeBatches:
+    """Epochs of three batches that say where they stand."""
+
+    strategy = tf.distribute.get_strategy()
+
+    def plan(self, epoch):
+        return SimpleNamespace(batches=[None] * BATCHES)
+
+    def epoch(self, epoch, first_batch=0):
+        return ((epoch, batch) for batch in range(first_batch, BATCHES))
+
+
+class FakeRun:
+    """A model of one number, which counts updates; `metrics` are what validations find, the last again and again."""
+
+    def __init__(self, metrics=(1.0,), metric="loss", folder=None, patience=None, validate_every=2, log_every=1):
+        self.model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False, name="number")])
+        self.model.trainable_variables[0].assign([[0.0]])
+        self.optimizer = keras.optimizers.Adam(0.5)
+        self.optimizer.build(self.model.trainable_variables)
+        self.metrics = list(metrics)
+        self.metric = metric
+        self.seen = []
+        self.checkpoints = Checkpoints(folder, keep=9) if folder else None
+        self.settings = {"validate_every": validate_every, "log_every": log_every, "patience": patience}
+
+    def training(self, **limits):
+        return Training(
+            self.model,
+            self.optimizer,
+            self._update,
+            FakeBatches(),
+            self._validate,
+            self.checkpoints,
+            limits=Limits(**limits),
+            metric=self.metric,
+            **self.settings,
+        )
+
+    def _update(self, epoch, batch):
+        self.seen.append((epoch, batch))
+        self.model.trainable_variables[0].assign_add([[1.0]])
+        return StepLogs(np.float32(6), np.float32(3), np.float32(1))
+
+    def _validate(self):
+        value = self.metrics.pop(0) if len(self.metrics) > 1 else self.metrics[0]
+        return {f"val_{self.metric}": value}
+
+
+class Events(keras.callbacks.Callback):
+    """Writes down what it is told."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard = []
+
+    def on_train_begin(self, logs=None):
+        self.heard.append("train begin")
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.heard.append(f"epoch {epoch} begin")
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.heard.append(f"batch {batch}" + (f": update {logs['update']:.0f}" if logs else ""))
+
+    def on_test_end(self, logs=None):
+        self.heard.append(f"validation: update {logs['update']:.0f}")
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.heard.append(f"epoch {epoch} end")
+
+    def on_train_end(self, logs=None):
+        self.heard.append("train end")
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "updates"),
+    [
+        ({"updates": 5}, "5 updates", 5),
+        ({"epochs": 2}, "2 epochs", 6),
+        ({"updates": 100, "epochs": 1}, "1 epochs", 3),
+        ({"minutes": 1e-9}, "1e-09 minutes", 0),
+        ({"minutes": 60, "updates": 4}, "4 updates", 4),
+    ],
+)
+def test_the_first_limit_that_is_reached_ends_training(limits, reason, updates):
+    run, progress = FakeRun(), Progress()
+    assert run.training(**limits).run(progress) == reason
+    assert progress.update == updates
+    assert len(run.seen) == updates
+
+
+def test_time_before_an_interruption_counts_towards_the_limit_of_minutes():
+    progress = Progress(seconds=61)
+    assert FakeRun().training(minutes=1).run(progress) == "1 minutes"
+    assert progress.update == 0
+
+
+def test_every_batch_of_every_epoch_is_trained_on_once_and_in_order():
+    run, progress = FakeRun(), Progress()
+    run.training(updates=7).run(progress)
+    assert run.seen == [(epoch, batch) for epoch in range(3) for batch in range(3)][:7]
+    assert (progress.epoch, progress.batch) == (2, 1)
+
+
+@pytest.mark.parametrize("first", range(1, 7))
+def test_going_on_takes_up_at_the_next_batch_also_at_the_end_of_an_epoch(first):
+    run, progress = FakeRun(), Progress()
+    run.training(updates=first).run(progress)
+    run.training(updates=8).run(progress)
+    assert run.seen == [(epoch, batch) for epoch in range(3) for batch in range(3)][:8]
+
+
+def test_a_run_that_is_done_is_left_as_it_is():
+    run, progress = FakeRun(), Progress()
+    run.training(updates=4).run(progress)
+    rows = list(progress.history)
+    assert run.training(updates=4).run(progress) == "4 updates"
+    assert len(run.seen) == 4
+    assert progress.history == rows
+
+
+def test_callbacks_hear_events_in_order_and_logs_every_so_many_updates():
+    events = Events()
+    FakeRun(log_every=2, validate_every=3).training(updates=5).run(Progress(), [events])
+    assert events.heard == [
+        "train begin",
+        "epoch 0 begin",
+        "batch 0",
+        "batch 1: update 2",
+        "batch 2",
+        "validation: update 3",
+        "epoch 0 end",
+        "epoch 1 begin",
+        "batch 3: update 4",
+        "batch 4",
+        "validation: update 5",
+        "train end",
+    ]
+
+
+def test_a_callback_can_stop_training_as_in_keras():
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.stop_training = batch == 3
+
+    progress = Progress()
+    assert FakeRun().training(updates=100).run(progress, [Stop()]) == "a callback stopped it"
+    assert progress.update == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_after_the_update_at_hand_with_a_checkpoint_and_the_old_handler_back(tmp_path, number):
+    class Interrupt(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            if batch == 3:
+                signal.raise_signal(number)
+
+    before = signal.getsignal(number)
+    progress, run = Progress(), FakeRun(folder=tmp_path)
+    assert run.training(updates=100).run(progress, [Interrupt()]) == "interrupted"
+    assert signal.getsignal(number) == before
+    assert progress.update == 4
+    assert load_checkpoint(run.checkpoints.last(), run.model, run.optimizer) == progress
+
+
+def test_a_second_signal_ends_it_at_once():
+    class Impatient(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        FakeRun().training(updates=100).run(Progress(), [Impatient()])
+
+
+def test_training_ends_after_so_many_validations_in_a_row_without_gain():
+    metrics = [5.0, 4.0, 4.5, 3.0, 3.0, 3.1, 1.0]
+    progress = Progress()
+    reason = FakeRun(metrics, patience=2).training(updates=100).run(progress)
+    assert reason == "2 validations without a better loss"
+    assert [row["val_loss"] for row in progress.history] == metrics[:6]
+    assert progress.best_update == 8
+
+
+@pytest.mark.parametrize(("metric", "best"), [("loss", 4), ("bleu", 6), ("token_accuracy", 6)])
+def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_other_metric(tmp_path, metric, best):
+    run, progress = FakeRun([2.0, 1.0, 3.0, 2.5], metric, tmp_path), Progress()
+    run.training(updates=8).run(progress)
+    assert progress.best_update == best
+    assert progress.best_metric == {"loss": 1.0}.get(metric, 3.0)
+    assert load_checkpoint(run.checkpoints.best, run.model).update == best
+    assert float(run.model.trainable_variables[0][0, 0]) == best  # the weights of that update
+
+
+def test_every_validation_leaves_a_checkpoint_of_its_update(tmp_path):
+    run = FakeRun(folder=tmp_path)
+    run.training(updates=5).run(Progress())
+    for update in (2, 4, 5):
+        assert load_checkpoint(tmp_path / f"update-{update:08d}.npz", run.model).update == update
+        assert float(run.model.trainable_variables[0][0, 0]) == update
+
+
+def test_the_loss_of_logs_is_the_mean_over_the_tokens_since_the_last():
+    progress = Progress()
+    FakeRun(log_every=5, validate_every=4).training(updates=4).run(progress)
+    assert progress.history[0]["loss"] == pytest.approx(2.0)

@@ -1,0 +1,257 @@
+"""Whole runs, from text to `model.keras`: the same again, stopped and resumed, and what they leave behind."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from pipeline import train as train_module
+from pipeline.config import load_run_config
+from pipeline.errors import InputError
+from pipeline.train import train
+from pipeline.trained_run import load_run
+from tests.layer_contract import stir
+from tests.tiny_runs import ROOT
+
+TIMES = ["minutes", "tokens_per_second"]  # all else of a run depends on text, settings and seed alone
+
+
+def state_at(run, update):
+    """Every array of a checkpoint: weights, optimizer, dropout's random numbers."""
+    with np.load(run / "checkpoints" / f"update-{update:08d}.npz") as archive:
+        return {name: archive[name] for name in archive.files if name != "progress"}
+
+
+def assert_same_state(these, those):
+    assert list(these) == list(those)
+    for name, array in these.items():
+        np.testing.assert_array_equal(array, those[name], err_msg=name)
+
+
+def history_of(run):
+    return pd.read_csv(run / "history.csv").drop(columns=TIMES).set_index("update")
+
+
+def weights_in(path):
+    """The arrays of a model.keras, byte for byte."""
+    with zipfile.ZipFile(path) as archive:
+        return archive.read("model.weights.h5")
+
+
+def test_the_same_settings_and_seed_give_the_same_run_bit_for_bit(unbroken, make_config):
+    config = make_config("again")
+    assert train(config) == 0
+    again = config.run.directory / "again"
+    for update in (3, 6, 8):
+        assert_same_state(state_at(again, update), state_at(unbroken, update))
+    pd.testing.assert_frame_equal(history_of(again), history_of(unbroken), check_exact=True)
+    assert weights_in(again / "model.keras") == weights_in(unbroken / "model.keras")
+
+
+def test_another_seed_gives_another_run(unbroken, make_config):
+    config = make_config("other", run__seed=2, training__max_updates=3)
+    train(config)
+    other, same = state_at(config.run.directory / "other", 3), state_at(unbroken, 3)
+    assert list(other) == list(same)
+    assert all(not np.array_equal(other[name], same[name]) for name in other if name.endswith(("kernel", "table")))
+
+
+def test_a_run_that_a_limit_and_then_a_signal_stopped_ends_as_one_that_was_never_stopped(
+    unbroken, make_config, monkeypatch, caplog
+):
+    config = make_config("stopped", training__max_updates=2)
+    run = config.run.directory / "stopped"
+    assert train(config) == 0
+
+    class Interrupt(train_module.ProgressLine):
+        def on_train_batch_begin(self, batch, logs=None):
+            if batch == 3:
+                signal.raise_signal(signal.SIGINT)
+
+    longer = make_config("stopped")
+    with monkeypatch.context() as patch, caplog.at_level("INFO"):
+        patch.setattr(train_module, "ProgressLine", Interrupt)
+        assert train(longer, resume=run) == 130
+    assert f"interrupted after 4 updates; go on with:\n  python train.py --resume {run}" in caplog.text
+    assert train(longer, resume=run) == 0
+    for update in (3, 6, 8):
+        assert_same_state(state_at(run, update), state_at(unbroken, update))
+    history = history_of(run)
+    assert list(history.index) == [2, 3, 4, 6, 8]  # it was validated too where it stopped
+    validations = [column for column in history if column.startswith("val_")]
+    pd.testing.assert_frame_equal(history.loc[[3, 6, 8], validations], history_of(unbroken)[validations])
+
+
+def test_history_has_a_row_for_each_validation(unbroken):
+    history = pd.read_csv(unbroken / "history.csv")
+    assert list(history["update"]) == [3, 6, 8]
+    assert set(history) == {
+        "update",
+        "epoch",
+        "loss",
+        "gradient_norm",
+        "learning_rate",
+        "val_loss",
+        "val_perplexity",
+        "val_token_accuracy",
+        "val_bleu",
+        *TIMES,
+    }
+    assert history.notna().all(axis=None)
+    np.testing.assert_allclose(history["val_perplexity"], np.exp(history["val_loss"]))
+
+
+def test_the_model_of_a_run_has_the_weights_of_its_best_checkpoint(unbroken):
+    history = history_of(unbroken)
+    best = history["val_loss"].idxmin()
+    with np.load(unbroken / "checkpoints" / "best.npz") as archive:
+        assert json.loads(str(archive["progress"]))["best_update"] == best
+    model = load_run(unbroken).model
+    found = {name: value for name, value in state_at(unbroken, best).items() if name.startswith("model/")}
+    for variable, value in zip(model.variables, found.values(), strict=True):
+        if "seed_generator" not in variable.path:
+            np.testing.assert_array_equal(variable, value, err_msg=variable.path)
+
+
+def test_nothing_temporary_stays_in_a_run(unbroken):
+    assert list(unbroken.rglob(".*")) == []
+    assert sorted(path.name for path in unbroken.iterdir()) == [
+        "checkpoints",
+        "config.yaml",
+        "corpus_report.json",
+        "encoded",
+        "history.csv",
+        "manifest.json",
+        "model.keras",
+        "tensorboard",
+        "tokenizer",
+    ]
+
+
+def test_the_saved_settings_are_those_that_were_given(unbroken):
+    assert load_run_config(unbroken / "config.yaml").run.name == "unbroken"
+    assert load_run_config(unbroken / "config.yaml").training.max_updates == 8
+
+
+@pytest.fixture(scope="module")
+def events(unbroken):
+    accumulator = EventAccumulator(str(unbroken / "tensorboard"), size_guidance={"images": 0, "tensors": 0})
+    return accumulator.Reload()
+
+
+def test_tensorboard_has_curves_against_updates(unbroken, events):
+    tensors = set(events.Tags()["tensors"])
+    for name in ("loss", "gradient_norm", "learning_rate"):
+        assert [event.step for event in events.Tensors(f"training/{name}")] == list(range(1, 9))
+    for name in ("loss", "perplexity", "token_accuracy", "bleu"):
+        steps = {
+            event.step: float(tf.make_ndarray(event.tensor_proto)) for event in events.Tensors(f"validation/{name}")
+        }
+        np.testing.assert_allclose(list(steps.values()), history_of(unbroken)[f"val_{name}"], rtol=1e-5)
+        assert list(steps) == [3, 6, 8]
+    assert not {f"training/{name}" for name in ("update", "epoch", "minutes")} & tensors
+
+
+def test_tensorboard_has_the_probes_as_a_table_that_markdown_does_not_change(events):
+    (tag,) = [tag for tag in events.Tags()["tensors"] if tag.startswith("probes")]
+    tables = {event.step: tf.make_ndarray(event.tensor_proto).item().decode() for event in events.Tensors(tag)}
+    assert list(tables) == [3, 6, 8]
+    lines = tables[8].splitlines()
+    assert lines[0] == "| probe | source | reference | translation |"
+    assert lines[2].startswith("| 0 | Jane visits Africa . | Jane visite l'Afrique . | ")
+    assert lines[3].startswith(r"| 1 | a \* star \| and \[brackets\] |  | ")
+
+
+def test_tensorboard_has_a_picture_of_each_probes_attention(events):
+    for probe in (0, 1):
+        (tag,) = [tag for tag in events.Tags()["tensors"] if tag.startswith(f"probe {probe}/")]
+        pictures = events.Tensors(tag)
+        assert [event.step for event in pictures] == [3, 6, 8]
+        assert tf.make_ndarray(pictures[0].tensor_proto)[2].startswith(b"\x89PNG")
+
+
+def test_the_corpus_report_counts_what_is_odd_with_lines(unbroken, corpus):
+    report = json.loads((unbroken / "corpus_report.json").read_text(encoding="utf-8"))
+    lines = report["lines"]
+    assert report["files"] == f"{corpus}/train.en + {corpus}/train.fr"
+    assert report["pairs"] == 120
+    assert lines["empty_side"] == [5]
+    assert lines["duplicate"] == [21, 31]
+    assert report["found"]["empty_side"] == {"action": "drop", "count": 1}
+    assert report["found"]["duplicate"] == {"action": "keep", "count": 2}
+    dropped = sum(found["count"] for found in report["found"].values() if found["action"] == "drop")
+    assert report["kept"] == 120 - dropped
+    validation = report["overlap"]["validation"]
+    assert {name: validation[name] for name in ("pairs", "of")} == {"pairs": 1, "of": 10}
+    assert 3 in validation["lines"]
+    assert validation["sources"] == len(validation["lines"])
+    assert report["overlap"]["test"]["of"] == 10
+
+
+def test_the_manifest_says_what_the_run_was_made_of(unbroken, corpus):
+    manifest = json.loads((unbroken / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["seed"] == 1
+    assert manifest["precision"] == "float32"
+    assert manifest["versions"]["keras"] == keras.__version__
+    names = {f"{split}.{suffix}" for split in ("train", "validation", "test") for suffix in ("en", "fr", "align")}
+    assert set(manifest["data_sha256"]) == {str(corpus / name) for name in names}
+    assert all(len(digest) == 64 for digest in manifest["data_sha256"].values())
+    assert manifest["parameters"] == load_run(unbroken).model.count_params()
+
+
+def test_a_run_whose_weights_were_changed_is_refused(unbroken, tmp_path):
+    run = tmp_path / "changed"
+    shutil.copytree(unbroken, run)
+    stir(load_run(run).model).save(run / "model.keras")
+    with pytest.raises(InputError, match=r"changed/model\.keras: the model gives other numbers than when it was saved"):
+        load_run(run)
+
+
+def test_the_last_checkpoint_can_be_loaded_where_no_model_was_saved_yet(unbroken, tmp_path):
+    run = tmp_path / "training"
+    shutil.copytree(unbroken, run)
+    (run / "model.keras").unlink()
+    (run / "manifest.json").unlink()
+    for checkpoint in ("last", "best"):
+        assert len(load_run(run, checkpoint).translator().translate(["Jane visits Africa ."])) == 1
+
+
+def test_a_validation_sentence_too_long_for_the_model_does_not_end_training(make_config, corpus, tmp_path, caplog):
+    for suffix in ("en", "fr"):
+        lines = (corpus / f"validation.{suffix}").read_text(encoding="utf-8").splitlines()
+        (tmp_path / f"long.{suffix}").write_text("\n".join([*lines[:4], " ".join(lines)]) + "\n", encoding="utf-8")
+    config = make_config(
+        "long",
+        data__validation={"source": str(tmp_path / "long.en"), "target": str(tmp_path / "long.fr")},
+        training__max_updates=1,
+        model__max_positions=61,  # nor does padding to a multiple go beyond the last position
+        inspection__probes=[],
+    )
+    assert train(config) == 0
+    assert re.search("[1-4] validation pairs are too long for model.max_positions: not in the loss", caplog.text)
+
+
+def test_a_run_directory_that_exists_is_refused_and_left_as_it_is(unbroken, corpus):
+    before = {path: path.stat().st_mtime_ns for path in unbroken.rglob("*")}
+    with pytest.raises(InputError, match="unbroken: the run exists already"):
+        train(load_run_config(unbroken / "config.yaml"))
+    assert {path: path.stat().st_mtime_ns for path in unbroken.rglob("*")} == before
+
+
+def test_importing_the_command_line_loads_nothing_heavy():
+    code = (
+        "import sys, train, evaluate, pipeline.translate\n"
+        "print({'tensorflow', 'keras', 'matplotlib'} & set(sys.modules))"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "set()"
