@@ -209,7 +209,8 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
     assert [sentence["hypothesis"] for sentence in forced] == first_lines("test.fr", ORDINARY) + REFERENCES
 
     # Over references, the links written are those whose error rate is reported.
-    score = alignment_error_rate(read_pharaoh(mine / "alignments.pharaoh"), read_pharaoh(text / "test.align"))
+    links = [sentence.sure for sentence in read_pharaoh(mine / "alignments.pharaoh")]
+    score = alignment_error_rate(links, read_pharaoh(text / "test.align"))
     assert 100 * score.aer == pytest.approx(found["alignment"]["aer"])
 
     printed = caplog.text

@@ -59,7 +59,8 @@ def masked_softmax(scores, mask=None):
             "see pipeline.attention.masks"
         )
     scores = ops.cast(scores, "float32")
-    if mask is None:
-        return ops.softmax(scores)
-    weights = ops.softmax(ops.where(mask, scores, LOWEST))
-    return ops.where(mask, weights, 0.0)
+    if mask is not None:
+        scores = ops.where(mask, scores, LOWEST)
+    # Keras warns of a softmax over one key, which is right for a sentence of one token.
+    weights = ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores)
+    return weights if mask is None else ops.where(mask, weights, 0.0)

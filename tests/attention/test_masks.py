@@ -86,3 +86,10 @@ def test_a_cached_step_sees_what_the_full_pass_sees_at_that_position():
     for position in range(6):
         np.testing.assert_array_equal(causal_mask(1, 6, offset=position)[0, 0, 0], full[0, 0, position])
         np.testing.assert_array_equal(step(tf.constant(position))[0, 0, 0], full[0, 0, position])
+
+
+def test_the_only_key_gets_all_the_weight_without_a_warning():
+    np.testing.assert_array_equal(masked_softmax(np.full((1, 1, 3, 1), -7.0, "float32")), np.ones((1, 1, 3, 1)))
+    np.testing.assert_array_equal(
+        masked_softmax(np.zeros((1, 1, 2, 1), "float32"), np.array([[[[True], [False]]]]))[0, 0, :, 0], [1, 0]
+    )
