@@ -48,7 +48,20 @@ def additive(q, k, v, bias=None):
     return sum(v[i] * math.tanh(q[i] + k[i] + bias[i]) for i in range(len(v)))
 
 
-FORMULAS = {"dot": dot, "scaled_dot": scaled_dot, "general": general, "cosine": cosine, "additive": additive}
+def concat(q, k, kernel, v):
+    """Luong et al. 2015, section 3.1: `v . tanh(W [q; k])`."""
+    joined = [*q, *k]
+    return sum(v[j] * math.tanh(sum(x * row[j] for x, row in zip(joined, kernel, strict=True))) for j in range(len(v)))
+
+
+FORMULAS = {
+    "dot": dot,
+    "scaled_dot": scaled_dot,
+    "general": general,
+    "cosine": cosine,
+    "additive": additive,
+    "concat": concat,
+}
 
 
 def scores(name, query, key, learnt=None):

@@ -3,8 +3,7 @@
 import keras
 from keras import ops
 
-from pipeline.attention.masks import masked_softmax
-from pipeline.attention.scores import Additive
+from pipeline.attention.mechanisms import make_mechanism
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -18,6 +17,8 @@ class AdditiveAttention(keras.Layer):
         units: the size of the hidden layer in which query and key meet.
         use_bias: adds b inside the tanh. The paper has none.
         dropout: share of the weights set to zero in training; the returned weights are those before dropout.
+        mechanism: "softmax", or "blockwise" for bounded memory; see `pipeline.attention.mechanisms`.
+        mechanism_settings: its further arguments, as a dict.
 
     Call arguments:
         query: `(B, T, Dq)`.
@@ -37,19 +38,34 @@ class AdditiveAttention(keras.Layer):
         (TensorShape([1, 3, 6]), TensorShape([1, 1, 3, 5]))
     """
 
-    def __init__(self, units, use_bias=False, dropout=0.0, **kwargs):
+    def __init__(self, units, use_bias=False, dropout=0.0, mechanism="softmax", mechanism_settings=None, **kwargs):
         super().__init__(**kwargs)
         self.units = units
         self.use_bias = use_bias
         self.query_projection = keras.layers.Dense(units, use_bias=False, name="query", dtype=self.dtype_policy)
         self.key_projection = keras.layers.Dense(units, use_bias=False, name="key", dtype=self.dtype_policy)
-        self.score = Additive(use_bias=use_bias, name="score", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.mechanism_name = mechanism
+        self.mechanism_settings = dict(mechanism_settings or {})
+        self.mechanism = make_mechanism(
+            mechanism,
+            score="additive",
+            score_settings={"use_bias": use_bias},
+            dropout=dropout,
+            **self.mechanism_settings,
+            name="mechanism",
+            dtype=self.dtype_policy,
+        )
+
+    @property
+    def score(self):
+        """The score function."""
+        return self.mechanism.score
 
     def build(self, query_shape, key_shape, value_shape):
         self.query_projection.build(query_shape)
         self.key_projection.build(key_shape)
-        self.score.build((None, 1, None, self.units), (None, 1, None, self.units))
+        hidden = (None, 1, None, self.units)
+        self.mechanism.build(hidden, hidden, (None, 1, None, value_shape[-1]))
 
     def project_key(self, key):
         """`(B, S, Dk) -> (B, 1, S, units)`: does not depend on the query, so once for all of them."""
@@ -58,9 +74,8 @@ class AdditiveAttention(keras.Layer):
     def attend(self, query, projected_key, value, mask=None, training=None):
         """Attends with keys that `project_key` made; the arguments and results are otherwise those of the call."""
         query = ops.expand_dims(self.query_projection(query), 1)
-        weights = masked_softmax(self.score(query, projected_key), mask)
-        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
-        return ops.matmul(ops.squeeze(kept, 1), value), weights
+        context, weights = self.mechanism(query, projected_key, ops.expand_dims(value, 1), mask=mask, training=training)
+        return ops.squeeze(context, 1), weights
 
     def call(self, query, key, value, mask=None, training=None):
         return self.attend(query, self.project_key(key), value, mask, training)
@@ -77,5 +92,7 @@ class AdditiveAttention(keras.Layer):
             **super().get_config(),
             "units": self.units,
             "use_bias": self.use_bias,
-            "dropout": self.dropout.rate,
+            "dropout": self.mechanism.dropout.rate,
+            "mechanism": self.mechanism_name,
+            "mechanism_settings": self.mechanism_settings,
         }

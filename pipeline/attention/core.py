@@ -6,12 +6,11 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 import keras
 from keras import ops
 
-from pipeline.attention.masks import masked_softmax
-from pipeline.attention.scores import make_score
+from pipeline.attention.mechanisms import make_mechanism
 
 
 class AttentionCore(keras.Layer):
-    """Scores, softmax, weighted mean and output projection over heads; subclasses say where q, k and v come from.
+    """A mechanism over heads, and the output projection; subclasses say where queries, keys and values come from.
 
     Args:
         num_heads: H.
@@ -19,8 +18,12 @@ class AttentionCore(keras.Layer):
         value_dim: V, the size of one head's values; K if not given.
         output_dim: the width of the context; H * V if not given.
         score: the name of a score function, see `pipeline.attention.scores`.
-        projection: whether queries, keys, values and the context pass through learnt matrices. Without, the inputs
-            are cut into heads as they are, so their width must be H * K (keys, queries) and H * V (values).
+        mechanism: the name of a mechanism, see `pipeline.attention.mechanisms`: what is done with the scores.
+        mechanism_settings: its further arguments, as a dict.
+        projection: whether queries and keys pass through learnt matrices. Without, the inputs are cut into heads as
+            they are, so their width must be H * K.
+        value_projection: whether values and the context do; as `projection` if not given. Without, what comes out is
+            made of the values themselves, whose width must be H * V.
         use_bias: whether the projections add a bias.
         dropout: share of the weights set to zero in training, after the softmax. The returned weights are those
             before dropout.
@@ -33,7 +36,10 @@ class AttentionCore(keras.Layer):
         value_dim=None,
         output_dim=None,
         score="scaled_dot",
+        mechanism="softmax",
+        mechanism_settings=None,
         projection=True,
+        value_projection=None,
         use_bias=True,
         dropout=0.0,
         **kwargs,
@@ -44,24 +50,46 @@ class AttentionCore(keras.Layer):
         self.value_dim = value_dim or key_dim
         self.output_dim = output_dim or num_heads * self.value_dim
         self.projection = projection
+        self.value_projection_wanted = projection if value_projection is None else value_projection
         self.use_bias = use_bias
-        self.score_name = score
-        if not projection and self.output_dim != num_heads * self.value_dim:
+        self.mechanism_name = mechanism
+        self.mechanism_settings = dict(mechanism_settings or {})
+        if not self.value_projection_wanted and self.output_dim != num_heads * self.value_dim:
             raise ValueError(
-                f"output_dim: without projection the context is num_heads * value_dim = {num_heads * self.value_dim} "
-                f"wide, found {output_dim}"
+                f"output_dim: without value projection the context is num_heads * value_dim = "
+                f"{num_heads * self.value_dim} wide, found {output_dim}"
             )
-        self.score = make_score(score, name="score", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
-        self.output_projection = self._dense(self.output_dim, "output") if projection else None
+        self.mechanism = make_mechanism(
+            mechanism,
+            score=score,
+            dropout=dropout,
+            **self.mechanism_settings,
+            name="mechanism",
+            dtype=self.dtype_policy,
+        )
+        self.output_projection = self._dense(self.output_dim, "output") if self.value_projection_wanted else None
+
+    @property
+    def score(self):
+        """The score function."""
+        return self.mechanism.score
 
     def _dense(self, units, name):
         return keras.layers.Dense(units, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
 
-    def _build_core(self):
-        self.score.build((None, self.num_heads, None, self.key_dim), (None, self.num_heads, None, self.key_dim))
+    def _build_core(self, key_size=None):
+        heads = (None, self.num_heads, None)
+        self.mechanism.build((*heads, self.key_dim), (*heads, key_size or self.key_dim), (*heads, self.value_dim))
         if self.output_projection is not None:
             self.output_projection.build((None, None, self.num_heads * self.value_dim))
+
+    def _check_width(self, side, width, size):
+        """A side that is not projected is cut into heads as it is."""
+        if width != self.num_heads * size:
+            raise ValueError(
+                f"{side}: without projection the width must be num_heads * size = {self.num_heads * size}, "
+                f"found {width}"
+            )
 
     def split_heads(self, x):
         """Cuts the last axis into heads: `(B, T, H * K) -> (B, H, T, K)`."""
@@ -81,9 +109,8 @@ class AttentionCore(keras.Layer):
         Returns:
             `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
         """
-        weights = masked_softmax(self.score(query, key), mask)
-        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
-        context = ops.swapaxes(ops.matmul(kept, value), 1, 2)
+        context, weights = self.mechanism(query, key, value, mask=mask, training=training)
+        context = ops.swapaxes(context, 1, 2)
         batch, length = ops.shape(context)[:2]
         context = ops.reshape(context, (batch, length, self.num_heads * self.value_dim))
         return context if self.output_projection is None else self.output_projection(context), weights
@@ -102,10 +129,13 @@ class AttentionCore(keras.Layer):
             "key_dim": self.key_dim,
             "value_dim": self.value_dim,
             "output_dim": self.output_dim,
-            "score": self.score_name,
+            "score": self.mechanism.score_name,
+            "mechanism": self.mechanism_name,
+            "mechanism_settings": self.mechanism_settings,
             "projection": self.projection,
+            "value_projection": self.value_projection_wanted,
             "use_bias": self.use_bias,
-            "dropout": self.dropout.rate,
+            "dropout": self.mechanism.dropout.rate,
         }
 
 
@@ -141,28 +171,33 @@ class MultiHeadAttention(AttentionCore):
 
     def __init__(self, num_heads, key_dim, **kwargs):
         super().__init__(num_heads, key_dim, **kwargs)
+        if self.mechanism.shares_query_and_key:
+            raise ValueError(
+                f"mechanism: {self.mechanism_name} makes queries and keys by one projection, so it is for "
+                "self-attention only; take softmax or blockwise"
+            )
         if self.projection:
             self.query_projection = self._dense(num_heads * key_dim, "query")
             self.key_projection = self._dense(num_heads * key_dim, "key")
+        if self.value_projection_wanted:
             self.value_projection = self._dense(num_heads * self.value_dim, "value")
 
     def build(self, query_shape, key_shape, value_shape):
+        key_size = self.key_dim
         if self.projection:
             self.query_projection.build(query_shape)
             self.key_projection.build(key_shape)
+        else:
+            self._check_width("query", query_shape[-1], self.key_dim)
+            # Some score functions compare vectors of two sizes.
+            if self.score.sizes_may_differ and key_shape[-1] % self.num_heads == 0:
+                key_size = key_shape[-1] // self.num_heads
+            self._check_width("key", key_shape[-1], key_size)
+        if self.value_projection_wanted:
             self.value_projection.build(value_shape)
         else:
-            for side, shape, size in (
-                ("query", query_shape, self.key_dim),
-                ("key", key_shape, self.key_dim),
-                ("value", value_shape, self.value_dim),
-            ):
-                if shape[-1] != self.num_heads * size:
-                    raise ValueError(
-                        f"{side}: without projection the width must be num_heads * size = {self.num_heads * size}, "
-                        f"found {shape[-1]}"
-                    )
-        self._build_core()
+            self._check_width("value", value_shape[-1], self.value_dim)
+        self._build_core(key_size)
 
     def project_query(self, query):
         """`(B, T, Dq) -> (B, H, T, K)`."""
@@ -178,8 +213,8 @@ class MultiHeadAttention(AttentionCore):
         Returns:
             `(B, H, S, K)` and `(B, H, S, V)`, for `attend`.
         """
-        if self.projection:
-            key, value = self.key_projection(key), self.value_projection(value)
+        key = self.key_projection(key) if self.projection else key
+        value = self.value_projection(value) if self.value_projection_wanted else value
         return self.split_heads(key), self.split_heads(value)
 
     def call(self, query, key, value, mask=None, training=None):

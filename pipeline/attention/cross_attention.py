@@ -9,8 +9,9 @@ from pipeline.attention.core import MultiHeadAttention
 class CrossAttention(MultiHeadAttention):
     """Multi-head attention from a sequence to a memory (Vaswani et al. 2017, section 3.2.3, first bullet).
 
-    `context = concat_h(softmax(score(x W_q, (memory + positions) W_k)) memory W_v) W_o`. Positions help to find a place
-    and would only blur what is read there, so they go on the keys alone (Carion et al. 2020, DETR, section A.4).
+    `context = concat_h(softmax(score((x + p) W_q, (memory + m) W_k)) memory W_v) W_o`, with or without positions p of
+    the queries and m of the memory. Positions help to find a place and would only blur what is read there, so they do
+    not go on the values (Carion et al. 2020, DETR, section A.4).
 
     Args: see `AttentionCore`.
 
@@ -19,6 +20,7 @@ class CrossAttention(MultiHeadAttention):
         memory: `(B, S, M)`, the keys and values.
         mask: bool, broadcastable to `(B, H, T, S)`; usually the padding mask of the memory.
         memory_positions: `(S, M)` or `(B, S, M)`, added to the memory for the keys, or None.
+        positions: `(T, D)` or `(B, T, D)`, added to x for the queries, or None.
         training: whether dropout is applied.
 
     Returns:
@@ -35,10 +37,11 @@ class CrossAttention(MultiHeadAttention):
     def build(self, x_shape, memory_shape):  # type: ignore[override]
         super().build(x_shape, memory_shape, memory_shape)
 
-    def call(self, x, memory, mask=None, memory_positions=None, training=None):  # type: ignore[override]
+    def call(self, x, memory, mask=None, memory_positions=None, positions=None, training=None):  # type: ignore[override]
         key = memory if memory_positions is None else memory + memory_positions
         key, value = self.project_memory(key, memory)
-        return self.attend(self.project_query(x), key, value, mask, training)
+        query = x if positions is None else x + positions
+        return self.attend(self.project_query(query), key, value, mask, training)
 
     def compute_output_shape(self, x_shape, memory_shape):  # type: ignore[override]
         return self._output_shapes(x_shape, memory_shape)

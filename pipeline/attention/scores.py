@@ -14,6 +14,9 @@ from keras import ops
 class Score(keras.Layer):
     """What all score functions share: `(query, key) -> scores`, with T and S free."""
 
+    sizes_may_differ = False
+    """Whether queries and keys of different sizes can be compared."""
+
     def build(self, query_shape, key_shape):
         """Makes what the function learns: nothing, unless a subclass says otherwise."""
 
@@ -50,6 +53,8 @@ class ScaledDot(Score):
 @keras.saving.register_keras_serializable(package="qkv")
 class General(Score):
     """`e = q^T W k`, one W for each head (Luong et al. 2015, section 3.1, "general")."""
+
+    sizes_may_differ = True
 
     def build(self, query_shape, key_shape):
         heads, size = query_shape[1], query_shape[-1]
@@ -129,7 +134,52 @@ class Additive(Score):
         return {**super().get_config(), "use_bias": self.use_bias}
 
 
-SCORES = {"scaled_dot": ScaledDot, "dot": Dot, "general": General, "cosine": Cosine, "additive": Additive}
+@keras.saving.register_keras_serializable(package="qkv")
+class Concat(Score):
+    """`e = v . tanh(W [q; k])`, one W and v for each head (Luong et al. 2015, section 3.1, "concat").
+
+    The same function as `Additive` after projections, since `W [q; k] = W_1 q + W_2 k`: here the matrices are its own.
+
+    Args:
+        units: size of the hidden layer in which query and key meet; the query's size if not given.
+    """
+
+    sizes_may_differ = True
+
+    def __init__(self, units=None, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.additive = Additive(name="additive", dtype=self.dtype_policy)
+
+    def build(self, query_shape, key_shape):
+        heads, query_size, key_size = query_shape[1], query_shape[-1], key_shape[-1]
+        units = self.units or query_size
+        limit = (6 / (query_size + key_size + units)) ** 0.5
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(heads, query_size + key_size, units),
+            initializer=keras.initializers.RandomUniform(-limit, limit),
+        )
+        self.additive.build((None, heads, None, units), (None, heads, None, units))
+
+    def call(self, query, key):
+        kernel = ops.cast(self.kernel, query.dtype)
+        size = query.shape[-1]
+        query = ops.einsum("bhtk,hku->bhtu", query, kernel[:, :size])
+        return self.additive(query, ops.einsum("bhsk,hku->bhsu", key, kernel[:, size:]))
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+SCORES = {
+    "scaled_dot": ScaledDot,
+    "dot": Dot,
+    "general": General,
+    "cosine": Cosine,
+    "additive": Additive,
+    "concat": Concat,
+}
 
 
 def make_score(score, **kwargs):

@@ -1,5 +1,7 @@
 """Self-attention: queries, keys and values are all made from the same sequence."""
 
+from itertools import accumulate
+
 import keras
 from keras import ops
 
@@ -10,20 +12,23 @@ from pipeline.attention.core import AttentionCore
 class SelfAttention(AttentionCore):
     """Multi-head attention of a sequence to itself (Vaswani et al. 2017, section 3.2.3).
 
-    `context = concat_h(softmax(score(x W_q, x W_k)) x W_v) W_o`. The three projections are one matrix product.
+    `context = concat_h(softmax(score((x + p) W_q, (x + p) W_k)) x W_v) W_o`, with or without positions p, which help to
+    find a place and would only blur what is read there (Carion et al. 2020, DETR, equation 7). The projections of x
+    are one matrix product.
 
     Args: see `AttentionCore`.
 
     Call arguments:
         x: `(B, T, D)`.
         mask: bool, broadcastable to `(B, H, T, T)`: padding in an encoder, padding and the future in a decoder.
+        positions: `(T, D)` or `(B, T, D)`, added to x for queries and keys, or None.
         training: whether dropout is applied.
 
     Returns:
         `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, T)`.
 
     Raises:
-        ValueError: without projection, when the input is not `num_heads * key_dim` wide or values have another size.
+        ValueError: without projection, when the input is not as wide as its heads together.
 
     Example:
         >>> context, weights = SelfAttention(num_heads=2, key_dim=4)(keras.random.normal((1, 3, 8)))
@@ -33,33 +38,39 @@ class SelfAttention(AttentionCore):
 
     def __init__(self, num_heads, key_dim, **kwargs):
         super().__init__(num_heads, key_dim, **kwargs)
-        self.widths = (num_heads * key_dim, num_heads * key_dim, num_heads * self.value_dim)
-        if self.projection:
-            self.qkv_projection = self._dense(sum(self.widths), "qkv")
-        elif self.value_dim != key_dim:
-            raise ValueError(f"value_dim: without projection it must be key_dim = {key_dim}, found {self.value_dim}")
+        keys = 1 if self.mechanism.shares_query_and_key else 2
+        self.widths = [num_heads * key_dim] * keys * self.projection
+        self.widths += [num_heads * self.value_dim] * self.value_projection_wanted
+        self.qkv_projection = self._dense(sum(self.widths), "qkv") if self.widths else None
 
     def build(self, input_shape):
-        if self.projection:
+        width = input_shape[-1]
+        if self.qkv_projection is not None:
             self.qkv_projection.build(input_shape)
-        elif input_shape[-1] != self.widths[0]:
-            raise ValueError(
-                f"x: without projection the width must be num_heads * key_dim = {self.widths[0]}, "
-                f"found {input_shape[-1]}"
-            )
+        if not self.projection:
+            self._check_width("x", width, self.key_dim)
+        if not self.value_projection_wanted:
+            self._check_width("x", width, self.value_dim)
         self._build_core()
 
-    def project(self, x):
+    def project(self, x, positions=None):
         """`(B, T, D) -> query, key and value of (B, H, T, K or V)`, for `attend`; a decoder caches the last two."""
-        if not self.projection:
-            heads = self.split_heads(x)
-            return heads, heads, heads
-        query_width, key_width, _ = self.widths
-        parts = ops.split(self.qkv_projection(x), [query_width, query_width + key_width], axis=-1)
-        return tuple(self.split_heads(part) for part in parts)
+        placed = x if positions is None else x + positions
+        parts = []
+        if self.qkv_projection is not None:
+            parts = ops.split(self.qkv_projection(x), list(accumulate(self.widths[:-1])), axis=-1)
+            if self.projection and positions is not None:
+                # The projection is linear: that of the positions is added to that of x.
+                keys = len(parts) - self.value_projection_wanted
+                kernel = ops.cast(self.qkv_projection.kernel, x.dtype)[:, : sum(self.widths[:keys])]
+                shifts = ops.split(ops.matmul(positions, kernel), keys, axis=-1)
+                parts[:keys] = [part + shift for part, shift in zip(parts, shifts, strict=False)]
+        value = parts.pop() if self.value_projection_wanted else x
+        query, key = (parts[0], parts[-1]) if self.projection else (placed, placed)
+        return self.split_heads(query), self.split_heads(key), self.split_heads(value)
 
-    def call(self, x, mask=None, training=None):
-        query, key, value = self.project(x)
+    def call(self, x, mask=None, positions=None, training=None):
+        query, key, value = self.project(x, positions)
         return self.attend(query, key, value, mask, training)
 
     def compute_output_shape(self, input_shape):

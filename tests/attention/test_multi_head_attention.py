@@ -153,7 +153,7 @@ def test_a_mask_that_keras_carries_along_is_never_taken_for_ours():
     [
         (lambda: MultiHeadAttention(2, 4, score="euclid"), "score.*found 'euclid'"),
         (lambda: MultiHeadAttention(2, 4, output_dim=9, projection=False), "output_dim.* 8 .*found 9"),
-        (lambda: SelfAttention(2, 4, value_dim=3, projection=False), "value_dim.*key_dim = 4, found 3"),
+        (lambda: SelfAttention(2, 4, value_dim=3, projection=False)(np.zeros((1, 3, 8))), "x: .* 6, found 8"),
         (lambda: SelfAttention(2, 4, projection=False)(np.zeros((1, 3, 6))), "x: .* 8, found 6"),
         (lambda: MultiHeadAttention(2, 4, projection=False)(*np.zeros((3, 1, 3, 6))), "query: .* 8, found 6"),
     ],
@@ -161,3 +161,46 @@ def test_a_mask_that_keras_carries_along_is_never_taken_for_ours():
 def test_what_does_not_fit_is_refused_with_what_was_found(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_values_without_projection_come_out_as_they_are(inputs, mask):
+    query, key, _ = inputs
+    value = np.random.default_rng(3).normal(size=(2, 5, 6)).astype("float32")
+    layer = ready(MultiHeadAttention(2, 4, value_dim=3, value_projection=False), query, key, value)
+    context, weights = layer(query, key, value, mask=mask)
+    by_head = np.einsum("bhts,bshv->bthv", weights, value.reshape(2, 5, 2, 3))
+    np.testing.assert_allclose(context, by_head.reshape(2, 3, 6), atol=1e-5)
+    assert {layer.path for layer in layer.weights} == {
+        f"{layer.name}/{side}/{part}" for side in ("query", "key") for part in ("kernel", "bias")
+    }
+
+
+@pytest.mark.parametrize("value_projection", [True, False])
+def test_self_attention_puts_positions_on_queries_and_keys_and_not_on_values(value_projection):
+    generator = np.random.default_rng(0)
+    x, positions = generator.normal(size=(2, 3, 6)).astype("float32"), generator.normal(size=(3, 6)).astype("float32")
+    layer = ready(SelfAttention(2, 4, value_dim=3, value_projection=value_projection), x)
+    query, key, _ = layer.project(x + positions)
+    _, _, value = layer.project(x)
+    for found, expected in zip(layer(x, positions=positions), layer.attend(query, key, value), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_cross_attention_puts_the_positions_of_x_on_the_queries(inputs):
+    x, memory, _ = inputs
+    positions = np.random.default_rng(2).normal(size=x.shape[1:]).astype("float32")
+    layer = ready(CrossAttention(2, 4), x, memory)
+    for found, expected in zip(layer(x, memory, positions=positions), layer(x + positions, memory), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("score", ["general", "concat"])
+def test_scores_that_can_compare_queries_and_keys_of_two_sizes_without_projection(score):
+    generator = np.random.default_rng(0)
+    query, key = generator.normal(size=(2, 3, 4)).astype("float32"), generator.normal(size=(2, 5, 6)).astype("float32")
+    layer = ready(MultiHeadAttention(1, 4, value_dim=6, score=score, projection=False), query, key, key)
+    learnt = {variable.name: variable.numpy() for variable in layer.score.variables}
+    expected_context, expected_weights = oracles.multi_head_attention(query, key, key, 1, score=score, learnt=learnt)
+    context, weights = layer(query, key, key)
+    np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
+    np.testing.assert_allclose(context, expected_context, atol=1e-5)

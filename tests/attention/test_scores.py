@@ -45,6 +45,8 @@ def test_additive_scores_with_a_bias_equal_the_formula():
         ("cosine", [[[[0.6931472]]]], [1.9677398, -1.7888544]),  # 2 * 11 / (sqrt(5) 5), 2 * -2 / (sqrt(5) 1)
         # tanh(4) - 2 tanh(6), tanh(1) - 2 tanh(1)
         ("additive", [[[1, -2]]], [-1.0006463, -0.7615942]),
+        # the same: W adds q and k up
+        ("concat", [[[[1, 0], [0, 1], [1, 0], [0, 1]]], [[1, -2]]], [-1.0006463, -0.7615942]),
     ],
 )
 def test_scores_equal_those_computed_by_hand(name, weights, expected):

@@ -1,0 +1,20 @@
+"""The mechanisms by name."""
+
+from pipeline.attention.mechanism import Softmax
+
+MECHANISMS = {"softmax": Softmax}
+
+
+def make_mechanism(mechanism, **kwargs):
+    """Makes the mechanism of that name.
+
+    Args:
+        mechanism: a key of `MECHANISMS`.
+        **kwargs: arguments of that layer, such as `score` and `dropout`.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    if mechanism not in MECHANISMS:
+        raise ValueError(f"mechanism: expected one of {', '.join(MECHANISMS)}, found {mechanism!r}")
+    return MECHANISMS[mechanism](**kwargs)
