@@ -59,7 +59,7 @@ def read_gold_set(name: str, corpus: Corpus, path: Any, first_index: int = 0) ->
     """Reads the gold alignments of a corpus.
 
     Raises:
-        InputError: there are fewer or more of them than pairs, or a line is not in Pharaoh format.
+        InputError: there are fewer or more of them than pairs, a line is not in Pharaoh format, or none has a link.
     """
     gold = read_pharaoh(path, first_index)
     if len(gold) != len(corpus):
@@ -68,6 +68,12 @@ def read_gold_set(name: str, corpus: Corpus, path: Any, first_index: int = 0) ->
         )
     counts = GoldSet(name, corpus, gold, 0).word_counts
     checked = check_ranges(gold, [source for source, _ in counts], [target for _, target in counts])
+    if not any(alignment.possible for alignment in checked.gold):
+        raise InputError(
+            f"{path}: no line has a link between words that exist ({checked.dropped} links are out of range), so nothing "
+            "can be compared with it; expected links such as 0-0 1-2, words counted from "
+            f"{first_index} (alignments_first_index)"
+        )
     return GoldSet(name, corpus, checked.gold, checked.dropped)
 
 

@@ -28,7 +28,8 @@ _LARGEST_CELL, _SMALLEST_CELL = 0.42, 0.13  # inches
 _PANEL = 6.0  # inches that a panel may take before its cells shrink
 _WIDEST = 16.0  # inches that panels side by side may take together
 _MOST_ACROSS = 4
-_TITLE = 0.55  # inches kept for the two lines of the title
+_TITLE = 0.75  # inches kept for the three lines of the title
+_TITLE_CHARACTERS = 70
 
 
 def attention_figure(
@@ -62,7 +63,10 @@ def attention_figure(
     # A `suptitle` overlaps the panels once the compressed layout has moved them; the strip kept free here does not.
     figure.set_layout_engine("compressed", rect=(0, 0, 1, 1 - _TITLE / height))
     title = _title(record, site, layer, list(heads), side)
-    figure.text(0.5, 1 - 0.08 / height, title, ha="center", va="top", fontsize=font + 2.5, parse_math=False)
+    fonts = _known_fonts()
+    figure.text(
+        0.5, 1 - 0.08 / height, title, ha="center", va="top", fontsize=font + 2, fontfamily=fonts, parse_math=False
+    )
     FigureCanvasAgg(figure)
     axes = figure.subplots(down, across, squeeze=False)
     for place, (panel, number) in enumerate(zip(axes.flat, heads, strict=False)):
@@ -119,10 +123,14 @@ def _labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]
     return [_printable(token) for token in rows], [_printable(token) for token in columns]
 
 
-def _printable(token: str) -> str:
-    """A token on one line: control characters escaped, a very long one cut."""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in token)
-    return text if len(text) <= _LABEL_CHARACTERS else text[: _LABEL_CHARACTERS - 1] + "…"
+def _printable(text: str, longest: int = _LABEL_CHARACTERS) -> str:
+    """A text on one line: control characters escaped, a very long one cut."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _known_fonts() -> list[str]:
+    return [name for name in _FONTS if name in font_manager.get_font_names()]
 
 
 def _panels_across(panels: int, panel_width: float) -> int:
@@ -143,8 +151,7 @@ def _size(rows: list[str], columns: list[str], across: int, down: int, cell: flo
 
 def _label_panel(panel: Axes, rows: list[str], columns: list[str], font: float) -> None:
     """Ticks where there are labels; `parse_math` is off, so that `$` and `_` in a token stay themselves."""
-    fonts = [name for name in _FONTS if name in font_manager.get_font_names()]
-    style: dict[str, Any] = {"fontsize": font, "fontfamily": fonts, "parse_math": False}
+    style: dict[str, Any] = {"fontsize": font, "fontfamily": _known_fonts(), "parse_math": False}
     panel.xaxis.tick_top()
     panel.xaxis.set_label_position("top")
     panel.set_xticks(range(len(columns)), columns, rotation=60, ha="left", rotation_mode="anchor", **style)
@@ -163,4 +170,5 @@ def _title(record: Record, site: str, layer: int, heads: list[int], side: str) -
     target = {"output": "output tokens (being predicted)", "input": "input tokens (just read)"}[side]
     rows = "source tokens" if query == "source" else target
     columns = "source tokens" if key == "source" else "input tokens"
-    return f"sentence {record.id}, {_NAMES[site]}, layer {layer}, {shown}\nrows: {rows}; columns: {columns}"
+    sentence = f"{record.id}: {_printable(record.source, _TITLE_CHARACTERS)}"
+    return f"{sentence}\n{_NAMES[site]}, layer {layer}, {shown}\nrows: {rows}; columns: {columns}"

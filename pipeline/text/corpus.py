@@ -74,11 +74,19 @@ def _read_bytes(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
-def read_parallel_files(source: str | Path, target: str | Path) -> Corpus:
+def read_parallel_files(
+    source: str | Path, target: str | Path, *, split_file: str | Path | None = None, split: str | None = None
+) -> Corpus:
     """Reads two files of which line i of one translates line i of the other; empty lines count.
 
+    Args:
+        source: UTF-8, gzipped or not.
+        target: likewise.
+        split_file: names the split of each line, such as `train`.
+        split: takes only the lines with this label; by default all.
+
     Raises:
-        InputError: as `read_lines`, or the files have different numbers of lines.
+        InputError: as `read_lines`; the files have different numbers of lines; no lines of that split.
     """
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
@@ -87,7 +95,11 @@ def read_parallel_files(source: str | Path, target: str | Path) -> Corpus:
             "line i of one translates line i of the other. Look for lines, perhaps empty ones, that one side lost, "
             f"and restore them; `paste -d '\\n' {source} {target} | less` shows where they part."
         )
-    return Corpus(sources, targets, list(range(1, len(sources) + 1)), f"{source} + {target}")
+    name = f"{source} + {target}"
+    kept = range(len(sources))
+    if split is not None and split_file is not None:
+        kept = _rows_of_split(read_lines(split_file), split, len(sources), name, split_file)
+    return Corpus([sources[i] for i in kept], [targets[i] for i in kept], [i + 1 for i in kept], name)
 
 
 def read_table(
@@ -188,7 +200,7 @@ def _column_number(wanted: str | int, names: list[str] | None, width: int, path:
     raise InputError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)}.{_suggestion(wanted, names)}")
 
 
-def _rows_of_split(labels: list[str], split: str, rows: int, path: str | Path, where: str | Path) -> list[int]:
+def _rows_of_split(labels: list[str], split: str, rows: int, path: str | Path, where: str | Path) -> Sequence[int]:
     if len(labels) != rows:
         raise InputError(
             f"{where}: {len(labels):,} labels for the {rows:,} rows of {path}; expected one line for each row, "
@@ -198,7 +210,7 @@ def _rows_of_split(labels: list[str], split: str, rows: int, path: str | Path, w
     if not kept:
         counts = Counter(labels)
         known = ", ".join(f"{label} ({count:,})" for label, count in counts.most_common(10))
-        raise InputError(f"{where}: no rows of split {split!r}; there are {known}.{_suggestion(split, counts)}")
+        raise InputError(f"{where}: no lines of split {split!r}; there are {known}.{_suggestion(split, counts)}")
     return kept
 
 

@@ -32,10 +32,9 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     """Reads the sentence pairs that a section of the config names."""
     if settings.table is None:
         assert settings.source and settings.target  # the config's own check
-        corpus = read_parallel_files(settings.source, settings.target)
-        if settings.split_file is None:
-            return corpus
-        raise InputError("data: split_file goes with a table; parallel files are one split each")
+        return read_parallel_files(
+            settings.source, settings.target, split_file=settings.split_file, split=settings.split
+        )
     return read_table(
         settings.table,
         settings.source_column,

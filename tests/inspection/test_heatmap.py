@@ -33,7 +33,7 @@ def test_every_head_is_a_panel_of_its_own_weights_on_one_scale(make_record):
         assert panel.get_xlabel() == f"head {head}"
         assert labels(panel.xaxis) == record.source_tokens
     assert labels(panels(figure)[0].yaxis) == record.target_output_tokens
-    assert "sentence 17, cross-attention, layer 1, heads 0-2" in title(figure)
+    assert title(figure).startswith(f"17: {record.source}\ncross-attention, layer 1, heads 0-2\n")
     assert "rows: output tokens (being predicted); columns: source tokens" in title(figure)
 
 

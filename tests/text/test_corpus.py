@@ -149,6 +149,15 @@ def test_a_split_keeps_the_line_numbers_of_the_file(write):
     assert len(read_table(table, 0, 1, split_file=labels)) == 4
 
 
+def test_a_split_of_parallel_files_keeps_their_line_numbers(write):
+    labels = write("train\ntest\ntrain\ntest\n", "split.txt")
+    sides = write("a\nb\nc\nd\n", "x.en"), write("A\nB\nC\nD\n", "x.fr")
+    corpus = read_parallel_files(*sides, split_file=labels, split="test")
+    assert (corpus.source, corpus.target, corpus.line_numbers) == (["b", "d"], ["B", "D"], [2, 4])
+    with pytest.raises(InputError, match="no lines of split 'tset'.*Did you mean 'test'"):
+        read_parallel_files(*sides, split_file=labels, split="tset")
+
+
 def test_a_split_column_counts_lines_after_the_header(write):
     table = write("s,t,set\na,A,train\nb,B,test\n")
     corpus = read_table(table, "s", "t", separator=",", header=True, split_column="set", split="test")
