@@ -6,30 +6,13 @@ run by `save_run_config`. Relative paths are relative to the working directory.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, field_validator, model_validator
 
 from pipeline.config_messages import validate
+from pipeline.config_model import ModelSettings, Probability, RecurrentSettings, Settings, TransformerSettings
 from pipeline.config_yaml import Origins, dump_yaml, read_yaml
-
-Probability = Annotated[float, Field(ge=0, lt=1)]
-Score = Literal["scaled_dot", "dot", "general", "cosine", "additive"]
-
-
-class Settings(BaseModel):
-    """Unknown keys are refused, and nothing changes after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_number_from_a_switch(cls, value: Any, info: ValidationInfo) -> Any:
-        field = cls.model_fields[info.field_name or ""]
-        if isinstance(value, bool) and field.annotation is not bool:
-            raise PydanticCustomError("switch", "true or false")  # pydantic would read true as the number 1
-        return value
 
 
 class RunSettings(Settings):
@@ -177,54 +160,6 @@ class BatchSettings(Settings):
     length_multiple: int = Field(default=4, ge=1, description="Padded lengths are multiples of this many tokens.")
 
 
-class ScoreSettings(Settings):
-    """The score function of each kind of attention."""
-
-    encoder_self: Score = Field(default="scaled_dot", description="Score function of the encoder's self-attention.")
-    decoder_self: Score = Field(default="scaled_dot", description="Score function of the decoder's self-attention.")
-    cross: Score = Field(default="scaled_dot", description="Score function of the attention from target to source.")
-
-
-class ModelSettings(Settings):
-    """The Transformer."""
-
-    d_model: int = Field(default=128, ge=1, description="Width of the embeddings and of every layer, in units.")
-    num_heads: int = Field(default=4, ge=1, description="Heads of every attention layer; divides d_model.")
-    d_ff: int = Field(default=256, ge=1, description="Inner width of the feed-forward layers, in units.")
-    encoder_layers: int = Field(default=4, ge=1, description="Number of encoder layers.")
-    decoder_layers: int = Field(default=4, ge=1, description="Number of decoder layers.")
-    dropout: Probability = Field(
-        default=0.1, description="Share of units dropped from embeddings and each sublayer's output."
-    )
-    attention_dropout: Probability = Field(default=0.0, description="Share of attention weights dropped.")
-    activation_dropout: Probability = Field(
-        default=0.0, description="Share of units dropped inside the feed-forward layers."
-    )
-    norm: Literal["pre", "post"] = Field(
-        default="pre", description="Layer normalisation before each sublayer, or after it."
-    )
-    positions: Literal["sinusoidal", "learned"] = Field(default="sinusoidal", description="How positions are embedded.")
-    activation: Literal["relu", "gelu", "silu"] = Field(
-        default="relu", description="Activation of the feed-forward layers."
-    )
-    tie_embeddings: Literal["all", "target", "none"] = Field(
-        default="all",
-        description="all: source, target and output share one table; target: target and output do; none: nothing does.",
-    )
-    max_positions: int = Field(default=512, ge=2, description="Longest sequence that the model can take, in tokens.")
-    scores: ScoreSettings = Field(
-        default=ScoreSettings(),
-        description="How a query q and a key k are scored. dot: q.k; scaled_dot: q.k over the root of their size; "
-        "general: q.Wk; cosine: of the angle between them; additive: v.tanh(Wq + Uk).",
-    )
-
-    @model_validator(mode="after")
-    def _heads_divide_the_width(self) -> Self:
-        if self.d_model % self.num_heads:
-            raise ValueError(f"d_model ({self.d_model}) must be a multiple of num_heads ({self.num_heads})")
-        return self
-
-
 class EarlyStoppingSettings(Settings):
     """Which checkpoint is best, and when training stops because it no longer gets better."""
 
@@ -339,7 +274,9 @@ class RunConfig(Settings):
         description="The subword model that source and target share, trained on the training pairs.",
     )
     batches: BatchSettings = Field(default=BatchSettings(), description="How sentences are put together for an update.")
-    model: ModelSettings = Field(default=ModelSettings(), description="The Transformer.")
+    model: ModelSettings = Field(
+        default=TransformerSettings(), description="The model: its architecture, sizes and attention."
+    )
     training: TrainingSettings = Field(
         description="The optimiser, and how long it works: until the first of max_updates, max_epochs and max_minutes."
     )
@@ -355,6 +292,15 @@ class RunConfig(Settings):
                     f"model.max_positions ({self.model.max_positions}) must exceed data.{key} ({tokens}): "
                     "BOS or EOS takes a position too"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _attention_that_there_is(self) -> Self:
+        sites = self.inspection.attention
+        if isinstance(self.model, RecurrentSettings) and sites != ("cross",):
+            raise ValueError(
+                f"inspection.attention ({', '.join(sites)}): a recurrent model has no self-attention; expected [cross]"
+            )
         return self
 
 

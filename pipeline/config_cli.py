@@ -10,11 +10,10 @@ from typing import Any
 
 import jsonargparse
 import yaml  # type: ignore[import-untyped]
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from pipeline.config import RunConfig, dump, make_run_config
-from pipeline.config_messages import alternatives, expectation, nearest_key, section_of, walk
+from pipeline.config_messages import alternatives, expectation, nearest_key, sections_of, walk
 from pipeline.config_yaml import Origins, parse_yaml, read_yaml
 from pipeline.errors import InputError
 
@@ -81,20 +80,23 @@ def make_parser() -> jsonargparse.ArgumentParser:
 
 def _add_sections(parser: jsonargparse.ArgumentParser) -> None:
     """Adds each section as a group with its keys as options; keys that several sections share are spelt out once."""
-    shown: set[type[BaseModel]] = set()
+    shown: set[tuple[str, ...]] = set()
+    keys: set[str] = set()
     for section_key, section_field in walk(RunConfig):
-        section = section_of(section_field)
-        if section is None:
-            continue
-        repeated = section in shown
-        shown.add(section)
-        note = f" The same keys as above: --{section_key}.{next(iter(section.model_fields))} and so on." * repeated
-        group = parser.add_argument_group(section_key, f"{section_field.description}{note}")
-        for name, field in section.model_fields.items():
-            if section_of(field) is None:
-                text = f"{field.description} ({expectation(field)}; {_default(field)})".replace("%", "%%")
+        for tag, section in sections_of(section_field).items():
+            names = tuple(section.model_fields)
+            repeated = names in shown
+            shown.add(names)
+            note = f" The same keys as above: --{section_key}.{names[0]} and so on." * repeated
+            title = f"{section_key} ({tag})" if tag else section_key
+            meaning = section.__doc__ if tag else section_field.description
+            group = parser.add_argument_group(title, f"{meaning}{note}")
+            for name, field in section.model_fields.items():
                 option = f"--{section_key}.{name}"
-                group.add_argument(option, metavar="VALUE", help=argparse.SUPPRESS if repeated else text)
+                if not sections_of(field) and option not in keys:
+                    keys.add(option)
+                    text = f"{field.description} ({expectation(field)}; {_default(field)})".replace("%", "%%")
+                    group.add_argument(option, metavar="VALUE", help=argparse.SUPPRESS if repeated else text)
 
 
 def _default(field: FieldInfo) -> str:
@@ -108,7 +110,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _settable() -> list[tuple[str, FieldInfo]]:
-    return [(key, field) for key, field in walk(RunConfig) if not section_of(field)]
+    return [(key, field) for key, field in walk(RunConfig) if not sections_of(field)]
 
 
 def _refuse_unknown_options(argv: Sequence[str]) -> None:

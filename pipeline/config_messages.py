@@ -4,9 +4,9 @@ import difflib
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -44,17 +44,25 @@ def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) 
 
 
 def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every dotted key of a schema with its field, sections before what is in them."""
+    """Every dotted key of a schema with its field, sections before what is in them; a key of several variants once."""
+    seen: set[str] = set()
     for name, field in schema.model_fields.items():
         yield f"{prefix}{name}", field
-        section = section_of(field)
-        if section:
-            yield from walk(section, f"{prefix}{name}.")
+        for section in sections_of(field).values():
+            for key, below in walk(section, f"{prefix}{name}."):
+                if key not in seen:
+                    seen.add(key)
+                    yield key, below
 
 
-def section_of(field: FieldInfo) -> type[BaseModel] | None:
-    """The schema of the keys under a field, where it has keys of its own."""
-    return next(filter(_is_section, alternatives(field.annotation)), None)
+def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
+    """The schemas of the keys under a field, where it has keys of its own: by tag, where one key chooses among them."""
+    sections = {}
+    for kind in alternatives(field.annotation):
+        schema, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+        if _is_section(schema):
+            sections[next((note.tag for note in notes if isinstance(note, Tag)), "")] = schema
+    return sections
 
 
 def expectation(field: FieldInfo) -> str:
@@ -67,7 +75,7 @@ def expectation(field: FieldInfo) -> str:
         if getattr(limit, name, None) is not None
     ]
     kinds[0] = " ".join([kinds[0], " and ".join(limits)]).strip()
-    return " or ".join(kinds)
+    return " or ".join(dict.fromkeys(kinds))
 
 
 def nearest_key(key: str, keys: Sequence[str]) -> str | None:
@@ -89,17 +97,22 @@ def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[
     """The dotted key of one of pydantic's locations, its field if there is one, and the keys that could stand there."""
     parts: list[str] = []
     field: FieldInfo | None = None
-    section: type[BaseModel] | None = schema
+    sections: dict[str, type[BaseModel]] = {"": schema}
     known = list(schema.model_fields)
     for part in location:
-        if isinstance(part, int) and field and section is None:  # an item of a list
-            section = next(filter(_is_section, get_args(field.annotation)), None)
-        elif section is None:  # not a key, but one of the types that a field allows
+        if isinstance(part, int) and field and not sections:  # an item of a list
+            item = get_args(field.annotation)[0]
+            sections = {"": item} if _is_section(item) else {}
+        elif part in sections:  # not a key, but which of several schemas is meant
+            sections = {"": sections[str(part)]}
+            continue
+        elif not sections:  # not a key, but one of the types that a field allows
             break
         else:
+            section = next(iter(sections.values()))
             known = [".".join([*parts, name]) for name in section.model_fields]
             field = section.model_fields.get(str(part))
-            section = section_of(field) if field else None
+            sections = sections_of(field) if field else {}
         parts.append(str(part))
     return ".".join(parts), field, known
 
@@ -108,10 +121,17 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
     """The dotted key of one of pydantic's errors, and what is wrong there."""
     key, field, siblings = _resolve(schema, details["loc"])
     if details["type"] in ("extra_forbidden", "invalid_key"):
-        meant = nearest_key(key, siblings + [known for known, _ in walk(schema)])
+        everywhere = [known for known, _ in walk(schema)]
+        if key in everywhere:
+            return key, f"goes with another architecture than {details['loc'][1]}"
+        meant = nearest_key(key, siblings + everywhere)
         return key, "no such key" + (f"; did you mean {meant}?" if meant else "")
     if details["type"] == "value_error":
         return key, str(details["ctx"]["error"])
+    if details["type"] == "union_tag_invalid" and field is not None:
+        return f"{key}.architecture", (
+            f"expected one of {', '.join(sections_of(field))}, found {details['ctx']['tag']!r}"
+        )
     if field is None:
         wanted = _SECTION
     elif isinstance(details["loc"][-1], int):

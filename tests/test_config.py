@@ -11,15 +11,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline import config as schema
+from pipeline import config_model
 from pipeline.config import RunConfig, Settings, dump, load_run_config, save_run_config
 from pipeline.config_cli import make_parser, parse_train_arguments
-from pipeline.config_messages import section_of, walk
+from pipeline.config_messages import sections_of, walk
+from pipeline.config_model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from pipeline.config_yaml import dump_yaml, parse_yaml
 from pipeline.errors import InputError, exit_cleanly
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
-SECTIONS = [kind for kind in vars(schema).values() if isinstance(kind, type) and issubclass(kind, Settings)]
+SECTIONS = {
+    kind
+    for module in (schema, config_model)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Settings) and kind is not config_model.BlocksSettings
+}
 
 MINIMAL = """\
 data:
@@ -53,7 +60,9 @@ def problem(path: Path, *overrides: str, text: str | None = None) -> str:
 
 
 class TestSchema:
-    @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
+    @pytest.mark.parametrize(
+        "section", sorted(SECTIONS, key=lambda kind: kind.__name__), ids=lambda section: section.__name__
+    )
     def test_every_key_says_what_it_means(self, section: type[Settings]):
         unexplained = [name for name, field in section.model_fields.items() if not field.description]
         assert unexplained == []
@@ -88,7 +97,9 @@ class TestFiles:
 
     def test_a_saved_config_states_every_key(self, config_file: Path):
         text = dump(load_run_config(config_file))
-        names = {key.rpartition(".")[2] for key, _ in walk(RunConfig) if not key.startswith("data.test.")}
+        other = [set(kind.model_fields) for kind in (RecurrentSettings, DecoderOnlySettings)]
+        elsewhere = set.union(*other) - set(TransformerSettings.model_fields)
+        names = {key.rpartition(".")[2] for key, _ in walk(RunConfig) if not key.startswith("data.test.")} - elsewhere
         assert [name for name in names if f"{name}:" not in text] == []
 
     @given(st.text(st.characters(exclude_categories=["Cs"])) | st.floats(allow_nan=False, allow_infinity=False))
@@ -139,8 +150,8 @@ class TestWrongSettings:
             ("modle: {}", "modle: no such key; did you mean model? (small.yaml:8)"),
             ("model: {d_modle: 3}", "model.d_modle: no such key; did you mean model.d_model? (small.yaml:8)"),
             (
-                "model:\n  scores:\n    cros: dot",
-                "model.scores.cros: no such key; did you mean model.scores.cross? (small.yaml:10)",
+                "model:\n  attention:\n    cros: {}",
+                "model.attention.cros: no such key; did you mean model.attention.cross? (small.yaml:10)",
             ),
             ("tokenizer: {d_model: 3}", "tokenizer.d_model: no such key; did you mean model.d_model? (small.yaml:8)"),
             ("d_model: 3", "d_model: no such key; did you mean model.d_model? (small.yaml:8)"),
@@ -238,8 +249,12 @@ class TestWrongSettings:
 
 class TestCommandLine:
     def test_the_command_line_goes_before_the_file_and_the_file_before_the_defaults(self, config_file: Path):
-        config = parsed(config_file, "--training.max_updates=30", "--model.scores.cross", "dot")
-        assert (config.training.max_updates, config.model.scores.cross, config.model.d_model) == (30, "dot", 128)
+        config = parsed(config_file, "--training.max_updates=30", "--model.attention.cross.score", "dot")
+        assert (config.training.max_updates, config.model.attention.cross.score, config.model.d_model) == (
+            30,
+            "dot",
+            128,
+        )
 
     def test_values_are_read_as_in_yaml_and_text_needs_no_quotes(self, config_file: Path):
         config = parsed(
@@ -317,8 +332,9 @@ class TestCommandLine:
     def test_help_lists_every_key_with_its_default(self):
         shown = " ".join(make_parser().format_help().split())
         spelt_once = ("data.validation.", "data.test.", "inspection.choose_head_on.")  # the keys of data.train
+        spelt_once += ("model.attention.decoder_self.", "model.attention.cross.")  # the keys of encoder_self
         for key, field in walk(RunConfig):
-            if section_of(field) is None and not key.startswith(spelt_once):
+            if not sections_of(field) and not key.startswith(spelt_once):
                 described = re.search(re.escape(f"--{key} VALUE {field.description} (") + r"[^)]*; ([^;)]*)\)", shown)
                 assert described, key
                 if not field.is_required() and isinstance(field.default, int | float):

@@ -1,6 +1,6 @@
 """Transformers small enough to run hundreds of times, with weights far from zero so that every path matters."""
 
-import functools
+import json
 
 import numpy as np
 
@@ -28,7 +28,12 @@ def make_transformer(**settings):
     return stir(model)
 
 
-@functools.cache
+_SHARED = {}
+
+
 def shared_transformer(**settings):
     """The same, once for all tests: for those that do not change it."""
-    return make_transformer(**settings)
+    key = json.dumps(settings, sort_keys=True)
+    if key not in _SHARED:
+        _SHARED[key] = make_transformer(**settings)
+    return _SHARED[key]

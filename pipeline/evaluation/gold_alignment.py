@@ -70,9 +70,9 @@ def read_gold_set(name: str, corpus: Corpus, path: Any, first_index: int = 0) ->
     checked = check_ranges(gold, [source for source, _ in counts], [target for _, target in counts])
     if not any(alignment.possible for alignment in checked.gold):
         raise InputError(
-            f"{path}: no line has a link between words that exist ({checked.dropped} links are out of range), so nothing "
-            "can be compared with it; expected links such as 0-0 1-2, words counted from "
-            f"{first_index} (alignments_first_index)"
+            f"{path}: no line has a link between words that exist ({checked.dropped} links are out of range), so there "
+            f"is nothing to compare with; expected links such as 0-0 1-2, words counted from {first_index} "
+            "(alignments_first_index)"
         )
     return GoldSet(name, corpus, checked.gold, checked.dropped)
 

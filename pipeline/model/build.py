@@ -1,12 +1,28 @@
 """From settings to a model: the only place that knows both."""
 
-import keras
+from typing import Any
 
-from pipeline.config import ModelSettings
+from pipeline.config_model import (
+    AttentionSettings,
+    BlocksSettings,
+    DecoderOnlySettings,
+    ModelSettings,
+    RecurrentSettings,
+    TransformerSettings,
+)
+from pipeline.model.decoder_only import DecoderOnly
+from pipeline.model.recurrent import Recurrent
+from pipeline.model.surface import TranslationModel
 from pipeline.model.transformer import Transformer
 
+MODELS: dict[type, type[TranslationModel]] = {
+    TransformerSettings: Transformer,
+    RecurrentSettings: Recurrent,
+    DecoderOnlySettings: DecoderOnly,
+}
 
-def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = "float32") -> keras.Model:
+
+def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = "float32") -> TranslationModel:
     """Makes the model that the settings describe, with fresh weights.
 
     Args:
@@ -14,14 +30,23 @@ def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = 
         vocabulary_size: of the trained tokenizer.
         precision: the Keras dtype policy it computes in; weights are float32 in any case.
     """
-    model = Transformer(
-        vocabulary_size,
-        **settings.model_dump(exclude={"scores"}),
-        encoder_self_score=settings.scores.encoder_self,
-        decoder_self_score=settings.scores.decoder_self,
-        cross_score=settings.scores.cross,
-        dtype=precision,
-        name="transformer",
-    )
+    arguments = settings.model_dump(exclude={"architecture", "attention"})
+    if isinstance(settings, BlocksSettings):
+        for site in type(settings.attention).model_fields:
+            arguments[site] = _attention_arguments(getattr(settings.attention, site), settings.max_positions)
+    model = MODELS[type(settings)](vocabulary_size, **arguments, dtype=precision, name=settings.architecture)
     model.build((None, None), (None, None))
     return model
+
+
+def _attention_arguments(settings: AttentionSettings, max_positions: int) -> dict[str, Any]:
+    """The arguments of an attention layer."""
+    mechanism_settings = {
+        "blockwise": {"block_size": settings.block_size},
+        "linformer": {"projected_length": settings.projected_length, "max_length": max_positions},
+        "lsh": {"bucket_size": settings.bucket_size, "rounds": settings.rounds},
+    }
+    arguments = settings.model_dump(include={"mechanism", "score", "key_dim", "value_dim", "projection"})
+    arguments["value_projection"] = settings.value_projection
+    arguments["mechanism_settings"] = mechanism_settings.get(settings.mechanism, {})
+    return {key: value for key, value in arguments.items() if value is not None}

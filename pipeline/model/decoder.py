@@ -9,9 +9,7 @@ import keras
 from keras import ops
 
 from pipeline.attention.cross_attention import CrossAttention
-from pipeline.attention.self_attention import SelfAttention
-from pipeline.model.feed_forward import FeedForward
-from pipeline.model.residual import Residual
+from pipeline.model.block import Block
 
 
 class BlockCache(NamedTuple):
@@ -25,20 +23,11 @@ class BlockCache(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class DecoderBlock(keras.Layer):
+class DecoderBlock(Block):
     """One layer of the decoder (Vaswani et al. 2017, section 3.1).
 
-    Args:
-        d_model: D.
-        num_heads: H, a divisor of D.
-        d_ff: width of the feed-forward network's hidden layer.
-        self_score: score function of the self-attention, see `pipeline.attention.scores`.
-        cross_score: score function of the cross-attention.
-        norm: "pre" or "post", see `Residual`.
-        activation: of the feed-forward network.
-        dropout: on the output of each sublayer.
-        attention_dropout: on the attention weights.
-        activation_dropout: on the feed-forward network's hidden layer.
+    Args: see `Block`, and:
+        cross_attention: further arguments of `CrossAttention` as a dict.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -47,6 +36,8 @@ class DecoderBlock(keras.Layer):
         memory_mask: bool, broadcastable to `(B, H, T, S)`.
         cache: `BlockCache`, or None for a pass over a whole target.
         position: with a cache, where the first row of x stands in the target.
+        positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
+        memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not looked at with a cache.
         training: whether dropout is applied.
 
     Returns:
@@ -54,67 +45,44 @@ class DecoderBlock(keras.Layer):
         the cache with the keys and values of x filled in, or None.
     """
 
-    def __init__(
-        self,
-        d_model,
-        num_heads,
-        d_ff,
-        self_score="scaled_dot",
-        cross_score="scaled_dot",
-        norm="pre",
-        activation="relu",
-        dropout=0.0,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        policy = self.dtype_policy
-        self.settings = {
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "d_ff": d_ff,
-            "self_score": self_score,
-            "cross_score": cross_score,
-            "norm": norm,
-            "activation": activation,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "activation_dropout": activation_dropout,
-        }
-        heads = {"num_heads": num_heads, "key_dim": d_model // num_heads, "dropout": attention_dropout, "dtype": policy}
-        self.self_attention = SelfAttention(score=self_score, name="self_attention", **heads)
-        self.self_attention_residual = Residual(norm, dropout, name="self_attention_residual", dtype=policy)
-        self.cross_attention = CrossAttention(score=cross_score, name="cross_attention", **heads)
-        self.cross_attention_residual = Residual(norm, dropout, name="cross_attention_residual", dtype=policy)
-        self.feed_forward = FeedForward(
-            d_model, d_ff, activation, activation_dropout, name="feed_forward", dtype=policy
-        )
-        self.feed_forward_residual = Residual(norm, dropout, name="feed_forward_residual", dtype=policy)
+    def __init__(self, d_model, num_heads, d_ff, cross_attention=None, **kwargs):
+        super().__init__(d_model, num_heads, d_ff, **kwargs)
+        self.settings["cross_attention"] = dict(cross_attention or {})
+        self.cross_attention = CrossAttention(**self._attention_arguments(cross_attention), name="cross_attention")
+        self.cross_attention_residual = self._residual("cross_attention_residual")
 
     def build(self, x_shape, memory_shape):
+        super().build(x_shape)
         self.cross_attention.build(x_shape, memory_shape)
-        for layer in (
-            self.self_attention,
-            self.self_attention_residual,
-            self.cross_attention_residual,
-            self.feed_forward,
-            self.feed_forward_residual,
-        ):
-            layer.build(x_shape)
+        self.cross_attention_residual.build(x_shape)
 
-    def start_cache(self, memory, length):
+    def start_cache(self, memory, length, memory_positions=None):
         """Empty `BlockCache` for targets of up to `length` tokens; the memory `(B, S, D)` is projected here, once."""
-        memory_keys, memory_values = self.cross_attention.project_memory(memory, memory)
-        batch = ops.shape(memory)[0]
-        shape = (batch, self.self_attention.num_heads, length, self.self_attention.key_dim)
-        empty = ops.zeros(shape, memory_keys.dtype)
-        return BlockCache(empty, empty, memory_keys, memory_values)
+        memory_keys, memory_values = self._project_memory(memory, memory_positions)
+        batch, heads = ops.shape(memory)[0], self.self_attention.num_heads
+        keys = ops.zeros((batch, heads, length, self.self_attention.key_dim), memory_keys.dtype)
+        values = ops.zeros((batch, heads, length, self.self_attention.value_dim), memory_keys.dtype)
+        return BlockCache(keys, values, memory_keys, memory_values)
 
-    def call(self, x, memory, self_mask=None, memory_mask=None, cache=None, position=0, training=None):
-        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x))
+    def _project_memory(self, memory, memory_positions):
+        keys = memory if memory_positions is None else memory + memory_positions
+        return self.cross_attention.project_memory(keys, memory)
+
+    def call(
+        self,
+        x,
+        memory,
+        self_mask=None,
+        memory_mask=None,
+        cache=None,
+        position=0,
+        positions=None,
+        memory_positions=None,
+        training=None,
+    ):
+        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions)
         if cache is None:
-            memory_keys, memory_values = self.cross_attention.project_memory(memory, memory)
+            memory_keys, memory_values = self._project_memory(memory, memory_positions)
         else:
             keys = ops.slice_update(cache.keys, (0, 0, position, 0), keys)
             values = ops.slice_update(cache.values, (0, 0, position, 0), values)
@@ -122,13 +90,10 @@ class DecoderBlock(keras.Layer):
             cache = cache._replace(keys=keys, values=values)
         y, self_weights = self.self_attention.attend(query, keys, values, self_mask, training=training)
         x = self.self_attention_residual.leave(x, y, training=training)
-        query = self.cross_attention.project_query(self.cross_attention_residual.enter(x))
+        query = self.cross_attention_residual.enter(x)
+        query = self.cross_attention.project_query(query if positions is None else query + positions)
         y, cross_weights = self.cross_attention.attend(
             query, memory_keys, memory_values, memory_mask, training=training
         )
         x = self.cross_attention_residual.leave(x, y, training=training)
-        y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
-        return self.feed_forward_residual.leave(x, y, training=training), self_weights, cross_weights, cache
-
-    def get_config(self):
-        return {**super().get_config(), **self.settings}
+        return self.transform(x, training=training), self_weights, cross_weights, cache

@@ -66,24 +66,30 @@ class TokenEmbedding(keras.Layer):
 
 @keras.saving.register_keras_serializable(package="qkv")
 class PositionalEmbedding(keras.Layer):
-    """Adds a vector for each position, then drops out some coordinates.
+    """Tells embeddings where they stand, and drops out some of their coordinates.
 
     Args:
         kind: "sinusoidal" or "learned".
+        site: "input" adds a vector for each position; "queries_and_keys" leaves that to every attention layer, which
+            takes it from `on_queries_and_keys`, so that values stay free of it (Carion et al. 2020, DETR, equation 7).
         max_positions: number of positions there are.
         dropout: share of the coordinates set to zero in training.
 
     Call arguments:
         x: `(B, T, D)`.
-        offset: the position of the first row; a cached decoding step at position t passes t.
+        offset: the position of the first row, of all sentences or of each as `(B, 1)`; a cached decoding step at
+            position t passes t.
         training: whether dropout is applied.
     """
 
-    def __init__(self, kind="sinusoidal", max_positions=512, dropout=0.0, **kwargs):
+    def __init__(self, kind="sinusoidal", max_positions=512, dropout=0.0, site="input", **kwargs):
         super().__init__(**kwargs)
         if kind not in ("sinusoidal", "learned"):
             raise ValueError(f"kind: expected sinusoidal or learned, found {kind!r}")
+        if site not in ("input", "queries_and_keys"):
+            raise ValueError(f"site: expected input or queries_and_keys, found {site!r}")
         self.kind = kind
+        self.site = site
         self.max_positions = max_positions
         self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
@@ -98,10 +104,18 @@ class PositionalEmbedding(keras.Layer):
         else:
             self.table = sinusoidal_positions(self.max_positions, width)
 
+    def on_queries_and_keys(self, length, offset=0):
+        """What attention layers add: `(T, D)`, or `(B, T, D)` for offsets `(B, 1)`; None where the input has it."""
+        return self._rows(length, offset) if self.site == "queries_and_keys" else None
+
+    def _rows(self, length, offset):
+        positions = ops.arange(length, dtype="int32") + offset
+        return ops.take(ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype), positions, axis=0)
+
     def call(self, x, offset=0, training=None):
-        positions = ops.arange(ops.shape(x)[1], dtype="int32") + offset
-        table = ops.cast(ops.convert_to_tensor(self.table), x.dtype)
-        return self.dropout(x + ops.take(table, positions, axis=0), training=training)
+        if self.site == "input":
+            x = x + self._rows(ops.shape(x)[1], offset)
+        return self.dropout(x, training=training)
 
     def compute_output_shape(self, input_shape):
         return input_shape
@@ -110,6 +124,30 @@ class PositionalEmbedding(keras.Layer):
         return {
             **super().get_config(),
             "kind": self.kind,
+            "site": self.site,
             "max_positions": self.max_positions,
             "dropout": self.dropout.rate,
         }
+
+
+def make_embeddings(vocabulary_size, width, tie_embeddings, dtype):
+    """The target's, the source's and the output's `TokenEmbedding`, which may be the same.
+
+    Args:
+        vocabulary_size: V.
+        width: D.
+        tie_embeddings: which share one table: "all", "target" (target and output), or "none".
+        dtype: the Keras dtype policy.
+
+    Raises:
+        ValueError: there is no such way to tie them.
+    """
+    if tie_embeddings not in ("all", "target", "none"):
+        raise ValueError(f"tie_embeddings: expected all, target or none, found {tie_embeddings!r}")
+
+    def make(side):
+        return TokenEmbedding(vocabulary_size, width, name=f"{side}_embedding", dtype=dtype)
+
+    target = make("target")
+    source = target if tie_embeddings == "all" else make("source")
+    return target, source, make("output") if tie_embeddings == "none" else target

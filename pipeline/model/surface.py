@@ -5,19 +5,29 @@
 `start_cache(memory, length) -> cache`, for `decode` step by step
 `call(source_ids, target_ids) = decode(target_ids, encode(source_ids)).logits`
 
+What an architecture has not (a recurrent model has no self-attention) is an empty tuple of layers.
+
 Letters: B batch, H heads, T target positions, S source positions, D model width, V vocabulary.
 """
 
 from typing import Any, NamedTuple
 
+import keras
+
 
 class Memory(NamedTuple):
-    """What the encoder leaves for the decoder: states `(B, S, D)`, the mask of real tokens bool `(B, 1, 1, S)`, and the
-    encoder's self-attention, a tuple over layers of float32 `(B, H, S, S)`."""
+    """What the encoder leaves for the decoder.
+
+    - states: `(B, S, D)`.
+    - mask: bool `(B, 1, 1, S)`, the real tokens.
+    - self_attention: of the source, a tuple over layers of float32 `(B, H, S, S)`.
+    - carried: what only the architecture itself looks into, such as keys that do not depend on the target.
+    """
 
     states: Any
     mask: Any
     self_attention: tuple
+    carried: Any = ()
 
 
 class DecoderOutput(NamedTuple):
@@ -25,7 +35,8 @@ class DecoderOutput(NamedTuple):
 
     - states: `(B, T, D)`, before the output projection.
     - logits: float32 `(B, T, V)`.
-    - cross: tuple over layers of float32 `(B, H, T, S)`.
+    - cross: tuple over layers of float32 `(B, H, T, S)`; rows sum to one, except where source and target are
+      attended to at once: then it is the source's part.
     - decoder_self: tuple over layers of float32 `(B, H, T, T)`, or `(B, H, T, L)` with a cache for L positions.
     - cache: what the next step needs, or None.
 
@@ -37,3 +48,50 @@ class DecoderOutput(NamedTuple):
     cross: tuple
     decoder_self: tuple
     cache: Any
+
+
+class TranslationModel(keras.Model):
+    """Translates ids to ids; architectures implement `encode`, `decode` and `start_cache`.
+
+    Call arguments:
+        source_ids: int `(B, S)`, 0 for padding.
+        target_ids: int `(B, T)`, starting with BOS.
+
+    Returns:
+        Logits, float32 `(B, T, V)`; row t predicts the token after `target_ids[:, t]`.
+    """
+
+    settings: dict[str, Any]
+    """The constructor's arguments."""
+
+    output_embedding: Any
+    """The `TokenEmbedding` that turns states into logits."""
+
+    source_loss = 0.0
+    """Weight of the loss on source tokens, which `Memory.states` then predict, in training."""
+
+    def encode(self, source_ids, training=None) -> Memory:
+        """Reads the source: int `(B, S) -> Memory`."""
+        raise NotImplementedError
+
+    def decode(self, target_ids, memory, cache=None, training=None) -> DecoderOutput:
+        """Predicts the token after each target token.
+
+        Args:
+            target_ids: int `(B, T)`: whole targets from BOS on, or with a cache the next tokens only. Padding may
+                follow a target: it is in no real token's sight.
+            memory: what `encode` returned.
+            cache: what `start_cache` or the step before returned, or None for whole targets.
+            training: whether dropout is applied.
+        """
+        raise NotImplementedError
+
+    def start_cache(self, memory, length):
+        """An empty cache for targets of up to `length` tokens, to decode step by step."""
+        raise NotImplementedError
+
+    def call(self, source_ids, target_ids, training=None):
+        return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}

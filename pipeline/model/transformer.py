@@ -1,4 +1,4 @@
-"""The Transformer of Vaswani et al. (2017), with a choice of score function at each of its three attention sites.
+"""The Transformer of Vaswani et al. (2017), with a choice of attention at each of its three sites.
 
 Letters: B batch, H heads, T target positions, S source positions, D model width, V vocabulary.
 """
@@ -10,9 +10,9 @@ from keras import ops
 
 from pipeline.attention.masks import causal_mask, padding_mask
 from pipeline.model.decoder import DecoderBlock
-from pipeline.model.embedding import PositionalEmbedding, TokenEmbedding
+from pipeline.model.embedding import PositionalEmbedding, make_embeddings
 from pipeline.model.encoder import EncoderBlock
-from pipeline.model.surface import DecoderOutput, Memory
+from pipeline.model.surface import DecoderOutput, Memory, TranslationModel
 
 
 class Cache(NamedTuple):
@@ -23,8 +23,8 @@ class Cache(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Transformer(keras.Model):
-    """Translates ids to ids.
+class Transformer(TranslationModel):
+    """Encoder and decoder of blocks.
 
     Args:
         vocabulary_size: V, of the vocabulary that source and target share.
@@ -38,19 +38,15 @@ class Transformer(keras.Model):
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
         positions: "sinusoidal" or "learned".
+        positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, section A.4).
         activation: of the feed-forward networks.
         tie_embeddings: which share one table: "all" (source, target and output), "target" (target and output), "none".
         max_positions: the most tokens either side can have.
-        encoder_self_score: score function of the encoder's self-attention, see `pipeline.attention.scores`.
-        decoder_self_score: of the decoder's self-attention.
-        cross_score: of the cross-attention.
+        encoder_self: further arguments of the encoder's self-attention as a dict, such as `{"score": "cosine"}`.
+        decoder_self: of the decoder's self-attention.
+        cross: of the cross-attention.
 
-    Call arguments:
-        source_ids: int `(B, S)`, 0 for padding.
-        target_ids: int `(B, T)`, starting with BOS.
-
-    Returns:
-        Logits, float32 `(B, T, V)`; row t predicts the token after `target_ids[:, t]`.
+    Call arguments and returns: see `TranslationModel`.
     """
 
     def __init__(
@@ -66,19 +62,16 @@ class Transformer(keras.Model):
         activation_dropout=0.0,
         norm="pre",
         positions="sinusoidal",
+        positions_on="input",
         activation="relu",
         tie_embeddings="all",
         max_positions=512,
-        encoder_self_score="scaled_dot",
-        decoder_self_score="scaled_dot",
-        cross_score="scaled_dot",
+        encoder_self=None,
+        decoder_self=None,
+        cross=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if tie_embeddings not in ("all", "target", "none"):
-            raise ValueError(f"tie_embeddings: expected all, target or none, found {tie_embeddings!r}")
-        if d_model % num_heads:
-            raise ValueError(f"d_model: expected a multiple of num_heads = {num_heads}, found {d_model}")
         self.settings = {
             "vocabulary_size": vocabulary_size,
             "d_model": d_model,
@@ -91,44 +84,29 @@ class Transformer(keras.Model):
             "activation_dropout": activation_dropout,
             "norm": norm,
             "positions": positions,
+            "positions_on": positions_on,
             "activation": activation,
             "tie_embeddings": tie_embeddings,
             "max_positions": max_positions,
-            "encoder_self_score": encoder_self_score,
-            "decoder_self_score": decoder_self_score,
-            "cross_score": cross_score,
+            "encoder_self": dict(encoder_self or {}),
+            "decoder_self": dict(decoder_self or {}),
+            "cross": dict(cross or {}),
         }
         policy = self.dtype_policy
-        self.target_embedding = TokenEmbedding(vocabulary_size, d_model, name="target_embedding", dtype=policy)
-        self.source_embedding = (
-            self.target_embedding
-            if tie_embeddings == "all"
-            else TokenEmbedding(vocabulary_size, d_model, name="source_embedding", dtype=policy)
+        self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
+            vocabulary_size, d_model, tie_embeddings, policy
         )
-        self.output_embedding = (
-            TokenEmbedding(vocabulary_size, d_model, name="output_embedding", dtype=policy)
-            if tie_embeddings == "none"
-            else self.target_embedding
-        )
-        place = {"kind": positions, "max_positions": max_positions, "dropout": dropout, "dtype": policy}
-        self.source_positions = PositionalEmbedding(name="source_positions", **place)
-        self.target_positions = PositionalEmbedding(name="target_positions", **place)
-        block = {
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "d_ff": d_ff,
-            "norm": norm,
-            "activation": activation,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "activation_dropout": activation_dropout,
-            "dtype": policy,
-        }
+        place = {"kind": positions, "site": positions_on, "max_positions": max_positions, "dropout": dropout}
+        self.source_positions = PositionalEmbedding(name="source_positions", **place, dtype=policy)
+        self.target_positions = PositionalEmbedding(name="target_positions", **place, dtype=policy)
+        names = ("d_model", "num_heads", "d_ff", "norm", "activation", "dropout")
+        block = {name: self.settings[name] for name in (*names, "attention_dropout", "activation_dropout")}
         self.encoder_blocks = [
-            EncoderBlock(score=encoder_self_score, name=f"encoder_{i}", **block) for i in range(encoder_layers)
+            EncoderBlock(self_attention=encoder_self, name=f"encoder_{i}", dtype=policy, **block)
+            for i in range(encoder_layers)
         ]
         self.decoder_blocks = [
-            DecoderBlock(self_score=decoder_self_score, cross_score=cross_score, name=f"decoder_{i}", **block)
+            DecoderBlock(self_attention=decoder_self, cross_attention=cross, name=f"decoder_{i}", dtype=policy, **block)
             for i in range(decoder_layers)
         ]
         # Only pre-norm leaves the sum of all sublayers without a normalisation after it.
@@ -150,51 +128,43 @@ class Transformer(keras.Model):
         self.built = True
 
     def encode(self, source_ids, training=None):
-        """Reads the source: int `(B, S) -> Memory`."""
         mask = padding_mask(source_ids)
         x = self.source_positions(self.source_embedding(source_ids), training=training)
+        positions = self.source_positions.on_queries_and_keys(ops.shape(source_ids)[1])
         weights = []
         for block in self.encoder_blocks:
-            x, layer_weights = block(x, mask, training=training)
+            x, layer_weights = block(x, mask, positions=positions, training=training)
             weights.append(layer_weights)
         if self.final_norms:
             x = self.final_norms[0](x)
         return Memory(x, mask, tuple(weights))
 
     def start_cache(self, memory, length):
-        """An empty cache for targets of up to `length` tokens, to decode step by step."""
+        positions = self.source_positions.on_queries_and_keys(ops.shape(memory.states)[1])
         return Cache(
-            ops.zeros((), "int32"), tuple(block.start_cache(memory.states, length) for block in self.decoder_blocks)
+            ops.zeros((), "int32"),
+            tuple(block.start_cache(memory.states, length, positions) for block in self.decoder_blocks),
         )
 
     def decode(self, target_ids, memory, cache=None, training=None):
-        """Predicts the token after each target token.
-
-        Args:
-            target_ids: int `(B, T)`: whole targets from BOS on, or with a cache the next tokens only. Padding may
-                follow a target: it is in no real token's sight.
-            memory: what `encode` returned.
-            cache: what `start_cache` or the step before returned, or None for whole targets.
-            training: whether dropout is applied.
-
-        Returns:
-            `DecoderOutput`.
-        """
         position = 0 if cache is None else cache.position
         length = ops.shape(target_ids)[1]
         key_length = length if cache is None else ops.shape(cache.blocks[0].keys)[2]
         self_mask = causal_mask(length, key_length, position)
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
+        positions = self.target_positions.on_queries_and_keys(length, position)
+        memory_positions = self.source_positions.on_queries_and_keys(ops.shape(memory.states)[1])
         self_weights, cross_weights, block_caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):
-            block_cache = None if cache is None else cache.blocks[i]
             x, own, cross, block_cache = block(
                 x,
                 memory.states,
                 self_mask=self_mask,
                 memory_mask=memory.mask,
-                cache=block_cache,
+                cache=None if cache is None else cache.blocks[i],
                 position=position,
+                positions=positions,
+                memory_positions=memory_positions,
                 training=training,
             )
             self_weights.append(own)
@@ -205,9 +175,3 @@ class Transformer(keras.Model):
         if cache is not None:
             cache = Cache(position + length, tuple(block_caches))
         return DecoderOutput(x, self.output_embedding.logits(x), tuple(cross_weights), tuple(self_weights), cache)
-
-    def call(self, source_ids, target_ids, training=None):
-        return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits
-
-    def get_config(self):
-        return {**super().get_config(), **self.settings}

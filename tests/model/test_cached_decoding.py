@@ -27,7 +27,7 @@ def assert_rows_equal(output, full, first, rows, tolerance=1e-5):
 @pytest.mark.parametrize(("norm", "positions"), [("pre", "sinusoidal"), ("post", "learned")])
 def test_every_step_equals_the_row_of_the_full_pass(score, norm, positions):
     model = shared_transformer(
-        norm=norm, positions=positions, encoder_layers=1, decoder_self_score=score, cross_score=score
+        norm=norm, positions=positions, encoder_layers=1, decoder_self={"score": score}, cross={"score": score}
     )
     memory = model.encode(SOURCE)
     full, cache = model.decode(TARGET, memory), model.start_cache(memory, LENGTH)

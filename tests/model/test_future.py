@@ -91,7 +91,9 @@ def test_the_future_is_unseen_with_post_norm_and_learned_positions_too(path):
 
 @pytest.mark.parametrize("score", SCORES)
 def test_no_gradient_flows_from_a_prediction_to_later_tokens(score):
-    model = shared_transformer(decoder_self_score=score, cross_score=score, tie_embeddings="none", encoder_layers=1)
+    model = shared_transformer(
+        decoder_self={"score": score}, cross={"score": score}, tie_embeddings="none", encoder_layers=1
+    )
     row = TARGET[:1]  # every token once, so that rows of the table stand for positions
     with tf.GradientTape(persistent=True) as tape:
         logits = model(SOURCE[:1], row, training=True)

@@ -18,7 +18,7 @@ DECODER_MASKS = {"self_mask": (1, 1, T, T), "memory_mask": (B, 1, 1, S)}
 
 CASES = {
     "encoder pre": LayerCase(block(EncoderBlock), {"x": (B, S, 8)}, masks={"mask": (B, 1, 1, S)}),
-    "encoder post": LayerCase(block(EncoderBlock, norm="post", score="general"), {"x": (B, S, 8)}),
+    "encoder post": LayerCase(block(EncoderBlock, norm="post", self_attention={"score": "general"}), {"x": (B, S, 8)}),
     "feed-forward": LayerCase(partial(FeedForward, 8, 6, activation="gelu"), {"x": (B, T, 8)}),
     "residual pre": LayerCase(partial(Residual, "pre"), {"x": (B, T, 8), "y": (B, T, 8)}),
     "residual post": LayerCase(partial(Residual, "post"), {"x": (B, T, 8), "y": (B, T, 8)}),
@@ -29,7 +29,8 @@ CASES = {
 DECODER_CASES = {
     "decoder pre": LayerCase(block(DecoderBlock), DECODER_INPUTS, masks=DECODER_MASKS),
     "decoder post": LayerCase(
-        block(DecoderBlock, norm="post", self_score="additive", cross_score="cosine"), DECODER_INPUTS
+        block(DecoderBlock, norm="post", self_attention={"score": "additive"}, cross_attention={"score": "cosine"}),
+        DECODER_INPUTS,
     ),
 }
 # A decoder layer without a cache returns None for one, which Keras allows everywhere but in a functional model.

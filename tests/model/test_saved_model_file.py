@@ -13,9 +13,9 @@ VARIANTS = {
         "norm": "post",
         "positions": "learned",
         "tie_embeddings": "none",
-        "encoder_self_score": "general",
-        "decoder_self_score": "cosine",
-        "cross_score": "additive",
+        "encoder_self": {"score": "general"},
+        "decoder_self": {"score": "cosine"},
+        "cross": {"score": "additive"},
     },
     "target": {"tie_embeddings": "target", "dtype": "mixed_bfloat16"},
 }

@@ -247,7 +247,7 @@ def test_half_precision_keeps_weights_logits_and_attention_in_float32():
 
 
 def test_a_model_made_anew_from_its_config_has_the_same_config_and_weights_in_the_same_order():
-    model = shared_transformer(norm="post", positions="learned", tie_embeddings="none", cross_score="general")
+    model = shared_transformer(norm="post", positions="learned", tie_embeddings="none", cross={"score": "general"})
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(model))
     assert again.get_config() == model.get_config()
     again(SOURCE, TARGET)
@@ -262,7 +262,7 @@ def test_a_model_made_anew_from_its_config_has_the_same_config_and_weights_in_th
         ({"num_heads": 3}, "d_model.*num_heads = 3, found 8"),
         ({"norm": "rms"}, "norm.*found 'rms'"),
         ({"positions": "rotary"}, "kind.*found 'rotary'"),
-        ({"cross_score": "euclid"}, "score.*found 'euclid'"),
+        ({"cross": {"score": "euclid"}}, "score.*found 'euclid'"),
     ],
 )
 def test_a_setting_that_does_not_exist_is_refused_with_what_was_found(settings, message):

@@ -154,7 +154,7 @@ def test_a_split_of_parallel_files_keeps_their_line_numbers(write):
     sides = write("a\nb\nc\nd\n", "x.en"), write("A\nB\nC\nD\n", "x.fr")
     corpus = read_parallel_files(*sides, split_file=labels, split="test")
     assert (corpus.source, corpus.target, corpus.line_numbers) == (["b", "d"], ["B", "D"], [2, 4])
-    with pytest.raises(InputError, match="no lines of split 'tset'.*Did you mean 'test'"):
+    with pytest.raises(InputError, match=r"no lines of split 'tset'.*Did you mean 'test'"):
         read_parallel_files(*sides, split_file=labels, split="tset")
 
 

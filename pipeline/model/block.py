@@ -1,0 +1,95 @@
+"""What every Transformer block starts and ends with: self-attention and a feed-forward network.
+
+Letters: B batch, T positions, D model width.
+"""
+
+import keras
+
+from pipeline.attention.self_attention import SelfAttention
+from pipeline.model.feed_forward import FeedForward
+from pipeline.model.residual import Residual
+
+
+class Block(keras.Layer):
+    """Self-attention and feed-forward network, each in its residual; subclasses say who sees whom.
+
+    Args:
+        d_model: D.
+        num_heads: heads of every attention, a divisor of D unless the attention says its sizes.
+        d_ff: width of the feed-forward network's hidden layer.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
+        norm: "pre" or "post", see `Residual`.
+        activation: of the feed-forward network.
+        dropout: on the output of each sublayer.
+        attention_dropout: on the attention weights.
+        activation_dropout: on the feed-forward network's hidden layer.
+    """
+
+    def __init__(
+        self,
+        d_model,
+        num_heads,
+        d_ff,
+        self_attention=None,
+        norm="pre",
+        activation="relu",
+        dropout=0.0,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.settings = {
+            "d_model": d_model,
+            "num_heads": num_heads,
+            "d_ff": d_ff,
+            "self_attention": dict(self_attention or {}),
+            "norm": norm,
+            "activation": activation,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "activation_dropout": activation_dropout,
+        }
+        self.self_attention = SelfAttention(**self._attention_arguments(self_attention), name="self_attention")
+        self.self_attention_residual = self._residual("self_attention_residual")
+        self.feed_forward = FeedForward(
+            d_model, d_ff, activation, activation_dropout, name="feed_forward", dtype=self.dtype_policy
+        )
+        self.feed_forward_residual = self._residual("feed_forward_residual")
+
+    def _attention_arguments(self, settings):
+        width, heads = self.settings["d_model"], self.settings["num_heads"]
+        if width % heads and not {"key_dim", "value_dim"} <= set(settings or {}):
+            raise ValueError(f"d_model: expected a multiple of num_heads = {heads}, found {width}")
+        defaults = {
+            "num_heads": heads,
+            "key_dim": width // heads,
+            "value_dim": width // heads,
+            "output_dim": width,
+            "dropout": self.settings["attention_dropout"],
+            "dtype": self.dtype_policy,
+        }
+        return {**defaults, **(settings or {})}
+
+    def _residual(self, name):
+        return Residual(self.settings["norm"], self.settings["dropout"], name=name, dtype=self.dtype_policy)
+
+    def build(self, x_shape):
+        for layer in (
+            self.self_attention,
+            self.self_attention_residual,
+            self.feed_forward,
+            self.feed_forward_residual,
+        ):
+            layer.build(x_shape)
+
+    def transform(self, x, training=None):
+        """The feed-forward network in its residual: `(B, T, D) -> (B, T, D)`."""
+        y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
+        return self.feed_forward_residual.leave(x, y, training=training)
+
+    def compute_mask(self, *arguments):
+        """No mask leaves: they are passed explicitly, and Keras would hang this one on the states."""
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}

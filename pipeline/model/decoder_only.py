@@ -1,0 +1,210 @@
+"""One causal Transformer that reads the source and goes on with the target (Liu et al. 2018; Radford et al. 2019).
+
+It reads `source EOS BOS target`: BOS, with which every target starts, is the mark between the two. The source's part is
+what `encode` does and leaves its keys and values behind, so that the target's part need not read it again.
+
+Letters: B batch, H heads, T target positions, S source positions, L cached positions, D model width, V vocabulary.
+"""
+
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from pipeline.attention.masks import causal_mask, padding_mask
+from pipeline.model.block import Block
+from pipeline.model.embedding import PositionalEmbedding, make_embeddings
+from pipeline.model.surface import DecoderOutput, Memory, TranslationModel
+
+
+class Cache(NamedTuple):
+    """How far a target has been decoded, and each layer's keys and values of it `(B, H, L, K or V)`."""
+
+    position: Any
+    blocks: tuple
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class CausalBlock(Block):
+    """One layer: self-attention to what stands before and at a position.
+
+    Args: see `Block`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x or of the cache.
+        before: (keys, values) of what stands before x, each `(B, H, S, K or V)`, or None.
+        cache: (keys, values) `(B, H, L, K or V)`, filled from the left up to `position`, or None.
+        position: with a cache, where the first row of x stands in it.
+        positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
+        training: whether dropout is applied.
+
+    Returns:
+        `(states, weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, keys)`, and the keys and values of x, or
+        the cache with them filled in.
+    """
+
+    def call(self, x, mask=None, before=None, cache=None, position=0, positions=None, training=None):
+        query, *own = self.self_attention.project(self.self_attention_residual.enter(x), positions)
+        if cache is not None:
+            own = [ops.slice_update(old, (0, 0, position, 0), new) for old, new in zip(cache, own, strict=True)]
+        seen = own if before is None else [ops.concatenate(pair, axis=2) for pair in zip(before, own, strict=True)]
+        y, weights = self.self_attention.attend(query, *seen, mask, training=training)
+        x = self.self_attention_residual.leave(x, y, training=training)
+        return self.transform(x, training=training), weights, tuple(own)
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class DecoderOnly(TranslationModel):
+    """A causal language model of pairs.
+
+    In the cross-attention's place stand the columns of the source: what a target row does not spend there it spends on
+    the target, so such a row sums to less than one.
+
+    Args:
+        vocabulary_size: V, of the vocabulary that source and target share.
+        d_model: D.
+        num_heads: H, a divisor of D.
+        d_ff: width of the feed-forward networks' hidden layer.
+        layers: number of layers.
+        dropout: on the embeddings and on the output of each sublayer.
+        attention_dropout: on the attention weights.
+        activation_dropout: on the feed-forward networks' hidden layers.
+        norm: "pre" or "post".
+        positions: "sinusoidal" or "learned".
+        positions_on: "input" or "queries_and_keys".
+        activation: of the feed-forward networks.
+        tie_embeddings: which share one table: "all" (source, target and output), "target" (target and output), "none".
+        max_positions: the most tokens either side can have.
+        decoder_self: further arguments of the self-attention as a dict, such as `{"score": "cosine"}`.
+        source_loss: weight of the loss on source tokens.
+
+    Call arguments and returns: see `TranslationModel`.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        d_model=128,
+        num_heads=4,
+        d_ff=256,
+        layers=6,
+        dropout=0.1,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        norm="pre",
+        positions="sinusoidal",
+        positions_on="input",
+        activation="relu",
+        tie_embeddings="all",
+        max_positions=512,
+        decoder_self=None,
+        source_loss=0.0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.settings = {
+            "vocabulary_size": vocabulary_size,
+            "d_model": d_model,
+            "num_heads": num_heads,
+            "d_ff": d_ff,
+            "layers": layers,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "activation_dropout": activation_dropout,
+            "norm": norm,
+            "positions": positions,
+            "positions_on": positions_on,
+            "activation": activation,
+            "tie_embeddings": tie_embeddings,
+            "max_positions": max_positions,
+            "decoder_self": dict(decoder_self or {}),
+            "source_loss": source_loss,
+        }
+        self.source_loss = source_loss
+        policy = self.dtype_policy
+        self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
+            vocabulary_size, d_model, tie_embeddings, policy
+        )
+        self.positions = PositionalEmbedding(
+            positions, 2 * max_positions, dropout, positions_on, name="positions", dtype=policy
+        )
+        names = ("d_model", "num_heads", "d_ff", "norm", "activation", "dropout")
+        block = {name: self.settings[name] for name in (*names, "attention_dropout", "activation_dropout")}
+        self.blocks = [
+            CausalBlock(self_attention=decoder_self, name=f"block_{i}", dtype=policy, **block) for i in range(layers)
+        ]
+        self.final_norm = (
+            keras.layers.LayerNormalization(epsilon=1e-5, name="norm", dtype=policy) if norm == "pre" else None
+        )
+
+    def build(self, source_ids_shape=None, target_ids_shape=None):
+        states = (None, None, self.settings["d_model"])
+        for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
+            if not embedding.built:
+                embedding.build((None, None))
+        for layer in (self.positions, *self.blocks, *([self.final_norm] if self.final_norm else [])):
+            layer.build(states)
+        self.built = True
+
+    def encode(self, source_ids, training=None):
+        mask = padding_mask(source_ids)
+        length = ops.shape(source_ids)[1]
+        x = self.positions(self.source_embedding(source_ids), training=training)
+        positions = self.positions.on_queries_and_keys(length)
+        weights, carried = [], []
+        for block in self.blocks:
+            x, own, keys_values = block(
+                x, ops.logical_and(mask, causal_mask(length, length)), positions=positions, training=training
+            )
+            weights.append(own)
+            carried.append(keys_values)
+        return Memory(self._normalized(x), mask, tuple(weights), tuple(carried))
+
+    def start_cache(self, memory, length):
+        def empty(x):
+            batch, heads, _, size = ops.shape(x)
+            return ops.zeros((batch, heads, length, size), x.dtype)
+
+        return Cache(ops.zeros((), "int32"), tuple((empty(keys), empty(values)) for keys, values in memory.carried))
+
+    def decode(self, target_ids, memory, cache=None, training=None):
+        batch, length = ops.shape(target_ids)
+        source_length = ops.shape(memory.mask)[-1]
+        position = 0 if cache is None else cache.position
+        own_length = length if cache is None else ops.shape(cache.blocks[0][0])[2]
+        mask = ops.concatenate(
+            [
+                ops.broadcast_to(memory.mask, (batch, 1, length, source_length)),
+                ops.broadcast_to(causal_mask(length, own_length, position), (batch, 1, length, own_length)),
+            ],
+            axis=-1,
+        )
+        # A target starts where its own source ends, whatever padding stands between them.
+        offset = position + ops.sum(ops.cast(memory.mask[:, 0, 0], "int32"), axis=1, keepdims=True)
+        x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
+        positions = self.positions.on_queries_and_keys(length, offset)
+        weights, caches = [], []
+        for i, block in enumerate(self.blocks):
+            x, own, keys_values = block(
+                x,
+                mask,
+                before=memory.carried[i],
+                cache=None if cache is None else cache.blocks[i],
+                position=position,
+                positions=positions,
+                training=training,
+            )
+            weights.append(own)
+            caches.append(keys_values)
+        x = self._normalized(x)
+        return DecoderOutput(
+            x,
+            self.output_embedding.logits(x),
+            tuple(own[..., :source_length] for own in weights),
+            tuple(own[..., source_length:] for own in weights),
+            None if cache is None else Cache(position + length, tuple(caches)),
+        )
+
+    def _normalized(self, x):
+        return x if self.final_norm is None else self.final_norm(x)

@@ -1,0 +1,185 @@
+"""Recurrent translation: a GRU reads the source, another writes the target, and attention connects them.
+
+Letters: B batch, T target positions, S source positions, E embedding size, N size of a GRU's state, M size of the
+memory's states (2 N when the source is read from both ends, else N), V vocabulary.
+"""
+
+import keras
+from keras import ops
+
+from pipeline.attention.core import MultiHeadAttention
+from pipeline.attention.masks import padding_mask
+from pipeline.model.embedding import make_embeddings
+from pipeline.model.recurrent_decoder import BahdanauDecoder, LuongDecoder, RecurrentState
+from pipeline.model.surface import DecoderOutput, Memory, TranslationModel
+
+DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
+PROJECTED = ("additive", "dot", "scaled_dot", "cosine")  # the others have matrices of their own, or compare nothing
+FIXED = ("uniform", "last")
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Recurrent(TranslationModel):
+    """GRU encoder and decoder (Bahdanau et al. 2015; Luong et al. 2015).
+
+    Keys are projected once for all steps, values are the encoder's states themselves, and the decoder starts from
+    `tanh(W h)` with h the state of the encoder that has read the whole source last: the backward one's at its first
+    word (Bahdanau et al. 2015, appendix A.2.2), or the only one's at its last.
+
+    Args:
+        vocabulary_size: V, of the vocabulary that source and target share.
+        embedding_dim: E.
+        hidden_dim: N.
+        bidirectional: whether a second GRU reads the source from its end.
+        cross_attention: a score function (see `pipeline.attention.scores`), "uniform" or "last" for fixed weights, or
+            "none": every step gets the encoder's final states, concatenated, and there are no weights to show.
+        attention_dim: width in which states are compared.
+        decoder: "bahdanau" or "luong", see `pipeline.model.recurrent_decoder`.
+        input_feeding: of the latter.
+        dropout: on embeddings, on the encoder's states, and on what is read out.
+        tie_embeddings: which share one table: "all" (source, target and output), "target" (target and output), "none".
+        max_positions: the most tokens either side can have; nothing here depends on it.
+
+    Call arguments and returns: see `TranslationModel`.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        embedding_dim=256,
+        hidden_dim=256,
+        bidirectional=True,
+        cross_attention="additive",
+        attention_dim=256,
+        decoder="bahdanau",
+        input_feeding=False,
+        dropout=0.1,
+        tie_embeddings="all",
+        max_positions=512,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.settings = {
+            "vocabulary_size": vocabulary_size,
+            "embedding_dim": embedding_dim,
+            "hidden_dim": hidden_dim,
+            "bidirectional": bidirectional,
+            "cross_attention": cross_attention,
+            "attention_dim": attention_dim,
+            "decoder": decoder,
+            "input_feeding": input_feeding,
+            "dropout": dropout,
+            "tie_embeddings": tie_embeddings,
+            "max_positions": max_positions,
+        }
+        if decoder not in DECODERS:
+            raise ValueError(f"decoder: expected one of {', '.join(DECODERS)}, found {decoder!r}")
+        policy = self.dtype_policy
+        self.memory_size = hidden_dim * (1 + bidirectional)
+        self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
+            vocabulary_size, embedding_dim, tie_embeddings, policy
+        )
+        self.embedding_dropout = keras.layers.Dropout(dropout, name="embedding_dropout", dtype=policy)
+        self.memory_dropout = keras.layers.Dropout(dropout, name="memory_dropout", dtype=policy)
+
+        def encoder(name, backwards):
+            return keras.layers.GRU(
+                hidden_dim,
+                return_sequences=True,
+                go_backwards=backwards,
+                reset_after=False,
+                name=name,
+                dtype=policy,
+            )
+
+        self.forward_encoder = encoder("forward_encoder", False)
+        self.backward_encoder = encoder("backward_encoder", True) if bidirectional else None
+        self.bridge = keras.layers.Dense(hidden_dim, activation="tanh", name="bridge", dtype=policy)
+        self.attention = None if cross_attention == "none" else self._attention(cross_attention, attention_dim)
+        feeding = {"input_feeding": input_feeding} if decoder == "luong" else {}
+        self.decoder = DECODERS[decoder](embedding_dim, hidden_dim, dropout, name="decoder", dtype=policy, **feeding)
+
+    def _attention(self, kind, units):
+        projected = kind in PROJECTED
+        return MultiHeadAttention(
+            1,
+            units if projected else self.settings["hidden_dim"],
+            value_dim=self.memory_size,
+            **({"mechanism": kind} if kind in FIXED else {"score": kind}),
+            mechanism_settings={"score_settings": {"units": units}} if kind == "concat" else None,
+            projection=projected,
+            value_projection=False,
+            use_bias=False,
+            name="attention",
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, source_ids_shape=None, target_ids_shape=None):
+        width, hidden = self.settings["embedding_dim"], self.settings["hidden_dim"]
+        for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
+            if not embedding.built:
+                embedding.build((None, None))
+        for encoder in (self.forward_encoder, self.backward_encoder):
+            if encoder is not None:
+                encoder.build((None, None, width))
+        self.bridge.build((None, hidden))
+        if self.attention is not None:
+            memory = (None, None, self.memory_size)
+            self.attention.build((None, None, hidden), memory, memory)
+        self.decoder.build(self.memory_size)
+        self.built = True
+
+    def encode(self, source_ids, training=None):
+        mask = padding_mask(source_ids)
+        real = mask[:, 0, 0]
+        x = self.embedding_dropout(self.source_embedding(source_ids), training=training)
+        # A masked step repeats the state before it, so the last row is the state after the last real token.
+        states = self.forward_encoder(x, mask=real)
+        final = states[:, -1]
+        start = final
+        if self.backward_encoder is not None:
+            backward = ops.flip(self.backward_encoder(x, mask=real), axis=1)
+            start = backward[:, 0]
+            final = ops.concatenate([final, start], -1)
+            states = ops.concatenate([states, backward], -1)
+        states, final = (self.memory_dropout(x, training=training) for x in (states, final))
+        carried = {"start": self.bridge(start), "final": final}
+        if self.attention is not None:
+            carried["keys"], carried["values"] = self.attention.project_memory(states, states)
+        return Memory(states, mask, (), carried)
+
+    def start_cache(self, memory, length):
+        hidden = memory.carried["start"]
+        batch, sources = ops.shape(memory.states)[:2]
+        return RecurrentState(
+            hidden,
+            ops.zeros((batch, self.memory_size), hidden.dtype),
+            ops.zeros((batch, self.settings["embedding_dim"]), hidden.dtype),
+            ops.zeros((batch, sources), "float32"),
+        )
+
+    def decode(self, target_ids, memory, cache=None, training=None):
+        first = self.start_cache(memory, None) if cache is None else cache
+        x = self.embedding_dropout(self.target_embedding(target_ids), training=training)
+        states, weights, last = self.decoder(x, first, self._attend(memory), training=training)
+        return DecoderOutput(
+            states,
+            self.output_embedding.logits(states),
+            () if self.attention is None else (weights,),
+            (),
+            None if cache is None else last,
+        )
+
+    def _attend(self, memory):
+        carried = memory.carried
+        if self.attention is None:
+            batch, sources = ops.shape(memory.states)[:2]
+            nowhere = ops.zeros((batch, sources), "float32")
+            return lambda query: (carried["final"], nowhere)
+
+        def attend(query):
+            query = self.attention.project_query(ops.expand_dims(query, 1))
+            context, weights = self.attention.attend(query, carried["keys"], carried["values"], memory.mask)
+            return context[:, 0], weights[:, 0, 0]
+
+        return attend
