@@ -124,6 +124,12 @@ class DataSettings(Settings):
         ge=1,
         description="Largest ratio of the longer side's tokens to the shorter side's in training pairs.",
     )
+    joined_pairs: float = Field(
+        default=0.0,
+        ge=0,
+        description="Further training pairs, as a share of the others, made by joining two of them at random, within "
+        "max_source_tokens and max_target_tokens: they teach sentences longer than those of the text.",
+    )
     on_empty_side: Literal["drop", "error"] = Field(
         default="drop", description="What happens to a training pair with an empty side."
     )

@@ -65,8 +65,11 @@ class AttentionSettings(Settings):
 
     @model_validator(mode="after")
     def _keys_suit_the_mechanism(self) -> Self:
-        if self.mechanism in ("uniform", "last") and "score" in self.model_fields_set:
-            raise ValueError(f"mechanism {self.mechanism} looks at no scores: leave score out, or take softmax")
+        useless = sorted({"score", "key_dim", "projection"} & self.model_fields_set)
+        if self.mechanism in ("uniform", "last") and useless:
+            raise ValueError(
+                f"mechanism {self.mechanism} compares nothing: leave out {' and '.join(useless)}, or take softmax"
+            )
         if self.mechanism == "lsh" and self.score != "scaled_dot":
             raise ValueError("mechanism lsh scores by scaled_dot only: leave score out, or take softmax or blockwise")
         if self.mechanism == "lsh" and not self.projection:

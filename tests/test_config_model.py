@@ -14,7 +14,7 @@ REFUSED = [
     ("{attention: {decoder_self: {mechanism: linformer}}}", "linformer mixes all positions .* expected softmax"),
     ("{attention: {encoder_self: {mechanism: lsh, score: cosine}}}", "lsh scores by scaled_dot only"),
     ("{attention: {encoder_self: {mechanism: lsh, projection: false}}}", "lsh hashes projected queries"),
-    ("{attention: {cross: {mechanism: uniform, score: dot}}}", "uniform looks at no scores: leave score out"),
+    ("{attention: {cross: {mechanism: uniform, score: dot}}}", "uniform compares nothing: leave out score, or take"),
     ("{attention: {cross: {mechanism: blockwise}}, attention_dropout: 0.1}", "set it to 0"),
     ("{attention: {cross: {projection: false, key_dim: 16}}}", r"key_dim \(16\) times num_heads \(4\) must be d_model"),
     ("{num_heads: 3}", r"d_model \(128\) must be a multiple of num_heads \(3\)"),

@@ -14,4 +14,4 @@ CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
 def test_a_config_builds_its_model(path):
     config = load_run_config(path)
     model = build_model(config.model, config.tokenizer.vocabulary_size)
-    assert model.count_params() > config.tokenizer.vocabulary_size * config.model.d_model
+    assert model.count_params() > config.tokenizer.vocabulary_size * model.output_embedding.width

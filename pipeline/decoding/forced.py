@@ -36,9 +36,14 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Forced:
     memory = model.encode(source, training=False)
     output = model.decode(target_input, memory, training=False)
     scores = ops.log_softmax(ops.cast(output.logits, "float32"))
-    weights = {"cross": output.cross, "encoder": memory.self_attention, "decoder": output.decoder_self}
+    layers = {"cross": output.cross, "encoder": memory.self_attention, "decoder": output.decoder_self}
+    (batch, queries), keys = ops.shape(target_input), ops.shape(source)[1]
     return Forced(
         ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1),
         ops.cast(ops.argmax(scores, axis=-1), "int32"),
-        {site: ops.stack(weights[site], axis=1) for site in sites},
+        {
+            # An architecture without such attention has no layers of it.
+            site: ops.stack(layers[site], axis=1) if layers[site] else ops.zeros((batch, 0, 1, queries, keys))
+            for site in sites
+        },
     )

@@ -135,11 +135,15 @@ def _alignment(
         return None, None
     tracer = run.tracer(("cross",))
     table = head_table(tracer, data.gold) if data.gold is not None else None
+    choose_on = head_table(tracer, data.choose_on) if data.choose_on is not None else table
+    if choose_on is None or choose_on.empty:
+        log.warning("the model has no cross-attention: there are no alignments to read off it")
+        return None, None
     if data.choose_on is not None:
-        choice = choose_head(head_table(tracer, data.choose_on), data.choose_on.name)
+        choice = choose_head(choose_on, data.choose_on.name)
     else:
-        assert table is not None and data.gold is not None
-        choice = choose_head(table, f"{data.gold.name} itself, which flatters")
+        assert data.gold is not None
+        choice = choose_head(choose_on, f"{data.gold.name} itself, which flatters")
     if table is None or data.gold is None:
         return choice, None
     write_atomically(folder.head_alignment, table.to_csv(index=False).encode())

@@ -48,5 +48,7 @@ def _attention_arguments(settings: AttentionSettings, max_positions: int) -> dic
     }
     arguments = settings.model_dump(include={"mechanism", "score", "key_dim", "value_dim", "projection"})
     arguments["value_projection"] = settings.value_projection
+    if settings.mechanism in ("uniform", "last"):  # what compares nothing needs no queries and keys
+        arguments["projection"] = False
     arguments["mechanism_settings"] = mechanism_settings.get(settings.mechanism, {})
     return {key: value for key, value in arguments.items() if value is not None}

@@ -161,7 +161,7 @@ class Recurrent(TranslationModel):
     def decode(self, target_ids, memory, cache=None, training=None):
         first = self.start_cache(memory, None) if cache is None else cache
         x = self.embedding_dropout(self.target_embedding(target_ids), training=training)
-        states, weights, last = self.decoder(x, first, self._attend(memory), training=training)
+        states, weights, last = self.decoder(x, first=first, attend=self._attend(memory), training=training)
         return DecoderOutput(
             states,
             self.output_embedding.logits(states),

@@ -37,7 +37,7 @@ class RecurrentDecoder(keras.Layer):
     """
 
     def __init__(self, embedding_dim, hidden_dim, dropout=0.0, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # or Keras would round the float32 weights of the state
         self.embedding_dim = embedding_dim
         self.hidden_dim = hidden_dim
         # The paper's GRU has its reset gate before the matrix product (Cho et al. 2014, equation 8).

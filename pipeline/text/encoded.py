@@ -40,6 +40,13 @@ class EncodedSentences:
         ids = np.concatenate([self[row] for row in rows]) if len(rows) else self.ids[:0]
         return EncodedSentences(ids, np.concatenate([[0], np.cumsum(lengths)]))
 
+    def with_joined(self, pairs: np.ndarray) -> "EncodedSentences":
+        """These sentences, and after them those of each row `(first, second)` of `pairs`, one behind the other."""
+        joined = self.select(pairs.ravel())
+        return EncodedSentences(
+            np.concatenate([self.ids, joined.ids]), np.concatenate([self.starts, self.starts[-1] + joined.starts[2::2]])
+        )
+
     def save(self, path: Path) -> None:
         """Writes `PATH.ids.npy` and `PATH.starts.npy`."""
         for name, array in (("ids", self.ids.astype(np.int32)), ("starts", self.starts.astype(np.int64))):

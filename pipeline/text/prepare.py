@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pipeline.config import CorpusSettings, DataSettings, RunConfig
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory, write_json
@@ -71,10 +73,13 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     if config.data.test is not None:
         others["test"] = read_corpus(config.data.test)
     report["overlap"] = {name: _overlap(training, other, name) for name, other in others.items()}
+    source, target = source.select(kept), target.select(kept)
+    pairs = _pairs_to_join(config.data, source, target, config.run.seed)
+    report["joined"] = len(pairs)
     write_json(run.corpus_report, report)
     for name, side in (
-        ("train.source", source.select(kept)),
-        ("train.target", target.select(kept)),
+        ("train.source", source.with_joined(pairs)),
+        ("train.target", target.with_joined(pairs)),
         ("validation.source", encode_sentences(validation.source, tokenizer)),
         ("validation.target", encode_sentences(validation.target, tokenizer)),
     ):
@@ -138,6 +143,15 @@ def _judge(
         "lines": lines,
     }
     return kept, report
+
+
+def _pairs_to_join(settings: DataSettings, source: EncodedSentences, target: EncodedSentences, seed: int) -> np.ndarray:
+    """Rows `(first, second)` of pairs that fit the longest lengths together."""
+    count = round(settings.joined_pairs * len(source))
+    pairs = np.random.default_rng(seed).integers(len(source), size=(count, 2))
+    fitting = source.lengths[pairs].sum(axis=1) <= settings.max_source_tokens
+    fitting &= target.lengths[pairs].sum(axis=1) <= settings.max_target_tokens
+    return pairs[fitting]
 
 
 def _overlap(training: Corpus, other: Corpus, name: str) -> dict[str, Any]:

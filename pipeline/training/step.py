@@ -15,7 +15,7 @@ BATCH_SIGNATURE = Batch(*(tf.TensorSpec([None, None], tf.int32),) * 3)
 
 
 class StepLogs(NamedTuple):
-    """Of all replicas together: the sum of the loss, the number of target tokens and the norm of the mean gradient."""
+    """Of all replicas together: the sum of the loss over target tokens, their number, the norm of the mean gradient."""
 
     loss: Any
     tokens: Any
@@ -51,15 +51,22 @@ def make_update(
         context = tf.distribute.get_replica_context()
         return context.all_reduce(tf.distribute.ReduceOp.SUM, value) if replicas > 1 else value
 
+    def cross_entropy_of(states, ids):
+        targets = tf.reshape(ids, (-1,))
+        states = tf.reshape(states, (-1, states.shape[-1]))
+        table = model.output_embedding.table
+        return fused_cross_entropy(states, table, targets, tf.cast(targets != PAD, tf.float32), label_smoothing)
+
     def replica_update(source, target_input, target_output):
-        targets = tf.reshape(target_output, (-1,))
-        token_weights = tf.cast(targets != PAD, tf.float32)
         with tf.GradientTape() as tape:
-            output = model.decode(target_input, model.encode(source, training=True), training=True)
-            states = tf.reshape(output.states, (-1, output.states.shape[-1]))
-            loss = fused_cross_entropy(states, model.output_embedding.table, targets, token_weights, label_smoothing)
-        tokens = total(tf.reduce_sum(token_weights))
-        gradients = [tf.convert_to_tensor(gradient) / tokens for gradient in tape.gradient(loss, variables)]
+            memory = model.encode(source, training=True)
+            output = model.decode(target_input, memory, training=True)
+            loss = cross_entropy_of(output.states, target_output)
+            total_loss = loss
+            if model.source_loss:  # the states of source tokens predict those after them
+                total_loss += model.source_loss * cross_entropy_of(memory.states[:, :-1], source[:, 1:])
+        tokens = total(tf.reduce_sum(tf.cast(target_output != PAD, tf.float32)))
+        gradients = [tf.convert_to_tensor(gradient) / tokens for gradient in tape.gradient(total_loss, variables)]
         gradients = total(gradients)
         norm = tf.linalg.global_norm(gradients)
         if clip_norm:

@@ -56,3 +56,11 @@ def test_missing_or_damaged_files_are_named(tokenizer, tmp_path, damage):
         ids.write_bytes(ids.read_bytes()[: 20 if damage == "cut" else 0])
     with pytest.raises(InputError, match=r"train.source: .*missing or damaged"):
         EncodedSentences.load(path)
+
+
+def test_joined_rows_follow_the_others(tokenizer):
+    sentences = encode_sentences(SENTENCES, tokenizer)
+    found = rows(sentences.with_joined(np.array([[3, 1], [2, 2]])))
+    alone = rows(sentences)
+    assert found == [*alone, alone[3] + alone[1], alone[2] + alone[2]]
+    assert rows(sentences.with_joined(np.zeros((0, 2), int))) == alone

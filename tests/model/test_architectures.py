@@ -1,0 +1,187 @@
+"""What every architecture promises on the surface that decoding, inspection and training use."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.model.decoder_only import DecoderOnly
+from tests.tiny_models import MODELS, make_model, shared_model
+from tests.tiny_transformer import SOURCE, TARGET
+
+B, S, T, LENGTH = 3, 7, 5, 8
+REAL = {0: (6, 5), 1: (3, 2), 2: (7, 4)}  # real tokens of SOURCE and TARGET
+
+every_architecture = pytest.mark.parametrize(
+    ("architecture", "settings"), [pytest.param(*model, id=name) for name, model in MODELS.items()]
+)
+
+
+def read(model, source=SOURCE, target=TARGET, training=False):
+    """Logits, states, cross and decoder weights as arrays, layers stacked first."""
+    output = model.decode(target, model.encode(source, training=training), training=training)
+    return [
+        np.array(output.logits),
+        np.array(output.states),
+        list(map(np.array, (*output.cross, *output.decoder_self))),
+    ]
+
+
+def real_rows(logits):
+    return np.concatenate([logits[i, :length] for i, (_, length) in REAL.items()])
+
+
+@every_architecture
+def test_shapes_and_dtypes_are_those_of_the_surface(architecture, settings):
+    model = shared_model(architecture, **settings)
+    memory = model.encode(SOURCE)
+    output = model.decode(TARGET, memory)
+    assert output.logits.shape == (B, T, 17)
+    assert output.logits.dtype == tf.float32
+    assert output.states.shape[:2] == (B, T)
+    np.testing.assert_array_equal(memory.mask, (SOURCE != 0)[:, None, None])
+    for weights, columns in [(output.cross, S), (output.decoder_self, T), (memory.self_attention, S)]:
+        for layer in weights:
+            assert layer.dtype == tf.float32
+            assert layer.shape[0] == B
+            assert layer.shape[3] == columns
+    table = model.output_embedding.table
+    np.testing.assert_allclose(output.states @ tf.transpose(table), output.logits, atol=1e-5)
+
+
+@every_architecture
+def test_every_cached_step_equals_the_row_of_the_full_pass(architecture, settings):
+    model = shared_model(architecture, **settings)
+    memory = model.encode(SOURCE)
+    full, cache = model.decode(TARGET, memory), model.start_cache(memory, LENGTH)
+    assert full.cache is None
+    step = tf.function(lambda tokens, cache: model.decode(tokens, memory, cache))
+    for t in range(T):
+        output = step(tf.constant(TARGET[:, t : t + 1]), cache)
+        cache = output.cache
+        np.testing.assert_allclose(output.logits[:, 0], full.logits[:, t], atol=1e-5)
+        for found, expected in zip(output.cross, full.cross, strict=True):
+            np.testing.assert_allclose(found[:, :, 0], expected[:, :, t], atol=1e-5)
+        for found, expected in zip(output.decoder_self, full.decoder_self, strict=True):
+            np.testing.assert_allclose(found[:, :, 0, :T], expected[:, :, t], atol=1e-5)
+            assert not np.any(found[:, :, 0, T:])
+    assert step.experimental_get_tracing_count() == 1
+
+
+@every_architecture
+def test_several_tokens_at_once_and_then_one_give_the_same(architecture, settings):
+    model = shared_model(architecture, **settings)
+    memory = model.encode(SOURCE)
+    full = model.decode(TARGET, memory)
+    prefix = model.decode(TARGET[:, :3], memory, model.start_cache(memory, LENGTH))
+    np.testing.assert_allclose(prefix.logits, full.logits[:, :3], atol=1e-5)
+    after = model.decode(TARGET[:, 3:4], memory, prefix.cache)
+    np.testing.assert_allclose(after.logits[:, 0], full.logits[:, 3], atol=1e-5)
+
+
+@every_architecture
+def test_the_future_is_unseen(architecture, settings):
+    model = shared_model(architecture, **settings)
+    for training in (False, True):
+        before = read(model, training=training)[0]
+        for first in (1, 3):
+            other = TARGET.copy()
+            other[:, first:] = (other[:, first:] + 5) % 13 + 4
+            after = read(model, target=other, training=training)[0]
+            np.testing.assert_allclose(after[:, :first], before[:, :first], atol=1e-6)
+            assert np.abs(after[:, first] - before[:, first]).max() > 1e-4
+
+
+@every_architecture
+def test_padding_changes_nothing(architecture, settings):
+    model = shared_model(architecture, **settings)
+    logits, _, attention = read(model)
+    wider = np.pad(SOURCE, ((0, 0), (0, 3))), np.pad(TARGET, ((0, 0), (0, 2)))
+    more_logits, _, more_attention = read(model, *wider)
+    np.testing.assert_allclose(real_rows(more_logits), real_rows(logits), atol=2e-5)
+    for more, one in zip(more_attention, attention, strict=True):
+        columns = {S: 0, T: 1}[one.shape[-1]]
+        for i, lengths in REAL.items():
+            at = (i, slice(None), slice(0, lengths[1]), slice(0, lengths[columns]))
+            np.testing.assert_allclose(more[at], one[at], atol=2e-5)
+
+
+@every_architecture
+def test_each_sentence_says_alone_what_it_says_in_any_batch_and_order(architecture, settings):
+    model = shared_model(architecture, **settings)
+    logits = read(model)[0]
+    np.testing.assert_allclose(read(model, SOURCE[::-1], TARGET[::-1])[0], logits[::-1], atol=1e-5)
+    for i, (source, target) in REAL.items():
+        alone = read(model, SOURCE[i : i + 1, :source], TARGET[i : i + 1, :target])[0]
+        np.testing.assert_allclose(alone[0], logits[i, :target], atol=2e-5)
+
+
+@every_architecture
+def test_the_source_matters_and_its_padding_gets_no_weight(architecture, settings):
+    model = shared_model(architecture, **settings)
+    memory = model.encode(SOURCE)
+    output = model.decode(TARGET, memory)
+    other = np.where(SOURCE == 0, 0, (SOURCE + 4) % 13 + 4)
+    assert np.abs(read(model, other)[0] - output.logits).max() > 1e-3
+    for layer in output.cross:
+        assert not np.any(np.moveaxis(np.array(layer), 3, 1)[SOURCE == 0])
+    # The rows of one causal stack are spent on source and target at once.
+    shared = output.decoder_self if architecture is DecoderOnly else [np.zeros(1)] * len(output.cross)
+    for layer, elsewhere in zip(output.cross, shared, strict=True):
+        np.testing.assert_allclose(np.sum(layer, -1) + np.sum(elsewhere, -1), 1, atol=1e-5)
+
+
+@every_architecture
+def test_a_model_made_anew_from_its_config_says_the_same_with_the_same_weights(architecture, settings):
+    model = shared_model(architecture, **settings)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(model))
+    assert again.get_config() == model.get_config()
+    again(SOURCE, TARGET)
+    again.set_weights(model.get_weights())
+    np.testing.assert_array_equal(again(SOURCE, TARGET), model(SOURCE, TARGET))
+
+
+@every_architecture
+def test_a_saved_model_reloads_as_it_was(architecture, settings, tmp_path):
+    model = shared_model(architecture, **settings)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(SOURCE, TARGET), model(SOURCE, TARGET))
+
+
+@every_architecture
+def test_every_weight_learns(architecture, settings):
+    """A weight without a gradient has been forgotten on the way, or should not be there."""
+    model = make_model(architecture, **settings | {"dropout": 0.1})
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(SOURCE, TARGET, training=True) ** 2)
+    gradients = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+    silent = [
+        variable.path
+        for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
+        if gradient is None or not np.any(tf.convert_to_tensor(gradient))
+    ]
+    assert silent == []
+
+
+@every_architecture
+def test_half_precision_keeps_logits_and_attention_in_float32(architecture, settings):
+    exact, model = shared_model(architecture, **settings), make_model(architecture, **settings, dtype="mixed_bfloat16")
+    model.set_weights(exact.get_weights())
+    assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
+    memory = model.encode(SOURCE)
+    output = model.decode(TARGET, memory)
+    assert memory.states.dtype == output.states.dtype == tf.bfloat16
+    assert {x.dtype for x in (output.logits, *output.cross, *output.decoder_self)} == {tf.float32}
+    spread = np.abs(np.array(exact(SOURCE, TARGET))).max()
+    if "one_hot" not in str(settings):  # where rounding may turn the argmax
+        np.testing.assert_allclose(output.logits, exact(SOURCE, TARGET), atol=0.1 * spread)
+
+
+@every_architecture
+def test_a_graph_of_free_lengths_says_the_same(architecture, settings):
+    model = shared_model(architecture, **settings)
+    ids = tf.TensorSpec([None, None], tf.int32)
+    graph = tf.function(lambda source, target: model(source, target), input_signature=(ids, ids))
+    np.testing.assert_allclose(graph(SOURCE, TARGET), model(SOURCE, TARGET), atol=1e-5)
+    np.testing.assert_allclose(graph(SOURCE[:2, :6], TARGET[:2, :4]), model(SOURCE[:2, :6], TARGET[:2, :4]), atol=1e-5)

@@ -1,0 +1,147 @@
+"""The recurrent model computes the papers' formulas, and seq2seq is the case of attention to the last state alone."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.model.recurrent import Recurrent
+from tests import oracles
+from tests.tiny_models import RECURRENT, make_model, shared_model
+from tests.tiny_transformer import SOURCE, TARGET
+
+SETTINGS = RECURRENT | {"hidden_dim": 6, "attention_dim": 5}
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def gru_step(weights, x, h):
+    """Cho et al. 2014, equations 5 to 8, with the biases and the order of gates (z, r, h) that Keras has."""
+    kernel, recurrent, bias = weights
+    n = len(h)
+    z = sigmoid(x @ kernel[:, :n] + h @ recurrent[:, :n] + bias[:n])
+    r = sigmoid(x @ kernel[:, n : 2 * n] + h @ recurrent[:, n : 2 * n] + bias[n : 2 * n])
+    candidate = np.tanh(x @ kernel[:, 2 * n :] + (r * h) @ recurrent[:, 2 * n :] + bias[2 * n :])
+    return z * h + (1 - z) * candidate
+
+
+def embedded(embedding, ids):
+    return embedding.table.numpy().astype("float64")[ids] * np.sqrt(embedding.width)
+
+
+def encoder_by_formula(model, source):
+    """States of one sentence `(S, 2 N)` and the decoder's first state; `source` has no padding."""
+    x, n = embedded(model.source_embedding, source), model.settings["hidden_dim"]
+    forward, backward, h = [], [], np.zeros(n)
+    for row in x:
+        h = gru_step(model.forward_encoder.get_weights(), row, h)
+        forward.append(h)
+    h = np.zeros(n)
+    for row in x[::-1]:
+        h = gru_step(model.backward_encoder.get_weights(), row, h)
+        backward.insert(0, h)
+    kernel, bias = model.bridge.get_weights()
+    return np.concatenate([forward, backward], -1), np.tanh(backward[0] @ kernel + bias)
+
+
+def context_by_formula(model, query, states):
+    """Context and weights, by the score function's own formula, one key at a time."""
+    name = model.settings["cross_attention"]
+    layer = model.attention
+    own = {variable.name: variable.numpy()[0] for variable in layer.score.variables}
+    keys = states
+    if name in ("additive", "dot", "scaled_dot", "cosine"):
+        query = query @ layer.query_projection.get_weights()[0]
+        keys = states @ layer.key_projection.get_weights()[0]
+    weights = oracles.softmax([oracles.FORMULAS[name](query, key, **own) for key in keys])
+    return weights @ states, weights
+
+
+def model_by_formula(model, source, target):
+    """Logits `(T, V)` and weights `(T, S)` of one sentence pair without padding."""
+    states, s = encoder_by_formula(model, source)
+    decoder, logits, rows = model.decoder, [], []
+    output = np.zeros(model.settings["embedding_dim"])
+    for y in embedded(model.target_embedding, target):
+        if model.settings["decoder"] == "bahdanau":
+            context, weights = context_by_formula(model, s, states)
+            s = gru_step(decoder.cell.get_weights(), np.concatenate([y, context]), s)
+            kernel, bias = decoder.deep_output.get_weights()
+            both = np.concatenate([s, y, context]) @ kernel + bias
+            output = both.reshape(2, -1).max(0)
+        else:
+            x = np.concatenate([y, output]) if model.settings["input_feeding"] else y
+            s = gru_step(decoder.cell.get_weights(), x, s)
+            context, weights = context_by_formula(model, s, states)
+            output = np.tanh(np.concatenate([context, s]) @ decoder.attentional.get_weights()[0])
+        logits.append(output @ model.output_embedding.table.numpy().T)
+        rows.append(weights)
+    return np.array(logits), np.array(rows)
+
+
+@pytest.mark.parametrize("score", ["additive", "concat", "dot", "scaled_dot", "general", "cosine"])
+@pytest.mark.parametrize(
+    "decoder", [{"decoder": "bahdanau"}, {"decoder": "luong"}, {"decoder": "luong", "input_feeding": True}]
+)
+def test_logits_and_weights_equal_the_papers_formula(score, decoder):
+    model = shared_model(Recurrent, **SETTINGS | decoder | {"cross_attention": score})
+    source, target = SOURCE[2], TARGET[0]
+    output = model.decode(target[None], model.encode(source[None]))
+    logits, weights = model_by_formula(model, source, target)
+    np.testing.assert_allclose(output.logits[0], logits, atol=1e-4)
+    np.testing.assert_allclose(output.cross[0][0, 0], weights, atol=1e-5)
+
+
+def test_keys_are_projected_once_whatever_the_number_of_steps():
+    model = shared_model(Recurrent, **SETTINGS)
+    ids = tf.TensorSpec([2, 7], tf.int32)
+    graph = tf.function(lambda source, target: model(source, target)).get_concrete_function(ids, ids)
+    kernel = model.attention.key_projection.kernel.value.handle
+    readers = [op for op in graph.graph.get_operations() if op.type == "ReadVariableOp"]
+    captured = {id(outside): inside for outside, inside in graph.graph.captures}
+    assert sum(op.inputs[0] is captured[id(kernel)] for op in readers) == 1  # outside of the loop, which reads none
+
+
+@pytest.mark.parametrize("decoder", ["bahdanau", "luong"])
+def test_one_context_vector_is_attention_to_the_last_state_alone(decoder):
+    """Read in one direction, the final state is the last position's, so both models are one and the same."""
+    settings = SETTINGS | {"bidirectional": False, "decoder": decoder}
+    none = make_model(Recurrent, **settings | {"cross_attention": "none"})
+    last = make_model(Recurrent, **settings | {"cross_attention": "last"})
+    assert [v.path.partition("/")[2] for v in last.variables] == [v.path.partition("/")[2] for v in none.variables]
+    last.set_weights(none.get_weights())
+    memory = last.encode(SOURCE)
+    output = last.decode(TARGET, memory)
+    np.testing.assert_array_equal(output.logits, none(SOURCE, TARGET))
+    np.testing.assert_array_equal(memory.carried["final"], memory.states[:, -1])
+    lengths = (SOURCE != 0).sum(1)
+    np.testing.assert_array_equal(output.cross[0], np.eye(7)[lengths - 1][:, None, None].repeat(5, 2))
+
+
+def test_without_attention_there_are_no_weights_to_show():
+    model = shared_model(Recurrent, **SETTINGS | {"cross_attention": "none"})
+    memory = model.encode(SOURCE)
+    assert model.decode(TARGET, memory).cross == ()
+    assert "keys" not in memory.carried
+
+
+def test_the_first_state_comes_from_the_one_who_has_read_everything():
+    for bidirectional, at in ((True, 0), (False, -1)):
+        model = shared_model(Recurrent, **SETTINGS | {"bidirectional": bidirectional})
+        memory = model.encode(SOURCE)
+        half = memory.states[:, at, -6:]
+        np.testing.assert_allclose(memory.carried["start"], model.bridge(half), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"decoder": "cho"}, "decoder: expected one of bahdanau, luong, found 'cho'"),
+        ({"cross_attention": "euclid"}, "score.*found 'euclid'"),
+        ({"tie_embeddings": "both"}, "tie_embeddings.*found 'both'"),
+    ],
+)
+def test_a_setting_that_does_not_exist_is_refused_with_what_was_found(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Recurrent(**SETTINGS | settings)

@@ -1,0 +1,126 @@
+"""Every architecture trains, resumes, translates, is evaluated and shown by the same commands."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import evaluate
+from pipeline import translate
+from pipeline.inspection import AttentionArchive
+from pipeline.train import train
+from tests.tiny_runs import small_config, write_small_corpus
+
+SMALL = {"max_positions": 64, "dropout": 0.1}
+RECURRENT = SMALL | {"architecture": "recurrent", "embedding_dim": 8, "hidden_dim": 8, "attention_dim": 8}
+MODELS = {
+    "recurrent": RECURRENT,
+    "luong": RECURRENT | {"cross_attention": "dot", "decoder": "luong", "input_feeding": True},
+    "context_vector": RECURRENT | {"cross_attention": "none"},
+    "decoder_only": SMALL
+    | {"architecture": "decoder_only", "d_model": 8, "num_heads": 2, "d_ff": 8, "layers": 2, "source_loss": 0.2},
+    "odd_mechanisms": SMALL
+    | {
+        "d_model": 8,
+        "num_heads": 2,
+        "d_ff": 8,
+        "encoder_layers": 2,
+        "decoder_layers": 1,
+        "positions_on": "queries_and_keys",
+        "attention": {
+            "encoder_self": {"mechanism": "linformer", "projected_length": 4},
+            "decoder_self": {"mechanism": "blockwise", "block_size": 4},
+            "cross": {"mechanism": "uniform"},
+        },
+    },
+    "hashed": SMALL
+    | {
+        "d_model": 8,
+        "num_heads": 2,
+        "d_ff": 8,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "attention": {
+            "encoder_self": {"mechanism": "lsh", "bucket_size": 4, "rounds": 2},
+            "cross": {"mechanism": "one_hot", "score": "cosine"},
+        },
+    },
+}
+LAYERS = {"context_vector": 0, "decoder_only": 2}  # of cross-attention; one elsewhere
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def run(request, tmp_path_factory):
+    """A run that was stopped after 3 updates and resumed, and one that was not."""
+    folder = tmp_path_factory.mktemp(request.param)
+    corpus = write_small_corpus(folder / "text")
+
+    def config(name, updates):
+        changes = {
+            "model": MODELS[request.param],
+            "training.max_updates": updates,
+            "inspection.probes": [{"source": "the cat sleeps .", "reference": "le chat dort ."}],
+            "inspection.heatmap_sentences": 1,
+        }
+        return small_config(corpus, folder, name, changes)
+
+    assert train(config("stopped", 3)) == 0
+    assert train(config("stopped", 6), resume=folder / "stopped") == 0
+    assert train(config("unbroken", 6)) == 0
+    return request.param, folder / "stopped", folder / "unbroken"
+
+
+@pytest.fixture(scope="module")
+def archive(run):
+    assert evaluate.main([str(run[1]), "--forced"]) == 0
+    return AttentionArchive(run[1] / "evaluations/test/attention")
+
+
+def test_a_resumed_run_is_the_unbroken_one(run):
+    _, stopped, unbroken = run
+    states = []
+    for root in (stopped, unbroken):
+        with np.load(root / "checkpoints" / "update-00000006.npz") as state:
+            states.append({name: state[name] for name in state.files if name != "progress"})
+    assert list(states[0]) == list(states[1])
+    for name, array in states[0].items():
+        np.testing.assert_array_equal(array, states[1][name], err_msg=name)
+
+
+def test_every_sentence_has_its_matrices_in_the_archive(run, archive):
+    name, root, _ = run
+    assert len(archive) == 10
+    for record in archive:
+        layers, _, rows, columns = record.attention["cross"].shape
+        assert layers == LAYERS.get(name, 1)
+        assert (rows, columns) == (len(record.target_output_tokens), len(record.source_tokens))
+        totals = record.attention["cross"].sum(-1)
+        if name == "decoder_only":  # the rest of a row goes to the target
+            assert (totals > 0).all() and (totals < 1).all()
+        else:
+            np.testing.assert_allclose(totals, 1, atol=1e-5)
+    metrics = json.loads((root / "evaluations/test/metrics.json").read_text())
+    assert ("alignment" in metrics) == (name != "context_vector")
+
+
+def test_there_is_a_picture_for_every_layer(run, archive):
+    name, root, _ = run
+    pictures = sorted(path.name for path in (root / "evaluations/test/heatmaps").glob("*.png"))
+    expected = [
+        f"{kind}-000000-cross-layer-{i}.png" for kind in ("probe", "sentence") for i in range(LAYERS.get(name, 1))
+    ]
+    assert pictures == expected
+    events = EventAccumulator(str(root / "tensorboard"))
+    events.Reload()
+    assert sum(tag.startswith("probe 0/") for tag in events.Tags()["tensors"]) == LAYERS.get(name, 1)
+
+
+def test_it_translates_from_standard_input(run, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the cat sleeps .\n\nthe dog\n"), encoding="utf-8"))
+    assert translate.main([str(run[1])]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert len(lines) == 4
+    assert lines[1] == lines[3] == ""

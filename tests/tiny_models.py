@@ -1,0 +1,90 @@
+"""A tiny model of every architecture, for what all of them promise."""
+
+import json
+
+from pipeline.model.decoder_only import DecoderOnly
+from pipeline.model.recurrent import Recurrent
+from pipeline.model.transformer import Transformer
+from tests.layer_contract import stir
+from tests.tiny_transformer import SIZES, SOURCE, TARGET
+
+RECURRENT = {
+    "vocabulary_size": 17,
+    "embedding_dim": 8,
+    "hidden_dim": 6,
+    "attention_dim": 5,
+    "dropout": 0.0,
+    "max_positions": 12,
+}
+DECODER_ONLY = {
+    "vocabulary_size": 17,
+    "d_model": 8,
+    "num_heads": 2,
+    "d_ff": 12,
+    "layers": 2,
+    "dropout": 0.0,
+    "max_positions": 12,
+}
+
+
+def every_site(**settings):
+    """The same arguments of attention at the Transformer's three sites."""
+    return dict.fromkeys(("encoder_self", "decoder_self", "cross"), settings)
+
+
+MODELS = {
+    "transformer": (Transformer, SIZES),
+    "transformer with positions on queries and keys": (Transformer, SIZES | {"positions_on": "queries_and_keys"}),
+    "transformer of other sizes": (
+        Transformer,
+        SIZES | {"num_heads": 3} | every_site(key_dim=5, value_dim=3),
+    ),
+    "transformer without projections": (
+        Transformer,
+        SIZES | every_site(projection=False, value_projection=False),
+    ),
+    "transformer of odd mechanisms": (
+        Transformer,
+        SIZES
+        | {
+            "encoder_self": {"mechanism": "uniform"},
+            "decoder_self": {"mechanism": "last"},
+            "cross": {"mechanism": "one_hot"},
+        },
+    ),
+    **{
+        f"recurrent {kind}": (Recurrent, RECURRENT | {"cross_attention": kind}) for kind in ("additive", "none", "last")
+    },
+    "recurrent of one direction": (Recurrent, RECURRENT | {"bidirectional": False, "tie_embeddings": "target"}),
+    **{
+        f"luong {kind}": (Recurrent, RECURRENT | {"cross_attention": kind, "decoder": "luong", "input_feeding": True})
+        for kind in ("dot", "general", "concat")
+    },
+    "luong without feeding": (Recurrent, RECURRENT | {"cross_attention": "cosine", "decoder": "luong"}),
+    "decoder-only": (DecoderOnly, DECODER_ONLY),
+    "decoder-only post": (
+        DecoderOnly,
+        DECODER_ONLY
+        | {"norm": "post", "positions": "learned", "tie_embeddings": "none", "decoder_self": {"score": "additive"}},
+    ),
+    "decoder-only with positions on queries and keys": (
+        DecoderOnly,
+        DECODER_ONLY | {"positions_on": "queries_and_keys"},
+    ),
+}
+_SHARED: dict = {}
+
+
+def make_model(architecture, **settings):
+    """A new model, built and stirred."""
+    model = architecture(**settings)
+    model(SOURCE, TARGET)
+    return stir(model)
+
+
+def shared_model(architecture, **settings):
+    """The same, once for all tests: for those that do not change it."""
+    key = architecture.__name__ + json.dumps(settings, sort_keys=True)
+    if key not in _SHARED:
+        _SHARED[key] = make_model(architecture, **settings)
+    return _SHARED[key]
