@@ -52,15 +52,19 @@ MODELS = {
             "cross": {"mechanism": "one_hot"},
         },
     ),
-    **{
-        f"recurrent {kind}": (Recurrent, RECURRENT | {"cross_attention": kind}) for kind in ("additive", "none", "last")
-    },
-    "recurrent of one direction": (Recurrent, RECURRENT | {"bidirectional": False, "tie_embeddings": "target"}),
-    **{
-        f"luong {kind}": (Recurrent, RECURRENT | {"cross_attention": kind, "decoder": "luong", "input_feeding": True})
-        for kind in ("dot", "general", "concat")
-    },
-    "luong without feeding": (Recurrent, RECURRENT | {"cross_attention": "cosine", "decoder": "luong"}),
+    "recurrent": (Recurrent, RECURRENT),
+    "recurrent of one context vector": (Recurrent, RECURRENT | {"cross_attention": "none"}),
+    "luong": (
+        Recurrent,
+        RECURRENT
+        | {
+            "cross_attention": "general",
+            "decoder": "luong",
+            "input_feeding": True,
+            "bidirectional": False,
+            "tie_embeddings": "target",
+        },
+    ),
     "decoder-only": (DecoderOnly, DECODER_ONLY),
     "decoder-only post": (
         DecoderOnly,

@@ -51,7 +51,8 @@ class DecoderBlock(Block):
         self.cross_attention = CrossAttention(**self._attention_arguments(cross_attention), name="cross_attention")
         self.cross_attention_residual = self._residual("cross_attention_residual")
 
-    def build(self, x_shape, memory_shape):
+    # Keras finds arguments by name, so a layer of two inputs cannot have the signature of one of one.
+    def build(self, x_shape, memory_shape):  # type: ignore[override]
         super().build(x_shape)
         self.cross_attention.build(x_shape, memory_shape)
         self.cross_attention_residual.build(x_shape)

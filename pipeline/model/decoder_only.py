@@ -48,8 +48,10 @@ class CausalBlock(Block):
         query, *own = self.self_attention.project(self.self_attention_residual.enter(x), positions)
         if cache is not None:
             own = [ops.slice_update(old, (0, 0, position, 0), new) for old, new in zip(cache, own, strict=True)]
-        seen = own if before is None else [ops.concatenate(pair, axis=2) for pair in zip(before, own, strict=True)]
-        y, weights = self.self_attention.attend(query, *seen, mask, training=training)
+        keys, values = (
+            own if before is None else [ops.concatenate(pair, axis=2) for pair in zip(before, own, strict=True)]
+        )
+        y, weights = self.self_attention.attend(query, keys, values, mask, training=training)
         x = self.self_attention_residual.leave(x, y, training=training)
         return self.transform(x, training=training), weights, tuple(own)
 

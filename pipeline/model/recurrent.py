@@ -171,15 +171,16 @@ class Recurrent(TranslationModel):
         )
 
     def _attend(self, memory):
-        carried = memory.carried
-        if self.attention is None:
+        """The function by which the decoder asks the memory."""
+        carried, attention = memory.carried, self.attention
+        if attention is None:
             batch, sources = ops.shape(memory.states)[:2]
             nowhere = ops.zeros((batch, sources), "float32")
             return lambda query: (carried["final"], nowhere)
 
         def attend(query):
-            query = self.attention.project_query(ops.expand_dims(query, 1))
-            context, weights = self.attention.attend(query, carried["keys"], carried["values"], memory.mask)
+            query = attention.project_query(ops.expand_dims(query, 1))
+            context, weights = attention.attend(query, carried["keys"], carried["values"], memory.mask)
             return context[:, 0], weights[:, 0, 0]
 
         return attend

@@ -96,7 +96,7 @@ def read_parallel_files(
             f"and restore them; `paste -d '\\n' {source} {target} | less` shows where they part."
         )
     name = f"{source} + {target}"
-    kept = range(len(sources))
+    kept: Sequence[int] = range(len(sources))
     if split is not None and split_file is not None:
         kept = _rows_of_split(read_lines(split_file), split, len(sources), name, split_file)
     return Corpus([sources[i] for i in kept], [targets[i] for i in kept], [i + 1 for i in kept], name)

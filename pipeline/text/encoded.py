@@ -34,7 +34,7 @@ class EncodedSentences:
     def __iter__(self) -> Iterator[np.ndarray]:
         return (self[index] for index in range(len(self)))
 
-    def select(self, rows: Sequence[int]) -> "EncodedSentences":
+    def select(self, rows: Sequence[int] | np.ndarray) -> "EncodedSentences":
         """The sentences of those rows, in that order."""
         lengths = self.lengths[np.asarray(rows, int)]
         ids = np.concatenate([self[row] for row in rows]) if len(rows) else self.ids[:0]
