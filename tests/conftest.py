@@ -1,6 +1,7 @@
 """What every test shares: quiet TensorFlow, fixed random numbers, and a subword model small enough to read."""
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -9,6 +10,7 @@ import keras
 import pytest
 
 from pipeline.text.tokenizer import Tokenizer, train_tokenizer
+from tests.config_files import MINIMAL
 
 # A busy machine is no reason to fail.
 hypothesis.settings.register_profile("qkv", deadline=None)
@@ -42,3 +44,10 @@ def tokenizers(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tokenizer(tokenizers):
     return tokenizers["bpe"]
+
+
+@pytest.fixture
+def config_file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(MINIMAL)
+    return path

@@ -18,6 +18,7 @@ from pipeline.config_messages import sections_of, walk
 from pipeline.config_model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from pipeline.config_yaml import dump_yaml, parse_yaml
 from pipeline.errors import InputError, exit_cleanly
+from tests.config_files import MINIMAL, parsed, problem
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -27,36 +28,6 @@ SECTIONS = {
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Settings) and kind is not config_model.BlocksSettings
 }
-
-MINIMAL = """\
-data:
-  source_language: en
-  target_language: fr
-  train: {source: train.en, target: train.fr}
-  validation: {source: validation.en, target: validation.fr}
-training:
-  max_updates: 20
-"""
-
-
-@pytest.fixture
-def config_file(tmp_path: Path) -> Path:
-    path = tmp_path / "small.yaml"
-    path.write_text(MINIMAL)
-    return path
-
-
-def parsed(path: Path, *overrides: str) -> RunConfig:
-    return parse_train_arguments(["--config", str(path), *overrides]).config
-
-
-def problem(path: Path, *overrides: str, text: str | None = None) -> str:
-    """What a person is told about a command line, and about `text` where it is the config file's."""
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(InputError) as caught:
-        parsed(path, *overrides)
-    return str(caught.value).replace(str(path), path.name)
 
 
 class TestSchema:

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.config import load_run_config
 from pipeline.config_model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
-from tests.test_config import config_file, parsed, problem  # noqa: F401
+from tests.config_files import parsed, problem
 
 REFUSED = [
     ("{attention: {cross: {mechanism: lsh}}}", "attention.cross.mechanism: lsh makes queries and keys by one"),
@@ -29,7 +29,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("model", "message"), REFUSED)
-def test_what_cannot_work_is_refused_when_the_config_is_read(config_file: Path, model: str, message: str):  # noqa: F811
+def test_what_cannot_work_is_refused_when_the_config_is_read(config_file: Path, model: str, message: str):
     said = problem(config_file, text=config_file.read_text() + f"model: {model}\n")
     with pytest.raises(AssertionError, match=message):  # shows the whole message when it does not match
         raise AssertionError(said)
@@ -39,24 +39,24 @@ def test_what_cannot_work_is_refused_when_the_config_is_read(config_file: Path, 
     ("architecture", "schema"),
     [("transformer", TransformerSettings), ("recurrent", RecurrentSettings), ("decoder_only", DecoderOnlySettings)],
 )
-def test_the_architecture_chooses_the_schema(config_file: Path, architecture: str, schema: type):  # noqa: F811
+def test_the_architecture_chooses_the_schema(config_file: Path, architecture: str, schema: type):
     config = parsed(config_file, "--model.architecture", architecture)
     assert config.model == schema()
     assert config.model.architecture == architecture
 
 
-def test_a_recurrent_model_has_only_cross_attention_to_show(config_file: Path):  # noqa: F811
+def test_a_recurrent_model_has_only_cross_attention_to_show(config_file: Path):
     said = problem(config_file, "--model.architecture", "recurrent", "--inspection.attention", "[cross, encoder]")
     assert "a recurrent model has no self-attention; expected [cross]" in said
 
 
-def test_a_key_of_another_architecture_on_the_command_line_is_taken(config_file: Path):  # noqa: F811
+def test_a_key_of_another_architecture_on_the_command_line_is_taken(config_file: Path):
     overrides = ("--model.architecture", "recurrent", "--model.hidden_dim", "24", "--model.cross_attention", "none")
     model = parsed(config_file, *overrides).model
     assert (model.hidden_dim, model.cross_attention) == (24, "none")
 
 
-def test_heads_need_not_divide_the_width_where_sizes_are_given(config_file: Path):  # noqa: F811
+def test_heads_need_not_divide_the_width_where_sizes_are_given(config_file: Path):
     sizes = "{key_dim: 5, value_dim: 7}"
     sites = ", ".join(f"{site}: {sizes}" for site in ("encoder_self", "decoder_self", "cross"))
     config_file.write_text(config_file.read_text() + f"model: {{num_heads: 3, attention: {{{sites}}}}}\n")
