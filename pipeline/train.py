@@ -4,7 +4,7 @@ import logging
 import math
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,18 +27,19 @@ from pipeline.training.input import TrainingBatches
 from pipeline.training.loop import Limits, Training
 from pipeline.training.memory import keep_freed_memory
 from pipeline.training.schedule import WarmupSchedule
-from pipeline.training.step import make_update
+from pipeline.training.step import StepLogs, make_update
 from pipeline.training.tensorboard import TensorBoard
 
 log = logging.getLogger(__name__)
 
 
-def train(config: RunConfig, resume: Path | None = None) -> int:
+def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[keras.callbacks.Callback] = ()) -> int:
     """Trains a new run, or goes on with one.
 
     Args:
         config: all settings; those of the run itself where one is resumed.
         resume: the folder of the run to go on with, or None.
+        callbacks: further callbacks, see `pipeline.training.loop` for what they are told.
 
     Returns:
         The exit status: 0, or 130 where it was interrupted and can be resumed.
@@ -60,7 +61,25 @@ def train(config: RunConfig, resume: Path | None = None) -> int:
             optimizer = _optimizer(config, model)
         checkpoints = Checkpoints(run.checkpoints, config.training.keep_checkpoints)
         progress = load_checkpoint(checkpoints.last(), model, optimizer) if resume else Progress()
-        reason = _train(config, run, strategy, text, model, optimizer, checkpoints, progress)
+        translator = Translator(
+            model, text.tokenizer, **config.decoding.model_dump(), max_positions=config.model.max_positions
+        )
+        batches = _batches(config, text, strategy, model)
+        training = Training(
+            model,
+            optimizer,
+            _update(config, model, optimizer, batches),
+            batches,
+            _validation(config, text, translator, model),
+            checkpoints if is_chief(strategy) else None,
+            limits=_limits(config),
+            validate_every=config.training.validate_every_updates,
+            log_every=config.training.log_every_updates,
+            metric=config.training.early_stopping.metric,
+            patience=config.training.early_stopping.patience,
+        )
+        own = _callbacks(config, run, translator, training, progress) if is_chief(strategy) else []
+        reason = training.run(progress, [*own, *callbacks])
         interrupted = reason == "interrupted"
         if is_chief(strategy) and interrupted:
             log.info(
@@ -100,28 +119,23 @@ def _optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimi
     return optimizer
 
 
-def _train(
-    config: RunConfig,
-    run: RunDirectory,
-    strategy: tf.distribute.Strategy,
-    text: TrainingText,
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    checkpoints: Checkpoints,
-    progress: Progress,
-) -> str:
-    settings = config.training
-    max_positions = config.model.max_positions
+def _limits(config: RunConfig) -> Limits:
+    return Limits(config.training.max_updates, config.training.max_epochs, config.training.max_minutes)
+
+
+def _batches(
+    config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, model: keras.Model
+) -> TrainingBatches:
     batches = TrainingBatches(
         text.source,
         text.target,
         strategy,
         batch_tokens=config.batches.batch_tokens,
-        length_multiple=math.gcd(config.batches.length_multiple, max_positions),  # no padding beyond the last position
+        # no padding beyond the last position
+        length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
         seed=config.run.seed,
     )
     plan = batches.plan(0)
-    limits = Limits(settings.max_updates, settings.max_epochs, settings.max_minutes)
     log.info(
         "%s parameters in %s; %d batches an epoch, %.1f %% of their positions are padding",
         f"{model.count_params():,}",
@@ -129,40 +143,42 @@ def _train(
         len(plan.batches),
         100 * plan.padding_share,
     )
-    translator = Translator(model, text.tokenizer, **config.decoding.model_dump(), max_positions=max_positions)
-    meter = LikelihoodMeter(model, text.validation_source, text.validation_target, max_positions=max_positions)
-    if meter.too_long:
-        log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
-    training = Training(
+    return batches
+
+
+def _update(
+    config: RunConfig, model: keras.Model, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches
+) -> Callable[..., StepLogs]:
+    return make_update(
         model,
         optimizer,
-        make_update(
-            model,
-            optimizer,
-            strategy,
-            batches.signature,
-            label_smoothing=settings.label_smoothing,
-            clip_norm=settings.clip_norm,
-        ),
-        batches,
-        Validation(meter, translator, text.validation, tokenized=config.data.tokenized),
-        checkpoints if is_chief(strategy) else None,
-        limits=limits,
-        validate_every=settings.validate_every_updates,
-        log_every=settings.log_every_updates,
-        metric=settings.early_stopping.metric,
-        patience=settings.early_stopping.patience,
+        batches.strategy,
+        batches.signature,
+        label_smoothing=config.training.label_smoothing,
+        clip_norm=config.training.clip_norm,
     )
-    callbacks: list[keras.callbacks.Callback] = []
-    if is_chief(strategy):
-        probes = [(probe.source, probe.reference) for probe in config.inspection.probes]
-        tracer = Tracer(model, text.tokenizer, max_positions=max_positions)
-        callbacks = [
-            ProgressLine(limits, len(plan.batches)),
-            History(run.history, progress),
-            TensorBoard(run.tensorboard, translator, tracer, probes),
-        ]
-    return training.run(progress, callbacks)
+
+
+def _validation(config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model) -> Validation:
+    meter = LikelihoodMeter(
+        model, text.validation_source, text.validation_target, max_positions=config.model.max_positions
+    )
+    if meter.too_long:
+        log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
+    return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)
+
+
+def _callbacks(
+    config: RunConfig, run: RunDirectory, translator: Translator, training: Training, progress: Progress
+) -> list[keras.callbacks.Callback]:
+    """Those of the worker that writes."""
+    probes = [(probe.source, probe.reference) for probe in config.inspection.probes]
+    tracer = Tracer(training.model, translator.tokenizer, max_positions=translator.max_positions)
+    return [
+        ProgressLine(training.limits, len(training.batches.plan(0).batches)),
+        History(run.history, progress),
+        TensorBoard(run.tensorboard, translator, tracer, probes),
+    ]
 
 
 def _finish(

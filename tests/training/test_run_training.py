@@ -255,3 +255,24 @@ def test_importing_the_command_line_loads_nothing_heavy():
     )
     answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "set()"
+
+
+def test_callbacks_of_ones_own_are_told_what_happens(make_config):
+    class Diary(keras.callbacks.Callback):
+        def __init__(self):
+            super().__init__()
+            self.losses, self.validations = [], []
+
+        def on_train_batch_end(self, batch, logs=None):
+            self.losses.append((batch, logs["loss"]))
+
+        def on_test_end(self, logs=None):
+            self.validations.append(logs["update"])
+            self.model.stop_training = logs["update"] == 4
+
+    diary = Diary()
+    config = make_config("diary", training__validate_every_updates=2)
+    assert train(config, callbacks=[diary]) == 0
+    assert diary.validations == [2, 4]
+    assert [batch for batch, _ in diary.losses] == [0, 1, 2, 3]
+    assert all(loss > 0 for _, loss in diary.losses)
