@@ -60,7 +60,8 @@ class AttentionSettings(Settings):
     )
     block_size: int = Field(default=128, ge=1, description="blockwise: positions of a block.")
     projected_length: int = Field(default=64, ge=1, description="linformer: number of projected keys and values.")
-    bucket_size: int = Field(default=32, ge=1, description="lsh: positions of a bucket, about.")
+    buckets: int = Field(default=4, ge=1, description="lsh: number of buckets; 1 or even.")
+    chunk_length: int = Field(default=16, ge=1, description="lsh: positions of a chunk of a bucket.")
     rounds: int = Field(default=4, ge=1, description="lsh: times that positions are hashed.")
 
     @model_validator(mode="after")
@@ -70,8 +71,13 @@ class AttentionSettings(Settings):
             raise ValueError(
                 f"mechanism {self.mechanism} compares nothing: leave out {' and '.join(useless)}, or take softmax"
             )
-        if self.mechanism == "lsh" and self.score != "scaled_dot":
-            raise ValueError("mechanism lsh scores by scaled_dot only: leave score out, or take softmax or blockwise")
+        if self.mechanism == "lsh" and self.score not in ("scaled_dot", "dot", "cosine"):
+            raise ValueError(
+                f"mechanism lsh finds keys by their angle, which {self.score} does not go by: expected scaled_dot, dot "
+                "or cosine, or mechanism softmax or blockwise"
+            )
+        if self.buckets > 1 and self.buckets % 2:
+            raise ValueError(f"buckets: expected 1 or an even number, found {self.buckets}")
         if self.mechanism == "lsh" and not self.projection:
             raise ValueError("mechanism lsh hashes projected queries: leave projection out, or take softmax")
         return self
@@ -190,7 +196,7 @@ class BlocksSettings(ArchitectureSettings):
                     "attention must say its key_dim and value_dim"
                 )
             settings.check_sizes(self.d_model, self.num_heads)
-            if settings.mechanism in ("blockwise", "linformer", "lsh") and self.attention_dropout:
+            if settings.mechanism == "blockwise" and self.attention_dropout:
                 raise ValueError(
                     f"attention_dropout ({self.attention_dropout}) needs weights to drop, and "
                     f"attention.{site}.mechanism {settings.mechanism} never holds them all: set it to 0 (dropout acts "

@@ -44,7 +44,7 @@ MODELS = {
         "encoder_layers": 1,
         "decoder_layers": 1,
         "attention": {
-            "encoder_self": {"mechanism": "lsh", "bucket_size": 4, "rounds": 2},
+            "encoder_self": {"mechanism": "lsh", "buckets": 2, "chunk_length": 4, "rounds": 2},
             "cross": {"mechanism": "one_hot", "score": "cosine"},
         },
     },

@@ -44,7 +44,7 @@ def _attention_arguments(settings: AttentionSettings, max_positions: int) -> dic
     mechanism_settings = {
         "blockwise": {"block_size": settings.block_size},
         "linformer": {"projected_length": settings.projected_length, "max_length": max_positions},
-        "lsh": {"bucket_size": settings.bucket_size, "rounds": settings.rounds},
+        "lsh": {"buckets": settings.buckets, "chunk_length": settings.chunk_length, "rounds": settings.rounds},
     }
     arguments = settings.model_dump(include={"mechanism", "score", "key_dim", "value_dim", "projection"})
     arguments["value_projection"] = settings.value_projection
