@@ -132,3 +132,58 @@ def sinusoid(position, coordinate, width):
     """Vaswani et al. 2017, section 3.5: one coordinate of one position."""
     angle = position / 10000 ** ((coordinate - coordinate % 2) / width)
     return math.cos(angle) if coordinate % 2 else math.sin(angle)
+
+
+def linformer_attention(query, key, value, key_mixing, value_mixing, mask=None):
+    """Wang et al. 2020, equation 7, on `(B, H, T, K)`, `(B, H, S, K)`, `(B, H, S, V)` and `(H, P, S)` matrices.
+
+    `softmax(q (E k)^T / sqrt(d_k)) (F v)`, with keys and values zero where `mask`, `(B, H, S)`, is False.
+    """
+    (B, H, T, K), S, V, P = query.shape, key.shape[2], value.shape[3], key_mixing.shape[1]
+    mask = np.ones((B, H, S), bool) if mask is None else np.broadcast_to(mask, (B, H, S))
+    context, weights = np.zeros((B, H, T, V)), np.zeros((B, H, T, S))
+    for b, h in np.ndindex(B, H):
+        seen = [s for s in range(S) if mask[b, h, s]]
+        mixed_keys = [sum((key_mixing[h, p, s] * key[b, h, s] for s in seen), np.zeros(K)) for p in range(P)]
+        mixed_values = [sum((value_mixing[h, p, s] * value[b, h, s] for s in seen), np.zeros(V)) for p in range(P)]
+        for t in range(T if seen else 0):
+            shares = softmax([scaled_dot(query[b, h, t], k) for k in mixed_keys])
+            context[b, h, t] = sum(share * v for share, v in zip(shares, mixed_values, strict=True))
+            for s in seen:
+                weights[b, h, t, s] = sum(shares[p] * value_mixing[h, p, s] for p in range(P))
+    return context, weights
+
+
+def lsh_buckets(vectors, rotation):
+    """Kitaev et al. 2020, section 2: `h(x) = argmax([x R; -x R])` of each of `(S, K)`, with `(K, buckets / 2)`."""
+    rotated = [[dot(x, column) for column in np.transpose(rotation)] for x in vectors]
+    return [int(np.argmax(row + [-number for number in row])) for row in rotated]
+
+
+def lsh_weights(query, rotations, buckets, chunk_length, mask=None):
+    """Kitaev et al. 2020, equation 3 over the union of equation 6: `(B, H, S, K)` and `(R, H, K, ..) -> (B, H, S, S)`.
+
+    The softmax of `q_t . k_s / sqrt(d_k)`, keys of unit length, over each s that shares t's bucket in some round and
+    stands in its chunk there or in the one before, when each bucket's positions are cut into chunks in their order;
+    over t itself only where there is no other.
+    """
+    B, H, S, _ = query.shape
+    mask = np.broadcast_to(True if mask is None else mask, (B, H, S, S))
+    query = query.astype("float64")
+    weights = np.zeros((B, H, S, S))
+    for b, h in np.ndindex(B, H):
+        keys = [q / math.sqrt(dot(q, q)) for q in query[b, h]]
+        found = [set() for _ in range(S)]
+        for rotation in rotations[:, h]:
+            bucket = [0] * S if buckets == 1 else lsh_buckets(keys, rotation)
+            rank = [sum(bucket[s] == bucket[t] for s in range(t)) for t in range(S)]
+            for t, s in np.ndindex(S, S):
+                if bucket[t] == bucket[s] and rank[t] // chunk_length - rank[s] // chunk_length in (0, 1):
+                    found[t].add(s)
+        for t in range(S):
+            allowed = [s for s in found[t] if mask[b, h, t, s]]
+            if len(allowed) > 1:
+                allowed = [s for s in allowed if s != t]
+            if allowed:
+                weights[b, h, t, allowed] = softmax([scaled_dot(query[b, h, t], keys[s]) for s in allowed])
+    return weights

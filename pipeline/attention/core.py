@@ -71,7 +71,7 @@ class AttentionCore(keras.Layer):
 
     @property
     def score(self):
-        """The score function."""
+        """The score function, or None where the mechanism has no use for one."""
         return self.mechanism.score
 
     def _dense(self, units, name):
@@ -190,7 +190,7 @@ class MultiHeadAttention(AttentionCore):
         else:
             self._check_width("query", query_shape[-1], self.key_dim)
             # Some score functions compare vectors of two sizes.
-            if self.score.sizes_may_differ and key_shape[-1] % self.num_heads == 0:
+            if self.mechanism.sizes_may_differ and key_shape[-1] % self.num_heads == 0:
                 key_size = key_shape[-1] // self.num_heads
             self._check_width("key", key_shape[-1], key_size)
         if self.value_projection_wanted:

@@ -3,6 +3,8 @@
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -34,15 +36,29 @@ class Mechanism(keras.Layer):
     shares_query_and_key = False
     """Whether one projection makes both, so that only self-attention can have it."""
 
+    has_cached_step = True
+    """Whether a query gets alone, over the keys so far, what it gets among others, so that search can cache keys."""
+
+    uses_score = True
+    """Whether queries are compared with keys at all. Where not, `score` is None and the name of a score is ignored."""
+
     def __init__(self, score="scaled_dot", score_settings=None, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.score_name = score
         self.score_settings = dict(score_settings or {})
-        self.score = make_score(score, **self.score_settings, name="score", dtype=self.dtype_policy)
+        self.score: Any = None
+        if self.uses_score:
+            self.score = make_score(score, **self.score_settings, name="score", dtype=self.dtype_policy)
         self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, query_shape, key_shape, value_shape):
-        self.score.build(query_shape, key_shape)
+        if self.score is not None:
+            self.score.build(query_shape, key_shape)
+
+    @property
+    def sizes_may_differ(self):
+        """Whether queries and keys may have different sizes."""
+        return self.score is None or self.score.sizes_may_differ
 
     def compute_mask(self, *arguments):
         """No mask leaves: they are passed explicitly, and Keras would hang this one on the context."""

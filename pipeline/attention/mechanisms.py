@@ -1,8 +1,18 @@
 """The mechanisms by name."""
 
+from pipeline.attention.fixed_weights import Last, OneHot, Uniform
+from pipeline.attention.linformer import Linformer
+from pipeline.attention.lsh import LSH
 from pipeline.attention.mechanism import Softmax
 
-MECHANISMS = {"softmax": Softmax}
+MECHANISMS = {
+    "softmax": Softmax,
+    "one_hot": OneHot,
+    "uniform": Uniform,
+    "last": Last,
+    "linformer": Linformer,
+    "lsh": LSH,
+}
 
 
 def make_mechanism(mechanism, **kwargs):
