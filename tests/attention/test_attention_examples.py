@@ -6,7 +6,20 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["additive", "core", "cross_attention", "scores", "self_attention"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "additive",
+        "core",
+        "cross_attention",
+        "fixed_weights",
+        "linformer",
+        "lsh",
+        "mechanism",
+        "scores",
+        "self_attention",
+    ],
+)
 def test_docstring_examples_hold(name):
     results = doctest.testmod(importlib.import_module(f"pipeline.attention.{name}"))
     assert results.attempted > 0
