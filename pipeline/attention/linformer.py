@@ -66,12 +66,10 @@ class Linformer(Mechanism):
     def call(self, query, key, value, mask=None, training=None):
         self._check(key, mask)
         length = ops.shape(key)[2]
-        keep = None if mask is None else ops.swapaxes(mask, -1, -2)  # (B, H, S, 1)
-        if keep is not None:
+        if mask is not None:
+            keep = ops.swapaxes(mask, -1, -2)  # (B, H, S, 1)
             key, value = (ops.where(keep, side, ops.zeros_like(side)) for side in (key, value))
         weights = masked_softmax(self.score(query, ops.matmul(self._columns(self.key_mixing, length, key.dtype), key)))
-        if keep is not None:
-            weights = ops.where(ops.any(keep, axis=2, keepdims=True), weights, 0.0)
         value_mixing = self._columns(self.value_mixing, length, value.dtype)
         kept = ops.cast(self.dropout(weights, training=training), value.dtype)
         context = ops.matmul(kept, ops.matmul(value_mixing, value))
