@@ -1,5 +1,6 @@
 """The mechanisms by name."""
 
+from pipeline.attention.blockwise import Blockwise
 from pipeline.attention.fixed_weights import Last, OneHot, Uniform
 from pipeline.attention.linformer import Linformer
 from pipeline.attention.lsh import LSH
@@ -7,6 +8,7 @@ from pipeline.attention.mechanism import Softmax
 
 MECHANISMS = {
     "softmax": Softmax,
+    "blockwise": Blockwise,
     "one_hot": OneHot,
     "uniform": Uniform,
     "last": Last,

@@ -10,15 +10,30 @@ import math
 import keras
 from keras import ops
 
+from pipeline.attention.comparisons import DotProduct, TanhSum
+
 
 class Score(keras.Layer):
-    """What all score functions share: `(query, key) -> scores`, with T and S free."""
+    """What all score functions share: each side is prepared by itself, and then all pairs are compared.
+
+    So whoever has no room for all pairs can prepare once, and compare as many at a time as there is room for.
+    """
+
+    comparison: type[DotProduct] | type[TanhSum] = DotProduct
+    """How prepared queries and keys are compared, see `pipeline.attention.comparisons`."""
 
     sizes_may_differ = False
     """Whether queries and keys of different sizes can be compared."""
 
     def build(self, query_shape, key_shape):
         """Makes what the function learns: nothing, unless a subclass says otherwise."""
+
+    def prepare(self, query, key):
+        """Everything before the comparison: what it takes, queries and keys first."""
+        return query, key
+
+    def call(self, query, key):
+        return self.comparison.compare(*self.prepare(query, key))[0]
 
     def compute_output_shape(self, query_shape, key_shape):
         return (*query_shape[:-1], key_shape[-2])
@@ -33,9 +48,6 @@ class Dot(Score):
         TensorShape([1, 1, 2, 3])
     """
 
-    def call(self, query, key):
-        return ops.matmul(query, ops.swapaxes(key, -1, -2))
-
 
 @keras.saving.register_keras_serializable(package="qkv")
 class ScaledDot(Score):
@@ -45,9 +57,9 @@ class ScaledDot(Score):
     start out saturated.
     """
 
-    def call(self, query, key):
+    def prepare(self, query, key):
         # The query is the smaller side to scale: (T, K) numbers instead of (T, S).
-        return ops.matmul(query * (query.shape[-1] ** -0.5), ops.swapaxes(key, -1, -2))
+        return query * (query.shape[-1] ** -0.5), key
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -67,9 +79,8 @@ class General(Score):
             ),
         )
 
-    def call(self, query, key):
-        projected = ops.einsum("bhtk,hkl->bhtl", query, ops.cast(self.kernel, query.dtype))
-        return ops.matmul(projected, ops.swapaxes(key, -1, -2))
+    def prepare(self, query, key):
+        return ops.einsum("bhtk,hkl->bhtl", query, ops.cast(self.kernel, query.dtype)), key
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -93,9 +104,9 @@ class Cosine(Score):
             initializer=keras.initializers.Constant(math.log(self.initial_scale)),
         )
 
-    def call(self, query, key):
+    def prepare(self, query, key):
         query, key = (ops.normalize(ops.cast(side, "float32"), axis=-1, epsilon=1e-6) for side in (query, key))
-        return ops.exp(ops.cast(self.log_scale, "float32")) * ops.matmul(query, ops.swapaxes(key, -1, -2))
+        return ops.exp(ops.cast(self.log_scale, "float32")) * query, key
 
     def get_config(self):
         return {**super().get_config(), "initial_scale": self.initial_scale}
@@ -112,6 +123,8 @@ class Additive(Score):
         use_bias: adds b inside the tanh. The paper has none.
     """
 
+    comparison = TanhSum
+
     def __init__(self, use_bias=False, **kwargs):
         super().__init__(**kwargs)
         self.use_bias = use_bias
@@ -124,11 +137,10 @@ class Additive(Score):
         )
         self.bias = self.add_weight(name="bias", shape=(heads, size), initializer="zeros") if self.use_bias else None
 
-    def call(self, query, key):
+    def prepare(self, query, key):
         if self.bias is not None:
             query = query + ops.cast(ops.expand_dims(self.bias, 1), query.dtype)
-        pairs = ops.tanh(ops.expand_dims(query, 3) + ops.expand_dims(key, 2))
-        return ops.einsum("bhtsk,hk->bhts", pairs, ops.cast(self.v, query.dtype))
+        return query, key, ops.cast(self.v, query.dtype)
 
     def get_config(self):
         return {**super().get_config(), "use_bias": self.use_bias}
@@ -144,6 +156,7 @@ class Concat(Score):
         units: size of the hidden layer in which query and key meet; the query's size if not given.
     """
 
+    comparison = TanhSum
     sizes_may_differ = True
 
     def __init__(self, units=None, **kwargs):
@@ -162,11 +175,11 @@ class Concat(Score):
         )
         self.additive.build((None, heads, None, units), (None, heads, None, units))
 
-    def call(self, query, key):
+    def prepare(self, query, key):
         kernel = ops.cast(self.kernel, query.dtype)
         size = query.shape[-1]
         query = ops.einsum("bhtk,hku->bhtu", query, kernel[:, :size])
-        return self.additive(query, ops.einsum("bhsk,hku->bhsu", key, kernel[:, size:]))
+        return self.additive.prepare(query, ops.einsum("bhsk,hku->bhsu", key, kernel[:, size:]))
 
     def get_config(self):
         return {**super().get_config(), "units": self.units}

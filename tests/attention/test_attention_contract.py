@@ -42,7 +42,9 @@ LSH = {
     "permuted_keys_permute_weights": "of a bucket's keys, those near in the sequence share a chunk",
     "dropout_spares_the_weights": "training draws hash functions anew",
 }
+BLOCKWISE = {"dropout_spares_the_weights": "dropout is refused: the weights that it would act on are never held"}
 linformer = {"projected_length": 3, "max_length": 8}
+blockwise = {"mechanism": "blockwise", "mechanism_settings": {"block_size": 2}}
 lsh = {"buckets": 2, "chunk_length": 2, "rounds": 2, "seed": 1}
 
 ATTENTION_CASES = {
@@ -67,6 +69,10 @@ ATTENTION_CASES = {
     ),
     "additive": LayerCase(partial(AdditiveAttention, units=4), THREE, ("key", "value")),
     "additive with bias": LayerCase(partial(AdditiveAttention, units=4, use_bias=True), THREE, ("key", "value")),
+    "blockwise": LayerCase(heads(MultiHeadAttention, **blockwise), THREE, ("key", "value"), 2, exempt=BLOCKWISE),
+    "blockwise additive": LayerCase(
+        partial(AdditiveAttention, units=4, **blockwise), THREE, ("key", "value"), exempt=BLOCKWISE
+    ),
     "one-hot": LayerCase(heads(MultiHeadAttention, mechanism="one_hot"), THREE, ("key", "value"), 2, exempt=ONE_HOT),
     "uniform": LayerCase(heads(MultiHeadAttention, mechanism="uniform"), THREE, ("key", "value"), 2),
     "uniform without projection": LayerCase(
@@ -121,6 +127,7 @@ MASKED_CASES = {
     "self": LayerCase(heads(SelfAttention), {"x": (B, S, 6)}, masks={"mask": (B, 1, S, S)}),
     "cross": LayerCase(heads(CrossAttention), TWO, masks={"mask": (B, 2, T, S)}),
     "additive": LayerCase(partial(AdditiveAttention, units=4), THREE, masks={"mask": (B, 1, T, S)}),
+    "blockwise": LayerCase(heads(CrossAttention, score="general", **blockwise), TWO, masks={"mask": (B, 1, T, S)}),
     "one-hot": LayerCase(
         heads(MultiHeadAttention, mechanism="one_hot"), THREE, masks={"mask": (B, 2, T, S)}, exempt=ONE_HOT
     ),

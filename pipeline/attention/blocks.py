@@ -1,0 +1,122 @@
+"""Sequences cut into blocks, and loops over them that hold one block at a time.
+
+Sizes are ints where they are known and scalars of the graph where they are not; both go through the same formulas.
+"""
+
+import math
+
+from keras import ops
+
+NUMBERS_A_BLOCK = 2**20
+"""How many numbers the largest array of a pair of blocks may hold: 4 MiB in float32, so that it stays in a cache."""
+
+
+def is_known(*sizes):
+    """Whether all of these are known before the call."""
+    return all(isinstance(size, int) for size in sizes)
+
+
+def lesser(one, other):
+    """The lesser of two sizes."""
+    return min(one, other) if is_known(one, other) else ops.minimum(one, other)
+
+
+def square_root(size):
+    """The root of a size, rounded down."""
+    return math.isqrt(size) if is_known(size) else ops.cast(ops.sqrt(ops.cast(size, "float32")), "int32")
+
+
+def cut_pairs(query_length, key_length, numbers_a_pair, limit):
+    """Cuts two sequences so that the pairs of a block of the one and a block of the other stay few.
+
+    Args:
+        query_length: T.
+        key_length: S.
+        numbers_a_pair: how many numbers are held for each of their pairs, batch and heads included.
+        limit: the most positions of a block.
+
+    Returns:
+        A `Cut` of T and one of S. Blocks are as near to squares as T and S allow.
+    """
+    pairs = NUMBERS_A_BLOCK // lesser(numbers_a_pair, NUMBERS_A_BLOCK)
+    rows = lesser(lesser(query_length, limit), square_root(pairs))
+    columns = lesser(lesser(key_length, limit), pairs // rows)
+    return Cut(query_length, rows), Cut(key_length, columns)
+
+
+class Cut:
+    """A length cut into blocks of one size.
+
+    Where the length is no multiple of the size, the last block starts early and has some positions in common with the
+    one before: so every block is a plain slice, and nothing needs to be padded.
+
+    Args:
+        length: the number of positions.
+        size: that of a block, at most the length.
+    """
+
+    def __init__(self, length, size):
+        self.length, self.size = length, size
+        self.count = -(-length // size)
+        self.is_whole = is_known(length, size) and length == size
+        self.is_even = is_known(length, size) and length % size == 0
+
+    def _start(self, index):
+        return lesser(index * self.size, self.length - self.size)
+
+    def of(self, x, index, axis=2):
+        """A block of an array, cut along an axis; one of size 1, as masks have it, stays what it is."""
+        length = ops.shape(x)[axis]
+        if self.is_whole or (is_known(length) and length == 1):
+            return x
+        size = lesser(self.size, length)
+        starts, sizes = [0] * len(x.shape), list(ops.shape(x))
+        starts[axis], sizes[axis] = lesser(self._start(index), length - size), size
+        return ops.slice(x, starts, sizes)
+
+    def is_new(self, index):
+        """Which positions of a block are in none before it: bool `(size,)`; None for all."""
+        return None if self.is_even else self._start(index) + ops.arange(self.size, dtype="int32") >= index * self.size
+
+    def zeros(self, x):
+        """For each block of an array cut along its third axis one of zeros: `(count, B, H, size, K)`."""
+        return ops.zeros((self.count, *ops.shape(x)[:2], self.size, x.shape[-1]), x.dtype)
+
+    def join(self, blocks):
+        """`(count, B, H, size, K) -> (B, H, length, K)`."""
+        if self.is_whole:
+            return blocks[0]
+        count, batch, heads, size, width = ops.shape(blocks)
+        blocks = ops.moveaxis(blocks, 0, 2)
+        return self.without_repeats(ops.reshape(blocks, (batch, heads, count * size, width)), axis=2)
+
+    def without_repeats(self, x, axis):
+        """Takes what is not new in the last block out of an axis of blocks one after another."""
+        if self.is_even:
+            return x
+        kept = (self.count - 1) * self.size
+        positions = ops.arange(self.length, dtype="int32")
+        repeats = self.count * self.size - self.length
+        return ops.take(x, ops.where(positions < kept, positions, positions + repeats), axis=axis)
+
+    def map(self, make):
+        """`make(index)`, an array or a tuple, for each block: stacked along a new first axis."""
+        if self.is_whole:
+            made = make(0)
+            return tuple(x[None] for x in made) if isinstance(made, tuple) else made[None]
+        return ops.map(make, ops.arange(self.count, dtype="int32"))
+
+    def fold(self, step, *state):
+        """`state = step(index, *state)` from block to block; the last state."""
+        if self.is_whole:
+            return step(0, *state)
+
+        def turn(index, *state):
+            state = step(index, *state)
+            # A sum of nothing, so that the next turn waits for this one: TensorFlow would begin ten at once, and hold
+            # the blocks of all of them.
+            nothing = ops.sum(ops.reshape(state[-1], (-1,))[:0])
+            return index + 1 + ops.cast(nothing, "int32"), *state
+
+        first = ops.convert_to_tensor(0, "int32")
+        return ops.while_loop(lambda index, *_: index < self.count, turn, (first, *state))[1:]

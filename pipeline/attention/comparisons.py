@@ -1,0 +1,78 @@
+"""The two ways in which all score functions compare a query with a key once both are prepared, and their gradients.
+
+The gradients are spelt out for those who go through the pairs block by block and compute every score twice rather than
+keep it. Letters: B batch, H heads, T target (query) positions, S source (key) positions, K size of both sides.
+"""
+
+from keras import ops
+
+
+class DotProduct:
+    """`e = q . k`."""
+
+    @staticmethod
+    def numbers_a_pair(query):
+        """How many numbers are held for each pair while it is compared."""
+        return 1
+
+    @staticmethod
+    def compare(query, key):
+        """Compares all pairs.
+
+        Args:
+            query: `(B, H, T, K)`.
+            key: `(B, H, S, K)`.
+
+        Returns:
+            The scores `(B, H, T, S)`, and a function from the gradient by them to those by query and key.
+        """
+
+        def gradients(upstream):
+            return ops.matmul(upstream, key), ops.matmul(ops.swapaxes(upstream, -1, -2), query)
+
+        return ops.matmul(query, ops.swapaxes(key, -1, -2)), gradients
+
+
+class TanhSum:
+    """`e = v . tanh(q + k)`, one v for each head."""
+
+    @staticmethod
+    def numbers_a_pair(query):
+        """How many numbers are held for each pair while it is compared."""
+        return query.shape[-1]
+
+    @staticmethod
+    def compare(query, key, v):
+        """Compares all pairs.
+
+        The `(B, H, T, S, K)` numbers are by far the largest array: what they are summed over is summed by a product
+        with a vector, which reads them once and is faster than a reduction.
+
+        Args:
+            query: `(B, H, T, K)`.
+            key: `(B, H, S, K)`.
+            v: `(H, K)`.
+
+        Returns:
+            The scores `(B, H, T, S)`, and a function from the gradient by them to those by query, key and v.
+        """
+        batch, heads, rows, size = ops.shape(query)
+        columns = ops.shape(key)[2]
+        pairs = ops.tanh(ops.expand_dims(query, 3) + ops.expand_dims(key, 2))
+        flat = ops.reshape(pairs, (batch, heads, rows * columns, size))
+        scores = ops.reshape(ops.matmul(flat, ops.expand_dims(v, 2)), (batch, heads, rows, columns))
+
+        def gradients(upstream):
+            by_v = ops.sum(ops.matmul(ops.reshape(upstream, (batch, heads, 1, rows * columns)), flat), (0, 2))
+            # tanh' = 1 - tanh^2, so the sums below are of the upstream gradient, less that times the squares.
+            squares = ops.square(pairs)
+            over_keys = ops.squeeze(ops.matmul(ops.expand_dims(upstream, 3), squares), 3)
+            weighted = ops.reshape(ops.expand_dims(upstream, 4) * squares, (batch, heads, rows, columns * size))
+            over_queries = ops.matmul(ops.ones((1, rows), upstream.dtype), weighted)
+            over_queries = ops.reshape(over_queries, (batch, heads, columns, size))
+            direction = ops.expand_dims(v, 1)
+            by_query = direction * (ops.expand_dims(ops.sum(upstream, 3), 3) - over_keys)
+            by_key = direction * (ops.expand_dims(ops.sum(upstream, 2), 3) - over_queries)
+            return by_query, by_key, by_v
+
+        return scores, gradients
