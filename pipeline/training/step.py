@@ -66,7 +66,7 @@ def make_update(
             if model.source_loss:  # the states of source tokens predict those after them
                 total_loss += model.source_loss * cross_entropy_of(memory.states[:, :-1], source[:, 1:])
         tokens = total(tf.reduce_sum(tf.cast(target_output != PAD, tf.float32)))
-        # What has no bearing on the loss, such as the norm before queries that uniform attention does not look at: zero.
+        # What has no bearing on the loss, such as a norm before queries that nothing looks at, has gradient zero.
         found = tape.gradient(total_loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         gradients = [tf.convert_to_tensor(gradient) / tokens for gradient in found]
         gradients = total(gradients)
