@@ -3,7 +3,9 @@
 Sizes are ints where they are known and scalars of the graph where they are not; both go through the same formulas.
 """
 
+import functools
 import math
+import operator
 
 from keras import ops
 
@@ -24,6 +26,12 @@ def lesser(one, other):
 def square_root(size):
     """The root of a size, rounded down."""
     return math.isqrt(size) if is_known(size) else ops.cast(ops.sqrt(ops.cast(size, "float32")), "int32")
+
+
+def stack(make, count):
+    """`make(index)`, an array or a tuple, for each index below a count: stacked along a new first axis."""
+    # Through a builtin, because TensorFlow would have AutoGraph interpret any other function, line by line and slowly.
+    return ops.map(functools.partial(operator.call, make), ops.arange(count, dtype="int32"))
 
 
 def cut_pairs(query_length, key_length, numbers_a_pair, limit):
@@ -104,7 +112,7 @@ class Cut:
         if self.is_whole:
             made = make(0)
             return tuple(x[None] for x in made) if isinstance(made, tuple) else made[None]
-        return ops.map(make, ops.arange(self.count, dtype="int32"))
+        return stack(make, self.count)
 
     def fold(self, step, *state):
         """`state = step(index, *state)` from block to block; the last state."""

@@ -7,7 +7,7 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 
 from keras import ops
 
-from pipeline.attention.blocks import cut_pairs
+from pipeline.attention.blocks import cut_pairs, stack
 from pipeline.attention.masks import LOWEST
 
 
@@ -49,7 +49,7 @@ class Pairs:
         if rows.is_whole and columns.is_whole:
             return block(0, 0)
         batch, heads = ops.shape(self.query)[:2]
-        blocks = ops.map(lambda n: block(n // columns.count, n % columns.count), ops.arange(rows.count * columns.count))
+        blocks = stack(lambda n: block(n // columns.count, n % columns.count), rows.count * columns.count)
         blocks = ops.reshape(blocks, (rows.count, columns.count, batch, heads, rows.size, columns.size))
         blocks = ops.reshape(ops.moveaxis(blocks, 1, 4), (rows.count, batch, heads, rows.size, -1))
         return columns.without_repeats(rows.join(blocks), axis=3)

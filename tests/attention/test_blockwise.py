@@ -2,6 +2,8 @@
 
 import doctest
 import functools
+import gc
+import weakref
 from functools import partial
 
 import keras
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from pipeline.attention import blocks, blockwise
 from pipeline.attention.additive import AdditiveAttention
 from pipeline.attention.blockwise import Blockwise
+from pipeline.attention.comparisons import DotProduct
 from pipeline.attention.core import MultiHeadAttention
 from pipeline.attention.cross_attention import CrossAttention
 from pipeline.attention.masks import causal_mask
@@ -277,6 +280,25 @@ def test_no_matrix_of_all_pairs_is_held_when_nobody_reads_the_weights(score, mon
     if score == "additive":
         of_read_weights = of_all_pairs(outputs_and_gradients, found)[1]
         assert not [shape for shape in of_read_weights if {rows, columns, size} <= set(shape)]
+
+
+def test_eagerly_no_block_is_kept_for_the_gradient(monkeypatch):
+    compared = []
+
+    def compare(query, key):
+        scores = tf.matmul(query, key, transpose_b=True)
+        compared.append(weakref.ref(scores))
+        return scores, lambda upstream: (tf.matmul(upstream, key), tf.matmul(upstream, query, transpose_a=True))
+
+    monkeypatch.setattr(DotProduct, "compare", compare)
+    arguments = inputs()
+    for mechanism, kept in ((Softmax(), 1), (Blockwise(4), 1)):  # the matrix that the weights are made of
+        compared.clear()
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            mechanism(*arguments)
+            gc.collect()
+            assert sum(scores() is not None for scores in compared) == kept
 
 
 def test_dropout_is_refused_with_what_to_take_instead():
