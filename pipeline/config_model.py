@@ -66,7 +66,8 @@ class AttentionSettings(Settings):
 
     @model_validator(mode="after")
     def _keys_suit_the_mechanism(self) -> Self:
-        useless = sorted({"score", "key_dim", "projection"} & self.model_fields_set)
+        keys = ("key_dim", "projection", "score")
+        useless = [key for key in keys if getattr(self, key) != type(self).model_fields[key].default]
         if self.mechanism in ("uniform", "last") and useless:
             raise ValueError(
                 f"mechanism {self.mechanism} compares nothing: leave out {' and '.join(useless)}, or take softmax"

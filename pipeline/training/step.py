@@ -67,8 +67,10 @@ def make_update(
                 total_loss += model.source_loss * cross_entropy_of(memory.states[:, :-1], source[:, 1:])
         tokens = total(tf.reduce_sum(tf.cast(target_output != PAD, tf.float32)))
         # What has no bearing on the loss, such as a norm before queries that nothing looks at, has gradient zero.
-        found = tape.gradient(total_loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        gradients = [tf.convert_to_tensor(gradient) / tokens for gradient in found]
+        gradients = [
+            tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient) / tokens
+            for gradient, variable in zip(tape.gradient(total_loss, variables), variables, strict=True)
+        ]
         gradients = total(gradients)
         norm = tf.linalg.global_norm(gradients)
         if clip_norm:
