@@ -46,7 +46,7 @@ def cut_pairs(query_length, key_length, numbers_a_pair, limit):
     Returns:
         A `Cut` of T and one of S. Blocks are as near to squares as T and S allow.
     """
-    pairs = NUMBERS_A_BLOCK // lesser(numbers_a_pair, NUMBERS_A_BLOCK)
+    pairs = 1 + NUMBERS_A_BLOCK // (1 + numbers_a_pair)  # never none, and some for an empty batch
     rows = lesser(lesser(query_length, limit), square_root(pairs))
     columns = lesser(lesser(key_length, limit), pairs // rows)
     return Cut(query_length, rows), Cut(key_length, columns)

@@ -72,7 +72,8 @@ class Pairs:
         def row(i, *sums):
             by_query, *parts = self.columns.map(lambda j: block(i, j))
             parts[last - 1 :] = [ops.sum(part, 0) for part in parts[last - 1 :]]
-            by_query = ops.scatter_update(sums[0], [[i]], ops.sum(by_query, 0)[None])
+            here = ops.expand_dims(ops.arange(self.rows.count, dtype="int32") == i, (1, 2, 3, 4))
+            by_query = ops.where(here, ops.sum(by_query, 0), sums[0])
             return by_query, *(before + part for before, part in zip(sums[1:], parts, strict=True))
 
         nothing = [self.rows.zeros(self.query), *map(self.columns.zeros, sides), *map(ops.zeros_like, self.learnt)]

@@ -301,6 +301,11 @@ def test_eagerly_no_block_is_kept_for_the_gradient(monkeypatch):
             assert sum(scores() is not None for scores in compared) == kept
 
 
+def test_in_a_graph_an_empty_batch_has_empty_results_and_gradients():
+    results = graph_of("scaled_dot", 3)[1](*inputs(batch=0), np.ones((1, 1, 1, S), bool))
+    assert [tuple(x.shape) for x in results] == [(0, H, T, V), (0, H, T, S), (0, H, T, K), (0, H, S, K), (0, H, S, V)]
+
+
 def test_dropout_is_refused_with_what_to_take_instead():
     with pytest.raises(ValueError, match=r"dropout.*found 0\.1.*softmax"):
         MultiHeadAttention(2, 4, mechanism="blockwise", dropout=0.1)
