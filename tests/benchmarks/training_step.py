@@ -71,8 +71,8 @@ def plain_keras(policy):
             table = tf.cast(embedding.embeddings, states.dtype)
             logits = tf.reshape(tf.matmul(states, table, transpose_b=True), (-1, VOCABULARY))
             weights = tf.ones(SENTENCES * LENGTH)
-            loss = cross_entropy(logits, tf.reshape(target_output, (-1,)), weights, SMOOTHING)
-        gradients = tape.gradient(loss / (SENTENCES * LENGTH), model.trainable_variables)
+            loss = cross_entropy(logits, tf.reshape(target_output, (-1,)), weights, SMOOTHING) / (SENTENCES * LENGTH)
+        gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
