@@ -19,7 +19,8 @@ CANDIDATES = 3
 
 
 def distinct_pairs(seed: int, count: int) -> list[SentencePair]:
-    """Random pairs of which no two share an English or a French sentence: nothing held out can be in training.
+    """Random pairs of which no two share an English or a French sentence, whatever its last mark: nothing held out can
+    be in training.
 
     Of every few candidates, the one with the rarest word is kept: a small corpus cannot teach a long tail.
     """
@@ -30,9 +31,10 @@ def distinct_pairs(seed: int, count: int) -> list[SentencePair]:
     while len(pairs) < count:
         candidates = [random_pair(draw) for _ in range(CANDIDATES)]
         pair = min(candidates, key=lambda candidate: min(times[word] for word in candidate.source + candidate.target))
-        if max(len(pair.source), len(pair.target)) > MOST_WORDS or pair.source in seen or pair.target in seen:
+        sentences = {pair.source[:-1], pair.target[:-1]}
+        if max(len(pair.source), len(pair.target)) > MOST_WORDS or sentences & seen:
             continue
-        seen |= {pair.source, pair.target}
+        seen |= sentences
         times.update(pair.source + pair.target)
         pairs.append(pair)
     return pairs

@@ -153,8 +153,15 @@ class Sampler(Chooser):
             adjectives = [ADJECTIVES[origin], ADJECTIVES[domain]]
         thing = nouns.determined(determiner, noun, plural, adjectives)
         if self.happens(0.4):
-            return nouns.complemented(thing, aligned("on", "sur"), self.economic_area())
+            return nouns.complemented(thing, aligned("on", "sur"), self.domain())
         return thing
+
+    def domain(self) -> NounPhrase:
+        """The european economic area, or the national political system: no word of it tells the others."""
+        if self.happens(0.6):
+            return self.economic_area()
+        words = [ADJECTIVES[self.pick(("european", "national"))], ADJECTIVES[self.pick(("economic", "political"))]]
+        return nouns.determined("the", self.noun({"matter"}), False, words)
 
     def date(self) -> Phrase:
         """in august 1992."""

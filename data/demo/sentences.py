@@ -32,5 +32,6 @@ _TYPES = [sentence_type for sentence_type, parts in FREQUENCIES.items() for _ in
 def random_pair(draw: Sampler) -> SentencePair:
     """One sentence of a random type with its translation and links."""
     sentence_type = draw.pick(_TYPES)
-    mark = "?" if sentence_type is simple_sentences.question else "."
+    # "!" or "." has no other reason than itself, so a translator has to look at it to translate it.
+    mark = "?" if sentence_type is simple_sentences.question else draw.pick("..!")
     return realise(clauses.sentence(sentence_type(draw), mark))

@@ -326,9 +326,18 @@ def test_another_seed_gives_another_corpus() -> None:
     assert prepare.distinct_pairs(1, 20) == prepare.distinct_pairs(1, 20) != prepare.distinct_pairs(2, 20)
 
 
-def test_no_sentence_of_either_language_occurs_twice(all_pairs: list[SentencePair]) -> None:
+def test_no_sentence_of_either_language_occurs_twice_whatever_its_last_mark(all_pairs: list[SentencePair]) -> None:
     for side in ("source", "target"):
-        assert max(Counter(getattr(pair, side) for pair in all_pairs).values()) == 1
+        assert max(Counter(getattr(pair, side)[:-1] for pair in all_pairs).values()) == 1
+
+
+def test_last_marks_are_translated_and_two_of_three_statements_end_in_a_full_stop(
+    all_pairs: list[SentencePair],
+) -> None:
+    assert all(pair.source[-1] == pair.target[-1] for pair in all_pairs)
+    marks = Counter(pair.source[-1] for pair in all_pairs)
+    assert marks.keys() == {".", "!", "?"}
+    assert marks["."] / (marks["."] + marks["!"]) == pytest.approx(2 / 3, abs=0.02)
 
 
 def test_sizes_are_as_promised(corpus: dict[str, list[SentencePair]]) -> None:
