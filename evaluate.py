@@ -8,6 +8,7 @@ import logging
 import sys
 from pathlib import Path
 
+from pipeline.config_decoding import add_decoding_options
 from pipeline.errors import ArgumentParser, exit_cleanly
 from pipeline.quiet import native_chatter_silenced
 
@@ -37,6 +38,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--forced", action="store_true", help="dump the attention over the references, not over the translations"
     )
+    add_decoding_options(parser)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
 

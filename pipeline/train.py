@@ -61,8 +61,13 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
             optimizer = _optimizer(config, model)
         checkpoints = Checkpoints(run.checkpoints, config.training.keep_checkpoints)
         progress = load_checkpoint(checkpoints.last(), model, optimizer) if resume else Progress()
-        translator = Translator(
-            model, text.tokenizer, **config.decoding.model_dump(), max_positions=config.model.max_positions
+        translator = Translator(  # by greedy search, which is fast, whatever the config says of the finished model
+            model,
+            text.tokenizer,
+            batch_sentences=config.decoding.batch_sentences,
+            max_target_ratio=config.decoding.max_target_ratio,
+            max_target_extra=config.decoding.max_target_extra,
+            max_positions=config.model.max_positions,
         )
         batches = _batches(config, text, strategy, model)
         training = Training(

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import keras
 
-from pipeline.config import RunConfig, load_run_config
+from pipeline.config import DecodingSettings, RunConfig, load_run_config
+from pipeline.decoding.beam import BeamSettings
+from pipeline.decoding.sampling import Sampler
+from pipeline.decoding.search import BeamSearch, GreedySearch, Sampling, Search
 from pipeline.decoding.translator import Translator
 from pipeline.errors import InputError
 from pipeline.inspection.trace import Tracer
@@ -26,11 +29,15 @@ class TrainedRun:
     model: keras.Model
 
     def translator(self) -> Translator:
-        """Translates with the run's own decoding settings."""
+        """Translates as the config says."""
+        settings = self.config.decoding
         return Translator(
             self.model,
             self.tokenizer,
-            **self.config.decoding.model_dump(),
+            search=make_search(settings, self.config.run.seed),
+            batch_sentences=settings.batch_sentences,
+            max_target_ratio=settings.max_target_ratio,
+            max_target_extra=settings.max_target_extra,
             max_positions=self.config.model.max_positions,
         )
 
@@ -66,6 +73,21 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
         checkpoints = Checkpoints(run.checkpoints)
         load_checkpoint(checkpoints.best if checkpoint == "best" else checkpoints.last(), model)
     return TrainedRun(run, config, tokenizer, model)
+
+
+def make_search(settings: DecodingSettings, seed: int) -> Search:
+    """The search that the settings ask for; `seed` is for what is drawn by chance."""
+    constraints = {"min_length": settings.min_length, "no_repeat_ngram": settings.no_repeat_ngram}
+    if settings.kind == "sampling":
+        sampler = Sampler(settings.temperature, settings.top_k, settings.top_p, seed)
+        return Sampling(**constraints, sampler=sampler, count=settings.n_best)
+    if settings.kind == "greedy":
+        return GreedySearch(**constraints)
+    return BeamSearch(
+        BeamSettings(
+            settings.beam_size, settings.n_best, settings.length_penalty, settings.coverage_penalty, **constraints
+        )
+    )
 
 
 def _load_weights(model: keras.Model, path: Path) -> None:

@@ -1,13 +1,18 @@
 """Translates standard input: `python -m pipeline.translate RUN < in.txt > out.txt`, one line out for each line in."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
+from pipeline.config_decoding import add_decoding_options, with_decoding_options
 from pipeline.errors import ArgumentParser, InputError, exit_cleanly
 from pipeline.quiet import native_chatter_silenced
+
+if TYPE_CHECKING:
+    from pipeline.decoding.translator import Translation
 
 WINDOW_LINES = 1000  # translated together, so that memory stays flat however long the input is
 
@@ -33,22 +38,43 @@ def main(arguments: list[str]) -> None:
     """Reads, translates, writes."""
     parser = ArgumentParser(
         prog="python -m pipeline.translate",
-        description="Translates standard input to standard output, one line out for each line in.",
+        description="Translates standard input to standard output, one line out for each line in; with --n_best as "
+        "many lines in Moses' format, `line number ||| translation ||| LogProbability= value ||| score`.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, such as runs/demo")
     parser.add_argument(
         "--checkpoint", choices=("best", "last"), default="best", help="which weights to use (default: best)"
     )
+    add_decoding_options(parser)
     options = parser.parse_args(arguments)
     with native_chatter_silenced():
         from pipeline.trained_run import load_run  # after --help, which TensorFlow would hold up
 
-    translator = load_run(options.run, options.checkpoint).translator()
+    run = load_run(options.run, options.checkpoint)
+    run = replace(run, config=with_decoding_options(run.config, options))
+    write = one_line if options.n_best is None else n_best_lines
+    translator, number = run.translator(), 0
     lines = lines_of(sys.stdin.buffer)
     while window := list(islice(lines, WINDOW_LINES)):
-        translations = translator.translate(window)
-        sys.stdout.buffer.write("".join(f"{translation.text}\n" for translation in translations).encode())
+        for translations in translator.translate_n_best(window):
+            sys.stdout.buffer.write(write(number, translations).encode())
+            number += 1
         sys.stdout.buffer.flush()
+
+
+def one_line(number: int, translations: Sequence["Translation"]) -> str:
+    """The best translation."""
+    return f"{translations[0].text}\n"
+
+
+def n_best_lines(number: int, translations: Sequence["Translation"]) -> str:
+    """All translations of a sentence in Moses' format: `number ||| text ||| features ||| score`."""
+    lines = []
+    for translation in translations:
+        text = translation.text.replace("|||", "| | |")  # the separator
+        total = sum(translation.log_probabilities)
+        lines.append(f"{number} ||| {text} ||| LogProbability= {total:.6f} ||| {translation.score:.6f}\n")
+    return "".join(lines)
 
 
 if __name__ == "__main__":

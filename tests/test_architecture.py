@@ -18,6 +18,7 @@ ORDER = [
     "config_model",
     "config",
     "config_cli",
+    "config_decoding",
     "run_directory",
     "text",
     "attention",
@@ -118,6 +119,7 @@ def test_settings_stop_at_the_door():
     readers.remove("pipeline.config")
     assert readers == {
         "pipeline.config_cli",
+        "pipeline.config_decoding",
         "pipeline.evaluation.command",
         "pipeline.manifest",
         "pipeline.model.build",

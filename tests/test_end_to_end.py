@@ -5,6 +5,7 @@ One small run is trained and evaluated once, and every test looks at it.
 
 import argparse
 import csv
+import io
 import json
 import logging
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 
 import evaluate
 import train
+from pipeline import translate
 from pipeline.config import load_run_config
 from pipeline.evaluation import command
 from pipeline.evaluation.report import evaluation_folder
@@ -162,7 +164,8 @@ def test_translations_read_back_as_they_are(table, text):
     assert table["reference"].tolist() == first_lines("test.fr", ORDINARY) + REFERENCES
     assert table["id"].tolist() == list(range(ORDINARY + len(SOURCES)))
     assert table["translation"][ORDINARY + SOURCES.index("")] == ""
-    assert table.columns.tolist()[4:] == ["log_probability", "tokens", "truncated", "sentence_bleu", "sentence_chrf"]
+    assert table.columns.tolist()[4:7] == ["log_probability", "score", "tokens"]
+    assert table.columns.tolist()[7:] == ["truncated", "sentence_bleu", "sentence_chrf"]
 
 
 def test_the_archive_is_read_with_numpy_and_json_alone(evaluated, sentences, table):
@@ -174,7 +177,7 @@ def test_the_archive_is_read_with_numpy_and_json_alone(evaluated, sentences, tab
         assert weights.shape == (1, 2, T, S) and weights.dtype == np.float32
         np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
         assert sentence["hypothesis"] == table["translation"][sentence["id"]]
-        assert sentence["mode"] == "greedy"
+        assert sentence["mode"] == "beam"
     manifest = read_json(evaluated / "attention/manifest.json")
     assert manifest["complete"] and manifest["run"] == "tiny" and len(manifest["model_sha256"]) == 64
 
@@ -229,8 +232,9 @@ def test_a_run_trained_in_half_precision_is_evaluated_in_single(text, tmp_path):
     assert model.decode(np.array([[2, 4]]), memory).states.dtype == "float32"
 
     # Without references there are translations and attention, and no scores.
-    assert evaluate.main([str(run), "--source", str(text / "validation.en")]) == 0
+    assert evaluate.main([str(run), "--source", str(text / "validation.en"), "--beam_size", "1"]) == 0
     folder = run / "evaluations/validation.en"
+    assert read_json(folder / "metrics.json")["search"] == "greedy"
     assert not {"bleu", "loss", "alignment"} & read_json(folder / "metrics.json").keys()
     assert "reference" not in (folder / "translations.tsv").read_text().splitlines()[0].split("\t")
     assert (folder / "attention/manifest.json").is_file()
@@ -244,6 +248,10 @@ def test_a_run_trained_in_half_precision_is_evaluated_in_single(text, tmp_path):
         (["--source", "x", "--forced"], "--forced needs --reference"),
         (["--name", "../x"], "--name: expected the name of a folder"),
         (["--source", "no such file"], "no such file: there is no such file"),
+        (["--beam_size", "0"], "decoding.beam_size: expected an integer >= 1, found 0 (command line)"),
+        (["--beam_size", "[1"], "decoding.beam_size: expected an integer >= 1, found '[1' (command line)"),
+        (["--n_best", "6"], "n_best (6) can be at most beam_size (5)"),
+        (["--top_k", "3"], "top_k: without effect in beam search; expected search: sampling beside it"),
     ],
 )
 def test_options_that_do_not_fit_end_with_one_message(run, options, message, capsys):
@@ -288,6 +296,20 @@ def test_translate_keeps_lines_in_a_process_of_its_own(run):
     translations = [translation.text for translation in load_run(run).translator().translate(lines)]
     assert found.removesuffix("\n").split("\n") == translations
     assert [not text for text in translations] == [False, True, False, True, False]
+
+
+def test_n_best_translations_are_printed_in_moses_format(run, monkeypatch, capsysbinary):
+    lines = ["the cat", "", "I sing in France ."]
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO("\n".join(lines).encode())))
+    assert translate.main([str(run), "--n_best", "3"]) == 0
+    printed = [line.split(" ||| ") for line in capsysbinary.readouterr().out.decode().splitlines()]
+    assert [int(number) for number, *_ in printed] == [0, 0, 0, 1, 2, 2, 2]
+    best = [translation.text for translation in load_run(run).translator().translate(lines)]
+    assert [printed[0][1], printed[3][1], printed[4][1]] == best
+    for _, text, features, score in printed:
+        assert (features.startswith("LogProbability= ") and float(features.split()[1]) <= float(score) <= 0) or not text
+    scores = [float(score) for *_, score in printed]
+    assert scores[:3] == sorted(scores[:3], reverse=True) and scores[4:] == sorted(scores[4:], reverse=True)
 
 
 LOAD = """

@@ -1,4 +1,4 @@
-"""Greedy search: the likeliest token at every step, for a whole batch at once.
+"""One target for each source, token by token, for a whole batch at once: the likeliest at every step, or a drawn one.
 
 Letters: B batch, L most tokens of a target, V vocabulary.
 """
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from pipeline.decoding.constraints import ban_never_chosen
 from pipeline.text.tokenizer import BOS, EOS, PAD
 
 
@@ -23,10 +24,13 @@ class SearchResult(NamedTuple):
     truncated: Any
 
 
-def greedy_search(next_token_logits, state, max_lengths, length) -> SearchResult:
-    """Extends every target by its likeliest token until all have ended.
+def likeliest(scores, ids, step):
+    """The token with the highest of scores `(B, V)`; ties go to the lower id."""
+    return ops.argmax(scores, axis=-1)
 
-    Ties go to the lower id. PAD and BOS are never chosen: no target contains them.
+
+def greedy_search(next_token_logits, state, max_lengths, length, choose=likeliest) -> SearchResult:
+    """Extends every target by a token until all have ended. PAD and BOS are never chosen: no target contains them.
 
     Args:
         next_token_logits: takes the last tokens int32 `(B, 1)` and the state, and returns logits `(B, V)` for the next
@@ -34,6 +38,8 @@ def greedy_search(next_token_logits, state, max_lengths, length) -> SearchResult
         state: anything nested of tensors, handed from call to call.
         max_lengths: int32 `(B,)`, the most tokens of each target, EOS among them.
         length: L, at least the largest of `max_lengths`.
+        choose: takes the next tokens' log-probabilities float32 `(B, V)`, the tokens so far `(B, L)`, and how many they
+            are, and returns the next token of each target, int `(B,)`.
     """
     batch = ops.shape(max_lengths)[0]
 
@@ -43,8 +49,7 @@ def greedy_search(next_token_logits, state, max_lengths, length) -> SearchResult
     def extend(step, tokens, ended, ids, log_probabilities, state):
         logits, state = next_token_logits(tokens, state)
         scores = ops.log_softmax(ops.cast(logits, "float32"))
-        banned = ops.cast(ops.logical_or(ops.equal(vocabulary(scores), PAD), ops.equal(vocabulary(scores), BOS)), bool)
-        chosen = ops.cast(ops.argmax(ops.where(banned, -float("inf"), scores), axis=-1), "int32")
+        chosen = ops.cast(choose(ban_never_chosen(scores), ids, step), "int32")
         score = ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(chosen, 1), axis=1), 1)
         chosen = ops.where(ended, PAD, chosen)
         score = ops.where(ended, 0.0, score)
@@ -64,8 +69,3 @@ def greedy_search(next_token_logits, state, max_lengths, length) -> SearchResult
     _, _, _, ids, log_probabilities, _ = ops.while_loop(unfinished, extend, start)
     truncated = ops.logical_not(ops.any(ops.equal(ids, EOS), axis=1))
     return SearchResult(ids, log_probabilities, truncated)
-
-
-def vocabulary(scores):
-    """The ids that scores `(B, V)` are of: int32 `(V,)`."""
-    return ops.arange(ops.shape(scores)[-1], dtype="int32")

@@ -1,13 +1,13 @@
 """From sentences to translations: batches of similar length, search in a graph, text again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.decoding.greedy import greedy_search
+from pipeline.decoding.search import GreedySearch, Search
 from pipeline.text.batches import pad, round_up
 from pipeline.text.tokenizer import EOS, PAD, Tokenizer
 
@@ -16,7 +16,7 @@ LENGTH_MULTIPLE = 8
 
 @dataclass(frozen=True)
 class Translation:
-    """One translated sentence.
+    """One translation of a sentence.
 
     Args:
         text: the translation.
@@ -24,6 +24,7 @@ class Translation:
         ids: the tokens of the translation, ending in EOS unless truncated.
         log_probabilities: natural logarithms, one for each of `ids`.
         truncated: whether the longest length was reached before EOS, or the source was cut to the longest it can be.
+        score: what the search ranked it by.
     """
 
     text: str
@@ -31,6 +32,7 @@ class Translation:
     ids: list[int]
     log_probabilities: list[float]
     truncated: bool
+    score: float = 0.0
 
 
 class Translator:
@@ -39,6 +41,7 @@ class Translator:
     Args:
         model: anything with the surface of `pipeline.model.surface`.
         tokenizer: the one it was trained with.
+        search: how translations are found; greedily if not given.
         batch_sentences: sentences translated at once.
         max_target_ratio: a translation has at most `max_target_ratio * source tokens + max_target_extra` tokens.
         max_target_extra: see there.
@@ -50,6 +53,7 @@ class Translator:
         model: keras.Model,
         tokenizer: Tokenizer,
         *,
+        search: Search | None = None,
         batch_sentences: int = 64,
         max_target_ratio: float = 2.0,
         max_target_extra: int = 10,
@@ -61,29 +65,30 @@ class Translator:
         self.max_target_extra = max_target_extra
         self.max_positions = max_positions
 
-        def step(tokens, state):
-            memory, cache = state
-            output = model.decode(tokens, memory, cache=cache, training=False)
-            return output.logits[:, -1], (memory, output.cache)
+        search = search or GreedySearch()
 
-        def search(source, max_lengths, length):
+        def found(source, max_lengths, length):
             memory = model.encode(source, training=False)._replace(self_attention=())
-            return greedy_search(step, (memory, model.start_cache(memory, length)), max_lengths, length)
+            return search(model, memory, max_lengths, length)
 
         ids, row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None], []))
-        self._search = tf.function(search, input_signature=(ids, row, number), autograph=False)
+        self._search = tf.function(found, input_signature=(ids, row, number), autograph=False)
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
-        """Translates sentences; result i is of sentence i. A sentence without words stays without words."""
+        """Translates sentences; result i is the best of sentence i. A sentence without words stays without words."""
+        return [translations[0] for translations in self.translate_n_best(sentences)]
+
+    def translate_n_best(self, sentences: Sequence[str]) -> list[list[Translation]]:
+        """As `translate`, with all translations of each sentence that the search returns, best first."""
         whole = self.tokenizer.encode(sentences).to_list()
         rows = [ids[: self.max_positions - 1] for ids in whole]  # one more for EOS
-        found = [Translation("", [], [EOS], [0.0], truncated=False) for _ in rows]
+        found = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
         order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
         for first in range(0, len(order), self.batch_sentences):
             batch = order[first : first + self.batch_sentences]
-            for i, translation in zip(batch, self._translate_batch([rows[i] for i in batch]), strict=True):
+            for i, translations in zip(batch, self._translate_batch([rows[i] for i in batch]), strict=True):
                 cut = len(rows[i]) < len(whole[i])
-                found[i] = replace(translation, truncated=translation.truncated or cut)
+                found[i] = [replace(one, truncated=one.truncated or cut) for one in translations]
         return found
 
     def max_lengths(self, source_lengths: np.ndarray) -> np.ndarray:
@@ -91,7 +96,7 @@ class Translator:
         lengths = (self.max_target_ratio * source_lengths).astype(np.int32) + self.max_target_extra
         return np.minimum(lengths, self.max_positions)
 
-    def _translate_batch(self, rows: list[list[int]]) -> Iterator[Translation]:
+    def _translate_batch(self, rows: list[list[int]]) -> list[list[Translation]]:
         lengths = np.array([len(row) for row in rows])
         source = pad(
             [[*row, EOS] for row in rows], min(round_up(int(lengths.max()) + 1, LENGTH_MULTIPLE), self.max_positions)
@@ -99,9 +104,11 @@ class Translator:
         max_lengths = self.max_lengths(lengths)
         length = min(int(round_up(int(max_lengths.max()), LENGTH_MULTIPLE)), self.max_positions)
         result = self._search(source, max_lengths, length)
-        ids = [[int(token) for token in row if token != PAD] for row in result.ids.numpy()]
-        texts = self.tokenizer.decode(ids)
-        log_probabilities, truncated = result.log_probabilities.numpy(), result.truncated.numpy()
-        for i, row in enumerate(rows):
-            scores = [float(score) for score in log_probabilities[i, : len(ids[i])]]
-            yield Translation(texts[i], row, ids[i], scores, bool(truncated[i]))
+        all_ids, all_log_probabilities, all_scores = (x.numpy() for x in result)
+        places = np.argwhere(np.isfinite(all_scores))  # (sentence, rank)
+        found: list[list[Translation]] = [[] for _ in rows]
+        ids = [[int(token) for token in all_ids[i, n] if token != PAD] for i, n in places]
+        for (i, n), one, text in zip(places, ids, self.tokenizer.decode(ids), strict=True):
+            log_probabilities = [float(value) for value in all_log_probabilities[i, n, : len(one)]]
+            found[i].append(Translation(text, rows[i], one, log_probabilities, one[-1] != EOS, float(all_scores[i, n])))
+        return found

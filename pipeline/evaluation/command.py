@@ -2,10 +2,12 @@
 
 import argparse
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.config import CorpusSettings
+from pipeline.config_decoding import with_decoding_options
 from pipeline.errors import InputError
 from pipeline.evaluation.gold_alignment import GoldSet, read_gold_set
 from pipeline.evaluation.report import EvaluationSet, evaluate_set
@@ -24,6 +26,7 @@ def evaluate(options: argparse.Namespace) -> None:
     """
     _check(options)
     run = load_run(options.run, options.checkpoint)
+    run = replace(run, config=with_decoding_options(run.config, options))
     data = _own_set(options, run) if options.source else _set_of_config(options, run)
     metrics = evaluate_set(run, data, force_references=options.forced)
     _print_table(metrics, run.directory.evaluation(data.name).root)

@@ -92,7 +92,7 @@ def evaluate_set(run: TrainedRun, data: EvaluationSet, *, force_references: bool
             assert data.reference is not None  # the command line's own check
             records = tracer.of_references(data.source, data.reference)
         else:
-            records = tracer.of_translations(data.source, data.reference, translations)
+            records = tracer.of_translations(data.source, data.reference, translations, mode=run.config.decoding.kind)
         _write_records(run, folder, records, choice)
         _draw_probes(run, folder)
         _write_translations(data, translations, folder, run.config.data.tokenized)
@@ -109,7 +109,8 @@ def _scores(run: TrainedRun, data: EvaluationSet) -> tuple[dict[str, Any], list[
     metrics: dict[str, Any] = {
         "set": data.name,
         "sentences": len(data.source),
-        "search": "greedy",
+        "search": run.config.decoding.kind,
+        "decoding": run.config.decoding.model_dump(),
         "truncated": sum(translation.truncated for translation in translations),
         "translation_seconds": round(seconds, 2),
     }
@@ -199,7 +200,9 @@ def _draw_probes(run: TrainedRun, folder: EvaluationDirectory) -> None:
     sources = [probe.source for probe in probes]
     translations = run.translator().translate(sources)
     references = [probe.reference or "" for probe in probes]
-    for record in run.tracer(("cross",)).of_translations(sources, references, translations):
+    for record in run.tracer(("cross",)).of_translations(
+        sources, references, translations, mode=run.config.decoding.kind
+    ):
         _draw(record, folder.heatmaps, f"probe-{record.id:06d}")
 
 
@@ -212,6 +215,7 @@ def _write_translations(
             "source": data.source,
             "translation": [translation.text for translation in translations],
             "log_probability": [sum(translation.log_probabilities) for translation in translations],
+            "score": [translation.score for translation in translations],
             "tokens": [len(translation.ids) for translation in translations],
             "truncated": [translation.truncated for translation in translations],
         }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MODES = ("greedy", "beam", "forced")
+MODES = ("greedy", "beam", "sampling", "forced")
 
 SITE_AXES = {
     "cross": ("target", "source"),
@@ -35,7 +35,7 @@ class Record:
         source_words: for each source token the index of its word in `source`, None for EOS.
         target_words: for each target *output* token the index of its word in `hypothesis`, None for EOS.
         token_log_probabilities: T natural logarithms, of the output tokens.
-        mode: `greedy`, `beam` or `forced`.
+        mode: `greedy`, `beam`, `sampling` or `forced`.
         truncated: whether the target stopped at the length limit, without EOS.
         attention: site (`cross`, and optionally `encoder`, `decoder`) to float32 weights `(layer, head, query, key)`,
             after the softmax and before dropout.

@@ -29,7 +29,7 @@ class Traced:
         hypothesis: the text of the target that is read.
         source_ids: without EOS.
         target_ids: ending in EOS unless truncated.
-        mode: where the target comes from: `greedy`, `beam` or `forced`.
+        mode: where the target comes from: `greedy`, `beam`, `sampling` or `forced`.
         truncated: whether source or target was cut to the longest that they can be.
     """
 

@@ -1,6 +1,7 @@
 """The Transformer's decoder: causal self-attention, cross-attention and feed-forward, layer upon layer.
 
-Letters: B batch, H heads, T target positions, S source positions, L cached positions, D model width, K key size.
+Letters: B batch, H heads, T target positions, S source positions, L cached positions, D model width, K key size, N
+targets of one source, which stand in a row.
 """
 
 from typing import Any, NamedTuple
@@ -13,13 +14,11 @@ from pipeline.model.block import Block
 
 
 class BlockCache(NamedTuple):
-    """What one decoder layer keeps from step to step: keys and values `(B, H, L, K)` of the target so far, filled from
-    the left, and those of the memory `(B, H, S, K)`, which stay the same."""
+    """What one decoder layer keeps from step to step: keys and values `(B * N, H, L, K)` of the target so far, filled
+    from the left."""
 
     keys: Any
     values: Any
-    memory_keys: Any
-    memory_values: Any
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -31,13 +30,15 @@ class DecoderBlock(Block):
 
     Call arguments:
         x: `(B, T, D)`.
-        memory: `(B, S, D)`, the encoder's states; not looked at with a cache, which holds what is needed of them.
+        memory: `(B, S, D)`, the encoder's states.
+        projected: what `project_memory` made of them, or None to do it here.
         self_mask: bool, broadcastable to `(B, H, T, T)`, or `(B, H, T, L)` with a cache.
         memory_mask: bool, broadcastable to `(B, H, T, S)`.
-        cache: `BlockCache`, or None for a pass over a whole target.
+        cache: `BlockCache`, or None for a pass over a whole target. With a cache, x may have N rows for each of the
+            memory.
         position: with a cache, where the first row of x stands in the target.
         positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
-        memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not looked at with a cache.
+        memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not looked at with `projected`.
         training: whether dropout is applied.
 
     Returns:
@@ -57,15 +58,16 @@ class DecoderBlock(Block):
         self.cross_attention.build(x_shape, memory_shape)
         self.cross_attention_residual.build(x_shape)
 
-    def start_cache(self, memory, length, memory_positions=None):
-        """Empty `BlockCache` for targets of up to `length` tokens; the memory `(B, S, D)` is projected here, once."""
-        memory_keys, memory_values = self._project_memory(memory, memory_positions)
-        batch, heads = ops.shape(memory)[0], self.self_attention.num_heads
-        keys = ops.zeros((batch, heads, length, self.self_attention.key_dim), memory_keys.dtype)
-        values = ops.zeros((batch, heads, length, self.self_attention.value_dim), memory_keys.dtype)
-        return BlockCache(keys, values, memory_keys, memory_values)
+    def start_cache(self, batch, length):
+        """Empty `BlockCache` for `batch` targets of up to `length` tokens."""
+        shape, dtype = (batch, self.self_attention.num_heads, length), self.compute_dtype
+        return BlockCache(
+            ops.zeros((*shape, self.self_attention.key_dim), dtype),
+            ops.zeros((*shape, self.self_attention.value_dim), dtype),
+        )
 
-    def _project_memory(self, memory, memory_positions):
+    def project_memory(self, memory, memory_positions=None):
+        """What cross-attention needs of a memory `(B, S, D)` whatever is asked: `(B, H, S, K)` keys and values."""
         keys = memory if memory_positions is None else memory + memory_positions
         return self.cross_attention.project_memory(keys, memory)
 
@@ -73,6 +75,7 @@ class DecoderBlock(Block):
         self,
         x,
         memory,
+        projected=None,
         self_mask=None,
         memory_mask=None,
         cache=None,
@@ -82,19 +85,17 @@ class DecoderBlock(Block):
         training=None,
     ):
         query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions)
-        if cache is None:
-            memory_keys, memory_values = self._project_memory(memory, memory_positions)
-        else:
+        attend = self.cross_attention.attend
+        if cache is not None:
             keys = ops.slice_update(cache.keys, (0, 0, position, 0), keys)
             values = ops.slice_update(cache.values, (0, 0, position, 0), values)
-            memory_keys, memory_values = cache.memory_keys, cache.memory_values
-            cache = cache._replace(keys=keys, values=values)
+            cache = BlockCache(keys, values)
+            attend = self.cross_attention.attend_from_rows
         y, self_weights = self.self_attention.attend(query, keys, values, self_mask, training=training)
         x = self.self_attention_residual.leave(x, y, training=training)
         query = self.cross_attention_residual.enter(x)
         query = self.cross_attention.project_query(query if positions is None else query + positions)
-        y, cross_weights = self.cross_attention.attend(
-            query, memory_keys, memory_values, memory_mask, training=training
-        )
+        memory_keys, memory_values = projected or self.project_memory(memory, memory_positions)
+        y, cross_weights = attend(query, memory_keys, memory_values, memory_mask, training=training)
         x = self.cross_attention_residual.leave(x, y, training=training)
         return self.transform(x, training=training), self_weights, cross_weights, cache

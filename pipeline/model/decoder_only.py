@@ -14,7 +14,7 @@ from keras import ops
 from pipeline.attention.masks import causal_mask, padding_mask
 from pipeline.model.block import Block
 from pipeline.model.embedding import PositionalEmbedding, make_embeddings
-from pipeline.model.surface import DecoderOutput, Memory, TranslationModel
+from pipeline.model.surface import DecoderOutput, Memory, TranslationModel, rows_for_each
 
 
 class Cache(NamedTuple):
@@ -172,6 +172,8 @@ class DecoderOnly(TranslationModel):
 
     def decode(self, target_ids, memory, cache=None, training=None):
         batch, length = ops.shape(target_ids)
+        if cache is not None:
+            memory = rows_for_each(memory, batch)
         source_length = ops.shape(memory.mask)[-1]
         position = 0 if cache is None else cache.position
         own_length = length if cache is None else ops.shape(cache.blocks[0][0])[2]

@@ -11,7 +11,7 @@ from pipeline.attention.core import MultiHeadAttention
 from pipeline.attention.masks import padding_mask
 from pipeline.model.embedding import make_embeddings
 from pipeline.model.recurrent_decoder import BahdanauDecoder, LuongDecoder, RecurrentState
-from pipeline.model.surface import DecoderOutput, Memory, TranslationModel
+from pipeline.model.surface import DecoderOutput, Memory, TranslationModel, rows_for_each
 
 DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
 PROJECTED = ("additive", "dot", "scaled_dot", "cosine")  # the others have matrices of their own, or compare nothing
@@ -173,14 +173,20 @@ class Recurrent(TranslationModel):
     def _attend(self, memory):
         """The function by which the decoder asks the memory."""
         carried, attention = memory.carried, self.attention
+        batch, sources = ops.shape(memory.states)[:2]
         if attention is None:
-            batch, sources = ops.shape(memory.states)[:2]
-            nowhere = ops.zeros((batch, sources), "float32")
-            return lambda query: (carried["final"], nowhere)
+
+            def final(query):
+                rows = ops.shape(query)[0]
+                return rows_for_each(carried["final"], rows), ops.zeros((rows, sources), "float32")
+
+            return final
 
         def attend(query):
-            query = attention.project_query(ops.expand_dims(query, 1))
+            # Hypotheses of one source are queries to one memory.
+            rows, size = ops.shape(query)
+            query = attention.project_query(ops.reshape(query, (batch, rows // batch, size)))
             context, weights = attention.attend(query, carried["keys"], carried["values"], memory.mask)
-            return context[:, 0], weights[:, 0, 0]
+            return ops.reshape(context, (rows, self.memory_size)), ops.reshape(weights, (rows, sources))
 
         return attend

@@ -13,6 +13,7 @@ Letters: B batch, H heads, T target positions, S source positions, D model width
 from typing import Any, NamedTuple
 
 import keras
+from keras import ops
 
 
 class Memory(NamedTuple):
@@ -50,6 +51,24 @@ class DecoderOutput(NamedTuple):
     cache: Any
 
 
+def rows_for_each(nested, rows):
+    """Repeats the rows of tensors so that there are `rows`: `(B, ...) -> (B * N, ...)`, copies after each other.
+
+    Args:
+        nested: anything nested of tensors; those without axes stay as they are.
+        rows: B * N.
+    """
+
+    def repeat(x):
+        shape = ops.shape(x)
+        if not shape:
+            return x
+        copies = ops.broadcast_to(ops.expand_dims(x, 1), (shape[0], rows // shape[0], *shape[1:]))
+        return ops.reshape(copies, (rows, *shape[1:]))
+
+    return keras.tree.map_structure(repeat, nested)
+
+
 class TranslationModel(keras.Model):
     """Translates ids to ids; architectures implement `encode`, `decode` and `start_cache`.
 
@@ -81,13 +100,16 @@ class TranslationModel(keras.Model):
             target_ids: int `(B, T)`: whole targets from BOS on, or with a cache the next tokens only. Padding may
                 follow a target: it is in no real token's sight.
             memory: what `encode` returned.
-            cache: what `start_cache` or the step before returned, or None for whole targets.
+            cache: what `start_cache` or the step before returned, or None for whole targets. With a cache there may be
+                N targets for each row of the memory, after each other: hypotheses of a search. `start_cache` makes it
+                for one; `rows_for_each` repeats its rows.
             training: whether dropout is applied.
         """
         raise NotImplementedError
 
     def start_cache(self, memory, length):
-        """An empty cache for targets of up to `length` tokens, to decode step by step."""
+        """An empty cache for targets of up to `length` tokens, to decode step by step: anything nested of tensors,
+        which have a row for each target or no axes at all."""
         raise NotImplementedError
 
     def call(self, source_ids, target_ids, training=None):

@@ -137,14 +137,13 @@ class Transformer(TranslationModel):
             weights.append(layer_weights)
         if self.final_norms:
             x = self.final_norms[0](x)
-        return Memory(x, mask, tuple(weights))
+        return Memory(
+            x, mask, tuple(weights), tuple(block.project_memory(x, positions) for block in self.decoder_blocks)
+        )
 
     def start_cache(self, memory, length):
-        positions = self.source_positions.on_queries_and_keys(ops.shape(memory.states)[1])
-        return Cache(
-            ops.zeros((), "int32"),
-            tuple(block.start_cache(memory.states, length, positions) for block in self.decoder_blocks),
-        )
+        batch = ops.shape(memory.states)[0]
+        return Cache(ops.zeros((), "int32"), tuple(block.start_cache(batch, length) for block in self.decoder_blocks))
 
     def decode(self, target_ids, memory, cache=None, training=None):
         position = 0 if cache is None else cache.position
@@ -153,18 +152,17 @@ class Transformer(TranslationModel):
         self_mask = causal_mask(length, key_length, position)
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         positions = self.target_positions.on_queries_and_keys(length, position)
-        memory_positions = self.source_positions.on_queries_and_keys(ops.shape(memory.states)[1])
         self_weights, cross_weights, block_caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):
             x, own, cross, block_cache = block(
                 x,
                 memory.states,
+                projected=memory.carried[i],
                 self_mask=self_mask,
                 memory_mask=memory.mask,
                 cache=None if cache is None else cache.blocks[i],
                 position=position,
                 positions=positions,
-                memory_positions=memory_positions,
                 training=training,
             )
             self_weights.append(own)

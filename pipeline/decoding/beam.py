@@ -1,0 +1,234 @@
+"""Beam search: the best of several hypotheses for each sentence, extended in step for a whole batch at once.
+
+Sutskever et al. 2014, section 3.2; length and coverage penalties of GNMT (Wu et al. 2016, equation 14).
+
+Letters: B batch, A sentences still searched, K beam size, N best hypotheses asked for, L most tokens of a target, V
+vocabulary, S source positions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from pipeline.decoding.constraints import NEVER, ban_early_end, ban_never_chosen, ban_repeated_ngrams
+from pipeline.text.tokenizer import BOS, EOS, PAD
+
+
+@dataclass(frozen=True)
+class BeamSettings:
+    """How hypotheses are searched and ranked.
+
+    Args:
+        size: K, the hypotheses of each sentence that go on at every step.
+        best: N, how many ended hypotheses of each sentence are wanted, at most K.
+        length_penalty: alpha. A hypothesis of n tokens, EOS among them, scores its log-probability divided by
+            `((5 + n) / 6) ^ alpha`: 0 favours short ones, as every token costs; 1 nearly takes the mean.
+        coverage_penalty: beta. `beta * sum_s log(min(1, attention that source token s got))` is added to the score
+            of an ended hypothesis.
+        min_length: the fewest tokens before EOS.
+        no_repeat_ngram: no run of so many tokens stands twice in a hypothesis; 0 allows all.
+
+    Raises:
+        ValueError: more hypotheses wanted than there are.
+    """
+
+    size: int = 5
+    best: int = 1
+    length_penalty: float = 1.0
+    coverage_penalty: float = 0.0
+    min_length: int = 0
+    no_repeat_ngram: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.best <= self.size:
+            raise ValueError(f"best: between 1 and the size of the beam, {self.size}. Received: {self.best}")
+
+    def length_divisor(self, length):
+        """What the log-probability of a hypothesis of so many tokens is divided by."""
+        return ((5.0 + ops.cast(length, "float32")) / 6.0) ** self.length_penalty
+
+
+class Hypotheses(NamedTuple):
+    """Some hypotheses of each sentence, best first.
+
+    - ids: int32 `(B, N, L)`, ending in EOS unless truncated, then PAD.
+    - log_probabilities: float32 `(B, N, L)` of each token, 0 for PAD.
+    - scores: float32 `(B, N)`, what they are ranked by; minus infinity where there are no more.
+    """
+
+    ids: Any
+    log_probabilities: Any
+    scores: Any
+
+    def best(self, count):
+        """The `count` of each sentence with the highest scores, and which they were; ties go to the earlier."""
+        scores, which = ops.top_k(self.scores, count)
+        return Hypotheses(pick(self.ids, which), pick(self.log_probabilities, which), scores), which
+
+
+class _Search(NamedTuple):
+    """Between two steps.
+
+    - step: tokens of every hypothesis so far.
+    - rows: int32 `(A,)`, which sentences of the batch are still searched.
+    - growing: `Hypotheses` that go on, `(A, K, ...)`, scored by log-probability.
+    - ended: `Hypotheses` of all sentences that do not, `(B, K, ...)`.
+    - source_state: of the A sentences.
+    - target_state: of the A * K hypotheses that go on.
+    """
+
+    step: Any
+    rows: Any
+    growing: Hypotheses
+    ended: Hypotheses
+    source_state: Any
+    target_state: Any
+
+
+def beam_search(
+    next_token_logits: Callable,
+    source_state,
+    target_state,
+    max_lengths,
+    length,
+    settings: BeamSettings,
+    coverage: Callable | None = None,
+) -> Hypotheses:
+    """Extends K hypotheses of every sentence by one token at a time.
+
+    Of the 2 K likeliest extensions of a sentence's hypotheses, those of the first K that end are put aside with their
+    score, and the first K of the others go on. A sentence is finished when K hypotheses have ended, when none that goes
+    on could still come among the N best, or at its longest length, where hypotheses without an end fill up what is
+    missing. It then leaves the batch. Ties go to the better hypothesis and the lower id, so that the same input gives
+    the same output. With K = 1 this is greedy search. A graph must not know the size of its batch, since
+    it shrinks.
+
+    Args:
+        next_token_logits: takes the last tokens int32 `(A * K, 1)` and both states, and returns logits `(A * K, V)` for
+            the next tokens and the new target state. It is first called with BOS.
+        source_state: anything nested of tensors `(B, ...)`: what belongs to a sentence.
+        target_state: anything nested of tensors `(B * K, ...)` or without axes: what belongs to a hypothesis.
+        max_lengths: int32 `(B,)`, the most tokens of each target, EOS among them.
+        length: L, at least the largest of `max_lengths`.
+        settings: `BeamSettings`.
+        coverage: finds in both states the attention that each source token got from each hypothesis, float32
+            `(A * K, S)`, 1 for padding. Needed for a coverage penalty only.
+    """
+    size = settings.size
+
+    def unfinished(search):
+        return ops.shape(search.rows)[0] > 0
+
+    def extend(search):
+        last = ops.take(search.growing.ids, ops.maximum(search.step - 1, 0), axis=2)
+        tokens = ops.where(search.step > 0, last, BOS)
+        tokens = ops.reshape(tokens, (-1, 1))
+        logits, target_state = next_token_logits(tokens, search.source_state, search.target_state)
+        candidates, parents, tokens = extensions(logits, search, settings)
+        step, longest = search.step + 1, ops.take(max_lengths, search.rows)
+
+        # Set aside what ends.
+        scores = candidates.scores / settings.length_divisor(step)
+        if settings.coverage_penalty:
+            attention = ops.reshape(coverage(search.source_state, target_state), (ops.shape(tokens)[0], size, -1))
+            missed = ops.sum(ops.log(ops.clip(attention, 1e-9, 1.0)), axis=-1)
+            scores = scores + settings.coverage_penalty * ops.take_along_axis(missed, parents, axis=1)
+        ends = ops.equal(tokens, EOS)
+        scores = ops.where(ops.logical_and(ends, ops.arange(2 * size) < size), scores, NEVER)
+        ended = Hypotheses(*(ops.take(x, search.rows, axis=0) for x in search.ended))
+        ended = concatenate(ended, candidates._replace(scores=scores)).best(size)[0]
+
+        # Go on with the rest.
+        growing, which = candidates._replace(scores=ops.where(ends, NEVER, candidates.scores)).best(size)
+        parents = pick(parents, which)
+        at_longest = step >= longest
+        divisor = settings.length_divisor(ops.expand_dims(longest, 1))
+        ended = fill_up(ended, growing._replace(scores=growing.scores / divisor), at_longest)
+
+        # No token adds probability and none takes coverage away, so this is the most that what goes on can reach.
+        reachable = growing.scores[:, :1] / divisor
+        finished = ops.logical_or(at_longest, ops.greater(ended.scores[:, -1], NEVER))
+        finished = ops.logical_or(finished, ended.scores[:, settings.best - 1] >= reachable[:, 0])
+        rows = ops.expand_dims(search.rows, 1)
+        all_ended = (ops.scatter_update(*pair) for pair in zip(search.ended, (rows,) * 3, ended, strict=True))
+        kept = ops.cast(ops.nonzero(ops.logical_not(finished))[0], "int32")
+        came_from = ops.reshape(ops.take(parents, kept, axis=0) + size * ops.expand_dims(kept, 1), (-1,))
+        return _Search(
+            step,
+            ops.take(search.rows, kept),
+            Hypotheses(*take_rows(growing, kept)),
+            Hypotheses(*all_ended),
+            ops.cond(ops.any(finished), lambda: take_rows(search.source_state, kept), lambda: search.source_state),
+            take_rows(target_state, came_from),
+        )
+
+    batch = ops.shape(max_lengths)[0]
+    none = Hypotheses(
+        ops.full((batch, size, length), PAD, "int32"),
+        ops.zeros((batch, size, length)),
+        ops.full((batch, size), NEVER),
+    )
+    # K times the same would stay the same, so only one starts.
+    start = none._replace(scores=ops.broadcast_to(ops.where(ops.arange(size) == 0, 0.0, NEVER), (batch, size)))
+    rows = ops.cast(ops.nonzero(max_lengths > 0)[0], "int32")
+    search = _Search(ops.zeros((), "int32"), rows, start, none, source_state, target_state)
+    (search,) = ops.while_loop(unfinished, lambda search: (extend(search),), (search,))
+    return Hypotheses(*(x[:, : settings.best] for x in search.ended))
+
+
+def extensions(logits, search, settings):
+    """The 2 K likeliest extensions of a sentence's K hypotheses by one token.
+
+    Returns:
+        `(candidates, parents, tokens)`: `Hypotheses` `(A, 2 K, ...)` scored by log-probability, which of the K each
+        extends, and by which token, int32 `(A, 2 K)`.
+    """
+    size = settings.size
+    scores = ops.log_softmax(ops.cast(logits, "float32"))
+    _, _, length = ops.shape(search.growing.ids)
+    vocabulary = ops.shape(scores)[-1]
+    allowed = ban_early_end(ban_never_chosen(scores), search.step, settings.min_length)
+    history = ops.reshape(search.growing.ids, (-1, length))
+    allowed = ban_repeated_ngrams(allowed, history, search.step, settings.no_repeat_ngram)
+    totals = ops.reshape(search.growing.scores, (-1, 1)) + allowed
+    totals, which = ops.top_k(ops.reshape(totals, (-1, size * vocabulary)), 2 * size)
+    parents, tokens = which // vocabulary, which % vocabulary
+    token_scores = ops.take_along_axis(ops.reshape(scores, (-1, size * vocabulary)), which, axis=1)
+    here = (0, 0, search.step)
+    candidates = Hypotheses(
+        ops.slice_update(pick(search.growing.ids, parents), here, ops.expand_dims(tokens, -1)),
+        ops.slice_update(pick(search.growing.log_probabilities, parents), here, ops.expand_dims(token_scores, -1)),
+        totals,
+    )
+    return candidates, parents, tokens
+
+
+def fill_up(ended, growing, wanted):
+    """Where it is `wanted`, bool `(A,)`, puts growing hypotheses in the places of ended ones that there are not."""
+    size = ops.shape(ended.scores)[1]
+    places = ops.expand_dims(ops.arange(size, dtype="int32"), 0)
+    there = ops.sum(ops.cast(ops.greater(ended.scores, NEVER), "int32"), axis=1, keepdims=True)
+    from_growing = ops.logical_and(ops.expand_dims(wanted, 1), places >= there)
+    which = ops.where(from_growing, size + places - there, places)
+    both = concatenate(ended, growing)
+    return Hypotheses(*(pick(x, which) for x in both))
+
+
+def concatenate(first, second):
+    """`Hypotheses` of the same sentences, those of the first before those of the second."""
+    return Hypotheses(*(ops.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
+
+
+def pick(x, which):
+    """Elements of the second axis by number: `(A, N, ...)` and int `(A, M)` to `(A, M, ...)`."""
+    rows, size, *rest = ops.shape(x)
+    numbers = which + size * ops.expand_dims(ops.arange(rows, dtype=which.dtype), 1)
+    return ops.take(ops.reshape(x, (-1, *rest)), numbers, axis=0)
+
+
+def take_rows(nested, rows):
+    """These rows of tensors, nested in anything; those without axes stay as they are."""
+    return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0) if len(x.shape) else x, nested)

@@ -1,0 +1,104 @@
+"""The ways to search for translations, each a callable from a model and what it read to hypotheses.
+
+Letters: B batch, N hypotheses of a sentence, L most tokens of a target, S source positions.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from keras import ops
+
+from pipeline.decoding.beam import BeamSettings, Hypotheses, beam_search
+from pipeline.decoding.constraints import ban_early_end, ban_repeated_ngrams
+from pipeline.decoding.greedy import greedy_search, likeliest
+from pipeline.decoding.sampling import Sampler
+from pipeline.model.surface import Memory, TranslationModel, rows_for_each
+
+
+class Search(Protocol):
+    """Finds targets of up to `max_lengths` tokens, int32 `(B,)`, L at most: `Hypotheses` `(B, N, ...)`."""
+
+    def __call__(self, model: TranslationModel, memory: Memory, max_lengths, length) -> Hypotheses: ...
+
+
+@dataclass(frozen=True)
+class GreedySearch:
+    """One hypothesis, of the token at every step that `choose` takes among those that the constraints allow.
+
+    Args:
+        min_length: the fewest tokens before EOS.
+        no_repeat_ngram: no run of so many tokens stands twice; 0 allows all.
+    """
+
+    min_length: int = 0
+    no_repeat_ngram: int = 0
+
+    def __call__(self, model, memory, max_lengths, length):
+        return self._search(model, memory, max_lengths, length, likeliest, 1)
+
+    def _search(self, model, memory, max_lengths, length, choose, count):
+        batch = ops.shape(max_lengths)[0]
+        rows = batch * count
+
+        def step(tokens, cache):
+            output = model.decode(tokens, memory, cache=cache, training=False)
+            return output.logits[:, -1], output.cache
+
+        def chosen(scores, ids, step):
+            scores = ban_early_end(scores, step, self.min_length)
+            return choose(ban_repeated_ngrams(scores, ids, step, self.no_repeat_ngram), ids, step)
+
+        cache = model.start_cache(memory, length)
+        if count > 1:
+            cache, max_lengths = rows_for_each((cache, max_lengths), rows)
+        found = greedy_search(step, cache, max_lengths, length, chosen)
+        shape = (batch, count, length)
+        log_probabilities = ops.reshape(found.log_probabilities, shape)
+        return Hypotheses(ops.reshape(found.ids, shape), log_probabilities, ops.sum(log_probabilities, axis=-1))
+
+
+@dataclass(frozen=True)
+class Sampling(GreedySearch):
+    """N hypotheses of drawn tokens, in the order in which they were drawn.
+
+    Args: see `GreedySearch`, and:
+        sampler: what draws them.
+        count: N.
+    """
+
+    sampler: Sampler = field(kw_only=True)
+    count: int = field(default=1, kw_only=True)
+
+    def __call__(self, model, memory, max_lengths, length):
+        def choose(scores, ids, step):
+            return self.sampler(scores)
+
+        return self._search(model, memory, max_lengths, length, choose, self.count)
+
+
+@dataclass(frozen=True)
+class BeamSearch:
+    """The best of several hypotheses: see `beam_search`."""
+
+    settings: BeamSettings
+
+    def __call__(self, model, memory, max_lengths, length):
+        covering = self.settings.coverage_penalty != 0
+        hypotheses = ops.shape(max_lengths)[0] * self.settings.size
+
+        def step(tokens, memory, state):
+            cache, attention = state
+            output = model.decode(tokens, memory, cache=cache, training=False)
+            if covering:
+                weights = ops.stack([ops.mean(layer[:, :, -1], axis=1) for layer in output.cross])
+                attention = attention + ops.mean(weights, axis=0)
+            return output.logits[:, -1], (output.cache, attention)
+
+        def coverage(memory, state):
+            # Padding misses nothing.
+            padding = ops.logical_not(memory.mask[:, 0, 0])
+            return ops.where(rows_for_each(padding, ops.shape(state[1])[0]), 1.0, state[1])
+
+        sources = ops.shape(memory.mask)[-1] if covering else 0
+        state = (rows_for_each(model.start_cache(memory, length), hypotheses), ops.zeros((hypotheses, sources)))
+        return beam_search(step, memory, state, max_lengths, length, self.settings, coverage)

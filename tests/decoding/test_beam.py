@@ -1,0 +1,254 @@
+"""Beam search, held against brute force on a tiny vocabulary, greedy search, and full passes of every model."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from pipeline.decoding.beam import BeamSettings, beam_search
+from pipeline.decoding.greedy import greedy_search
+from pipeline.model.surface import rows_for_each
+from pipeline.text.tokenizer import BOS, EOS, PAD
+from tests.tiny_models import MODELS, SOURCE, shared_model
+
+V = EOS + 4
+LETTERS = [token for token in range(V) if token not in (PAD, BOS, EOS)]
+L = 4
+
+
+def in_graph(function, *arguments):
+    """Calls a function of tensors in a graph that knows nothing of the batch's size."""
+    signature = [tf.TensorSpec([None, *argument.shape[1:]], argument.dtype) for argument in arguments]
+    return tf.function(function, input_signature=signature, autograph=False)(*arguments)
+
+
+HOWS = {"eagerly": lambda function, *arguments: function(*arguments), "in a graph": in_graph}
+
+
+def chains(batch, seed=0):
+    """Log-probabilities of the next token given the last one, for each sentence: `(batch, V, V)`, PAD and BOS never."""
+    logits = np.random.default_rng(seed).normal(size=(batch, V, V)) * 2
+    logits[:, :, [PAD, BOS]] = -1e9
+    return normalized(logits)
+
+
+def normalized(logits):
+    return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype("float32")
+
+
+def next_of_chain(tokens, chain, state):
+    """A model that knows only the last token; its state is all tokens read so far, to see what becomes of it."""
+    rows = rows_for_each(chain, ops.shape(tokens)[0])
+    logits = ops.take_along_axis(rows, ops.expand_dims(tokens, -1), axis=1)[:, 0]
+    history, step = state
+    return logits, (ops.slice_update(history, (0, step), tokens), step + 1)
+
+
+def search(chain, settings, max_lengths=None, length=L, how="in a graph", **options):
+    batch = len(chain)
+    most = np.array(max_lengths or [length] * batch, "int32")
+
+    def run(chain, most):
+        histories = ops.zeros((ops.shape(chain)[0] * settings.size, length), "int32")
+        state = (histories, ops.zeros((), "int32"))
+        return beam_search(next_of_chain, chain, state, most, length, settings, **options)
+
+    found = HOWS[how](run, chain, most)
+    return type(found)(*map(np.asarray, found))
+
+
+def log_probabilities(chain, tokens):
+    return [float(chain[last, token]) for last, token in zip([BOS, *tokens], tokens, strict=False)]
+
+
+def brute_force(chain, settings, length=L, allowed=lambda tokens: True):
+    """All hypotheses that end within a length, best first."""
+    found = []
+    for n in range(length):
+        for letters in itertools.product(LETTERS, repeat=n):
+            tokens = [*letters, EOS]
+            if not allowed(tokens):
+                continue
+            score = sum(log_probabilities(chain, tokens)) / ((5 + len(tokens)) / 6) ** settings.length_penalty
+            found.append((score, tokens))
+    return sorted(found, key=lambda pair: -pair[0])
+
+
+def words(row):
+    return [int(token) for token in row if token != PAD]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
+def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_hypotheses(alpha, how):
+    settings = BeamSettings(size=150, best=5, length_penalty=alpha)
+    chain = chains(3)
+    found = search(chain, settings, how=how)
+    for sentence in range(3):
+        expected = brute_force(chain[sentence], settings)[:5]
+        np.testing.assert_allclose(found.scores[sentence], [score for score, _ in expected], rtol=1e-5)
+        assert [words(row) for row in found.ids[sentence]] == [tokens for _, tokens in expected]
+        for ids, scores in zip(found.ids[sentence], found.log_probabilities[sentence], strict=True):
+            tokens = words(ids)
+            np.testing.assert_allclose(scores[: len(tokens)], log_probabilities(chain[sentence], tokens), rtol=1e-4)
+            assert not scores[len(tokens) :].any()
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_beam_of_one_is_greedy_search(how):
+    chain = chains(20, seed=1)
+    most = [*range(1, 9)] * 2 + [8] * 4
+    found = search(chain, BeamSettings(size=1), most, length=8, how=how)
+
+    def greedy_step(tokens, state):
+        logits, state = next_of_chain(tokens, tf.constant(chain), state)
+        return logits, state
+
+    state = (ops.zeros((20, 8), "int32"), ops.zeros((), "int32"))
+    expected = greedy_search(greedy_step, state, np.array(most, "int32"), 8)
+    np.testing.assert_array_equal(found.ids[:, 0], expected.ids)
+    np.testing.assert_allclose(found.log_probabilities[:, 0], expected.log_probabilities, rtol=1e-5)
+    assert 0 < np.sum(expected.truncated) < 20
+
+
+def test_wider_beams_find_no_worse():
+    chain = chains(50, seed=2)
+    found = [search(chain, BeamSettings(size=size, length_penalty=0.0)) for size in (1, 3, 150)]
+    ended = np.all([np.any(hypotheses.ids[:, 0] == EOS, axis=-1) for hypotheses in found], axis=0)
+    narrow, middle, wide = (hypotheses.scores[ended, 0] for hypotheses in found)
+    assert np.sum(ended) > 20
+    assert np.mean(middle >= narrow - 1e-6) > 0.9 and np.all(wide >= np.maximum(narrow, middle) - 1e-6)
+    assert np.any(wide > narrow + 0.1)
+
+
+def test_other_sentences_of_the_batch_and_their_order_change_nothing():
+    chain, settings, most = chains(9, seed=3), BeamSettings(size=3, best=3), [2, 7, 3, 8, 4, 5, 8, 6, 1]
+    whole = search(chain, settings, most, length=8)
+    order = np.random.default_rng(0).permutation(9)
+    shuffled = search(chain[order], settings, [most[i] for i in order], length=8)
+    for place, i in enumerate(order):
+        alone = search(chain[[i]], settings, [most[i]], length=8)
+        for together, other, single in zip(whole, shuffled, alone, strict=True):
+            np.testing.assert_allclose(together[i], other[place], rtol=1e-6)
+            np.testing.assert_allclose(together[i], single[0], rtol=1e-6)
+
+
+def test_a_sentence_that_is_finished_is_computed_no_more():
+    batch = []
+
+    def step(tokens, chain, state):
+        batch.append(len(tokens))
+        return next_of_chain(tokens, chain, state)
+
+    chain = chains(3)
+    chain[:, :, EOS] = -30.0
+    chain[0, BOS, EOS] = 30.0
+    state = (np.zeros((6, 8), "int32"), ops.zeros((), "int32"))
+    beam_search(step, chain, state, np.array([8, 3, 5], "int32"), 8, BeamSettings(size=2))
+    assert batch == [6, 4, 4, 2, 2]
+
+
+def test_ties_go_to_the_lower_id():
+    chain = np.full((1, V, V), -3.0, "float32")
+    chain[:, :, EOS] = -6.0
+    found = search(chain, BeamSettings(size=3, best=3), length=2)
+    assert [words(row) for row in found.ids[0]] == [
+        [LETTERS[0]] * 2,
+        [LETTERS[0], LETTERS[1]],
+        [LETTERS[0], LETTERS[2]],
+    ]
+
+
+def test_hypotheses_without_an_end_only_fill_up_and_stand_last():
+    chain = np.full((1, V, V), -30.0, "float32")
+    chain[0, :, LETTERS] = -0.01
+    chain[0, BOS, EOS] = 0.0  # the only end within the beam
+    found = search(chain, BeamSettings(size=4, best=4, length_penalty=0.0), length=3)
+    first, *rest = (words(row) for row in found.ids[0])
+    assert first == [EOS] and len(rest) == 3
+    assert all(EOS not in row and len(row) == 3 for row in rest)
+
+
+@pytest.mark.parametrize("least", [0, 1, 2, 3])
+def test_no_hypothesis_ends_before_its_least_length(least):
+    settings = BeamSettings(size=150, best=3, min_length=least)
+    chain = chains(4, seed=4)
+    found = search(chain, settings)
+    for sentence in range(4):
+        expected = brute_force(chain[sentence], settings, allowed=lambda tokens: len(tokens) > least)[:3]
+        assert [words(row) for row in found.ids[sentence]] == [tokens for _, tokens in expected]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_run_of_n_tokens_stands_twice(n):
+    def allowed(tokens):
+        runs = [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
+        return len(set(runs)) == len(runs)
+
+    settings = BeamSettings(size=400, best=20, no_repeat_ngram=n)
+    chain = chains(4, seed=5)
+    chain[:, LETTERS, LETTERS] += 3  # they like to repeat themselves
+    chain = normalized(chain)
+    found = search(chain, settings, length=5)
+    for sentence in range(4):
+        expected = brute_force(chain[sentence], settings, 5, allowed)[:20]
+        # Sentences of the same pairs of tokens tie.
+        np.testing.assert_allclose(found.scores[sentence, : len(expected)], [score for score, _ in expected], rtol=1e-5)
+        assert all(allowed(words(row)) for row in found.ids[sentence, : len(expected)])
+
+
+def test_a_coverage_penalty_prefers_what_looked_at_every_source_token():
+    """Letter i looks at source token i; without the penalty the shortest wins."""
+    chain = np.full((1, V, V), -30.0, "float32")
+    chain[0, :, LETTERS] = -1.0
+    chain[0, :, EOS] = -0.5
+    n_source = 3
+
+    def coverage(_, state):
+        history, _ = state
+        looked = ops.one_hot(ops.where(history > EOS, history - EOS - 1, -1), n_source)
+        return ops.sum(looked, axis=1)
+
+    plain = search(chain, BeamSettings(size=60, length_penalty=0.0), length=5)
+    covering = search(
+        chain, BeamSettings(size=60, length_penalty=0.0, coverage_penalty=1.0), length=5, coverage=coverage
+    )
+    assert words(plain.ids[0, 0]) == [EOS]
+    assert set(words(covering.ids[0, 0])) == {EOS, EOS + 1, EOS + 2, EOS + 3}
+
+
+def test_more_hypotheses_than_there_are_is_an_error():
+    with pytest.raises(ValueError, match=r"best: between 1 and the size of the beam, 2\. Received: 3"):
+        BeamSettings(size=2, best=3)
+
+
+@pytest.mark.parametrize("name", ["transformer of other sizes", "recurrent", "luong", "decoder-only post"])
+def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
+    model, size = shared_model(MODELS[name][0], **MODELS[name][1]), 3
+    settings = BeamSettings(size=size, best=size)
+    most = np.full(len(SOURCE), 8, "int32")
+    memory = model.encode(SOURCE)._replace(self_attention=())
+
+    def cached(tokens, memory, cache):
+        output = model.decode(tokens, memory, cache=cache)
+        return output.logits[:, -1], output.cache
+
+    def full(tokens, memory, state):
+        history, step = state
+        rows = ops.shape(tokens)[0]
+        history = ops.slice_update(history, (0, step), tokens)
+        output = model.decode(history[:, : int(step) + 1], rows_for_each(memory, rows))
+        return output.logits[:, -1], (history, step + 1)
+
+    def search_with_cache(source, most):
+        memory = model.encode(source)._replace(self_attention=())
+        cache = rows_for_each(model.start_cache(memory, 8), ops.shape(source)[0] * size)
+        return beam_search(cached, memory, cache, most, 8, settings)
+
+    found = in_graph(search_with_cache, SOURCE, most)
+    empty = (ops.zeros((len(SOURCE) * size, 8), "int32"), ops.zeros((), "int32"))
+    expected = beam_search(full, memory, empty, most, 8, settings)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(found.ids, expected.ids)

@@ -1,0 +1,110 @@
+"""The searches over models: every architecture, n-best, sampling, and what the constraints forbid."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.config import DecodingSettings
+from pipeline.decoding.search import BeamSearch, GreedySearch, Sampling
+from pipeline.text.tokenizer import BOS, EOS, PAD
+from pipeline.trained_run import make_search
+from tests.tiny_models import MODELS, SOURCE, shared_model
+
+L = 8
+
+
+def found_by(search, model, source=SOURCE, most=L):
+    def run(source, most):
+        return search(model, model.encode(source, training=False)._replace(self_attention=()), most, L)
+
+    signature = (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32))
+    found = tf.function(run, input_signature=signature, autograph=False)(source, np.full(len(source), most, "int32"))
+    return type(found)(*(x.numpy() for x in found))
+
+
+def words(row):
+    return [int(token) for token in row if token != PAD]
+
+
+def forced_scores(model, source, tokens):
+    """Log-probabilities of tokens from one pass over the whole target."""
+    logits = np.asarray(model(source[None], np.array([[BOS, *tokens[:-1]]], "int32"), training=False))[0]
+    scores = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    return scores[np.arange(len(tokens)), tokens]
+
+
+SEARCHES = {
+    "greedy": DecodingSettings(beam_size=1),
+    "beam": DecodingSettings(beam_size=4, n_best=3),
+    "beam with penalties": DecodingSettings(
+        beam_size=4, n_best=3, length_penalty=0.6, coverage_penalty=0.4, min_length=3, no_repeat_ngram=2
+    ),
+    "sampling": DecodingSettings(search="sampling", n_best=3, temperature=0.8, top_k=9, top_p=0.9),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("transformer", SEARCHES["greedy"]), ("recurrent of one context vector", SEARCHES["beam"])]
+    + [(name, SEARCHES["beam with penalties"]) for name in ("transformer", "recurrent", "luong", "decoder-only")]
+    + [(name, SEARCHES["sampling"]) for name in ("transformer", "recurrent", "decoder-only")],
+)
+def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gives_them(name, settings):
+    model = shared_model(MODELS[name][0], **MODELS[name][1])
+    found = found_by(make_search(settings, seed=1), model)
+    assert found.ids.shape == (len(SOURCE), settings.n_best, L)
+    assert np.all(np.isfinite(found.scores))
+    if settings.kind == "beam":
+        assert np.all(np.diff(found.scores[:, :1]) <= 0)
+    for source, of_ids, of_scores in zip(SOURCE, found.ids, found.log_probabilities, strict=True):
+        for ids, scores in zip(of_ids, of_scores, strict=True):
+            tokens = words(ids)
+            assert not {PAD, BOS} & set(tokens) and EOS not in tokens[:-1]
+            np.testing.assert_allclose(scores[: len(tokens)], forced_scores(model, source, tokens), atol=2e-4)
+            assert not scores[len(tokens) :].any()
+
+
+def a_model():
+    return shared_model(*MODELS["transformer"][:1], **MODELS["transformer"][1])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda constraints: GreedySearch(**constraints),
+        lambda constraints: make_search(DecodingSettings(search="sampling", n_best=3, **constraints), 1),
+        lambda constraints: make_search(DecodingSettings(beam_size=3, n_best=3, **constraints), 1),
+    ],
+    ids=["greedy", "sampling", "beam"],
+)
+def test_constraints_hold_in_every_search(make):
+    free = found_by(make({}), a_model())
+    found = found_by(make({"min_length": 4, "no_repeat_ngram": 1}), a_model())
+
+    def breaks(row):
+        tokens = words(row)
+        return len(set(tokens)) < len(tokens) or (EOS in tokens and len(tokens) <= 4)
+
+    assert any(breaks(row) for row in free.ids.reshape(-1, L))  # or the constraints would say nothing
+    assert not any(breaks(row) for row in found.ids.reshape(-1, L))
+
+
+def test_a_seed_settles_what_is_drawn():
+    def drawn(seed):
+        return found_by(make_search(DecodingSettings(search="sampling", n_best=4), seed), a_model()).ids.tolist()
+
+    assert drawn(1) == drawn(1) != drawn(2)
+
+
+def test_all_draws_of_a_sentence_are_drawn_for_themselves():
+    found = found_by(make_search(DecodingSettings(search="sampling", n_best=4), 1), a_model())
+    assert len({tuple(row) for row in found.ids[0].tolist()}) > 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({"beam_size": 1}, GreedySearch), ({}, BeamSearch), ({"search": "sampling"}, Sampling)],
+    ids=str,
+)
+def test_settings_name_the_search(settings, expected):
+    assert type(make_search(DecodingSettings(**settings), 1)) is expected
