@@ -42,7 +42,7 @@ lint: $(VENV)/tests
 
 test: lint
 	@echo "== pytest"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 clean:
 	@echo "== removing $(VENV), caches and runs/demo"

@@ -27,6 +27,12 @@ SENTENCES = [
 ]
 
 
+def pytest_collection_modifyitems(items):
+    """Files that take long come first, so that of several workers none is left alone with one of them."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(autouse=True)
 def fixed_random_numbers():
     keras.utils.set_random_seed(0)

@@ -28,6 +28,8 @@ from pipeline.inspection.alignment import alignment_error_rate, read_pharaoh
 from pipeline.run_directory import EvaluationDirectory, RunDirectory
 from pipeline.trained_run import load_run
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 # Besides ordinary pairs: quotation marks and missing-value words, which tables swallow, and an empty line.
 SOURCES = ['the cat said " and NA', "NA", '"', "", "null"]

@@ -23,6 +23,8 @@ from pipeline.trained_run import load_run
 from tests.layer_contract import stir
 from tests.tiny_runs import ROOT
 
+pytestmark = pytest.mark.slow
+
 TIMES = ["minutes", "tokens_per_second"]  # all else of a run depends on text, settings and seed alone
 
 

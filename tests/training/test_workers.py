@@ -13,6 +13,8 @@ import pytest
 from pipeline.config import dump
 from tests.tiny_runs import ROOT, small_config, write_small_corpus
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 900  # a busy machine is no reason to fail
 CHANGES = {
     "model.dropout": 0.0,
@@ -94,7 +96,6 @@ def assert_as_alone(folder, name):
         np.testing.assert_allclose(together[key], value, atol=1e-5, err_msg=key)
 
 
-@pytest.mark.slow
 def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes(one_process):
     config = config_of("workers", one_process)
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
@@ -120,7 +121,6 @@ def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes
     assert [path for folder in folders for path in (folder / "temporary").iterdir()] == []
 
 
-@pytest.mark.slow
 def test_two_devices_of_one_process_reach_the_weights_of_one(one_process):
     folder = one_process / "devices"
     finish([start(["-c", TWO_DEVICES, config_of("devices", one_process)], folder)], [folder])
