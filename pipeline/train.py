@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from pipeline.config import RunConfig, dump
 from pipeline.decoding.translator import Translator
-from pipeline.evaluation.scores import LikelihoodMeter
+from pipeline.evaluation.likelihood import LikelihoodMeter
 from pipeline.evaluation.validation import Validation
 from pipeline.inspection.trace import Tracer
 from pipeline.manifest import write_manifest

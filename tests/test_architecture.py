@@ -30,7 +30,7 @@ ORDER = [
     "trained_run",
     "evaluation",
 ]
-COMMANDS = {"train", "translate", "export"}  # these may import all of ORDER, and nothing imports them
+COMMANDS = {"train", "translate", "compare", "export"}  # these may import all of ORDER, and nothing imports them
 
 MODULES = sorted(PIPELINE.rglob("*.py"))
 
@@ -118,6 +118,7 @@ def test_settings_stop_at_the_door():
     }
     readers.remove("pipeline.config")
     assert readers == {
+        "pipeline.compare",
         "pipeline.config_cli",
         "pipeline.config_decoding",
         "pipeline.evaluation.command",

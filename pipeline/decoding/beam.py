@@ -116,8 +116,13 @@ def beam_search(
         settings: `BeamSettings`.
         coverage: finds in both states the attention that each source token got from each hypothesis, float32
             `(A * K, S)`, 1 for padding. Needed for a coverage penalty only.
+
+    Raises:
+        ValueError: a coverage penalty without `coverage`.
     """
     size = settings.size
+    if settings.coverage_penalty and coverage is None:
+        raise ValueError("coverage: needed for a coverage penalty")
 
     def unfinished(search):
         return ops.shape(search.rows)[0] > 0
@@ -132,7 +137,7 @@ def beam_search(
 
         # Set aside what ends.
         scores = candidates.scores / settings.length_divisor(step)
-        if settings.coverage_penalty:
+        if settings.coverage_penalty and coverage is not None:
             attention = ops.reshape(coverage(search.source_state, target_state), (ops.shape(tokens)[0], size, -1))
             missed = ops.sum(ops.log(ops.clip(attention, 1e-9, 1.0)), axis=-1)
             scores = scores + settings.coverage_penalty * ops.take_along_axis(missed, parents, axis=1)

@@ -17,7 +17,8 @@ import sacrebleu
 
 from pipeline.decoding.translator import Translation
 from pipeline.evaluation.gold_alignment import Choice, GoldSet, alignment_metrics, choose_head, head_table
-from pipeline.evaluation.scores import LikelihoodMeter, bleu_metric, score_translations
+from pipeline.evaluation.likelihood import LikelihoodMeter
+from pipeline.evaluation.scores import bleu_metric, score_translations
 from pipeline.inspection.alignment import write_pharaoh
 from pipeline.inspection.archive import ArchiveWriter
 from pipeline.inspection.heatmap import attention_figure, save_figure

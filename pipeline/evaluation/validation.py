@@ -1,7 +1,8 @@
 """What is measured on the validation set while a model trains."""
 
 from pipeline.decoding.translator import Translator
-from pipeline.evaluation.scores import LikelihoodMeter, bleu_metric
+from pipeline.evaluation.likelihood import LikelihoodMeter
+from pipeline.evaluation.scores import bleu_metric
 from pipeline.text.corpus import Corpus
 
 

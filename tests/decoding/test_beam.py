@@ -224,6 +224,11 @@ def test_more_hypotheses_than_there_are_is_an_error():
         BeamSettings(size=2, best=3)
 
 
+def test_a_coverage_penalty_without_coverage_is_an_error():
+    with pytest.raises(ValueError, match="coverage: needed for a coverage penalty"):
+        search(chains(1), BeamSettings(coverage_penalty=0.1), how="eagerly")
+
+
 @pytest.mark.parametrize("name", ["transformer of other sizes", "recurrent", "luong", "decoder-only post"])
 def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
     model, size = shared_model(MODELS[name][0], **MODELS[name][1]), 3

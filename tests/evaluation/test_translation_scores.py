@@ -7,7 +7,8 @@ import pytest
 import sacrebleu
 
 from pipeline.errors import InputError
-from pipeline.evaluation.scores import Likelihood, LikelihoodMeter, bleu_metric, score_translations
+from pipeline.evaluation.likelihood import Likelihood, LikelihoodMeter
+from pipeline.evaluation.scores import bleu_metric, score_translations
 from pipeline.text.encoded import EncodedSentences
 from pipeline.text.tokenizer import BOS, EOS
 from tests.tiny_transformer import make_transformer, shared_transformer

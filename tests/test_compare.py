@@ -1,0 +1,102 @@
+"""Runs side by side: sacreBLEU's own scores, p-values that tell a difference from none, and what is not compared."""
+
+import csv
+import json
+
+import pandas as pd
+import pytest
+import sacrebleu
+
+from pipeline import compare
+from pipeline.config import make_run_config, save_run_config
+from tests.tiny_runs import small_settings, write_small_corpus
+
+SENTENCES = [
+    f"the {a} {b} sees a {c} tree near the {d} ." for a in "abcd" for b in "efgh" for c in "ijk" for d in "lmn"
+]
+
+
+def worsened(every, first=0):
+    """The references with a word swapped in every so many sentences."""
+    return [text.replace("sees a", "saw one") if i % every == first else text for i, text in enumerate(SENTENCES)]
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare")
+    corpus = write_small_corpus(folder / "text")
+
+    def run(name, translations, seed=1, references=SENTENCES, search="beam", **changes):
+        settings = small_settings(corpus, folder, {"run.seed": seed} | changes)
+        root = folder / name
+        evaluation = root / "evaluations" / "test"
+        evaluation.mkdir(parents=True, exist_ok=True)
+        save_run_config(make_run_config(settings, {}, name), root / "config.yaml")
+        (root / "manifest.json").write_text(json.dumps({"parameters": 12345}))
+        pd.DataFrame({"update": [5, 10], "minutes": [1.5, 3.25]}).to_csv(root / "history.csv", index=False)
+        metrics = {"search": search, "loss": 1.25, "decoding": {"beam_size": 5}}
+        (evaluation / "metrics.json").write_text(json.dumps(metrics))
+        table = pd.DataFrame({"source": SENTENCES, "reference": references, "translation": translations})
+        table.to_csv(evaluation / "translations.tsv", sep="\t", index=False, quoting=csv.QUOTE_NONE)
+        return root
+
+    return run
+
+
+def test_scores_are_those_of_sacrebleu_and_differences_are_told_from_none(make, tmp_path, capsys):
+    found = [worsened(12), worsened(2), worsened(12, first=5), worsened(12)]
+    good, bad = make("good", found[0]), make("bad", found[1], **{"model.d_ff": 16})
+    alike, same = make("alike", found[2], seed=2), make("same", found[3], seed=3)
+    runs = [str(run) for run in (good, bad, alike, same)]
+    assert compare.main([*runs, "--csv", str(tmp_path / "table.csv")]) == 0
+    table = pd.read_csv(tmp_path / "table.csv")
+    for row, translations in enumerate(found):
+        expected = sacrebleu.BLEU(tokenize="none", force=True).corpus_score(translations, [SENTENCES]).score
+        assert table["BLEU"][row] == pytest.approx(expected)
+        assert table["chrF"][row] == pytest.approx(sacrebleu.CHRF().corpus_score(translations, [SENTENCES]).score)
+    for p in ("BLEU p", "chrF p"):
+        assert pd.isna(table[p][0]) and table[p][1] < 0.01 < 0.2 < table[p][2] <= table[p][3] == 1
+    assert (table["BLEU ±"] > 0).all()
+    for column, expected in {
+        "seed": [1, 1, 2, 3],
+        "parameters": [12345] * 4,
+        "minutes": [3.25] * 4,
+        "updates": [10] * 4,
+    }.items():
+        assert table[column].tolist() == expected
+    printed = capsys.readouterr().out
+    assert "144 sentences" in printed and "beam 5" in printed
+    assert f"{good} and 2 more, seeds 1, 2, 3: mean BLEU" in printed
+
+
+def test_two_evaluations_of_one_run_can_be_compared(make, capsys):
+    run = make("both", worsened(3))
+    assert compare.main([str(run), str(run / "evaluations/test")]) == 0
+    assert str(run / "evaluations/test") in capsys.readouterr().out
+
+
+def test_runs_of_other_settings_are_not_taken_for_seeds(make, capsys):
+    one, other = make("one", worsened(3)), make("other", worsened(3), seed=2, **{"model.d_ff": 16})
+    assert compare.main([str(one), str(other)]) == 0
+    assert "mean BLEU" not in capsys.readouterr().out
+
+
+def test_what_cannot_be_compared_ends_with_one_message(make, tmp_path, capsys):
+    run = make("run", worsened(3))
+    elsewhere = make("elsewhere", worsened(3), references=worsened(4))
+    raw = make("raw", worsened(3), **{"data.tokenized": False})
+    bare = make("bare", worsened(3))
+    (bare / "evaluations/test/metrics.json").unlink()
+    broken = make("broken", worsened(3))
+    (broken / "evaluations/test/translations.tsv").write_text("source\ttranslation\na\tb\n")
+    for arguments, message in [
+        ([run], "expected at least two runs"),
+        ([run, tmp_path / "none"], "none: no such run"),
+        ([run, elsewhere], "are not of the same reference sentences"),
+        ([run, raw], "differ in data.tokenized"),
+        ([run, bare], "no evaluation, it has no metrics.json; make one: python evaluate.py"),
+        ([run, broken], "translations.tsv: there is no column 'reference'"),
+        ([run, run, "--samples", "3"], "--samples: expected at least 100, found 3"),
+    ]:
+        assert compare.main([str(argument) for argument in arguments]) == 2
+        assert message in capsys.readouterr().err
