@@ -213,6 +213,12 @@ class TrainingSettings(Settings):
         default=50, ge=1, description="Updates from one logged line of training to the next."
     )
     keep_checkpoints: int = Field(default=1, ge=1, description="Number of recent checkpoints kept besides the best.")
+    average_checkpoints: int = Field(
+        default=1,
+        ge=1,
+        description="The model is the mean of the weights of so many last checkpoints, which are kept too, if that is "
+        "better on validation than the best single one; 1: no mean.",
+    )
     early_stopping: EarlyStoppingSettings = Field(
         default=EarlyStoppingSettings(),
         description="Which checkpoint is best, and when training stops because it no longer gets better.",

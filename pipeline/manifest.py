@@ -21,8 +21,13 @@ LOGITS = 8  # kept as golden
 TOLERANCE = 1e-2  # of logits: another number format or processor is fine, other weights are off by whole units
 
 
-def write_manifest(config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer) -> None:
-    """Writes `manifest.json`: versions, commit, seed, command line, SHA-256 of data and model, a golden output."""
+def write_manifest(
+    config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, weights: str
+) -> None:
+    """Writes `manifest.json`: versions, commit, seed, command line, SHA-256 of data and model, a golden output.
+
+    `weights` says which of all that training went through the model has.
+    """
     write_json(
         run.manifest,
         {
@@ -32,6 +37,7 @@ def write_manifest(config: RunConfig, run: RunDirectory, model: keras.Model, tok
             "seed": config.run.seed,
             "precision": model.dtype_policy.name,
             "parameters": model.count_params(),
+            "weights": weights,
             "data_sha256": {str(path): sha256(path) for path in _data_files(config)},
             "tokenizer_sha256": sha256(run.tokenizer),
             "model_sha256": sha256(run.model),

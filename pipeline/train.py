@@ -21,10 +21,10 @@ from pipeline.model.build import build_model
 from pipeline.run_directory import RunDirectory, replaced_when_done, write_atomically
 from pipeline.text.prepare import TrainingText, load_text, prepare_text
 from pipeline.training.callbacks import History, ProgressLine
-from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint
+from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint, load_mean
 from pipeline.training.device import is_chief, make_strategy, resolve_precision
 from pipeline.training.input import TrainingBatches
-from pipeline.training.loop import Limits, Training
+from pipeline.training.loop import Limits, Training, is_better
 from pipeline.training.memory import keep_freed_memory
 from pipeline.training.schedule import WarmupSchedule
 from pipeline.training.step import StepLogs, make_update
@@ -59,7 +59,8 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
                 config.model, text.tokenizer.vocabulary_size, resolve_precision(config.training.precision)
             )
             optimizer = _optimizer(config, model)
-        checkpoints = Checkpoints(run.checkpoints, config.training.keep_checkpoints)
+        keep = max(config.training.keep_checkpoints, config.training.average_checkpoints)
+        checkpoints = Checkpoints(run.checkpoints, keep)
         progress = load_checkpoint(checkpoints.last(), model, optimizer) if resume else Progress()
         translator = Translator(  # by greedy search, which is fast, whatever the config says of the finished model
             model,
@@ -91,7 +92,8 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
                 "\ninterrupted after %d updates; go on with:\n  python train.py --resume %s", progress.update, run.root
             )
         elif is_chief(strategy):
-            _finish(config, run, text, model, checkpoints, progress, reason)
+            weights = _best_weights(config, model, checkpoints, progress, training.validate)
+            _finish(config, run, text, model, weights, progress, reason)
         return 130 if interrupted else 0
 
 
@@ -186,29 +188,53 @@ def _callbacks(
     ]
 
 
+def _best_weights(
+    config: RunConfig,
+    model: keras.Model,
+    checkpoints: Checkpoints,
+    progress: Progress,
+    validate: Callable[[], dict[str, float]],
+) -> str:
+    """Puts the weights that are best on validation into the model, and says which they are."""
+    metric = config.training.early_stopping.metric
+    assert progress.best_metric is not None  # training ends with a validation
+    paths = checkpoints.recent()[-config.training.average_checkpoints :]
+    if len(paths) > 1:
+        load_mean(paths, model)
+        value = validate()[f"val_{metric}"]
+        log.info(
+            "validation %s: %.2f for the mean of the last %d checkpoints, %.2f for the best single one",
+            metric,
+            value,
+            len(paths),
+            progress.best_metric,
+        )
+        if is_better(metric, value, progress.best_metric):
+            return f"the mean of the last {len(paths)} checkpoints with {metric} {value:.2f}"
+    load_checkpoint(checkpoints.best, model)
+    return f"update {progress.best_update} with {metric} {progress.best_metric:.2f}"
+
+
 def _finish(
     config: RunConfig,
     run: RunDirectory,
     text: TrainingText,
     model: keras.Model,
-    checkpoints: Checkpoints,
+    weights: str,
     progress: Progress,
     reason: str,
 ) -> None:
-    """Leaves the best model as `model.keras`, and says what to do with it."""
-    load_checkpoint(checkpoints.best, model)
+    """Leaves the model as `model.keras`, and says what to do with it."""
     with replaced_when_done(run.model) as temporary:
         model.save(temporary)
-    write_manifest(config, run, model, text.tokenizer)
+    write_manifest(config, run, model, text.tokenizer, weights)
     log.info(
-        "trained for %d updates in %.1f minutes (%s); the best was update %s with %s %.2f on validation\n"
+        "trained for %d updates in %.1f minutes (%s); the best was %s on validation\n"
         "results: %s\nnext:\n  python evaluate.py %s\n  tensorboard --logdir %s",
         progress.update,
         progress.seconds / 60,
         reason,
-        progress.best_update,
-        config.training.early_stopping.metric,
-        progress.best_metric,
+        weights,
         run.root,
         run.root,
         run.root.parent,

@@ -95,6 +95,23 @@ def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
     return progress
 
 
+def load_mean(paths: Sequence[Path], model: keras.Model) -> None:
+    """Puts the mean of several checkpoints' weights into a model (Vaswani et al. 2017, section 6.1).
+
+    Raises:
+        InputError: as `load_checkpoint`.
+    """
+    totals: list[Any] = [0.0] * len(model.trainable_variables)
+    for path in paths:
+        load_checkpoint(path, model)
+        totals = [
+            total + keras.ops.convert_to_numpy(variable).astype("float64")
+            for total, variable in zip(totals, model.trainable_variables, strict=True)
+        ]
+    for total, variable in zip(totals, model.trainable_variables, strict=True):
+        variable.assign((total / len(paths)).astype("float32"))
+
+
 def _other_model(path: Path, names: set[str]) -> InputError:
     return InputError(
         f"{path}: the checkpoint is of another model: only one of the two has {min(names)}; "

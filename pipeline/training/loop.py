@@ -139,8 +139,7 @@ class Training:
 
     def _judge(self, progress: Progress, value: float) -> bool:
         """Whether this is the best model so far."""
-        sign = -1 if self.metric in LOWER_IS_BETTER else 1
-        better = progress.best_metric is None or sign * value > sign * progress.best_metric
+        better = progress.best_metric is None or is_better(self.metric, value, progress.best_metric)
         if better:
             progress.best_metric, progress.best_update = value, progress.update
         progress.validations_without_gain = 0 if better else progress.validations_without_gain + 1
@@ -187,6 +186,11 @@ class Training:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def is_better(metric: str, value: float, than: float) -> bool:
+    """Whether a validation metric says that one model is better than another."""
+    return value < than if metric in LOWER_IS_BETTER else value > than
 
 
 class _Clock:
