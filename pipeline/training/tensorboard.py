@@ -77,7 +77,7 @@ class TensorBoard(keras.callbacks.Callback):
 
 def probe_table(records: Sequence[Record]) -> str:
     """A Markdown table of probe sentences, their references and their translations."""
-    rows = ["| probe | source | reference | translation |", "| --- | --- | --- | --- |"]
+    rows = ["| # | source | reference | translation |", "| --- | --- | --- | --- |"]
     for record in records:
         cells = (str(record.id), record.source, record.reference or "", record.hypothesis)
         rows.append("| " + " | ".join(cell.translate(MARKDOWN) for cell in cells) + " |")

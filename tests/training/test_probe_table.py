@@ -22,5 +22,5 @@ def test_every_character_with_a_meaning_in_markdown_is_escaped():
 
 def test_there_is_one_row_for_each_probe_and_a_missing_reference_is_an_empty_cell():
     lines = probe_table([probe(0, "un chat", None, "a cat"), probe(1, "oui", "yes", "")]).splitlines()
-    assert lines[0] == "| probe | source | reference | translation |"
+    assert lines[0] == "| # | source | reference | translation |"
     assert lines[2:] == ["| 0 | un chat |  | a cat |", "| 1 | oui | yes |  |"]

@@ -169,7 +169,7 @@ def test_tensorboard_has_the_probes_as_a_table_that_markdown_does_not_change(eve
     tables = {event.step: tf.make_ndarray(event.tensor_proto).item().decode() for event in events.Tensors(tag)}
     assert list(tables) == [3, 6, 8]
     lines = tables[8].splitlines()
-    assert lines[0] == "| probe | source | reference | translation |"
+    assert lines[0] == "| # | source | reference | translation |"
     assert lines[2].startswith("| 0 | Jane visits Africa . | Jane visite l'Afrique . | ")
     assert lines[3].startswith(r"| 1 | a \* star \| and \[brackets\] |  | ")
 
