@@ -1,0 +1,93 @@
+"use strict";
+// The list of sentences: sorted, searched, filtered, and drawn only where it is in sight.
+
+const ROW_HEIGHT = 54; // as .row in style.css
+
+const SORTS = {
+  "as in the file": (sentence) => sentence.id,
+  "worst score first": (sentence) => sentence.score ?? 0,
+  "least likely first": (sentence) => sentence.likelihood,
+  "longest source first": (sentence) => -sentence.source.length,
+  "sharpest attention first": (sentence) => sentence.measures.entropy,
+  "flattest attention first": (sentence) => -sentence.measures.entropy,
+  "most on EOS first": (sentence) => -sentence.measures.eos,
+  "least covered source first": (sentence) => sentence.measures.coverage,
+};
+
+const FILTERS = {
+  "all": () => true,
+  "cut short": (sentence) => sentence.truncated,
+  "wrong": (sentence) => sentence.reference !== null && sentence.reference !== sentence.hypothesis,
+  "right": (sentence) => sentence.reference !== null && sentence.reference === sentence.hypothesis,
+  "with gold links": (sentence) => sentence.gold.length > 0,
+};
+
+function chosenSentences(sentences, { query, sort, only }) {
+  const wanted = query.trim().toLowerCase();
+  const found = sentences.filter(
+    (sentence) =>
+      FILTERS[only](sentence) &&
+      (wanted === "" ||
+        [String(sentence.id), sentence.sourceText, sentence.reference ?? "", sentence.hypothesis].some((text) => text.toLowerCase().includes(wanted))),
+  );
+  const key = SORTS[sort];
+  return found.sort((one, other) => key(one) - key(other) || one.id - other.id);
+}
+
+class SentenceList {
+  constructor(element, choose) {
+    this.element = element;
+    this.choose = choose;
+    this.sentences = [];
+    this.current = null;
+    this.space = htmlElement("div", { role: "presentation" });
+    element.append(this.space);
+    element.addEventListener("scroll", () => this.draw());
+    element.addEventListener("click", ({ target }) => {
+      const row = target.closest(".row");
+      if (row) this.choose(Number(row.dataset.id));
+    });
+    new ResizeObserver(() => this.draw()).observe(element);
+  }
+
+  show(sentences) {
+    this.sentences = sentences;
+    this.space.style.height = `${sentences.length * ROW_HEIGHT}px`;
+    this.draw();
+  }
+
+  select(id) {
+    this.current = id;
+    const place = this.sentences.findIndex((sentence) => sentence.id === id);
+    const { scrollTop, clientHeight } = this.element;
+    if (place >= 0 && (place * ROW_HEIGHT < scrollTop || (place + 1) * ROW_HEIGHT > scrollTop + clientHeight)) {
+      this.element.scrollTop = place * ROW_HEIGHT - clientHeight / 3;
+    }
+    this.draw();
+  }
+
+  // The sentence so many places further down the list, or null.
+  neighbour(step) {
+    const place = this.sentences.findIndex((sentence) => sentence.id === this.current);
+    return this.sentences[place + step]?.id ?? null;
+  }
+
+  draw() {
+    const first = Math.max(0, Math.floor(this.element.scrollTop / ROW_HEIGHT) - 5);
+    const last = Math.min(this.sentences.length, first + Math.ceil(this.element.clientHeight / ROW_HEIGHT) + 10);
+    const rows = this.sentences.slice(first, last).map((sentence, i) => {
+      const row = htmlElement("li", {
+        class: "row", role: "option", id: `sentence-${sentence.id}`, "data-id": sentence.id,
+        "aria-selected": sentence.id === this.current, style: `top: ${(first + i) * ROW_HEIGHT}px`,
+      });
+      const facts = [`${sentence.id}`, `${sentence.source.length} tokens`, `entropy ${sentence.measures.entropy.toFixed(2)}`];
+      if (sentence.score !== null) facts.push(`BLEU ${sentence.score.toFixed(1)}`);
+      if (sentence.truncated) facts.push("cut short");
+      row.append(htmlElement("div", { class: "text", dir: "auto" }, sentence.sourceText || "(empty)"));
+      row.append(htmlElement("div", { class: "note" }, facts.join(" · ")));
+      return row;
+    });
+    this.space.replaceChildren(...rows);
+    this.element.setAttribute("aria-activedescendant", this.current === null ? "" : `sentence-${this.current}`);
+  }
+}
