@@ -319,6 +319,9 @@ class InspectionSettings(Settings):
     heatmap_sentences: int = Field(
         default=5, ge=0, description="First sentences of a set drawn as heat maps, besides probes."
     )
+    viewer_sentences: int = Field(
+        default=1000, ge=0, description="First sentences of a set in viewer.html, the page that shows them all."
+    )
     choose_head_on: CorpusSettings | None = Field(
         default=None,
         description="Pairs with gold alignments on which evaluate.py chooses the layer, head and label side that it "

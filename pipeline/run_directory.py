@@ -118,4 +118,5 @@ class EvaluationDirectory:
         self.head_alignment = root / "head_alignment.csv"
         self.alignments = root / "alignments.pharaoh"
         self.heatmaps = root / "heatmaps"
+        self.viewer = root / "viewer.html"
         self.attention = root / "attention"

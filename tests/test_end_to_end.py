@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ import pytest
 
 import evaluate
 import train
-from pipeline import translate
+from pipeline import translate, view
 from pipeline.config import load_run_config
 from pipeline.evaluation import command
 from pipeline.evaluation.report import evaluation_folder
@@ -139,6 +140,7 @@ def test_evaluation_leaves_its_files_and_no_others(evaluated):
         "heatmaps/sentence-000001-cross-layer-0.png",
         "metrics.json",
         "translations.tsv",
+        "viewer.html",
     ]
     assert [path.name for path in evaluated.parent.iterdir()] == ["test"]
     for path in (evaluated / "heatmaps").iterdir():
@@ -312,6 +314,17 @@ def test_n_best_translations_are_printed_in_moses_format(run, monkeypatch, capsy
         assert (features.startswith("LogProbability= ") and float(features.split()[1]) <= float(score) <= 0) or not text
     scores = [float(score) for *_, score in printed]
     assert scores[:3] == sorted(scores[:3], reverse=True) and scores[4:] == sorted(scores[4:], reverse=True)
+
+
+def test_one_page_shows_several_runs(run, evaluated, tmp_path, capsys):
+    page = tmp_path / "both.html"
+    assert view.main([str(run), str(run), "--sentences", "3", "--output", str(page)]) == 0
+    assert capsys.readouterr().out == f"{page}\n"
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.S)[1])
+    assert [[sentence["id"] for sentence in one["sentences"]] for one in data["runs"]] == [[0, 1, 2]] * 2
+    assert all(isinstance(sentence["score"], float) for sentence in data["runs"][0]["sentences"])
+    assert view.main([str(run), "--set", "nothing"]) == 2
+    assert "no attention archive" in capsys.readouterr().err
 
 
 LOAD = """

@@ -118,5 +118,5 @@ def _print_table(metrics: dict[str, Any], folder: Path) -> None:
     for name, value in rows:
         log.info("%-*s  %s", width, name, value)
     log.info("results: %s", folder)
-    pictures = [f"look at {folder / 'heatmaps'}"] if (folder / "heatmaps").is_dir() else []
+    pictures = [f"open {folder / 'viewer.html'} in a browser"]
     log.info("next:\n  %s", "\n  ".join([*pictures, f"tensorboard --logdir {folder.parents[2]}"]))

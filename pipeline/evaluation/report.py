@@ -23,6 +23,7 @@ from pipeline.inspection.alignment import write_pharaoh
 from pipeline.inspection.archive import ArchiveWriter
 from pipeline.inspection.heatmap import attention_figure, save_figure
 from pipeline.inspection.measures import heads_table
+from pipeline.inspection.page import ViewerRun, write_viewer
 from pipeline.inspection.record import Record
 from pipeline.run_directory import EvaluationDirectory, write_atomically, write_json
 from pipeline.text.encoded import encode_sentences
@@ -94,9 +95,17 @@ def evaluate_set(run: TrainedRun, data: EvaluationSet, *, force_references: bool
             records = tracer.of_references(data.source, data.reference)
         else:
             records = tracer.of_translations(data.source, data.reference, translations, mode=run.config.decoding.kind)
-        _write_records(run, folder, records, choice)
+        table = _translations_table(data, translations, run.config.data.tokenized)
+        _write_translations(table, folder)
+        viewer = ViewerRun(
+            run.directory.root.name,
+            data.gold.gold if data.gold else (),
+            table["sentence_bleu"].tolist() if "sentence_bleu" in table else (),
+        )
+        _write_records(run, folder, records, choice, viewer)
+        shown = {"layer": choice.layer, "head": choice.head, "side": choice.side} if choice else {}
+        write_viewer(folder.viewer, f"{run.directory.root.name}, {data.name}", [viewer], **shown)
         _draw_probes(run, folder)
-        _write_translations(data, translations, folder, run.config.data.tokenized)
         metrics["seconds"] = round(time.monotonic() - started, 2)
         write_json(folder.metrics, metrics)
     return metrics
@@ -153,9 +162,9 @@ def _alignment(
 
 
 def _write_records(
-    run: TrainedRun, folder: EvaluationDirectory, records: Iterable[Record], choice: Choice | None
+    run: TrainedRun, folder: EvaluationDirectory, records: Iterable[Record], choice: Choice | None, viewer: ViewerRun
 ) -> None:
-    """Writes the archive, and on the way what is measured and drawn of its sentences."""
+    """Writes the archive, and on the way what is measured, drawn and shown of its sentences."""
     log.info("writing the attention of every layer and head")
     settings = run.config.inspection
     links = []
@@ -169,6 +178,8 @@ def _write_records(
                 archive.append(record)
                 if record.id < settings.heatmap_sentences:
                     _draw(record, folder.heatmaps, f"sentence-{record.id:06d}")
+                if record.id < settings.viewer_sentences:
+                    viewer.add(record)
                 if choice is not None:
                     links.append(choice.links(record))
                 yield record
@@ -207,9 +218,8 @@ def _draw_probes(run: TrainedRun, folder: EvaluationDirectory) -> None:
         _draw(record, folder.heatmaps, f"probe-{record.id:06d}")
 
 
-def _write_translations(
-    data: EvaluationSet, translations: Sequence[Translation], folder: EvaluationDirectory, tokenized: bool
-) -> None:
+def _translations_table(data: EvaluationSet, translations: Sequence[Translation], tokenized: bool) -> pd.DataFrame:
+    """A row for each sentence: texts, scores, lengths."""
     table = pd.DataFrame(
         {
             "id": range(len(data.source)),
@@ -227,6 +237,11 @@ def _write_translations(
         pairs = list(zip(table["translation"], data.reference, strict=True))
         table["sentence_bleu"] = [bleu.sentence_score(text, [reference]).score for text, reference in pairs]
         table["sentence_chrf"] = [chrf.sentence_score(text, [reference]).score for text, reference in pairs]
+    return table
+
+
+def _write_translations(table: pd.DataFrame, folder: EvaluationDirectory) -> None:
+    table = table.copy()
     # Read it back with quoting=csv.QUOTE_NONE: quotation marks are text here, and no field can hold a tab.
     for name in ("source", "reference", "translation"):
         if name in table:

@@ -1,7 +1,7 @@
 """The viewer: one HTML file with every sentence, matrix and script in it, to be opened from disk without a network.
 
-Its parts are plain HTML, CSS and JavaScript in `viewer/`. Weights are stored as 16-bit parts of 65,535, which is exact to
-0.000008, high bytes before low bytes, since these compress better apart.
+Its parts are plain HTML, CSS and JavaScript in `viewer/`. Weights are stored as 16-bit parts of 65,535, which is exact
+to 0.000008, high bytes before low bytes, since these compress better apart.
 """
 
 import base64
@@ -94,7 +94,9 @@ def _measures(record: Record) -> dict[str, float]:
     return {name: round(float(value), 4) for name, value in numbers.items()}
 
 
-def viewer_page(title: str, runs: Sequence[ViewerRun], *, layer: int = 0, head: int | str = "mean", side: str = "output") -> str:
+def viewer_page(
+    title: str, runs: Sequence[ViewerRun], *, layer: int = 0, head: int | str = "mean", side: str = "output"
+) -> str:
     """The page's HTML.
 
     Args:
@@ -117,7 +119,7 @@ def viewer_page(title: str, runs: Sequence[ViewerRun], *, layer: int = 0, head: 
         title=_escape(title),
         style=(PARTS / "style.css").read_text(encoding="utf-8"),
         script="\n".join((PARTS / name).read_text(encoding="utf-8").replace('"use strict";\n', "") for name in SCRIPTS),
-        # Within a script element only "<" can end it; in JSON it stands in strings alone, where it has another spelling.
+        # Only "<" can end a script element; in JSON it stands in strings alone, where it has another spelling.
         data=json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
         weights=base64.b64encode(gzip.compress(planes, mtime=0)).decode(),
     )

@@ -96,8 +96,8 @@ function showRun(run, sentence) {
   section.append(headGrid(run, sentence, layers, heads));
   const layer = Math.min(state.layer, layers - 1), head = state.head === "mean" || state.head < heads ? state.head : "mean";
   const texts = {
-    columns: (state.site === "decoder" ? sentence.hypothesis : sentence.sourceText).split(/\s+/u).filter(Boolean),
-    rows: (state.site === "encoder" ? sentence.sourceText : sentence.hypothesis).split(/\s+/u).filter(Boolean),
+    columns: (state.site === "decoder" ? sentence.hypothesis : sentence.sourceText).split(" ").filter(Boolean),
+    rows: (state.site === "encoder" ? sentence.sourceText : sentence.hypothesis).split(" ").filter(Boolean),
   };
   const tokens = tokensOf(sentence, state.site, state.side);
   const shown = present(readMatrix(weights, run, sentence, state.site, layer, head), tokens, texts, state);
