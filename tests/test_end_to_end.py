@@ -21,7 +21,7 @@ import pytest
 
 import evaluate
 import train
-from pipeline import translate, view
+from pipeline import align, translate, view
 from pipeline.config import load_run_config
 from pipeline.evaluation import command
 from pipeline.evaluation.report import evaluation_folder
@@ -314,6 +314,49 @@ def test_n_best_translations_are_printed_in_moses_format(run, monkeypatch, capsy
         assert (features.startswith("LogProbability= ") and float(features.split()[1]) <= float(score) <= 0) or not text
     scores = [float(score) for *_, score in printed]
     assert scores[:3] == sorted(scores[:3], reverse=True) and scores[4:] == sorted(scores[4:], reverse=True)
+
+
+def test_align_links_the_words_of_any_parallel_text(run, text, metrics, evaluated, tmp_path, capsys):
+    files = ["--source", str(text / "test.en"), "--target", str(text / "test.fr")]
+    alignment = metrics["alignment"]
+    at = f"{alignment['layer']},{alignment['head']},{alignment['side']}"
+    assert align.main([str(run), *files, "--output", str(tmp_path / "links")]) == 0
+    found = read_pharaoh(tmp_path / "links")
+    assert len(found) == ORDINARY + len(SOURCES)
+    assert found[ORDINARY + SOURCES.index("")].possible == frozenset()
+    score = alignment_error_rate([sentence.sure for sentence in found], read_pharaoh(text / "test.align"))
+    assert 100 * score.aer == pytest.approx(alignment["aer"])  # chosen on the same gold alignments as evaluate.py
+    capsys.readouterr()
+    assert align.main([str(run), *files, "--at", at]) == 0
+    assert capsys.readouterr().out == (tmp_path / "links").read_text()
+
+    # The run itself stands in for one of the opposite direction: its links are turned round, then put together.
+    both = ["--symmetrise", "union", "--at", "0,0,output", "--reverse_at", "0,1,output"]
+    assert align.main([str(run), str(run), *files, *both]) == 0
+    union = [
+        {tuple(map(int, link.split("-"))) for link in line.split()} for line in capsys.readouterr().out.split("\n")
+    ]
+    backward = ["--source", str(text / "test.fr"), "--target", str(text / "test.en"), "--at", "0,1,output"]
+    assert align.main([str(run), *files, "--at", "0,0,output"]) == align.main([str(run), *backward]) == 0
+    alone = capsys.readouterr().out.split("\n")
+    for i in range(ORDINARY + len(SOURCES)):
+        one, other = ([tuple(map(int, link.split("-"))) for link in alone[k].split()] for k in (i, i + len(found)))
+        assert union[i] == {*one, *((j, i) for i, j in other)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--at", "0,output"], "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, found '0,output'"),
+        (["--at", "7,0,output"], "has 1 layers of 2 heads, both counted from 0; found '7,0,output'"),
+        (["--at", "0,mean,above"], "found '0,mean,above'"),
+        (["--reverse_at", "0,0,output"], "--reverse_at needs REVERSE_RUN"),
+    ],
+)
+def test_a_place_that_there_is_not_is_one_message(run, text, options, message, capsys):
+    files = ["--source", str(text / "test.en"), "--target", str(text / "test.fr")]
+    assert align.main([str(run), *files, *options]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_one_page_shows_several_runs(run, evaluated, tmp_path, capsys):

@@ -48,7 +48,7 @@ def _check(options: argparse.Namespace) -> None:
 
 def _own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
     name = options.name or options.source.name  # with its suffix: test.en must not replace the results on `test`
-    choose_on = _choose_on(run)
+    choose_on = choice_set(run)
     if not options.reference:
         return EvaluationSet(name, read_lines(options.source), choose_on=choose_on)
     corpus = read_parallel_files(options.source, options.reference)
@@ -63,7 +63,7 @@ def _set_of_config(options: argparse.Namespace, run: TrainedRun) -> EvaluationSe
     corpus = read_corpus(settings)
     gold = _gold_of(settings, options.set)
     # Chosen and reported on the same pairs, the result must say so: see EvaluationSet.
-    choose_on = _choose_on(run) if settings != _choice_settings(run) else None
+    choose_on = choice_set(run) if settings != _choice_settings(run) else None
     return EvaluationSet(options.name or options.set, corpus.source, corpus.target, gold, choose_on)
 
 
@@ -72,7 +72,8 @@ def _choice_settings(run: TrainedRun) -> CorpusSettings:
     return run.config.inspection.choose_head_on or run.config.data.validation
 
 
-def _choose_on(run: TrainedRun) -> GoldSet | None:
+def choice_set(run: TrainedRun) -> GoldSet | None:
+    """The gold alignments on which layer, head and side are chosen, where the config names some."""
     settings = _choice_settings(run)
     return _gold_of(settings, "validation" if settings == run.config.data.validation else str(settings.alignments))
 

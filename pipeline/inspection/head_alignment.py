@@ -100,6 +100,23 @@ def hard_alignment(matrix: np.ndarray) -> set[Link]:
     return {(int(i), j) for j, i in enumerate(_best_source_words(matrix)) if i >= 0}
 
 
+def links_of_heads(record: Record, side: str) -> np.ndarray:
+    """What every layer and head of the cross-attention, and the mean of each layer's heads, links.
+
+    Returns:
+        bool `(layer, heads + 1, target words, source words)`, the mean last; see `hard_alignment`.
+    """
+    weights = record.attention["cross"]
+    weights = np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
+    n_source, n_target = (
+        1 + max((word for word in words if word is not None), default=-1)
+        for words in (record.source_words, record.target_words)
+    )
+    rows = words_of_rows(record.target_words, side)
+    best = _best_source_words(word_matrix(weights, record.source_words, rows, n_source, n_target))
+    return best[..., None] == np.arange(n_source)
+
+
 def score_heads(
     records: Iterable[Record], gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]]
 ) -> pd.DataFrame:
