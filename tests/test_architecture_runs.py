@@ -64,6 +64,7 @@ def train_small(folder, model, updates, resume=None):
         "training.max_updates": updates,
         "inspection.probes": [{"source": "the cat sleeps .", "reference": "le chat dort ."}],
         "inspection.heatmap_sentences": 1,
+        "decoding.beam_size": 1,  # tests/decoding searches by beam with every architecture
     }
     config = small_config(write_small_corpus(folder / "text"), folder, model, changes)
     assert train(config, resume=resume) == 0
