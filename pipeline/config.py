@@ -212,7 +212,9 @@ class TrainingSettings(Settings):
     log_every_updates: int = Field(
         default=50, ge=1, description="Updates from one logged line of training to the next."
     )
-    keep_checkpoints: int = Field(default=1, ge=1, description="Number of recent checkpoints kept besides the best.")
+    keep_checkpoints: int = Field(
+        default=2, ge=1, description="Number of recent checkpoints kept besides the best: a damaged one gives way."
+    )
     average_checkpoints: int = Field(
         default=1,
         ge=1,

@@ -24,7 +24,7 @@ from pipeline.training.callbacks import History, ProgressLine
 from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint, load_mean
 from pipeline.training.device import is_chief, make_strategy, resolve_precision
 from pipeline.training.input import TrainingBatches
-from pipeline.training.loop import Limits, Training, is_better
+from pipeline.training.loop import INTERRUPTED, Limits, Training, is_better
 from pipeline.training.memory import keep_freed_memory
 from pipeline.training.schedule import WarmupSchedule
 from pipeline.training.step import StepLogs, make_update
@@ -61,7 +61,7 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
             optimizer = _optimizer(config, model)
         keep = max(config.training.keep_checkpoints, config.training.average_checkpoints)
         checkpoints = Checkpoints(run.checkpoints, keep)
-        progress = load_checkpoint(checkpoints.last(), model, optimizer) if resume else Progress()
+        progress = checkpoints.restore(model, optimizer) if resume else Progress()
         translator = Translator(  # by greedy search, which is fast, whatever the config says of the finished model
             model,
             text.tokenizer,
@@ -86,7 +86,7 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
         )
         own = _callbacks(config, run, translator, training, progress) if is_chief(strategy) else []
         reason = training.run(progress, [*own, *callbacks])
-        interrupted = reason == "interrupted"
+        interrupted = reason == INTERRUPTED
         if is_chief(strategy) and interrupted:
             log.info(
                 "\ninterrupted after %d updates; go on with:\n  python train.py --resume %s", progress.update, run.root
@@ -184,7 +184,7 @@ def _callbacks(
     return [
         ProgressLine(training.limits, len(training.batches.plan(0).batches)),
         History(run.history, progress),
-        TensorBoard(run.tensorboard, translator, tracer, probes),
+        TensorBoard(run.tensorboard, translator, tracer, probes, progress.update),
     ]
 
 

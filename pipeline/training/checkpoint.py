@@ -1,19 +1,22 @@
 """The state of a training run as one NumPy archive: data, never code, and there whole or not at all."""
 
 import json
+import logging
 import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import keras
 import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.run_directory import replaced_when_done
+
+log = logging.getLogger(__name__)
 
 # What reading a damaged archive raises: bits that are flipped can claim encryption or an unknown compression too.
 DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RuntimeError, BadZipFile, zlib.error)
@@ -32,6 +35,8 @@ class Progress:
         best_update: the update that had it.
         validations_without_gain: how many validations ago that was.
         history: one row of logs for each validation.
+        unread: loss, tokens and gradient norm of the updates that are in no line of logs yet.
+        last_logs: the last line of logs of training.
     """
 
     update: int = 0
@@ -42,6 +47,8 @@ class Progress:
     best_update: int | None = None
     validations_without_gain: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
+    unread: list[list[float]] = field(default_factory=list)
+    last_logs: dict[str, float] = field(default_factory=dict)
 
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
@@ -58,10 +65,13 @@ def _stable(path: str) -> str:
 
 
 def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
-    """Writes everything that going on from here needs."""
+    """Writes everything that going on from here needs, and reads it back before it counts."""
     arrays = {name: keras.ops.convert_to_numpy(variable) for name, variable in _variables(model, optimizer).items()}
     with replaced_when_done(path) as temporary:
         np.savez(temporary, progress=np.array(json.dumps(asdict(progress))), **arrays)
+        with ZipFile(temporary) as archive:
+            if archive.testzip() is not None:  # by the checksum of every array
+                raise OSError(f"{path}: what was written is not what the disk gives back")
 
 
 def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None) -> Progress:
@@ -122,6 +132,8 @@ def _other_model(path: Path, names: set[str]) -> InputError:
 class Checkpoints:
     """The checkpoints of a run: the last few, `update-00000500.npz`, and the best, `best.npz`.
 
+    The newest is read back before an older one goes, and one that was damaged later gives way to the one before.
+
     Args:
         folder: where they are.
         keep: number of recent ones that stay.
@@ -145,6 +157,29 @@ class Checkpoints:
         save_checkpoint(self.folder / f"update-{progress.update:08d}.npz", model, optimizer, progress)
         for old in self.recent()[: -self.keep]:
             old.unlink()
+
+    def restore(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Progress:
+        """Puts the newest checkpoint that is whole into model and optimizer, and warns of those that are not.
+
+        Raises:
+            InputError: there is none, or all are damaged, or they are of another model.
+        """
+        self.last()
+        for leftover in self.folder.glob(".*.npz"):  # of a write that a crash cut short
+            leftover.unlink(missing_ok=True)
+        *others, newest = self.recent()
+        try:
+            return load_checkpoint(newest, model, optimizer)
+        except InputError as error:
+            for older in reversed(others):
+                try:
+                    progress = load_checkpoint(older, model, optimizer)
+                except InputError:
+                    continue
+                log.warning("%s\ngoing on from the one before: %s", error, older)
+                newest.unlink(missing_ok=True)
+                return progress
+            raise
 
     def last(self) -> Path:
         """The newest one.

@@ -15,11 +15,13 @@ from types import FrameType
 import keras
 import tensorflow as tf
 
+from pipeline.errors import InputError
 from pipeline.training.checkpoint import Checkpoints, Progress
 from pipeline.training.input import TrainingBatches
 from pipeline.training.step import StepLogs
 
 LOWER_IS_BETTER = {"loss"}
+INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
@@ -88,14 +90,17 @@ class Training:
         self.model.stop_training = False
         events = keras.callbacks.CallbackList(list(callbacks), model=self.model)
         clock = _Clock(progress.seconds)
-        meter = _Meter()
+        meter = _Meter(progress)
         with self._polite_to_signals():
             events.on_train_begin()
             reason = self._finished(progress, clock)
             while reason is None:
                 reason = self._epoch(progress, events, clock, meter)
             if not progress.history or progress.history[-1]["update"] != progress.update:
-                self._validate(progress, events, clock, meter)
+                if reason == INTERRUPTED:  # nothing that a run without the interruption would not have done
+                    self._save(progress, meter, best=False)
+                else:
+                    self._validate(progress, events, clock, meter)
             events.on_train_end()
         return reason
 
@@ -122,8 +127,15 @@ class Training:
 
     def _logs(self, progress: Progress, meter: "_Meter") -> dict[str, float]:
         rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
+        logs = meter.read(progress.seconds)
+        if not all(math.isfinite(value) for value in logs.values()):
+            raise InputError(
+                f"update {progress.update}: the loss is {logs['loss']:g} and the gradient's norm "
+                f"{logs['gradient_norm']:g}: training has diverged and is stopped; lower training.learning_rate, warm "
+                "up for longer, or take precision: float32. The checkpoints are those of the updates before"
+            )
         place = {"update": progress.update, "epoch": progress.epoch, "minutes": progress.seconds / 60}
-        return {**place, **meter.read(progress.seconds), "learning_rate": float(rate)}
+        return {**place, **logs, "learning_rate": float(rate)}
 
     def _validate(self, progress: Progress, events, clock: "_Clock", meter: "_Meter") -> None:
         events.on_test_begin()
@@ -133,9 +145,13 @@ class Training:
         progress.seconds = clock.seconds()
         meter.restart(progress.seconds)
         progress.history.append(logs)
+        self._save(progress, meter, best)
+        events.on_test_end(logs)
+
+    def _save(self, progress: Progress, meter: "_Meter", best: bool) -> None:
+        progress.unread, progress.last_logs = meter.unread(), meter.last
         if self.checkpoints is not None:
             self.checkpoints.save(self.model, self.optimizer, progress, best)
-        events.on_test_end(logs)
 
     def _judge(self, progress: Progress, value: float) -> bool:
         """Whether this is the best model so far."""
@@ -154,7 +170,7 @@ class Training:
         if self.patience is not None and progress.validations_without_gain >= self.patience:
             return f"{self.patience} validations without a better {self.metric}"
         asked = {
-            "interrupted": self.asked_to_stop,
+            INTERRUPTED: self.asked_to_stop,
             "a callback stopped it": self.model.stop_training,
             f"{limits.minutes or 0:g} minutes": limits.minutes is not None and clock.seconds() >= 60 * limits.minutes,
         }
@@ -204,12 +220,12 @@ class _Clock:
 
 
 class _Meter:
-    """Sums of logs since they were last read. They stay on the device until then."""
+    """Sums of logs since they were last read, also before an interruption. They stay on the device until then."""
 
-    def __init__(self) -> None:
-        self.logs: list[StepLogs] = []
+    def __init__(self, progress: Progress) -> None:
+        self.logs = [StepLogs(*logs) for logs in progress.unread]
         self.since: float | None = None
-        self.last: dict[str, float] = {}
+        self.last = dict(progress.last_logs)
 
     def add(self, logs: StepLogs) -> None:
         self.logs.append(logs)
@@ -226,6 +242,10 @@ class _Meter:
             self.logs = []
         self.since = seconds
         return self.last
+
+    def unread(self) -> list[list[float]]:
+        """What was added since, as numbers."""
+        return [[float(value) for value in logs] for logs in self.logs]
 
     def restart(self, seconds: float) -> None:
         """Leaves the time of a validation out of the speed."""

@@ -1,11 +1,14 @@
 """What TensorBoard shows of a run: curves against updates, and the probe sentences with where their attention goes."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from pipeline.decoding.translator import Translator
 from pipeline.inspection.heatmap import attention_figure, figure_to_png
@@ -24,10 +27,16 @@ class TensorBoard(keras.callbacks.Callback):
         translator: of the model that trains.
         tracer: of the same model.
         probes: (source, reference or None) of each fixed sentence.
+        first_update: updates made before; what older event files say of later ones is of a run that was cut short.
     """
 
     def __init__(
-        self, folder: Path, translator: Translator, tracer: Tracer, probes: Sequence[tuple[str, str | None]]
+        self,
+        folder: Path,
+        translator: Translator,
+        tracer: Tracer,
+        probes: Sequence[tuple[str, str | None]],
+        first_update: int = 0,
     ) -> None:
         super().__init__()
         self.folder = folder
@@ -35,9 +44,12 @@ class TensorBoard(keras.callbacks.Callback):
         self.tracer = tracer
         self.sources = [source for source, _ in probes]
         self.references = [reference or "" for _, reference in probes]
+        self.first_update = first_update
         self.writer: Any = None
 
     def on_train_begin(self, logs=None):
+        if self.first_update:
+            forget_from(self.folder, self.first_update + 1)
         self.writer = tf.summary.create_file_writer(str(self.folder))
 
     def on_train_batch_end(self, batch, logs=None):
@@ -73,6 +85,14 @@ class TensorBoard(keras.callbacks.Callback):
                         image,
                         description=f"{record.source.translate(MARKDOWN)}: all heads; rows are output tokens",
                     )
+
+
+def forget_from(folder: Path, update: int) -> None:
+    """Tells TensorBoard to forget what the event files there say of this update and later ones."""
+    writer = EventFileWriter(str(folder))
+    start = SessionLog(status=SessionLog.SessionStatus.START)
+    writer.add_event(Event(wall_time=time.time(), step=update, session_log=start))
+    writer.close()
 
 
 def probe_table(records: Sequence[Record]) -> str:

@@ -196,6 +196,48 @@ def test_the_last_few_and_the_best_are_kept(saved, tmp_path):
     assert load_checkpoint(checkpoints.best, model).update == 1000
 
 
+def test_a_damaged_newest_one_gives_way_to_the_one_before(saved, tmp_path, caplog):
+    _, model, optimizer = saved
+    checkpoints = Checkpoints(tmp_path, keep=3)
+    for update in (1, 2, 3):
+        checkpoints.save(model, optimizer, Progress(update=update))
+    (tmp_path / ".update-00000004.x1y2.npz").write_bytes(b"cut short")
+    newest = tmp_path / "update-00000003.npz"
+    newest.write_bytes(newest.read_bytes()[:-1000])
+    with caplog.at_level("WARNING"):
+        assert checkpoints.restore(model, optimizer).update == 2
+    assert "update-00000003.npz: the checkpoint is missing or damaged" in caplog.text
+    assert "going on from the one before" in caplog.text and "update-00000002.npz" in caplog.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["update-00000001.npz", "update-00000002.npz"]
+
+
+def test_where_all_are_damaged_the_newest_is_named_and_all_are_left(saved, tmp_path):
+    _, model, optimizer = saved
+    for update in (1, 2):
+        (tmp_path / f"update-{update:08d}.npz").write_bytes(b"no archive")
+    with pytest.raises(InputError, match=r"update-00000002.npz: the checkpoint is missing or damaged"):
+        Checkpoints(tmp_path, keep=3).restore(model, optimizer)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_the_disk_gives_back_changed_does_not_replace_the_one_before(saved, tmp_path, monkeypatch):
+    _, model, optimizer = saved
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(model, optimizer, Progress(update=1))
+
+    def faulty(file, **arrays):
+        write(file, **arrays)
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+
+    write = np.savez
+    monkeypatch.setattr(np, "savez", faulty)
+    with pytest.raises(OSError, match="not what the disk gives back"):
+        checkpoints.save(model, optimizer, Progress(update=2))
+    assert [path.name for path in tmp_path.iterdir()] == ["update-00000001.npz"]
+
+
 def test_without_any_checkpoint_the_message_says_what_to_do(tmp_path):
     with pytest.raises(InputError, match=r"no checkpoint yet, .* delete the run and start it anew"):
         Checkpoints(tmp_path / "checkpoints").last()

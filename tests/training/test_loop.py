@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.errors import InputError
 from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint
 from pipeline.training.loop import Limits, Training
 from pipeline.training.step import StepLogs
@@ -179,6 +180,45 @@ def test_a_signal_ends_it_after_the_update_at_hand_with_a_checkpoint_and_the_old
     assert signal.getsignal(number) == before
     assert progress.update == 4
     assert load_checkpoint(run.checkpoints.last(), run.model, run.optimizer) == progress
+
+
+def test_a_signal_leaves_no_trace_in_the_history_or_in_the_means_of_logs(tmp_path):
+    def finish(run, progress):
+        run.training(updates=7).run(progress)
+        return [
+            {name: value for name, value in row.items() if name not in ("minutes", "tokens_per_second")}
+            for row in progress.history
+        ]
+
+    class Interrupt(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            if batch == 4:
+                signal.raise_signal(signal.SIGINT)
+
+    class Uneven(FakeRun):
+        def _update(self, epoch, batch):
+            return StepLogs(np.float32(len(self.seen) + 1), *super()._update(epoch, batch)[1:])
+
+    settings = {"log_every": 3, "validate_every": 4}
+    expected = finish(Uneven(**settings), Progress())
+    progress, run = Progress(), Uneven(folder=tmp_path, **settings)
+    assert run.training(updates=7).run(progress, [Interrupt()]) == "interrupted"
+    assert progress.update == 5
+    resumed = run.checkpoints.restore(run.model, run.optimizer)
+    assert finish(run, resumed) == expected
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_loss_that_is_no_number_ends_training_and_leaves_the_checkpoints_before(tmp_path, value):
+    class Diverging(FakeRun):
+        def _update(self, epoch, batch):
+            logs = super()._update(epoch, batch)
+            return logs._replace(loss=np.float32(value)) if len(self.seen) == 5 else logs
+
+    run = Diverging(folder=tmp_path, validate_every=2, log_every=10)
+    with pytest.raises(InputError, match=r"update 6: the loss is (nan|inf).*diverged.*lower training.learning_rate"):
+        run.training(updates=20).run(Progress())
+    assert run.checkpoints.restore(run.model, run.optimizer).update == 4
 
 
 def test_a_second_signal_ends_it_at_once():

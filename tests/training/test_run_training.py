@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from pipeline import train as train_module
 from pipeline.config import load_run_config
@@ -60,7 +60,7 @@ def test_the_same_settings_and_seed_give_the_same_run_bit_for_bit(unbroken, make
     assert weights_in(again / "model.keras") == weights_in(unbroken / "model.keras")
 
 
-def test_a_run_that_a_limit_and_then_a_signal_stopped_ends_as_one_that_was_never_stopped(
+def test_a_run_that_a_limit_a_signal_and_a_crash_stopped_ends_as_one_that_was_never_stopped(
     unbroken, make_config, monkeypatch, caplog
 ):
     config = make_config("stopped", training__max_updates=2)
@@ -72,18 +72,28 @@ def test_a_run_that_a_limit_and_then_a_signal_stopped_ends_as_one_that_was_never
             if batch == 3:
                 signal.raise_signal(signal.SIGINT)
 
+    class Crash(train_module.ProgressLine):
+        def on_train_batch_begin(self, batch, logs=None):
+            if batch == 7:
+                raise SystemError("the power went")
+
     longer = make_config("stopped")
     with monkeypatch.context() as patch, caplog.at_level("INFO"):
         patch.setattr(train_module, "ProgressLine", Interrupt)
         assert train(longer, resume=run) == 130
     assert f"interrupted after 4 updates; go on with:\n  python train.py --resume {run}" in caplog.text
+    with monkeypatch.context() as patch, pytest.raises(SystemError):
+        patch.setattr(train_module, "ProgressLine", Crash)
+        train(longer, resume=run)  # after update 7, of which only the events are left
     assert train(longer, resume=run) == 0
     for update in (3, 6, 8):
         assert_same_state(state_at(run, update), state_at(unbroken, update))
     history = history_of(run)
-    assert list(history.index) == [2, 3, 4, 6, 8]  # it was validated too where it stopped
-    validations = [column for column in history if column.startswith("val_")]
-    pd.testing.assert_frame_equal(history.loc[[3, 6, 8], validations], history_of(unbroken)[validations])
+    assert list(history.index) == [2, 3, 6, 8]  # it was validated too where a limit ended it
+    pd.testing.assert_frame_equal(history.loc[[3, 6, 8]], history_of(unbroken), check_exact=True)
+    shown = events_of(run)
+    assert [event.step for event in shown.Tensors("training/loss")] == list(range(1, 9))
+    assert [event.step for event in shown.Tensors("validation/bleu")] == [2, 3, 6, 8]
 
 
 def test_history_has_a_row_for_each_validation(unbroken):
@@ -135,6 +145,12 @@ def test_nothing_temporary_stays_in_a_run(unbroken):
 def test_the_saved_settings_are_those_that_were_given(unbroken):
     assert load_run_config(unbroken / "config.yaml").run.name == "unbroken"
     assert load_run_config(unbroken / "config.yaml").training.max_updates == 8
+
+
+def events_of(run):
+    """What TensorBoard reads, all of it."""
+    events = EventAccumulator(str(run / "tensorboard"))
+    return events.Reload()
 
 
 @pytest.fixture(scope="module")
