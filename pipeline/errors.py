@@ -1,10 +1,20 @@
 """What a person can get wrong, told in one message and exit status 2."""
 
 import argparse
+import errno
 import functools
 import sys
 from collections.abc import Callable
 from typing import NoReturn, Protocol
+
+REFUSALS = {
+    errno.ENOSPC: "make room and start the same command again",
+    errno.EDQUOT: "make room and start the same command again",
+    errno.EROFS: "choose a folder that can be written to",
+    errno.EACCES: "change its permissions, or choose another folder",
+    errno.EPERM: "change its permissions, or choose another folder",
+}
+"""What a disk can refuse, and what to do then."""
 
 
 class InputError(ValueError):
@@ -31,8 +41,8 @@ class Command(Protocol):
 def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
     """Makes a command end as people expect.
 
-    An `InputError` prints `error: ...` and gives 2, Ctrl-C gives 130. `--debug` anywhere among the arguments is taken
-    off them and lets every traceback through.
+    An `InputError` prints `error: ...` and gives 2, a disk that refuses gives 1, Ctrl-C gives 130. `--debug` anywhere
+    among the arguments is taken off them and lets every traceback through.
 
     Args:
         main: takes the arguments after the program's name and returns an exit status, or None for 0.
@@ -60,5 +70,11 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
         except BrokenPipeError:
             sys.stderr.close()  # the reader left (`| head`): that is no error, and flushing again would be
             return 0
+        except OSError as error:
+            if debug or error.errno not in REFUSALS:
+                raise
+            place = f"{error.filename}: " if error.filename else ""
+            sys.stderr.write(f"error: {place}{error.strerror}; {REFUSALS[error.errno]}\n")
+            return 1
 
     return command

@@ -1,13 +1,15 @@
 """Every path of a run, named once, and the way files are written: whole or not at all."""
 
+import fcntl
 import hashlib
 import json
 import os
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pipeline.errors import InputError
 
@@ -68,10 +70,47 @@ class RunDirectory:
         self.model = self.root / "model.keras"
         self.history = self.root / "history.csv"
         self.tensorboard = self.root / "tensorboard"
+        self._lock = self.root / ".lock"
 
     def evaluation(self, name: str) -> "EvaluationDirectory":
         """The folder of the evaluation on the set of that name."""
         return EvaluationDirectory(self.root / "evaluations" / name)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other processes from training the run. The system gives the lock back when the process ends, however.
+
+        Raises:
+            InputError: another process has it.
+        """
+        file = self._lock_file()
+        try:
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
+            yield
+        finally:
+            self._lock.unlink(missing_ok=True)
+            file.close()
+
+    def _lock_file(self) -> TextIO:
+        while True:
+            file = self._lock.open("a+", encoding="utf-8")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read() or "another process"
+                file.close()
+                raise InputError(
+                    f"{self.root}: {holder} trains this run at the moment; wait for it, or stop it"
+                ) from None
+            try:
+                if os.fstat(file.fileno()).st_ino == self._lock.stat().st_ino:
+                    return file
+            except FileNotFoundError:
+                pass
+            file.close()  # its holder removed it between the two steps
 
     @classmethod
     def create(cls, root: Path) -> "RunDirectory":

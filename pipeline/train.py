@@ -5,7 +5,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import keras
@@ -101,12 +101,15 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
 def _run_directory(config: RunConfig, resume: Path | None, chief: bool) -> Iterator[RunDirectory]:
     """The run's folder. One that goes away for workers that write nothing that lasts, and where nothing was trained."""
     if resume:
-        yield RunDirectory.open(resume)
+        run = RunDirectory.open(resume)
+        with run.locked() if chief else nullcontext():
+            yield run
     elif chief:
         assert config.run.name  # the command line's own doing
         run = RunDirectory.create(config.run.directory / config.run.name)
         try:
-            yield run
+            with run.locked():
+                yield run
         except BaseException:
             if not Checkpoints(run.checkpoints).recent():
                 shutil.rmtree(run.root)  # or the corrected command would be refused, since the run exists

@@ -109,7 +109,14 @@ class Training:
         number = len(self.batches.plan(progress.epoch).batches)
         for batch in self.batches.epoch(progress.epoch, progress.batch):
             events.on_train_batch_begin(progress.update)
-            meter.add(self.update(*batch))
+            try:
+                meter.add(self.update(*batch))
+            except tf.errors.ResourceExhaustedError:
+                shapes = ", ".join(str(tuple(x.shape)) for x in batch if hasattr(x, "shape"))
+                raise InputError(
+                    f"update {progress.update + 1}: no memory left for a batch of shapes {shapes}; lower "
+                    "batches.batch_tokens, or data.max_source_tokens and data.max_target_tokens"
+                ) from None
             progress.update += 1
             progress.batch += 1
             if progress.batch == number:

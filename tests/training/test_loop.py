@@ -221,6 +221,17 @@ def test_a_loss_that_is_no_number_ends_training_and_leaves_the_checkpoints_befor
     assert run.checkpoints.restore(run.model, run.optimizer).update == 4
 
 
+def test_a_batch_that_does_not_fit_into_memory_is_named_with_what_to_lower():
+    class Full(FakeRun):
+        def _update(self, epoch, batch):
+            if len(self.seen) == 2:
+                raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+            return super()._update(epoch, batch)
+
+    with pytest.raises(InputError, match=r"update 3: no memory left for a batch.*lower batches.batch_tokens"):
+        Full().training(updates=9).run(Progress())
+
+
 def test_a_second_signal_ends_it_at_once():
     class Impatient(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):

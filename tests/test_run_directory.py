@@ -1,0 +1,96 @@
+"""A run's folder: one process trains it at a time, and what a disk refuses is said in one line."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import InputError, exit_cleanly
+from pipeline.run_directory import RunDirectory
+
+ROOT = Path(__file__).parents[1]
+HOLD = """
+import sys, time
+from pathlib import Path
+from pipeline.run_directory import RunDirectory
+with RunDirectory(Path(sys.argv[1])).locked():
+    print("locked", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_process_is_refused_and_a_dead_one_leaves_no_lock(tmp_path):
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout.readline() == b"locked\n"
+        expected = rf"process {holder.pid} on .* trains this run at the moment"
+        with pytest.raises(InputError, match=expected), RunDirectory(tmp_path).locked():
+            pass
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        holder.stdout.close()
+    assert (tmp_path / ".lock").exists()  # it could not tidy up
+    with RunDirectory(tmp_path).locked():
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_lock_is_given_back_after_an_error(tmp_path):
+    for _ in range(2):
+        with pytest.raises(KeyError), RunDirectory(tmp_path).locked():
+            raise KeyError
+
+
+def test_many_processes_take_turns_and_never_two_at_once(tmp_path):
+    code = """
+import sys, time
+from pathlib import Path
+from pipeline.errors import InputError
+from pipeline.run_directory import RunDirectory
+root, end = Path(sys.argv[1]), time.monotonic() + 60
+for _ in range(20):
+    while True:
+        try:
+            with RunDirectory(root).locked():
+                (root / "inside").touch(exist_ok=False)
+                (root / "inside").unlink()
+            break
+        except InputError:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+"""
+    processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT) for _ in range(3)]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (errno.ENOSPC, "error: runs/x: No space left on device; make room and start the same command again\n"),
+        (errno.EROFS, "error: runs/x: Read-only file system; choose a folder that can be written to\n"),
+        (errno.EACCES, "error: runs/x: Permission denied; change its permissions, or choose another folder\n"),
+    ],
+)
+def test_what_a_disk_refuses_is_one_line(number, message, capsys):
+    @exit_cleanly
+    def command(arguments):
+        raise OSError(number, os.strerror(number), "runs/x")
+
+    assert command([]) == 1
+    assert capsys.readouterr().err == message
+    with pytest.raises(OSError, match="runs/x"):
+        command(["--debug"])
+
+
+def test_other_errors_of_the_system_are_not_hidden():
+    @exit_cleanly
+    def command(arguments):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output"):
+        command([])
