@@ -194,6 +194,11 @@ class TrainingSettings(Settings):
     label_smoothing: Probability = Field(
         default=0.1, description="Probability taken from the right token for all others."
     )
+    optimizer: Literal["adam", "muon"] = Field(
+        default="adam",
+        description="What turns gradients into updates; muon: orthogonal ones for matrices (Jordan et al. 2024), adam "
+        "for embeddings and vectors.",
+    )
     learning_rate: float = Field(default=0.002, gt=0, description="Learning rate at its peak, when warm-up ends.")
     schedule: Literal["inverse_sqrt", "linear", "constant"] = Field(
         default="inverse_sqrt",

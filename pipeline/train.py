@@ -122,9 +122,20 @@ def _run_directory(config: RunConfig, resume: Path | None, chief: bool) -> Itera
 def _optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
     settings = config.training
     schedule = WarmupSchedule(settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates)
-    optimizer = keras.optimizers.Adam(
-        schedule, beta_1=settings.beta_1, beta_2=settings.beta_2, epsilon=settings.epsilon
-    )
+    optimizer: keras.optimizers.Optimizer
+    if settings.optimizer == "muon":
+        optimizer = keras.optimizers.Muon(
+            schedule,
+            adam_beta_1=settings.beta_1,
+            adam_beta_2=settings.beta_2,
+            epsilon=settings.epsilon,
+            weight_decay=None,
+            adam_weight_decay=None,
+        )
+    else:
+        optimizer = keras.optimizers.Adam(
+            schedule, beta_1=settings.beta_1, beta_2=settings.beta_2, epsilon=settings.epsilon
+        )
     optimizer.build(model.trainable_variables)
     return optimizer
 

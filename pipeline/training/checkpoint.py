@@ -61,7 +61,7 @@ def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None)
 
 def _stable(path: str) -> str:
     """A variable's path without the numbers that Keras gives to what a process has made several of."""
-    return re.sub(r"\b(seed_generator|adam)_\d+\b", r"\1", path)
+    return re.sub(r"\b(seed_generator|adam|muon)_\d+\b", r"\1", path)
 
 
 def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
