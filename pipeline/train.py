@@ -26,6 +26,7 @@ from pipeline.training.device import is_chief, make_strategy, resolve_precision
 from pipeline.training.input import TrainingBatches
 from pipeline.training.loop import INTERRUPTED, Limits, Training, is_better
 from pipeline.training.memory import keep_freed_memory
+from pipeline.training.optimizer import make_optimizer
 from pipeline.training.schedule import WarmupSchedule
 from pipeline.training.step import StepLogs, make_update
 from pipeline.training.tensorboard import TensorBoard
@@ -122,20 +123,9 @@ def _run_directory(config: RunConfig, resume: Path | None, chief: bool) -> Itera
 def _optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
     settings = config.training
     schedule = WarmupSchedule(settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates)
-    optimizer: keras.optimizers.Optimizer
-    if settings.optimizer == "muon":
-        optimizer = keras.optimizers.Muon(
-            schedule,
-            adam_beta_1=settings.beta_1,
-            adam_beta_2=settings.beta_2,
-            epsilon=settings.epsilon,
-            weight_decay=None,
-            adam_weight_decay=None,
-        )
-    else:
-        optimizer = keras.optimizers.Adam(
-            schedule, beta_1=settings.beta_1, beta_2=settings.beta_2, epsilon=settings.epsilon
-        )
+    optimizer = make_optimizer(
+        settings.optimizer, schedule, beta_1=settings.beta_1, beta_2=settings.beta_2, epsilon=settings.epsilon
+    )
     optimizer.build(model.trainable_variables)
     return optimizer
 
