@@ -1,185 +1,10 @@
 """Puts evaluated runs side by side: `python -m pipeline.compare runs/a runs/b ...`, or `--help`."""
 
-import csv
-import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
-import sacrebleu
-from sacrebleu.significance import PairedTest
-
-from pipeline.config import RunConfig, load_run_config
 from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.evaluation.scores import bleu_metric
-from pipeline.run_directory import EvaluationDirectory, RunDirectory
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """An evaluation and the run that it is of.
-
-    Args:
-        name: how the table calls it.
-        run: the run's folder.
-        evaluation: the evaluation's folder.
-    """
-
-    name: str
-    run: RunDirectory
-    evaluation: EvaluationDirectory
-
-    @classmethod
-    def find(cls, path: Path, set_name: str) -> "Evaluated":
-        """Of a run's folder the evaluation on a set, or the evaluation that the folder is.
-
-        Raises:
-            InputError: there is none.
-        """
-        own = path.parent.name == "evaluations"
-        run = RunDirectory.open(path.parents[1] if own else path)
-        evaluation = EvaluationDirectory(path) if own else run.evaluation(set_name)
-        for file in (evaluation.metrics, evaluation.translations):
-            if not file.is_file():
-                raise InputError(
-                    f"{evaluation.root}: no evaluation, it has no {file.name}; make one: python evaluate.py {run.root}"
-                )
-        return cls(str(path), run, evaluation)
-
-    @cached_property
-    def config(self) -> RunConfig:
-        """The run's settings."""
-        return load_run_config(self.run.config)
-
-    @cached_property
-    def metrics(self) -> dict[str, Any]:
-        """The evaluation's scores."""
-        return _read_json(self.evaluation.metrics)
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """The evaluation's translations.
-
-        Raises:
-            InputError: the file is damaged, or there were no references.
-        """
-        path = self.evaluation.translations
-        try:
-            table = pd.read_csv(path, sep="\t", quoting=csv.QUOTE_NONE, keep_default_na=False, dtype=str)
-        except (ValueError, OSError) as error:
-            raise InputError(f"{path}: not the table that evaluate.py writes: {error}") from None
-        missing = [name for name in ("source", "reference", "translation") if name not in table]
-        if missing:
-            raise InputError(f"{path}: there is no column {missing[0]!r}; evaluate with references to compare")
-        return table
-
-    def kin(self) -> str:
-        """What runs that differ by their seed only have in common."""
-        settings = self.config.model_dump(mode="json")
-        del settings["run"]
-        decoding = {key: value for key, value in self.metrics.get("decoding", {}).items() if key != "batch_sentences"}
-        return json.dumps([settings, self.metrics.get("search"), decoding], sort_keys=True)
-
-    def facts(self) -> dict[str, Any]:
-        """What the run took."""
-        manifest = _read_json(self.run.manifest) if self.run.manifest.is_file() else {}
-        history = pd.read_csv(self.run.history) if self.run.history.is_file() else pd.DataFrame()
-        last: Any = history.iloc[-1] if len(history) else {}
-        decoding = self.metrics.get("decoding", {})
-        beam = f" {decoding['beam_size']}" if self.metrics.get("search") == "beam" and decoding else ""
-        return {
-            "loss": self.metrics.get("loss"),
-            "search": f"{self.metrics.get('search', '')}{beam}",
-            "seed": self.config.run.seed,
-            "parameters": manifest.get("parameters"),
-            "updates": last.get("update"),
-            "minutes": last.get("minutes"),
-        }
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read: {error}; evaluate the run again") from None
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: expected a JSON object; evaluate the run again")
-    return value
-
-
-def compare(systems: list[Evaluated], samples: int) -> pd.DataFrame:
-    """A row for each evaluation: BLEU and chrF with the half width of the 95 % interval of a bootstrap, the p-values of
-    a paired bootstrap against the first (Koehn 2004), and what the run took.
-
-    Raises:
-        InputError: the evaluations are not of the same text.
-    """
-    first = systems[0]
-    for other in systems[1:]:
-        for side in ("source", "reference"):
-            if other.table[side].tolist() != first.table[side].tolist():
-                raise InputError(
-                    f"{other.evaluation.root} and {first.evaluation.root} are not of the same {side} sentences; "
-                    "compare evaluations of one set"
-                )
-        if other.config.data.tokenized != first.config.data.tokenized:
-            raise InputError(
-                f"{other.name} and {first.name} differ in data.tokenized, so their BLEU cannot be compared"
-            )
-    translations: list[tuple[str, Sequence[str]]] = [
-        (f"{i}", system.table["translation"].tolist()) for i, system in enumerate(systems)
-    ]
-    metrics = {"BLEU": bleu_metric(first.config.data.tokenized), "chrF2": sacrebleu.CHRF()}
-    references = [first.table["reference"].tolist()]
-    _, scores = PairedTest(translations, metrics, references, test_type="bs", n_samples=samples)()
-    rows = []
-    for i, system in enumerate(systems):
-        row: dict[str, Any] = {"": system.name}
-        for metric, name in (("BLEU", "BLEU"), ("chrF2", "chrF")):
-            result: Any = scores[metric][i]
-            # sacreBLEU's test calls the same translations different: none of its samples then differs by more.
-            same = i > 0 and translations[i][1] == translations[0][1]
-            row |= {name: result.score, f"{name} ±": result.ci, f"{name} p": 1.0 if same else result.p_value}
-        rows.append(row | system.facts())
-    return pd.DataFrame(rows)
-
-
-def means_over_seeds(systems: list[Evaluated], table: pd.DataFrame) -> list[str]:
-    """A line for every group of runs that differ by their seed only."""
-    groups: dict[str, list[int]] = {}
-    for i, system in enumerate(systems):
-        groups.setdefault(system.kin(), []).append(i)
-    lines = []
-    for rows in groups.values():
-        if len(rows) > 1:
-            bleu = table["BLEU"].iloc[rows]
-            seeds = ", ".join(str(seed) for seed in table["seed"].iloc[rows])
-            lines.append(
-                f"{systems[rows[0]].name} and {len(rows) - 1} more, seeds {seeds}: "
-                f"mean BLEU {bleu.mean():.2f}, from {bleu.min():.2f} to {bleu.max():.2f}"
-            )
-    return lines
-
-
-DIGITS = {
-    **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±"), 2),
-    **dict.fromkeys(("BLEU p", "chrF p"), 3),
-    "loss": 4,
-    "minutes": 1,
-    "parameters": 0,
-    "updates": 0,
-}
-
-
-def _text(table: pd.DataFrame) -> str:
-    shown = table.copy()
-    for name, digits in DIGITS.items():
-        shown[name] = ["" if pd.isna(value) else f"{value:,.{digits}f}" for value in table[name]]
-    return shown.to_string(index=False)
+from pipeline.quiet import native_chatter_silenced
 
 
 @exit_cleanly
@@ -201,13 +26,17 @@ def main(arguments: list[str]) -> None:
         raise InputError("expected at least two runs to compare, found one; see --help")
     if options.samples < 100:
         raise InputError(f"--samples: expected at least 100, found {options.samples}")
+    with native_chatter_silenced():
+        from pipeline.evaluation.comparison import Evaluated, as_text, compare, means_over_seeds
+        from pipeline.run_directory import write_atomically
+
     systems = [Evaluated.find(path, options.set) for path in options.runs]
     table = compare(systems, options.samples)
-    sys.stdout.write(f"{len(systems[0].table)} sentences; p against the first\n\n{_text(table)}\n")
+    sys.stdout.write(f"{len(systems[0].table)} sentences; p against the first\n\n{as_text(table)}\n")
     for line in means_over_seeds(systems, table):
         sys.stdout.write(f"\n{line}\n")
     if options.csv:
-        table.to_csv(options.csv, index=False)
+        write_atomically(options.csv, table.to_csv(index=False).encode())
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import jsonargparse
-import yaml  # type: ignore[import-untyped]
 from pydantic.fields import FieldInfo
 
 from pipeline.config import RunConfig, dump, make_run_config
-from pipeline.config_messages import alternatives, expectation, nearest_key, sections_of, walk
-from pipeline.config_yaml import Origins, parse_yaml, read_yaml
+from pipeline.config_messages import expectation, nearest_key, parse_value, sections_of, walk
+from pipeline.config_yaml import Origins, read_yaml
 from pipeline.errors import InputError
 
 USAGE = """train.py --config FILE [--section.key VALUE ...] [--print_config]
@@ -47,7 +46,7 @@ def parse_train_arguments(argv: Sequence[str]) -> TrainArguments:
         given = make_parser().parse_args(list(argv), defaults=False)
     except argparse.ArgumentError as error:
         raise InputError(f"{error.message}; see --help") from error
-    overrides = {key: _value(key, field, given[key]) for key, field in _settable() if key in given}
+    overrides = {key: parse_value(key, field, given[key]) for key, field in _settable() if key in given}
     config_file, resume = given.get("config"), given.get("resume")
     if (config_file is None) == (resume is None):
         found = "neither" if resume is None else "both"
@@ -123,17 +122,6 @@ def _refuse_unknown_options(argv: Sequence[str]) -> None:
             problems.append(f"--{name}: no such option" + (f"; did you mean --{meant}?" if meant else "; see --help"))
     if problems:
         raise InputError("\n  ".join(problems))
-
-
-def _value(key: str, field: FieldInfo, text: str) -> Any:
-    """What an argument says: as in a config file, except that text needs no quotes."""
-    kinds = alternatives(field.annotation)
-    if (str in kinds or Path in kinds) and int not in kinds:
-        return None if text == "null" and type(None) in kinds else text
-    try:
-        return parse_yaml(text)
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{key}: expected {expectation(field)}, found {text!r} (command line)") from error
 
 
 def _load(path: Path, overrides: dict[str, Any]) -> RunConfig:

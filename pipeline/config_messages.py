@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
 
+import yaml  # type: ignore[import-untyped]
 from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from pipeline.config_yaml import Origins
+from pipeline.config_yaml import Origins, parse_yaml
 from pipeline.errors import InputError
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -41,6 +42,21 @@ def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) 
             problems.setdefault(key, (f"{key}: " if key else "") + problem + _origin(key, origins))
         heading = [f"{len(problems)} settings are wrong:"] if len(problems) > 1 else []
         raise InputError("\n  ".join([*heading, *problems.values()])) from error
+
+
+def parse_value(key: str, field: FieldInfo, text: str) -> Any:
+    """What an argument of the command line says: as in a config file, except that text needs no quotes.
+
+    Raises:
+        InputError: it is not YAML.
+    """
+    kinds = alternatives(field.annotation)
+    if (str in kinds or Path in kinds) and int not in kinds:
+        return None if text == "null" and type(None) in kinds else text
+    try:
+        return parse_yaml(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"{key}: expected {expectation(field)}, found {text!r} (command line)") from error
 
 
 def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from pipeline.config import RunConfig, dump
+from pipeline.decoding.search import GreedySearch
 from pipeline.decoding.translator import Translator
 from pipeline.evaluation.likelihood import LikelihoodMeter
 from pipeline.evaluation.validation import Validation
@@ -20,6 +21,7 @@ from pipeline.manifest import write_manifest
 from pipeline.model.build import build_model
 from pipeline.run_directory import RunDirectory, replaced_when_done, write_atomically
 from pipeline.text.prepare import TrainingText, load_text, prepare_text
+from pipeline.trained_run import make_translator
 from pipeline.training.callbacks import History, ProgressLine
 from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint, load_mean
 from pipeline.training.device import is_chief, make_strategy, resolve_precision
@@ -63,14 +65,8 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
         keep = max(config.training.keep_checkpoints, config.training.average_checkpoints)
         checkpoints = Checkpoints(run.checkpoints, keep)
         progress = checkpoints.restore(model, optimizer) if resume else Progress()
-        translator = Translator(  # by greedy search, which is fast, whatever the config says of the finished model
-            model,
-            text.tokenizer,
-            batch_sentences=config.decoding.batch_sentences,
-            max_target_ratio=config.decoding.max_target_ratio,
-            max_target_extra=config.decoding.max_target_extra,
-            max_positions=config.model.max_positions,
-        )
+        # By greedy search, which is fast, whatever the config says of the finished model.
+        translator = make_translator(model, text.tokenizer, config, GreedySearch())
         batches = _batches(config, text, strategy, model)
         training = Training(
             model,

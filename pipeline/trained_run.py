@@ -30,16 +30,8 @@ class TrainedRun:
 
     def translator(self) -> Translator:
         """Translates as the config says."""
-        settings = self.config.decoding
-        return Translator(
-            self.model,
-            self.tokenizer,
-            search=make_search(settings, self.config.run.seed),
-            batch_sentences=settings.batch_sentences,
-            max_target_ratio=settings.max_target_ratio,
-            max_target_extra=settings.max_target_extra,
-            max_positions=self.config.model.max_positions,
-        )
+        search = make_search(self.config.decoding, self.config.run.seed)
+        return make_translator(self.model, self.tokenizer, self.config, search)
 
     def tracer(self, sites: tuple[str, ...]) -> Tracer:
         """Reads the attention of those sites."""
@@ -73,6 +65,20 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
         checkpoints = Checkpoints(run.checkpoints)
         load_checkpoint(checkpoints.best if checkpoint == "best" else checkpoints.last(), model)
     return TrainedRun(run, config, tokenizer, model)
+
+
+def make_translator(model: keras.Model, tokenizer: Tokenizer, config: RunConfig, search: Search) -> Translator:
+    """Translates by that search, in batches and up to lengths as the config says."""
+    settings = config.decoding
+    return Translator(
+        model,
+        tokenizer,
+        search=search,
+        batch_sentences=settings.batch_sentences,
+        max_target_ratio=settings.max_target_ratio,
+        max_target_extra=settings.max_target_extra,
+        max_positions=config.model.max_positions,
+    )
 
 
 def make_search(settings: DecodingSettings, seed: int) -> Search:

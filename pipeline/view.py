@@ -1,34 +1,10 @@
 """One page of several evaluated runs on the same sentences: `python -m pipeline.view runs/a runs/b`, or `--help`."""
 
-import csv
 import sys
 from pathlib import Path
 
-import pandas as pd
-
 from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.inspection import AttentionArchive
-from pipeline.inspection.page import ViewerRun, write_viewer
-from pipeline.run_directory import EvaluationDirectory, RunDirectory
-
-
-def viewer_run(root: Path, name: str, sentences: int) -> ViewerRun:
-    """The first sentences of an evaluation.
-
-    Raises:
-        InputError: there is none, or it is damaged.
-    """
-    evaluation: EvaluationDirectory = RunDirectory.open(root).evaluation(name)
-    archive = AttentionArchive(evaluation.attention)
-    scores: list[float] = []
-    if evaluation.translations.is_file():
-        try:
-            table = pd.read_csv(evaluation.translations, sep="\t", quoting=csv.QUOTE_NONE, keep_default_na=False)
-            scores = table["sentence_bleu"].astype(float).tolist() if "sentence_bleu" in table else []
-        except (ValueError, OSError) as error:
-            raise InputError(f"{evaluation.translations}: not the table that evaluate.py writes: {error}") from None
-    run = ViewerRun(root.name, scores=scores)
-    return run.add_all(archive[i] for i in archive.ids[:sentences])
+from pipeline.quiet import native_chatter_silenced
 
 
 @exit_cleanly
@@ -46,6 +22,10 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     if options.sentences < 1:
         raise InputError(f"--sentences: expected at least 1, found {options.sentences}")
+    with native_chatter_silenced():
+        from pipeline.evaluation.viewer import viewer_run
+        from pipeline.inspection.page import write_viewer
+
     runs = [viewer_run(root, options.set, options.sentences) for root in options.runs]
     for run in runs[1:]:
         if [s["sourceText"] for s in run.sentences] != [s["sourceText"] for s in runs[0].sentences]:

@@ -118,10 +118,10 @@ def test_settings_stop_at_the_door():
     }
     readers.remove("pipeline.config")
     assert readers == {
-        "pipeline.compare",
         "pipeline.config_cli",
         "pipeline.config_decoding",
         "pipeline.evaluation.command",
+        "pipeline.evaluation.comparison",
         "pipeline.manifest",
         "pipeline.model.build",
         "pipeline.text.prepare",

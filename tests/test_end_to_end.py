@@ -400,7 +400,10 @@ sys.exit(f"imported: {heavy}" if heavy else 0)
 """
 
 
-@pytest.mark.parametrize("module", ["train", "evaluate", "pipeline.translate"])
+@pytest.mark.parametrize(
+    "module",
+    ["train", "evaluate", "pipeline.translate", "pipeline.align", "pipeline.compare", "pipeline.view"],
+)
 def test_help_is_given_before_anything_heavy_is_imported(module):
     answer = in_new_process("-c", HELP, module)
     assert answer.returncode == 0, answer.stderr.decode()

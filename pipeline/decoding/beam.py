@@ -103,8 +103,7 @@ def beam_search(
     score, and the first K of the others go on. A sentence is finished when K hypotheses have ended, when none that goes
     on could still come among the N best, or at its longest length, where hypotheses without an end fill up what is
     missing. It then leaves the batch. Ties go to the better hypothesis and the lower id, so that the same input gives
-    the same output. With K = 1 this is greedy search. A graph must not know the size of its batch, since
-    it shrinks.
+    the same output. With K = 1 this is greedy search. A graph must not know the size of its batch, since it shrinks.
 
     Args:
         next_token_logits: takes the last tokens int32 `(A * K, 1)` and both states, and returns logits `(A * K, V)` for
@@ -120,7 +119,6 @@ def beam_search(
     Raises:
         ValueError: a coverage penalty without `coverage`.
     """
-    size = settings.size
     if settings.coverage_penalty and coverage is None:
         raise ValueError("coverage: needed for a coverage penalty")
 
@@ -129,55 +127,25 @@ def beam_search(
 
     def extend(search):
         last = ops.take(search.growing.ids, ops.maximum(search.step - 1, 0), axis=2)
-        tokens = ops.where(search.step > 0, last, BOS)
-        tokens = ops.reshape(tokens, (-1, 1))
-        logits, target_state = next_token_logits(tokens, search.source_state, search.target_state)
+        last = ops.reshape(ops.where(search.step > 0, last, BOS), (-1, 1))
+        logits, target_state = next_token_logits(last, search.source_state, search.target_state)
         candidates, parents, tokens = extensions(logits, search, settings)
-        step, longest = search.step + 1, ops.take(max_lengths, search.rows)
-
-        # Set aside what ends.
-        scores = candidates.scores / settings.length_divisor(step)
-        if settings.coverage_penalty and coverage is not None:
-            attention = ops.reshape(coverage(search.source_state, target_state), (ops.shape(tokens)[0], size, -1))
-            missed = ops.sum(ops.log(ops.clip(attention, 1e-9, 1.0)), axis=-1)
-            scores = scores + settings.coverage_penalty * ops.take_along_axis(missed, parents, axis=1)
+        search = search._replace(step=search.step + 1, target_state=target_state)
+        bonus = coverage_bonus(coverage, search, settings) if settings.coverage_penalty else None
         ends = ops.equal(tokens, EOS)
-        scores = ops.where(ops.logical_and(ends, ops.arange(2 * size) < size), scores, NEVER)
-        ended = Hypotheses(*(ops.take(x, search.rows, axis=0) for x in search.ended))
-        ended = concatenate(ended, candidates._replace(scores=scores)).best(size)[0]
-
-        # Go on with the rest.
-        growing, which = candidates._replace(scores=ops.where(ends, NEVER, candidates.scores)).best(size)
-        parents = pick(parents, which)
-        at_longest = step >= longest
-        divisor = settings.length_divisor(ops.expand_dims(longest, 1))
-        ended = fill_up(ended, growing._replace(scores=growing.scores / divisor), at_longest)
-
-        # No token adds probability and none takes coverage away, so this is the most that what goes on can reach.
-        reachable = growing.scores[:, :1] / divisor
-        finished = ops.logical_or(at_longest, ops.greater(ended.scores[:, -1], NEVER))
-        finished = ops.logical_or(finished, ended.scores[:, settings.best - 1] >= reachable[:, 0])
-        rows = ops.expand_dims(search.rows, 1)
-        all_ended = (ops.scatter_update(*pair) for pair in zip(search.ended, (rows,) * 3, ended, strict=True))
-        kept = ops.cast(ops.nonzero(ops.logical_not(finished))[0], "int32")
-        came_from = ops.reshape(ops.take(parents, kept, axis=0) + size * ops.expand_dims(kept, 1), (-1,))
-        return _Search(
-            step,
-            ops.take(search.rows, kept),
-            Hypotheses(*take_rows(growing, kept)),
-            Hypotheses(*all_ended),
-            ops.cond(ops.any(finished), lambda: take_rows(search.source_state, kept), lambda: search.source_state),
-            take_rows(target_state, came_from),
-        )
+        ended = set_aside(search, candidates, parents, ends, bonus, settings)
+        growing, which = candidates._replace(scores=ops.where(ends, NEVER, candidates.scores)).best(settings.size)
+        return leave_out_finished(search, ended, growing, pick(parents, which), max_lengths, settings)
 
     batch = ops.shape(max_lengths)[0]
     none = Hypotheses(
-        ops.full((batch, size, length), PAD, "int32"),
-        ops.zeros((batch, size, length)),
-        ops.full((batch, size), NEVER),
+        ops.full((batch, settings.size, length), PAD, "int32"),
+        ops.zeros((batch, settings.size, length)),
+        ops.full((batch, settings.size), NEVER),
     )
     # K times the same would stay the same, so only one starts.
-    start = none._replace(scores=ops.broadcast_to(ops.where(ops.arange(size) == 0, 0.0, NEVER), (batch, size)))
+    first = ops.where(ops.arange(settings.size) == 0, 0.0, NEVER)
+    start = none._replace(scores=ops.broadcast_to(first, (batch, settings.size)))
     rows = ops.cast(ops.nonzero(max_lengths > 0)[0], "int32")
     search = _Search(ops.zeros((), "int32"), rows, start, none, source_state, target_state)
     (search,) = ops.while_loop(unfinished, lambda search: (extend(search),), (search,))
@@ -209,6 +177,67 @@ def extensions(logits, search, settings):
         totals,
     )
     return candidates, parents, tokens
+
+
+def coverage_bonus(coverage, search, settings):
+    """What a coverage penalty adds to each hypothesis' score, never positive: float32 `(A, K)`."""
+    rows = ops.shape(search.rows)[0]
+    attention = ops.reshape(coverage(search.source_state, search.target_state), (rows, settings.size, -1))
+    return settings.coverage_penalty * ops.sum(ops.log(ops.clip(attention, 1e-9, 1.0)), axis=-1)
+
+
+def set_aside(search, candidates, parents, ends, bonus, settings):
+    """The best K ended hypotheses `(A, K, ...)`: those before this step, and those of the first K candidates that end.
+
+    Args:
+        search: what was searched, after the step.
+        candidates: `Hypotheses` `(A, 2 K, ...)`, scored by log-probability.
+        parents: int32 `(A, 2 K)`, which hypothesis each candidate extends.
+        ends: bool `(A, 2 K)`, which candidates end.
+        bonus: float32 `(A, K)`, added to the score of what extends each hypothesis; or None.
+        settings: `BeamSettings`.
+    """
+    scores = candidates.scores / settings.length_divisor(search.step)
+    if bonus is not None:
+        scores = scores + ops.take_along_axis(bonus, parents, axis=1)
+    among_first = ops.arange(2 * settings.size) < settings.size
+    scores = ops.where(ops.logical_and(ends, among_first), scores, NEVER)
+    before = Hypotheses(*take_rows(search.ended, search.rows))
+    return concatenate(before, candidates._replace(scores=scores)).best(settings.size)[0]
+
+
+def leave_out_finished(search, ended, growing, parents, max_lengths, settings):
+    """The next `_Search`, with what ended written down and only those sentences that are not finished.
+
+    Args:
+        search: what was searched, after the step.
+        ended: `Hypotheses` `(A, K, ...)` that ended so far.
+        growing: `Hypotheses` `(A, K, ...)` that go on.
+        parents: int32 `(A, K)`, which hypothesis each of `growing` extends.
+        max_lengths: int32 `(B,)`.
+        settings: `BeamSettings`.
+    """
+    longest = ops.take(max_lengths, search.rows)
+    at_longest = search.step >= longest
+    divisor = settings.length_divisor(ops.expand_dims(longest, 1))
+    ended = fill_up(ended, growing._replace(scores=growing.scores / divisor), at_longest)
+    # No token adds probability and none takes coverage away, so this is the most that what goes on can reach.
+    reachable = (growing.scores[:, :1] / divisor)[:, 0]
+    all_there = ops.greater(ended.scores[:, -1], NEVER)
+    out_of_reach = ended.scores[:, settings.best - 1] >= reachable
+    finished = ops.logical_or(at_longest, ops.logical_or(all_there, out_of_reach))
+    rows = ops.expand_dims(search.rows, 1)
+    written = (ops.scatter_update(*pair) for pair in zip(search.ended, (rows,) * 3, ended, strict=True))
+    kept = ops.cast(ops.nonzero(ops.logical_not(finished))[0], "int32")
+    came_from = ops.reshape(ops.take(parents, kept, axis=0) + settings.size * ops.expand_dims(kept, 1), (-1,))
+    return _Search(
+        search.step,
+        ops.take(search.rows, kept),
+        Hypotheses(*take_rows(growing, kept)),
+        Hypotheses(*written),
+        ops.cond(ops.any(finished), lambda: take_rows(search.source_state, kept), lambda: search.source_state),
+        take_rows(search.target_state, came_from),
+    )
 
 
 def fill_up(ended, growing, wanted):

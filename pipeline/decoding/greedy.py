@@ -16,12 +16,10 @@ class SearchResult(NamedTuple):
 
     - ids: int32 `(B, L)`, ending in EOS unless truncated, then PAD.
     - log_probabilities: float32 `(B, L)` of each token, 0 for PAD.
-    - truncated: bool `(B,)`, whether the longest length was reached before EOS.
     """
 
     ids: Any
     log_probabilities: Any
-    truncated: Any
 
 
 def likeliest(scores, ids, step):
@@ -67,5 +65,4 @@ def greedy_search(next_token_logits, state, max_lengths, length, choose=likelies
         state,
     )
     _, _, _, ids, log_probabilities, _ = ops.while_loop(unfinished, extend, start)
-    truncated = ops.logical_not(ops.any(ops.equal(ids, EOS), axis=1))
-    return SearchResult(ids, log_probabilities, truncated)
+    return SearchResult(ids, log_probabilities)

@@ -16,15 +16,7 @@ from pipeline.inspection.alignment import (
     random_links,
     read_pharaoh,
 )
-from pipeline.inspection.head_alignment import (
-    MEAN_HEAD,
-    choose,
-    hard_alignment,
-    score_heads,
-    word_matrix,
-    words_of_rows,
-)
-from pipeline.inspection.record import Record
+from pipeline.inspection.head_alignment import Place, choose, score_heads
 from pipeline.inspection.trace import Tracer
 from pipeline.text.corpus import Corpus
 from pipeline.text.tokenizer import words_of
@@ -78,22 +70,10 @@ def read_gold_set(name: str, corpus: Corpus, path: Any, first_index: int = 0) ->
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Where alignments are read: a layer, a head (or `mean`), and the label side; and the set it was chosen on."""
+class Choice(Place):
+    """Where alignments are read, and what it was chosen on."""
 
-    layer: int
-    head: int | str
-    side: str
     chosen_on: str
-
-    def links(self, record: Record) -> set[tuple[int, int]]:
-        """The word links of a record: for each target word the source word with the largest weight."""
-        heads = record.attention["cross"][self.layer]
-        weights = heads.mean(axis=0) if self.head == MEAN_HEAD else heads[int(self.head)]
-        row_words = words_of_rows(record.target_words, self.side)
-        n_target = 1 + max((word for word in record.target_words if word is not None), default=-1)
-        matrix = word_matrix(weights, record.source_words, row_words, len(words_of(record.source)), n_target)
-        return hard_alignment(matrix)
 
 
 def head_table(tracer: Tracer, gold_set: GoldSet) -> pd.DataFrame:

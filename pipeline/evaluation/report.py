@@ -1,6 +1,5 @@
 """Everything that evaluate.py writes: scores, translations, attention, heat maps and alignments of one set."""
 
-import csv
 import json
 import logging
 import shutil
@@ -12,13 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-import sacrebleu
-
 from pipeline.decoding.translator import Translation
 from pipeline.evaluation.gold_alignment import Choice, GoldSet, alignment_metrics, choose_head, head_table
 from pipeline.evaluation.likelihood import LikelihoodMeter
-from pipeline.evaluation.scores import bleu_metric, score_translations
+from pipeline.evaluation.scores import score_translations
+from pipeline.evaluation.translations import translations_table, write_translations
 from pipeline.inspection.alignment import write_pharaoh
 from pipeline.inspection.archive import ArchiveWriter
 from pipeline.inspection.heatmap import attention_figure, save_figure
@@ -95,8 +92,8 @@ def evaluate_set(run: TrainedRun, data: EvaluationSet, *, force_references: bool
             records = tracer.of_references(data.source, data.reference)
         else:
             records = tracer.of_translations(data.source, data.reference, translations, mode=run.config.decoding.kind)
-        table = _translations_table(data, translations, run.config.data.tokenized)
-        _write_translations(table, folder)
+        table = translations_table(data.source, data.reference, translations, tokenized=run.config.data.tokenized)
+        write_translations(table, folder.translations)
         viewer = ViewerRun(
             run.directory.root.name,
             data.gold.gold if data.gold else (),
@@ -216,35 +213,3 @@ def _draw_probes(run: TrainedRun, folder: EvaluationDirectory) -> None:
         sources, references, translations, mode=run.config.decoding.kind
     ):
         _draw(record, folder.heatmaps, f"probe-{record.id:06d}")
-
-
-def _translations_table(data: EvaluationSet, translations: Sequence[Translation], tokenized: bool) -> pd.DataFrame:
-    """A row for each sentence: texts, scores, lengths."""
-    table = pd.DataFrame(
-        {
-            "id": range(len(data.source)),
-            "source": data.source,
-            "translation": [translation.text for translation in translations],
-            "log_probability": [sum(translation.log_probabilities) for translation in translations],
-            "score": [translation.score for translation in translations],
-            "tokens": [len(translation.ids) for translation in translations],
-            "truncated": [translation.truncated for translation in translations],
-        }
-    )
-    if data.reference is not None:
-        table.insert(2, "reference", list(data.reference))
-        bleu, chrf = bleu_metric(tokenized, effective_order=True), sacrebleu.CHRF()
-        pairs = list(zip(table["translation"], data.reference, strict=True))
-        table["sentence_bleu"] = [bleu.sentence_score(text, [reference]).score for text, reference in pairs]
-        table["sentence_chrf"] = [chrf.sentence_score(text, [reference]).score for text, reference in pairs]
-    return table
-
-
-def _write_translations(table: pd.DataFrame, folder: EvaluationDirectory) -> None:
-    table = table.copy()
-    # Read it back with quoting=csv.QUOTE_NONE: quotation marks are text here, and no field can hold a tab.
-    for name in ("source", "reference", "translation"):
-        if name in table:
-            table[name] = table[name].str.replace(r"[\t\r\n]", " ", regex=True)
-    text = table.to_csv(sep="\t", index=False, quoting=csv.QUOTE_NONE, float_format="%.4f")
-    write_atomically(folder.translations, text.encode())

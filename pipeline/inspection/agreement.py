@@ -9,16 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.inspection.head_alignment import MEAN_HEAD, SIDES, links_of_heads
+from pipeline.inspection.head_alignment import SIDES, Place, links_of_heads, places_of
 from pipeline.inspection.record import Record
-
-
-class Place(NamedTuple):
-    """Where alignments are read: a layer, a head (or `mean`), and the label side."""
-
-    layer: int
-    head: int | str
-    side: str
 
 
 class Agreement(NamedTuple):
@@ -49,7 +41,7 @@ def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agre
     links: np.ndarray | int = 0
     places: tuple[list[Place], list[Place]] = ([], [])
     for one, other in zip(forward, backward, strict=True):
-        places = _places(one), _places(other)
+        places = places_of(one), places_of(other)
         a, b = _flat(one), _flat(other, turned=True)
         if a.shape[1] != b.shape[1]:
             raise ValueError(f"sentence {one.id}: the two directions are not of the same words")
@@ -60,13 +52,6 @@ def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agre
     agreement = 2 * shared / np.maximum(links, 1)
     i, j = np.unravel_index(np.argmax(agreement), agreement.shape)
     return Agreement(places[0][i], places[1][j], float(agreement[i, j]))
-
-
-def _places(record: Record) -> list[Place]:
-    layers, heads = record.attention["cross"].shape[:2]
-    return [
-        Place(layer, head, side) for side in SIDES for layer in range(layers) for head in [*range(heads), MEAN_HEAD]
-    ]
 
 
 def _flat(record: Record, turned: bool = False) -> np.ndarray:

@@ -124,8 +124,12 @@ def read_pharaoh(path: str | Path, first_index: int = 0) -> list[GoldAlignment]:
 
 def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
     """Writes one sentence a line as `i-j`, from 0, sorted; the file appears whole or not at all."""
-    lines = (" ".join(f"{i}-{j}" for i, j in sorted(sentence)) + "\n" for sentence in links)
-    write_atomically(Path(path), "".join(lines).encode())
+    write_atomically(Path(path), "".join(map(pharaoh_line, links)).encode())
+
+
+def pharaoh_line(links: Collection[Link]) -> str:
+    """One sentence as `i-j`, from 0, sorted, with the line feed."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
 
 
 def check_ranges(

@@ -8,6 +8,7 @@ Shapes: T target tokens, S source tokens; `...` is any number of leading axes, a
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,46 @@ SIDES = ("output", "input")
 
 MEAN_HEAD = "mean"
 """How the tables name the average of a layer's heads."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where alignments are read: a layer, a head (or `mean`), and the label side."""
+
+    layer: int
+    head: int | str
+    side: str
+
+    def links(self, record: Record) -> set[Link]:
+        """The word links of a record: for each target word the source word with the largest weight."""
+        heads = record.attention["cross"][self.layer]
+        weights = heads.mean(axis=0) if self.head == MEAN_HEAD else heads[int(self.head)]
+        n_source, n_target = word_counts(record)
+        rows = words_of_rows(record.target_words, self.side)
+        return hard_alignment(word_matrix(weights, record.source_words, rows, n_source, n_target))
+
+
+def places_of(record: Record) -> list[Place]:
+    """Everywhere that alignments can be read: sides, in each the layers, in each the heads, then their mean."""
+    layers, heads = record.attention["cross"].shape[:2]
+    return [
+        Place(layer, head, side) for side in SIDES for layer in range(layers) for head in [*range(heads), MEAN_HEAD]
+    ]
+
+
+def word_counts(record: Record) -> tuple[int, int]:
+    """How many words the source and the target have, as far as tokens go."""
+    source, target = (
+        1 + max((word for word in words if word is not None), default=-1)
+        for words in (record.source_words, record.target_words)
+    )
+    return source, target
+
+
+def heads_and_mean(record: Record) -> np.ndarray:
+    """The cross-attention with the mean of each layer's heads as a further head: `(layer, heads + 1, T, S)`."""
+    weights = record.attention["cross"]
+    return np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
 
 
 def words_of_rows(target_words: Sequence[int | None], side: str) -> list[int | None]:
@@ -106,14 +147,9 @@ def links_of_heads(record: Record, side: str) -> np.ndarray:
     Returns:
         bool `(layer, heads + 1, target words, source words)`, the mean last; see `hard_alignment`.
     """
-    weights = record.attention["cross"]
-    weights = np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
-    n_source, n_target = (
-        1 + max((word for word in words if word is not None), default=-1)
-        for words in (record.source_words, record.target_words)
-    )
+    n_source, n_target = word_counts(record)
     rows = words_of_rows(record.target_words, side)
-    best = _best_source_words(word_matrix(weights, record.source_words, rows, n_source, n_target))
+    best = _best_source_words(word_matrix(heads_and_mean(record), record.source_words, rows, n_source, n_target))
     return best[..., None] == np.arange(n_source)
 
 
@@ -141,8 +177,7 @@ def score_heads(
     for record, alignment, counts in zip(records, gold, word_counts, strict=True):
         if record.mode != "forced":
             raise ValueError(f"sentence {record.id}: gold links need mode 'forced'. Received: {record.mode!r}")
-        weights = record.attention["cross"]
-        weights = np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
+        weights = heads_and_mean(record)
         for side in SIDES:
             tally = _tally(weights, record.source_words, words_of_rows(record.target_words, side), alignment, counts)
             tallies[side] = tallies[side] + tally if side in tallies else tally

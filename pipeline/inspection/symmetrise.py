@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection
 
 from pipeline.inspection.alignment import Link
 
+Symmetrisation = Callable[[Collection[Link], Collection[Link]], set[Link]]
+
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -54,7 +56,7 @@ def grow_diag_final_and(forward: Collection[Link], backward: Collection[Link]) -
     return links
 
 
-SYMMETRISATIONS: dict[str, Callable[[Collection[Link], Collection[Link]], set[Link]]] = {
+SYMMETRISATIONS: dict[str, Symmetrisation] = {
     "intersection": intersection,
     "union": union,
     "grow-diag": grow_diag,

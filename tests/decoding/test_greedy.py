@@ -54,14 +54,13 @@ def spell(*words, max_lengths=None, length=8, how="eagerly"):
 def test_every_row_ends_at_its_own_eos_and_is_padded_from_there(how):
     result = spell("cat", "dog", "a", "", how=how)
     assert [text_of(row) for row in result.ids] == ["cat.____", "dog.____", "a.______", "._______"]
-    assert result.ids.dtype == "int32" and not np.any(result.truncated)
+    assert result.ids.dtype == "int32"
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_rows_stop_at_their_own_longest_length_and_only_those_without_eos_are_truncated(how):
+def test_rows_stop_at_their_own_longest_length(how):
     result = spell("cat", "cat", "cat", "dog", "dog", max_lengths=[2, 3, 4, 8, 0], how=how)
     assert [text_of(row) for row in result.ids] == ["ca______", "cat_____", "cat.____", "dog.____", "________"]
-    np.testing.assert_array_equal(result.truncated, [True, True, False, False, True])
 
 
 def test_the_search_stops_when_all_rows_have_ended():
@@ -144,4 +143,3 @@ def test_search_with_a_cache_finds_what_full_passes_find(how, settings, search_b
         assert list(result.ids[row, : len(tokens)].numpy()) == tokens
         assert not result.ids[row, len(tokens) :].numpy().any()
         np.testing.assert_allclose(result.log_probabilities[row, : len(tokens)], log_probabilities, atol=1e-4)
-        assert bool(result.truncated[row]) == (tokens[-1] != EOS)

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.inspection.agreement import Place, most_agreeing
+from pipeline.inspection.agreement import most_agreeing
+from pipeline.inspection.head_alignment import Place
 from tests.inspection.test_viewer import make_record
 
 PAIRS = [("the cat sleeps", "le chat dort bien"), ("a b c d", "u v w"), ("one two", "un deux trois")]

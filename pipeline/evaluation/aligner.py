@@ -1,0 +1,126 @@
+"""Word alignments of any parallel text, read off the attention of one trained run or of two of opposite directions."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import InputError
+from pipeline.evaluation.command import choice_set
+from pipeline.evaluation.gold_alignment import Choice, choose_head, head_table
+from pipeline.inspection.agreement import most_agreeing
+from pipeline.inspection.alignment import Link
+from pipeline.inspection.head_alignment import MEAN_HEAD, SIDES
+from pipeline.inspection.record import Record
+from pipeline.inspection.symmetrise import Symmetrisation
+from pipeline.trained_run import TrainedRun, load_run
+
+AGREEMENT_PAIRS = 500  # enough to tell heads apart
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A run, and the text in the direction in which it translates.
+
+    Args:
+        run: the run.
+        source: sentences in the language that it reads.
+        target: their translations.
+        choice: where its alignments are read, where that is known.
+    """
+
+    run: TrainedRun
+    source: Sequence[str]
+    target: Sequence[str]
+    choice: Choice | None = None
+
+    @classmethod
+    def load(cls, root: Path, place: str | None, source: Sequence[str], target: Sequence[str]) -> "Direction":
+        """Loads the run in a folder; its place is the one given as `LAYER,HEAD,SIDE`, or chosen on its gold alignments.
+
+        Raises:
+            InputError: it is no run, or has no such place.
+        """
+        run = load_run(root)
+        if place is not None:
+            return cls(run, source, target, _parse_place(place, run))
+        gold = choice_set(run)
+        choice = choose_head(head_table(run.tracer(("cross",)), gold), gold.name) if gold else None
+        return cls(run, source, target, choice)
+
+    def records(self, count: int | None = None) -> Iterator[Record]:
+        """The cross-attention over the targets of the first `count` pairs, or of all."""
+        return self.run.tracer(("cross",)).of_references(self.source[:count], self.target[:count])
+
+
+def align(directions: Sequence[Direction], symmetrise: Symmetrisation) -> Iterator[set[Link]]:
+    """The links of each pair, source word and target word of the first direction.
+
+    Args:
+        directions: one, or one and its opposite on the same text.
+        symmetrise: makes the links of two directions one.
+
+    Raises:
+        InputError: there is nothing to choose the layer and head by.
+    """
+    choices = _choices(directions)
+    for direction, choice in zip(directions, choices, strict=True):
+        log.info(
+            "%s: layer %d, head %s, %s side, chosen by %s",
+            direction.run.directory.root,
+            choice.layer,
+            choice.head,
+            choice.side,
+            choice.chosen_on,
+        )
+    forward, *opposite = (
+        map(choice.links, direction.records()) for direction, choice in zip(directions, choices, strict=True)
+    )
+    if not opposite:
+        return forward
+    return (symmetrise(a, {(i, j) for j, i in b}) for a, b in zip(forward, opposite[0], strict=True))
+
+
+def _choices(directions: Sequence[Direction]) -> list[Choice]:
+    """The choice of each direction; those not known are the places at which the two agree most."""
+    choices = [direction.choice for direction in directions]
+    if None in choices and len(directions) == 2:
+        agreed = most_agreeing(*(direction.records(AGREEMENT_PAIRS) for direction in directions))
+        pairs = min(AGREEMENT_PAIRS, len(directions[0].source))
+        name = f"the two directions' agreement, {100 * agreed.value:.1f} % on {pairs} pairs"
+        found = [Choice(place.layer, place.head, place.side, name) for place in (agreed.forward, agreed.backward)]
+        choices = [known or new for known, new in zip(choices, found, strict=True)]
+    known = [choice for choice in choices if choice is not None]
+    if len(known) < len(choices):
+        raise InputError(
+            f"{directions[0].run.directory.root}: nothing to choose the layer and head by: give --at LAYER,HEAD,SIDE, "
+            "or a run of the opposite direction, or name gold alignments in the run's config "
+            "(inspection.choose_head_on)"
+        )
+    return known
+
+
+def _parse_place(text: str, run: TrainedRun) -> Choice:
+    """What `LAYER,HEAD,SIDE` says.
+
+    Raises:
+        InputError: it is not of that form, or the run has no such layer or head.
+    """
+    parts = text.split(",")
+    head: int | str
+    try:
+        layer_text, head_text, side = parts
+        layer, head = int(layer_text), head_text if head_text == MEAN_HEAD else int(head_text)
+    except ValueError:
+        side = ""
+    if side not in SIDES:
+        raise InputError(f"expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, found {text!r}")
+    record = next(run.tracer(("cross",)).of_references(["a"], ["a"]))
+    layers, heads = record.attention["cross"].shape[:2]
+    if not 0 <= layer < layers or not (head == MEAN_HEAD or 0 <= int(head) < heads):
+        raise InputError(
+            f"{run.directory.root} has {layers} layers of {heads} heads, both counted from 0; found {text!r}"
+        )
+    return Choice(layer, head, side, "the command line")

@@ -1,0 +1,75 @@
+"""The table `translations.tsv`: a row for each sentence of an evaluation, written and read back."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import sacrebleu
+
+from pipeline.decoding.translator import Translation
+from pipeline.errors import InputError
+from pipeline.evaluation.scores import bleu_metric
+from pipeline.run_directory import write_atomically
+
+TEXTS = ("source", "reference", "translation")
+
+
+def translations_table(
+    source: Sequence[str], reference: Sequence[str] | None, translations: Sequence[Translation], *, tokenized: bool
+) -> pd.DataFrame:
+    """A row for each sentence: texts, scores, lengths.
+
+    Args:
+        source: the sentences.
+        reference: their given translations, or None; then there are no sentence scores.
+        translations: those of the model.
+        tokenized: whether words are separated already, see `bleu_metric`.
+    """
+    table = pd.DataFrame(
+        {
+            "id": range(len(source)),
+            "source": source,
+            "translation": [translation.text for translation in translations],
+            "log_probability": [sum(translation.log_probabilities) for translation in translations],
+            "score": [translation.score for translation in translations],
+            "tokens": [len(translation.ids) for translation in translations],
+            "truncated": [translation.truncated for translation in translations],
+        }
+    )
+    if reference is not None:
+        table.insert(2, "reference", list(reference))
+        bleu, chrf = bleu_metric(tokenized, effective_order=True), sacrebleu.CHRF()
+        pairs = list(zip(table["translation"], reference, strict=True))
+        table["sentence_bleu"] = [bleu.sentence_score(text, [one]).score for text, one in pairs]
+        table["sentence_chrf"] = [chrf.sentence_score(text, [one]).score for text, one in pairs]
+    return table
+
+
+def write_translations(table: pd.DataFrame, path: Path) -> None:
+    """Writes the table whole or not at all. Quotation marks are text here, and no field can hold a tab."""
+    table = table.copy()
+    for name in TEXTS:
+        if name in table:
+            table[name] = table[name].str.replace(r"[\t\r\n]", " ", regex=True)
+    text = table.to_csv(sep="\t", index=False, quoting=csv.QUOTE_NONE, float_format="%.4f")
+    write_atomically(path, text.encode())
+
+
+def read_translations(path: Path) -> pd.DataFrame:
+    """Reads the table back, with text as text and sentence scores as numbers.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        table = pd.read_csv(
+            path, sep="\t", quoting=csv.QUOTE_NONE, keep_default_na=False, dtype=dict.fromkeys(TEXTS, str)
+        )
+        table = table.astype({name: float for name in ("sentence_bleu", "sentence_chrf") if name in table})
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path}: not the table that evaluate.py writes: {error}; evaluate the run again") from None
+    missing = [name for name in ("source", "translation") if name not in table]
+    if missing:
+        raise InputError(f"{path}: not the table that evaluate.py writes: no column {missing[0]!r}; evaluate again")
+    return table
