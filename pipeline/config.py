@@ -157,6 +157,24 @@ class TokenizerSettings(Settings):
         le=1,
         description="Share of the text's characters that get a token; the rarest others become UNK.",
     )
+    bpe_dropout: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="BPE-dropout: share of merges left out at random in the training text, so that words are also seen "
+        "in smaller pieces.",
+    )
+    segmentations: int = Field(
+        default=10,
+        ge=1,
+        description="With bpe_dropout: how many segmentations of the training text epochs take in turn.",
+    )
+
+    @model_validator(mode="after")
+    def _only_bpe_has_merges(self) -> Self:
+        if self.bpe_dropout and self.kind != "bpe":
+            raise ValueError(f"bpe_dropout leaves out merges, which kind: {self.kind} does not have; take kind: bpe")
+        return self
 
 
 class BatchSettings(Settings):

@@ -134,8 +134,7 @@ def _batches(
     config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, model: keras.Model
 ) -> TrainingBatches:
     batches = TrainingBatches(
-        text.source,
-        text.target,
+        text.segmentations,
         strategy,
         batch_tokens=config.batches.batch_tokens,
         # no padding beyond the last position
@@ -167,9 +166,7 @@ def _update(
 
 
 def _validation(config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model) -> Validation:
-    meter = LikelihoodMeter(
-        model, text.validation_source, text.validation_target, max_positions=config.model.max_positions
-    )
+    meter = LikelihoodMeter(model, *text.validation_pairs, max_positions=config.model.max_positions)
     if meter.too_long:
         log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
     return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)

@@ -1,7 +1,9 @@
 """Encoded sentences on disk, memory-mapped, so that memory stays flat however large the corpus is."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,6 +56,13 @@ class EncodedSentences:
                 np.save(temporary, array, allow_pickle=False)
 
     @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[int]]) -> "EncodedSentences":
+        """Sentences given one by one."""
+        lengths = np.array([len(row) for row in rows], np.int64)
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, count=int(lengths.sum()))
+        return cls(ids, np.concatenate([[0], np.cumsum(lengths)]))
+
+    @classmethod
     def load(cls, path: Path) -> "EncodedSentences":
         """Maps what `save` wrote.
 
@@ -70,6 +79,33 @@ class EncodedSentences:
         return cls(ids, starts)
 
 
+class EncodedPairs(NamedTuple):
+    """Encoded sources and their targets, in the same order."""
+
+    source: EncodedSentences
+    target: EncodedSentences
+
+    def save(self, path: Path) -> None:
+        """Writes `PATH.source` and `PATH.target`."""
+        self.source.save(Path(f"{path}.source"))
+        self.target.save(Path(f"{path}.target"))
+
+    @classmethod
+    def load(cls, path: Path) -> "EncodedPairs":
+        """Maps what `save` wrote.
+
+        Raises:
+            InputError: the files are missing or damaged, or not of as many sentences.
+        """
+        pairs = cls(EncodedSentences.load(Path(f"{path}.source")), EncodedSentences.load(Path(f"{path}.target")))
+        if len(pairs.source) != len(pairs.target):
+            raise InputError(
+                f"{path}: {len(pairs.source)} encoded sources and {len(pairs.target)} targets; train anew in another "
+                "folder"
+            )
+        return pairs
+
+
 def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedSentences:
     """Encodes sentences, a chunk at a time."""
     parts, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
@@ -78,3 +114,13 @@ def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedS
         parts.append(ragged.values.numpy())
         lengths.append(ragged.row_lengths().numpy())
     return EncodedSentences(np.concatenate(parts), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]))
+
+
+def sample_segmentation(
+    sentences: Sequence[str], encoded: EncodedSentences, tokenizer: Tokenizer, dropout: float, seed: int, longest: int
+) -> EncodedSentences:
+    """Encodes sentences by BPE-dropout; one that so becomes longer than `longest` stays as it is in `encoded`."""
+    rows = tokenizer.sample(sentences, dropout, seed)
+    return EncodedSentences.of_rows(
+        [row if len(row) <= longest else usual.tolist() for row, usual in zip(rows, encoded, strict=True)]
+    )

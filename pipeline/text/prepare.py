@@ -1,7 +1,7 @@
 """From the files that a config names to what training reads: tokenizer, encoded pairs, and a report on the text."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from pipeline.config import CorpusSettings, DataSettings, RunConfig
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory, write_json
 from pipeline.text.corpus import Corpus, read_parallel_files, read_table
-from pipeline.text.encoded import EncodedSentences, encode_sentences
+from pipeline.text.encoded import EncodedPairs, encode_sentences, sample_segmentation
 from pipeline.text.findings import REASONS, examine, locate, overlap, select
 from pipeline.text.tokenizer import Tokenizer, train_tokenizer
 
@@ -20,14 +20,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TrainingText:
-    """What training reads: the tokenizer, the encoded training and validation pairs, and the validation text."""
+    """What training reads.
+
+    Args:
+        tokenizer: the run's.
+        segmentations: the training pairs as epochs see them in turn; one, unless the tokenizer drops merges.
+        validation: the validation text.
+        validation_pairs: the same, encoded.
+    """
 
     tokenizer: Tokenizer
-    source: EncodedSentences
-    target: EncodedSentences
+    segmentations: Sequence[EncodedPairs]
     validation: Corpus
-    validation_source: EncodedSentences
-    validation_target: EncodedSentences
+    validation_pairs: EncodedPairs
 
 
 def read_corpus(settings: CorpusSettings) -> Corpus:
@@ -66,41 +71,69 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         character_coverage=config.tokenizer.character_coverage,
     )
     tokenizer = Tokenizer(run.tokenizer)
-    source = encode_sentences(training.source, tokenizer)
-    target = encode_sentences(training.target, tokenizer)
-    kept, report = _judge(config.data, training, source, target)
+    encoded = _encode(training, tokenizer)
+    kept, report = _judge(config.data, training, encoded)
     others = {"validation": validation}
     if config.data.test is not None:
         others["test"] = read_corpus(config.data.test)
     report["overlap"] = {name: _overlap(training, other, name) for name, other in others.items()}
-    source, target = source.select(kept), target.select(kept)
-    pairs = _pairs_to_join(config.data, source, target, config.run.seed)
-    report["joined"] = len(pairs)
+    segmentations = [
+        EncodedPairs(pairs.source.select(kept), pairs.target.select(kept))
+        for pairs in _segmentations(config, training, encoded, tokenizer)
+    ]
+    joined = _pairs_to_join(config.data, segmentations, config.run.seed)
+    report["joined"] = len(joined)
     write_json(run.corpus_report, report)
-    for name, side in (
-        ("train.source", source.with_joined(pairs)),
-        ("train.target", target.with_joined(pairs)),
-        ("validation.source", encode_sentences(validation.source, tokenizer)),
-        ("validation.target", encode_sentences(validation.target, tokenizer)),
-    ):
-        side.save(run.encoded / name)
+    for name, pairs in zip(_names(config), segmentations, strict=True):
+        EncodedPairs(pairs.source.with_joined(joined), pairs.target.with_joined(joined)).save(run.encoded / name)
+    _encode(validation, tokenizer).save(run.encoded / "validation")
     return load_text(config, run)
 
 
 def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     """Reads back what `prepare_text` wrote."""
-    sides = [
-        EncodedSentences.load(run.encoded / f"{corpus}.{side}")
-        for corpus in ("train", "validation")
-        for side in ("source", "target")
-    ]
+    validation_pairs = EncodedPairs.load(run.encoded / "validation")
     validation = read_corpus(config.data.validation)
-    if len(validation) != len(sides[2]):
+    if len(validation) != len(validation_pairs.source):
         raise InputError(
-            f"{validation.name}: {len(validation)} pairs, and the run was started with {len(sides[2])}; "
-            "put the old files back, or train anew"
+            f"{validation.name}: {len(validation)} pairs, and the run was started with "
+            f"{len(validation_pairs.source)}; put the old files back, or train anew"
         )
-    return TrainingText(Tokenizer(run.tokenizer), sides[0], sides[1], validation, sides[2], sides[3])
+    segmentations = [EncodedPairs.load(run.encoded / name) for name in _names(config)]
+    return TrainingText(Tokenizer(run.tokenizer), segmentations, validation, validation_pairs)
+
+
+def _names(config: RunConfig) -> list[str]:
+    """What the files of the training pairs are called, one name for each segmentation."""
+    settings = config.tokenizer
+    return [f"train-{number}" for number in range(settings.segmentations)] if settings.bpe_dropout else ["train"]
+
+
+def _encode(corpus: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
+    return EncodedPairs(encode_sentences(corpus.source, tokenizer), encode_sentences(corpus.target, tokenizer))
+
+
+def _segmentations(
+    config: RunConfig, corpus: Corpus, encoded: EncodedPairs, tokenizer: Tokenizer
+) -> Iterator[EncodedPairs]:
+    """The pairs as they are encoded; with dropout, drawn anew for each segmentation."""
+    settings = config.tokenizer
+    if not settings.bpe_dropout:
+        yield encoded
+        return
+    sides = (
+        (corpus.source, encoded.source, config.data.max_source_tokens),
+        (corpus.target, encoded.target, config.data.max_target_tokens),
+    )
+    # Other seeds for every segmentation and side, or both sides would lose the same merges.
+    seeds = np.random.SeedSequence(config.run.seed).generate_state(2 * settings.segmentations)
+    for number in range(settings.segmentations):
+        yield EncodedPairs(
+            *(
+                sample_segmentation(text, usual, tokenizer, settings.bpe_dropout, int(seed), longest)
+                for (text, usual, longest), seed in zip(sides, seeds[2 * number :], strict=False)
+            )
+        )
 
 
 def _both_sides(corpus: Corpus) -> Iterator[str]:
@@ -108,14 +141,12 @@ def _both_sides(corpus: Corpus) -> Iterator[str]:
         yield from (side for side in pair if side.strip())
 
 
-def _judge(
-    settings: DataSettings, corpus: Corpus, source: EncodedSentences, target: EncodedSentences
-) -> tuple[list[int], dict[str, Any]]:
+def _judge(settings: DataSettings, corpus: Corpus, encoded: EncodedPairs) -> tuple[list[int], dict[str, Any]]:
     """Which pairs are trained on, and the report on the others."""
     findings = examine(
         corpus,
-        source.lengths,
-        target.lengths,
+        encoded.source.lengths,
+        encoded.target.lengths,
         max_source_tokens=settings.max_source_tokens,
         max_target_tokens=settings.max_target_tokens,
         max_length_ratio=settings.max_length_ratio,
@@ -145,12 +176,14 @@ def _judge(
     return kept, report
 
 
-def _pairs_to_join(settings: DataSettings, source: EncodedSentences, target: EncodedSentences, seed: int) -> np.ndarray:
-    """Rows `(first, second)` of pairs that fit the longest lengths together."""
-    count = round(settings.joined_pairs * len(source))
-    pairs = np.random.default_rng(seed).integers(len(source), size=(count, 2))
-    fitting = source.lengths[pairs].sum(axis=1) <= settings.max_source_tokens
-    fitting &= target.lengths[pairs].sum(axis=1) <= settings.max_target_tokens
+def _pairs_to_join(settings: DataSettings, segmentations: Sequence[EncodedPairs], seed: int) -> np.ndarray:
+    """Rows `(first, second)` of pairs that fit the longest lengths together, however they are segmented."""
+    number = len(segmentations[0].source)
+    pairs = np.random.default_rng(seed).integers(number, size=(round(settings.joined_pairs * number), 2))
+    fitting = np.ones(len(pairs), bool)
+    for source, target in segmentations:
+        fitting &= source.lengths[pairs].sum(axis=1) <= settings.max_source_tokens
+        fitting &= target.lengths[pairs].sum(axis=1) <= settings.max_target_tokens
     return pairs[fitting]
 
 

@@ -6,6 +6,7 @@
 import io
 import logging
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,22 @@ class Tokenizer:
     def encode(self, sentences: Sequence[str]) -> tf.RaggedTensor:
         """Ids of sentences, without BOS and EOS: int32 `(sentences, (tokens))`."""
         return self._in_tensorflow.tokenize(tf.constant(list(sentences), tf.string, shape=(len(sentences),)))
+
+    def sample(self, sentences: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
+        """Ids of sentences with each merge left out with probability `dropout` (BPE-dropout, Provilkov et al. 2020).
+
+        The same seed gives the same ids.
+        """
+
+        def encode() -> list[list[int]]:
+            return self._processor.encode(
+                list(sentences), enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
+            )
+
+        # SentencePiece's generator belongs to a thread and takes its seed when the thread first draws.
+        sentencepiece.set_random_generator_seed(seed)
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return thread.submit(encode).result()
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Text of ids; special tokens leave no trace."""

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.text.batches import Batch, BatchPlan, collate, plan_batches
-from pipeline.text.encoded import EncodedSentences
+from pipeline.text.encoded import EncodedPairs
 
 AHEAD = 4  # batches kept ready; one is made in a few milliseconds, a step takes a hundred times as long
 
@@ -15,8 +15,7 @@ class TrainingBatches:
     """The batches of any epoch, from any one on, padded and shared out among replicas.
 
     Args:
-        source: the encoded training sources.
-        target: the encoded training targets.
+        segmentations: the encoded training pairs; epochs take one after the other, and then the first again.
         strategy: says which replicas there are.
         batch_tokens: see `plan_batches`.
         length_multiple: see there.
@@ -25,16 +24,14 @@ class TrainingBatches:
 
     def __init__(
         self,
-        source: EncodedSentences,
-        target: EncodedSentences,
+        segmentations: Sequence[EncodedPairs],
         strategy: tf.distribute.Strategy,
         *,
         batch_tokens: int,
         length_multiple: int,
         seed: int,
     ) -> None:
-        self.source = source
-        self.target = target
+        self.segmentations = segmentations
         self.strategy = strategy
         self.batch_tokens = batch_tokens
         self.length_multiple = length_multiple
@@ -42,9 +39,10 @@ class TrainingBatches:
 
     def plan(self, epoch: int) -> BatchPlan:
         """Which sentences make up each batch of that epoch."""
+        pairs = self._pairs(epoch)
         return plan_batches(
-            self.source.lengths,
-            self.target.lengths,
+            pairs.source.lengths,
+            pairs.target.lengths,
             batch_tokens=self.batch_tokens,
             length_multiple=self.length_multiple,
             seed=self.seed,
@@ -53,14 +51,19 @@ class TrainingBatches:
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
         """The epoch's batches from `first_batch` on, as tensors; per replica where there are many."""
-        return iter(self._dataset(self.plan(epoch).batches[first_batch:]))
+        return iter(self._dataset(self._pairs(epoch), self.plan(epoch).batches[first_batch:]))
 
     @property
     def signature(self) -> Batch:
         """What `tf.function` is told of such a batch: all lengths are free, so that none of them retraces."""
-        return self._dataset([]).element_spec
+        return self._dataset(self.segmentations[0], []).element_spec
 
-    def _dataset(self, batches: Sequence[np.ndarray]) -> tf.data.Dataset | tf.distribute.DistributedDataset:
+    def _pairs(self, epoch: int) -> EncodedPairs:
+        return self.segmentations[epoch % len(self.segmentations)]
+
+    def _dataset(
+        self, pairs: EncodedPairs, batches: Sequence[np.ndarray]
+    ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
         replicas = self.strategy.num_replicas_in_sync
         signature = Batch(*(tf.TensorSpec((None, None), tf.int32),) * 3)
 
@@ -71,7 +74,7 @@ class TrainingBatches:
             def shares() -> Iterator[Batch]:
                 for rows in batches:
                     for shard in range(here * local, (here + 1) * local):
-                        yield collate(self.source, self.target, rows, self.length_multiple, shard, replicas)
+                        yield collate(pairs.source, pairs.target, rows, self.length_multiple, shard, replicas)
 
             return tf.data.Dataset.from_generator(shares, output_signature=signature).prefetch(AHEAD)
 

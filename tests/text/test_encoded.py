@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.text import encoded
-from pipeline.text.encoded import EncodedSentences, encode_sentences
+from pipeline.text.encoded import EncodedPairs, EncodedSentences, encode_sentences, sample_segmentation
 from tests.conftest import SENTENCES
 
 
@@ -64,3 +64,23 @@ def test_joined_rows_follow_the_others(tokenizer):
     alone = rows(sentences)
     assert found == [*alone, alone[3] + alone[1], alone[2] + alone[2]]
     assert rows(sentences.with_joined(np.zeros((0, 2), int))) == alone
+
+
+def test_a_sampled_sentence_that_would_be_too_long_keeps_its_usual_pieces(tokenizer):
+    usual = encode_sentences(SENTENCES, tokenizer)
+    sampled = sample_segmentation(SENTENCES, usual, tokenizer, 0.5, seed=1, longest=1000)
+    longest = int(np.median(sampled.lengths))
+    assert longest < max(sampled.lengths)
+    found = sample_segmentation(SENTENCES, usual, tokenizer, 0.5, seed=1, longest=longest)
+    for row, one, other in zip(rows(found), rows(sampled), rows(usual), strict=True):
+        assert row == (one if len(one) <= longest else other)
+
+
+def test_pairs_are_loaded_as_they_were_saved_and_only_whole(tokenizer, tmp_path):
+    pairs = EncodedPairs(encode_sentences(SENTENCES[:4], tokenizer), encode_sentences(SENTENCES[3:7], tokenizer))
+    pairs.save(tmp_path / "train")
+    again = EncodedPairs.load(tmp_path / "train")
+    assert [rows(side) for side in again] == [rows(side) for side in pairs]
+    pairs.source.select([0, 1]).save(tmp_path / "train.source")
+    with pytest.raises(InputError, match="train: 2 encoded sources and 4 targets"):
+        EncodedPairs.load(tmp_path / "train")

@@ -164,3 +164,13 @@ def test_it_outlives_tensorflows_caches(tokenizer, clear):
 def test_ids_may_be_numpy_rows(tokenizer):
     ids = tokenizer.encode(["the cat"]).numpy()
     assert tokenizer.decode(np.asarray(ids)) == ["the cat"]
+
+
+def test_left_out_merges_spell_the_same_text_in_smaller_pieces_settled_by_the_seed(tokenizer):
+    usual = tokenizer.encode(SENTENCES).to_list()
+    assert tokenizer.sample(SENTENCES, 0.0, seed=1) == usual
+    sampled = tokenizer.sample(SENTENCES, 0.5, seed=1)
+    tokenizer.sample(SENTENCES, 0.5, seed=3)
+    assert tokenizer.sample(SENTENCES, 0.5, seed=1) == sampled != tokenizer.sample(SENTENCES, 0.5, seed=2)
+    assert sum(map(len, sampled)) > sum(map(len, usual))
+    assert tokenizer.decode(sampled) == tokenizer.decode(usual)

@@ -1,0 +1,75 @@
+"""What epochs see of the training text: one segmentation, or several that spell the same sentences."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.run_directory import RunDirectory
+from pipeline.text.prepare import load_text, prepare_text
+from pipeline.text.tokenizer import EOS
+from pipeline.training.input import TrainingBatches
+from tests.tiny_runs import small_config, write_small_corpus
+
+JOINED = {
+    "data.joined_pairs": 1.0,
+    "data.max_source_tokens": 90,
+    "data.max_target_tokens": 90,
+    "model.max_positions": 91,
+}
+DROPOUT = JOINED | {"tokenizer.bpe_dropout": 0.3, "tokenizer.segmentations": 3}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    corpus = write_small_corpus(folder)
+
+    def prepare(name, changes):
+        config = small_config(corpus, folder, name, changes)
+        run = RunDirectory.create(folder / name)
+        return config, prepare_text(config, run), load_text(config, run)
+
+    return prepare("usual", JOINED), prepare("dropout", DROPOUT), prepare("again", DROPOUT)
+
+
+def spelled(text, side):
+    return [text.tokenizer.decode([row.tolist() for row in pairs[side]]) for pairs in text.segmentations]
+
+
+def test_segmentations_spell_the_same_sentences_within_the_longest_lengths(prepared):
+    (_, usual, _), (config, text, _), _ = prepared
+    assert (len(usual.segmentations), len(text.segmentations)) == (1, 3)
+    number = len(text.segmentations[0].source)
+    report = json.loads((config.run.directory / "dropout" / "corpus_report.json").read_text())
+    kept = report["kept"]
+    assert number == kept + report["joined"] and 10 < report["joined"] < kept
+    for side in (0, 1):
+        first, second, third = spelled(text, side)
+        assert first == second == third
+        assert first[:kept] == spelled(usual, side)[0][:kept]
+        ids = [[tuple(row) for row in pairs[side]] for pairs in text.segmentations]
+        assert 0 < sum(a != b for a, b in zip(ids[0], ids[1], strict=True)) <= number
+        assert max(pairs[side].lengths.max() for pairs in text.segmentations) <= config.data.max_source_tokens
+    found, before = (one.segmentations[0].source.lengths[:kept].mean() for one in (text, usual))
+    assert found > before
+
+
+def test_segmentations_are_settled_by_the_seed_and_read_back(prepared):
+    _, (_, text, loaded), (_, again, _) = prepared
+    for one, other, third in zip(text.segmentations, loaded.segmentations, again.segmentations, strict=True):
+        for side in (0, 1):
+            np.testing.assert_array_equal(one[side].ids, other[side].ids)
+            np.testing.assert_array_equal(one[side].ids, third[side].ids)
+
+
+def test_epochs_take_segmentations_in_turn(prepared):
+    text = prepared[1][1]
+    batches = TrainingBatches(
+        text.segmentations, tf.distribute.get_strategy(), batch_tokens=600, length_multiple=1, seed=1
+    )
+    for epoch in (0, 2, 3):
+        expected = sorted(tuple(row) for row in text.segmentations[epoch % 3].source)
+        found = [row[: row.tolist().index(EOS)] for batch in batches.epoch(epoch) for row in batch.source.numpy()]
+        assert sorted(map(tuple, found)) == expected
