@@ -154,6 +154,7 @@ class EvaluationDirectory:
         self.metrics = root / "metrics.json"
         self.translations = root / "translations.tsv"
         self.heads = root / "heads.csv"
+        self.sentences = root / "sentences.csv"
         self.head_alignment = root / "head_alignment.csv"
         self.alignments = root / "alignments.pharaoh"
         self.heatmaps = root / "heatmaps"

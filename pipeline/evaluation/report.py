@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from pipeline.decoding.translator import Translation
 from pipeline.evaluation.gold_alignment import Choice, GoldSet, alignment_metrics, choose_head, head_table
 from pipeline.evaluation.likelihood import LikelihoodMeter
@@ -22,6 +24,7 @@ from pipeline.inspection.heatmap import attention_figure, save_figure
 from pipeline.inspection.measures import heads_table
 from pipeline.inspection.page import ViewerRun, write_viewer
 from pipeline.inspection.record import Record
+from pipeline.inspection.sentences import sentence_row
 from pipeline.run_directory import EvaluationDirectory, write_atomically, write_json
 from pipeline.text.encoded import encode_sentences
 from pipeline.trained_run import TrainedRun
@@ -164,7 +167,7 @@ def _write_records(
     """Writes the archive, and on the way what is measured, drawn and shown of its sentences."""
     log.info("writing the attention of every layer and head")
     settings = run.config.inspection
-    links = []
+    links, rows = [], []
 
     def written() -> Iterator[Record]:
         manifest = _archive_manifest(run)
@@ -179,9 +182,11 @@ def _write_records(
                     viewer.add(record)
                 if choice is not None:
                     links.append(choice.links(record))
+                rows.append(sentence_row(record))
                 yield record
 
     write_atomically(folder.heads, heads_table(written()).to_csv(index=False).encode())
+    write_atomically(folder.sentences, pd.DataFrame(rows).to_csv(index=False, float_format="%.4f").encode())
     if choice is not None:
         write_pharaoh(folder.alignments, links)
 

@@ -1,24 +1,37 @@
-"""What an attention head does, in one number each: how sharp, how sure, how much on EOS, how diagonal.
+"""What an attention head does, in one number each: how sharp, how sure, how diagonal, how much on EOS, how like others.
 
 Every measure is taken per row, then averaged over the rows of one layer and head. Heads are never averaged before a
 measure is taken: the mean of sharp heads that look at different places is flat. The numbers describe weights; they do
 not say why the model wrote what it wrote.
 """
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from pipeline.inspection.record import SITE_AXES, Record
 
+MEASURES = (
+    "entropy",
+    "relative_entropy",
+    "confidence",
+    "diagonality",
+    "agreement",
+    "eos_share",
+    "bos_share",
+    "punctuation_share",
+)
+"""What `measure_site` finds, in the order of the tables."""
 
-def measure(attention: np.ndarray, eos_column: int | None) -> dict[str, np.ndarray]:
+
+def measure(attention: np.ndarray, groups: Mapping[str, Sequence[int] | None] | None = None) -> dict[str, np.ndarray]:
     """Measures every layer and head of one sentence.
 
     Args:
         attention: `(L, H, T, S)` weights, T rows of queries over S keys.
-        eos_column: the key that is the source's EOS, or None where there is none.
+        groups: by name, keys whose share is asked for; None where the sentence has no such thing.
 
     Returns:
         `(L, H)` float64 arrays, each a mean over the T rows:
@@ -26,10 +39,12 @@ def measure(attention: np.ndarray, eos_column: int | None) -> dict[str, np.ndarr
         `relative_entropy`: entropy / log S, 0 to 1; 0 for a single key. S counts every key, also those that a causal
             mask hides, so compare it within one site only.
         `confidence`: the largest weight of the row (Voita et al. 2019, who leave EOS out; here it counts).
-        `eos_share`: weight on the EOS column; not-a-number where there is none.
         `diagonality`: sum over keys of weight * (1 - |t / (T - 1) - s / (S - 1)|), the closeness of query and key where
             both sentences run from 0 to 1; a sentence of one token lies at 0.5. 1 is a perfect diagonal; uniform
             weights on long sentences give 2/3.
+        `agreement`: sum over keys of min(weight, another head's weight), averaged over the layer's other heads: 1 for
+            heads that do the same, 0 for heads that look elsewhere; not-a-number where a layer has one head.
+        `NAME_share` for each of `groups`: weight on those keys; not-a-number where there are none.
 
     Raises:
         ValueError: not four axes, or no rows or keys.
@@ -41,13 +56,33 @@ def measure(attention: np.ndarray, eos_column: int | None) -> dict[str, np.ndarr
     logarithms = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
     entropy = -(weights * logarithms).sum(axis=-1).mean(axis=-1) + 0.0  # + 0.0 turns -0.0 into 0.0
     closeness = 1 - np.abs(_positions(T)[:, None] - _positions(S))
+    shares = {
+        f"{name}_share": np.full(entropy.shape, np.nan) if keys is None else weights[..., keys].sum(-1).mean(-1)
+        for name, keys in (groups or {}).items()
+    }
     return {
         "entropy": entropy,
         "relative_entropy": entropy / np.log(S) if S > 1 else np.zeros_like(entropy),
         "confidence": weights.max(axis=-1).mean(axis=-1),
-        "eos_share": np.full(entropy.shape, np.nan) if eos_column is None else weights[..., eos_column].mean(axis=-1),
         "diagonality": np.einsum("lhts,ts->lh", weights, closeness) / T,
+        "agreement": _agreement(weights),
+        **shares,
     }
+
+
+def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
+    """The measures of one site of a sentence, with the shares of `eos`, `bos` and `punctuation` among its keys.
+
+    The source ends in EOS and has no BOS; the decoder's keys start with BOS and have no EOS.
+    """
+    tokens = record.source_tokens if SITE_AXES[site][1] == "source" else record.target_input_tokens
+    ends = SITE_AXES[site][1] == "source" and record.source_words[-1] is None
+    groups = {
+        "eos": [len(tokens) - 1] if ends else None,
+        "bos": [0] if SITE_AXES[site][1] == "target" else None,
+        "punctuation": [i for i, token in enumerate(tokens) if is_punctuation(token)],
+    }
+    return measure(record.attention[site], groups)
 
 
 def heads_table(records: Iterable[Record], site: str = "cross") -> pd.DataFrame:
@@ -58,30 +93,38 @@ def heads_table(records: Iterable[Record], site: str = "cross") -> pd.DataFrame:
 
     Args:
         records: sentences with the same layers and heads.
-        site: `cross`, `encoder` or `decoder`. The last has no EOS among its keys, so its `eos_share` is not-a-number.
+        site: `cross`, `encoder` or `decoder`.
 
     Returns:
-        One row per layer and head with the columns `site`, `layer`, `head`, `entropy`, `relative_entropy`,
-        `confidence`, `eos_share`, `diagonality`; empty without records.
+        One row per layer and head with the columns `site`, `layer`, `head` and those of `measure_site`; empty without
+        records.
     """
-    names = ["entropy", "relative_entropy", "confidence", "eos_share", "diagonality"]
-    totals, rows = np.zeros((len(names), 0, 0)), 0
+    totals: dict[str, np.ndarray] = {}
+    rows = 0
     for record in records:
-        weights = record.attention[site]
-        measures = measure(weights, _eos_column(record, site))
-        total = np.stack([measures[name] for name in names]) * weights.shape[2]
-        totals = totals + total if rows else total
-        rows += weights.shape[2]
-    _, layers, heads = totals.shape
+        length = record.attention[site].shape[2]
+        measures = measure_site(record, site)
+        totals = {name: totals.get(name, 0.0) + value * length for name, value in measures.items()}
+        rows += length
+    layers, heads = totals["entropy"].shape if totals else (0, 0)
     layer, head = np.indices((layers, heads)).reshape(2, -1)
-    columns = {name: total.reshape(-1) / max(rows, 1) for name, total in zip(names, totals, strict=True)}
+    columns = {name: totals[name].reshape(-1) / rows if rows else np.zeros(0) for name in MEASURES}
     return pd.DataFrame({"site": site, "layer": layer, "head": head, **columns})
 
 
-def _eos_column(record: Record, site: str) -> int | None:
-    if SITE_AXES[site][1] != "source" or record.source_words[-1] is not None:
-        return None
-    return len(record.source_tokens) - 1
+def is_punctuation(token: str) -> bool:
+    """Whether a token is made of punctuation marks alone (Unicode's categories P)."""
+    text = token.replace("\u2581", "")  # SentencePiece's mark for the space before a word
+    return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
+
+
+def _agreement(weights: np.ndarray) -> np.ndarray:
+    heads = weights.shape[1]
+    if heads <= 1:
+        return np.full(weights.shape[:2], np.nan)
+    shared = np.minimum(weights[:, :, None], weights[:, None]).sum(axis=-1).mean(axis=-1)  # (L, H, H)
+    own = np.einsum("lhh->lh", shared)
+    return (shared.sum(axis=-1) - own) / (heads - 1)
 
 
 def _positions(length: int) -> np.ndarray:

@@ -7,6 +7,7 @@ to 0.000008, high bytes before low bytes, since these compress better apart.
 import base64
 import gzip
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from pipeline.inspection.alignment import GoldAlignment
-from pipeline.inspection.measures import measure
 from pipeline.inspection.record import Record
+from pipeline.inspection.sentences import sentence_row
 from pipeline.run_directory import write_atomically
 
 PARTS = Path(__file__).parent / "viewer"
@@ -57,6 +58,7 @@ class ViewerRun:
     def _sentence(self, record: Record) -> dict[str, Any]:
         gold = self.gold[record.id] if record.mode == "forced" and record.id < len(self.gold) else None
         links = sorted(gold.possible) if gold else []
+        row = sentence_row(record)
         return {
             "id": record.id,
             "sourceText": record.source,
@@ -72,26 +74,14 @@ class ViewerRun:
             "truncated": record.truncated,
             "score": round(float(self.scores[record.id]), 2) if record.id < len(self.scores) else None,
             "gold": [[i, j, int((i, j) in gold.sure)] for i, j in links] if gold else [],
-            "measures": _measures(record),
+            "measures": {name: _number(row[name]) for name in ("entropy", "eos_share", "least_coverage")},
+            "underAttended": row["under_attended"],
         }
 
 
-def _measures(record: Record) -> dict[str, float]:
-    """What sentences are sorted by: means over all heads of the cross-attention."""
-    cross = record.attention["cross"]
-    if not cross.size:
-        return {"entropy": 0.0, "eos": 0.0, "coverage": 0.0}
-    eos = record.source_words.index(None) if None in record.source_words else None
-    found = measure(cross, eos)
-    real = [i for i, word in enumerate(record.source_words) if word is not None]
-    # The attention that the least attended source token got, summed over the target, in the mean of all heads.
-    coverage = cross.mean(axis=(0, 1)).sum(axis=0)[real].min() if real else 0.0
-    numbers = {
-        "entropy": found["entropy"].mean(),
-        "eos": 0.0 if eos is None else found["eos_share"].mean(),
-        "coverage": coverage,
-    }
-    return {name: round(float(value), 4) for name, value in numbers.items()}
+def _number(value: float) -> float:
+    """Rounded; what is not a number sorts as 0."""
+    return 0.0 if math.isnan(value) else round(value, 4)
 
 
 def viewer_page(

@@ -10,8 +10,8 @@ const SORTS = {
   "longest source first": (sentence) => -sentence.source.length,
   "sharpest attention first": (sentence) => sentence.measures.entropy,
   "flattest attention first": (sentence) => -sentence.measures.entropy,
-  "most on EOS first": (sentence) => -sentence.measures.eos,
-  "least covered source first": (sentence) => sentence.measures.coverage,
+  "most on EOS first": (sentence) => -sentence.measures.eos_share,
+  "least covered source first": (sentence) => sentence.measures.least_coverage,
 };
 
 const FILTERS = {
@@ -19,6 +19,7 @@ const FILTERS = {
   "cut short": (sentence) => sentence.truncated,
   "wrong": (sentence) => sentence.reference !== null && sentence.reference !== sentence.hypothesis,
   "right": (sentence) => sentence.reference !== null && sentence.reference === sentence.hypothesis,
+  "words hardly attended": (sentence) => sentence.underAttended !== "",
   "with gold links": (sentence) => sentence.gold.length > 0,
 };
 

@@ -82,6 +82,7 @@ function showTexts(sentence) {
     const what = own.mode === "forced" ? "forced" : "translation";
     add(data.runs.length > 1 ? `${what}, ${run.name}` : what, own.hypothesis);
     if (own.truncated) add("", "cut short at the longest length", "warning");
+    if (own.underAttended) add("hardly attended", own.underAttended, "warning");
   });
 }
 

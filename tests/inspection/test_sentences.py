@@ -1,0 +1,48 @@
+"""A row of numbers for every sentence: means over heads, what was hardly attended to, what was least likely."""
+
+import math
+
+import numpy as np
+import pytest
+
+from pipeline.inspection.measures import MEASURES, heads_table
+from pipeline.inspection.sentences import coverage, sentence_row
+
+
+def test_a_sentence_alone_has_the_mean_of_what_its_heads_have(make_record):
+    record = make_record(3)
+    row, table = sentence_row(record), heads_table([record])
+    for name in MEASURES:
+        assert row[name] == pytest.approx(table[name].mean(), nan_ok=True), name
+    assert (row["id"], row["mode"], row["truncated"]) == (3, "forced", False)
+    assert (row["source_tokens"], row["target_tokens"]) == (5, 4)
+    assert row["mean_log_probability"] == pytest.approx(np.mean(record.token_log_probabilities))
+    least = int(np.argmin(record.token_log_probabilities))
+    assert row["least_log_probability"] == record.token_log_probabilities[least]
+    assert row["least_likely_token"] == record.target_output_tokens[least]
+
+
+def planted(make_record, columns, **changes):
+    """A record whose rows put all their weight on the given source tokens, in every layer and head."""
+    weights = np.zeros((2, 3, len(columns), 6), np.float32)
+    weights[:, :, range(len(columns)), columns] = 1
+    words = {"source_words": (0, 1, 1, 2, 3, None), "target_words": (*range(len(columns) - 1), None)}
+    return make_record(0, **words, source="one two three four", attention={"cross": weights}, **changes)
+
+
+def test_coverage_is_one_where_every_token_gets_its_share(make_record):
+    np.testing.assert_allclose(coverage(planted(make_record, [0, 1, 2, 3, 4, 5])), 1)
+    np.testing.assert_allclose(coverage(planted(make_record, [0, 0, 5, 1])), [3, 1.5, 0, 0, 0, 1.5])
+
+
+def test_words_are_named_when_all_their_tokens_are_left_out_or_crowded(make_record):
+    row = sentence_row(planted(make_record, [0, 0, 0, 1]))
+    assert (row["under_attended"], row["over_attended"], row["least_coverage"]) == ("three four", "one", 0)
+    assert sentence_row(planted(make_record, [0, 1, 2, 3, 4, 5]))["under_attended"] == ""
+
+
+def test_a_model_without_cross_attention_has_a_row_too(make_record):
+    row = sentence_row(make_record(0, attention={"cross": np.zeros((0, 0, 4, 5), np.float32)}))
+    assert all(math.isnan(row[name]) for name in (*MEASURES, "least_coverage"))
+    assert row["under_attended"] == row["over_attended"] == ""
+    assert row["mean_log_probability"] < 0
