@@ -11,9 +11,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from pipeline.config import CorpusSettings, RunConfig
+from pipeline.config import RunConfig
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory, sha256, write_json
+from pipeline.text.prepare import data_sha256
 from pipeline.text.tokenizer import BOS, Tokenizer
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
@@ -38,7 +39,7 @@ def write_manifest(
             "precision": model.dtype_policy.name,
             "parameters": model.count_params(),
             "weights": weights,
-            "data_sha256": {str(path): sha256(path) for path in _data_files(config)},
+            "data_sha256": data_sha256(config.data),
             "tokenizer_sha256": sha256(run.tokenizer),
             "model_sha256": sha256(run.model),
             "golden_logits": golden_logits(model, tokenizer.vocabulary_size),
@@ -76,16 +77,6 @@ def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) ->
             f"{run.model}: the model gives other numbers than when it was saved (expected {expected[0]:.4f}, "
             f"found {found[0]:.4f}); the file or the config was changed: train anew or restore them"
         )
-
-
-def _data_files(config: RunConfig) -> list[Path]:
-    files: set[Path] = set()
-    corpora: list[CorpusSettings | None] = [config.data.train, config.data.validation, config.data.test]
-    for corpus in corpora:
-        if corpus is not None:
-            named = (corpus.source, corpus.target, corpus.table, corpus.split_file, corpus.alignments)
-            files |= {path for path in named if path is not None and path.is_file()}
-    return sorted(files)
 
 
 def _git_commit() -> Any:

@@ -1,7 +1,6 @@
 """A run from its settings to its model: prepares the text, builds the model, trains it, and leaves `model.keras`."""
 
 import logging
-import math
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -9,13 +8,17 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import keras
-import tensorflow as tf
 
+from pipeline.assembly import (
+    configured_batches,
+    configured_limits,
+    configured_optimizer,
+    configured_update,
+    configured_validation,
+)
 from pipeline.config import RunConfig, dump
 from pipeline.decoding.search import GreedySearch
 from pipeline.decoding.translator import Translator
-from pipeline.evaluation.likelihood import LikelihoodMeter
-from pipeline.evaluation.validation import Validation
 from pipeline.inspection.trace import Tracer
 from pipeline.manifest import write_manifest
 from pipeline.model.build import build_model
@@ -25,12 +28,8 @@ from pipeline.trained_run import make_translator
 from pipeline.training.callbacks import History, ProgressLine
 from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint, load_mean
 from pipeline.training.device import is_chief, make_strategy, resolve_precision
-from pipeline.training.input import TrainingBatches
-from pipeline.training.loop import INTERRUPTED, Limits, Training, is_better
+from pipeline.training.loop import INTERRUPTED, Training, is_better
 from pipeline.training.memory import keep_freed_memory
-from pipeline.training.optimizer import make_optimizer
-from pipeline.training.schedule import WarmupSchedule
-from pipeline.training.step import StepLogs, make_update
 from pipeline.training.tensorboard import TensorBoard
 
 log = logging.getLogger(__name__)
@@ -61,21 +60,29 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
             model = build_model(
                 config.model, text.tokenizer.vocabulary_size, resolve_precision(config.training.precision)
             )
-            optimizer = _optimizer(config, model)
+            optimizer = configured_optimizer(config, model)
         keep = max(config.training.keep_checkpoints, config.training.average_checkpoints)
         checkpoints = Checkpoints(run.checkpoints, keep)
         progress = checkpoints.restore(model, optimizer) if resume else Progress()
         # By greedy search, which is fast, whatever the config says of the finished model.
         translator = make_translator(model, text.tokenizer, config, GreedySearch())
-        batches = _batches(config, text, strategy, model)
+        batches = configured_batches(config, text, strategy)
+        plan = batches.plan(0)
+        log.info(
+            "%s parameters in %s; %d batches an epoch, %.1f %% of their positions are padding",
+            f"{model.count_params():,}",
+            model.dtype_policy.name,
+            len(plan.batches),
+            100 * plan.padding_share,
+        )
         training = Training(
             model,
             optimizer,
-            _update(config, model, optimizer, batches),
+            configured_update(config, model, optimizer, batches),
             batches,
-            _validation(config, text, translator, model),
+            configured_validation(config, text, translator, model),
             checkpoints if is_chief(strategy) else None,
-            limits=_limits(config),
+            limits=configured_limits(config),
             validate_every=config.training.validate_every_updates,
             log_every=config.training.log_every_updates,
             metric=config.training.early_stopping.metric,
@@ -114,62 +121,6 @@ def _run_directory(config: RunConfig, resume: Path | None, chief: bool) -> Itera
     else:
         with tempfile.TemporaryDirectory() as folder:
             yield RunDirectory(Path(folder))
-
-
-def _optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
-    settings = config.training
-    schedule = WarmupSchedule(settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates)
-    optimizer = make_optimizer(
-        settings.optimizer, schedule, beta_1=settings.beta_1, beta_2=settings.beta_2, epsilon=settings.epsilon
-    )
-    optimizer.build(model.trainable_variables)
-    return optimizer
-
-
-def _limits(config: RunConfig) -> Limits:
-    return Limits(config.training.max_updates, config.training.max_epochs, config.training.max_minutes)
-
-
-def _batches(
-    config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, model: keras.Model
-) -> TrainingBatches:
-    batches = TrainingBatches(
-        text.segmentations,
-        strategy,
-        batch_tokens=config.batches.batch_tokens,
-        # no padding beyond the last position
-        length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
-        seed=config.run.seed,
-    )
-    plan = batches.plan(0)
-    log.info(
-        "%s parameters in %s; %d batches an epoch, %.1f %% of their positions are padding",
-        f"{model.count_params():,}",
-        model.dtype_policy.name,
-        len(plan.batches),
-        100 * plan.padding_share,
-    )
-    return batches
-
-
-def _update(
-    config: RunConfig, model: keras.Model, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches
-) -> Callable[..., StepLogs]:
-    return make_update(
-        model,
-        optimizer,
-        batches.strategy,
-        batches.signature,
-        label_smoothing=config.training.label_smoothing,
-        clip_norm=config.training.clip_norm,
-    )
-
-
-def _validation(config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model) -> Validation:
-    meter = LikelihoodMeter(model, *text.validation_pairs, max_positions=config.model.max_positions)
-    if meter.too_long:
-        log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
-    return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)
 
 
 def _callbacks(

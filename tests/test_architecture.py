@@ -29,8 +29,17 @@ ORDER = [
     "manifest",
     "trained_run",
     "evaluation",
+    "assembly",
+    "checkup",
 ]
-COMMANDS = {"align", "train", "translate", "compare", "view"}  # these may import all of ORDER, and nothing imports them
+COMMANDS = {
+    "align",
+    "compare",
+    "doctor",
+    "train",
+    "translate",
+    "view",
+}  # these may import all of ORDER, and nothing imports them
 
 MODULES = sorted(PIPELINE.rglob("*.py"))
 
@@ -118,6 +127,8 @@ def test_settings_stop_at_the_door():
     }
     readers.remove("pipeline.config")
     assert readers == {
+        "pipeline.assembly",
+        "pipeline.checkup",
         "pipeline.config_cli",
         "pipeline.config_decoding",
         "pipeline.evaluation.command",

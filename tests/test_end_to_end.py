@@ -403,7 +403,15 @@ sys.exit(f"imported: {heavy}" if heavy else 0)
 
 @pytest.mark.parametrize(
     "module",
-    ["train", "evaluate", "pipeline.translate", "pipeline.align", "pipeline.compare", "pipeline.view"],
+    [
+        "train",
+        "evaluate",
+        "pipeline.translate",
+        "pipeline.align",
+        "pipeline.compare",
+        "pipeline.doctor",
+        "pipeline.view",
+    ],
 )
 def test_help_is_given_before_anything_heavy_is_imported(module):
     answer = in_new_process("-c", HELP, module)

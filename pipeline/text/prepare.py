@@ -1,15 +1,17 @@
 """From the files that a config names to what training reads: tokenizer, encoded pairs, and a report on the text."""
 
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipeline.config import CorpusSettings, DataSettings, RunConfig
 from pipeline.errors import InputError
-from pipeline.run_directory import RunDirectory, write_json
+from pipeline.run_directory import RunDirectory, sha256, write_json
 from pipeline.text.corpus import Corpus, read_parallel_files, read_table
 from pipeline.text.encoded import EncodedPairs, encode_sentences, sample_segmentation
 from pipeline.text.findings import REASONS, examine, locate, overlap, select
@@ -83,6 +85,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     ]
     joined = _pairs_to_join(config.data, segmentations, config.run.seed)
     report["joined"] = len(joined)
+    report["sha256"] = data_sha256(config.data)
     write_json(run.corpus_report, report)
     for name, pairs in zip(_names(config), segmentations, strict=True):
         EncodedPairs(pairs.source.with_joined(joined), pairs.target.with_joined(joined)).save(run.encoded / name)
@@ -91,7 +94,12 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
 
 
 def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
-    """Reads back what `prepare_text` wrote."""
+    """Reads back what `prepare_text` wrote.
+
+    Raises:
+        InputError: something of it is missing or damaged, or the validation text is no longer what it was.
+    """
+    _check_unchanged(config.data, run)
     validation_pairs = EncodedPairs.load(run.encoded / "validation")
     validation = read_corpus(config.data.validation)
     if len(validation) != len(validation_pairs.source):
@@ -101,6 +109,34 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         )
     segmentations = [EncodedPairs.load(run.encoded / name) for name in _names(config)]
     return TrainingText(Tokenizer(run.tokenizer), segmentations, validation, validation_pairs)
+
+
+def data_sha256(settings: DataSettings) -> dict[str, str]:
+    """The SHA-256 of every file that the settings name."""
+    corpora = [corpus for corpus in (settings.train, settings.validation, settings.test) if corpus is not None]
+    return {str(path): sha256(path) for path in sorted({path for corpus in corpora for path in _files(corpus)})}
+
+
+def _files(corpus: CorpusSettings) -> list[Path]:
+    named = (corpus.source, corpus.target, corpus.table, corpus.split_file, corpus.alignments)
+    return [path for path in named if path is not None and path.is_file()]
+
+
+def _check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
+    """Training text is read from the run itself, but validation reads its files anew."""
+    try:
+        known = json.loads(run.corpus_report.read_text(encoding="utf-8"))["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # a run of before these were kept
+    changed = {path for path, digest in data_sha256(settings).items() if known.get(path, digest) != digest}
+    for path in _files(settings.validation):
+        if str(path) in changed:
+            raise InputError(
+                f"{path} has changed since the run began, so that validation would no longer be of the same text; "
+                "put the old file back, or train anew"
+            )
+    for name in sorted(changed):
+        log.warning("%s has changed since the run began; training goes on with the text as it was", name)
 
 
 def _names(config: RunConfig) -> list[str]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
 from pipeline.text.prepare import load_text, prepare_text
 from pipeline.text.tokenizer import EOS
@@ -73,3 +74,19 @@ def test_epochs_take_segmentations_in_turn(prepared):
         expected = sorted(tuple(row) for row in text.segmentations[epoch % 3].source)
         found = [row[: row.tolist().index(EOS)] for batch in batches.epoch(epoch) for row in batch.source.numpy()]
         assert sorted(map(tuple, found)) == expected
+
+
+def test_text_that_changed_since_the_run_began_is_noticed(tmp_path, caplog):
+    corpus = write_small_corpus(tmp_path / "text")
+    config = small_config(corpus, tmp_path, "run")
+    run = RunDirectory.create(tmp_path / "run")
+    prepare_text(config, run)
+    load_text(config, run)
+    assert not caplog.records
+    (corpus / "train.en").write_text("another text\n" * 120)
+    load_text(config, run)
+    assert "train.en has changed since the run began; training goes on with the text as it was" in caplog.text
+    lines = (corpus / "validation.fr").read_text(encoding="utf-8").splitlines()
+    (corpus / "validation.fr").write_text("\n".join(["un chat", *lines[1:]]) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"validation.fr has changed since the run began.*put the old file back"):
+        load_text(config, run)

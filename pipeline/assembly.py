@@ -1,0 +1,73 @@
+"""From settings to the parts that train: what each setting of batches and training is for, in one place."""
+
+import logging
+import math
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from pipeline.config import RunConfig
+from pipeline.decoding.translator import Translator
+from pipeline.evaluation.likelihood import LikelihoodMeter
+from pipeline.evaluation.validation import Validation
+from pipeline.text.prepare import TrainingText
+from pipeline.training.input import TrainingBatches
+from pipeline.training.loop import Limits
+from pipeline.training.optimizer import make_optimizer
+from pipeline.training.schedule import WarmupSchedule
+from pipeline.training.step import StepLogs, make_update
+
+log = logging.getLogger(__name__)
+
+
+def configured_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
+    """The optimizer with its learning rate's schedule, built for the model. To be made in the strategy's scope."""
+    settings = config.training
+    schedule = WarmupSchedule(settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates)
+    made = make_optimizer(
+        settings.optimizer, schedule, beta_1=settings.beta_1, beta_2=settings.beta_2, epsilon=settings.epsilon
+    )
+    made.build(model.trainable_variables)
+    return made
+
+
+def configured_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy) -> TrainingBatches:
+    """The batches of every epoch."""
+    return TrainingBatches(
+        text.segmentations,
+        strategy,
+        batch_tokens=config.batches.batch_tokens,
+        # no padding beyond the last position
+        length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
+        seed=config.run.seed,
+    )
+
+
+def configured_update(
+    config: RunConfig, model: keras.Model, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches
+) -> Callable[..., StepLogs]:
+    """The graph of an update."""
+    return make_update(
+        model,
+        optimizer,
+        batches.strategy,
+        batches.signature,
+        label_smoothing=config.training.label_smoothing,
+        clip_norm=config.training.clip_norm,
+    )
+
+
+def configured_validation(
+    config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model
+) -> Validation:
+    """What is measured of the model between updates."""
+    meter = LikelihoodMeter(model, *text.validation_pairs, max_positions=config.model.max_positions)
+    if meter.too_long:
+        log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
+    return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)
+
+
+def configured_limits(config: RunConfig) -> Limits:
+    """When training ends."""
+    return Limits(config.training.max_updates, config.training.max_epochs, config.training.max_minutes)

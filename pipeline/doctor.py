@@ -1,0 +1,37 @@
+"""Looks a training run over before it starts: `python -m pipeline.doctor CONFIG [--section.key VALUE ...]`."""
+
+import logging
+import sys
+
+from pipeline.config_cli import parse_train_arguments
+from pipeline.errors import InputError, exit_cleanly
+from pipeline.quiet import native_chatter_silenced
+
+HELP = """usage: python -m pipeline.doctor CONFIG [--section.key VALUE ...]
+
+Checks settings, text, machine, a few updates, memory and disk, in about a minute, and says what training would do and
+how long it would take. Nothing is left behind. Settings on the command line replace those of CONFIG, as in train.py.
+"""
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Reads the settings, looks, prints. TensorFlow is loaded only once they are valid."""
+    if {"-h", "--help"} & set(arguments):
+        sys.stdout.write(HELP)
+        return
+    if not arguments or arguments[0].startswith("-"):
+        raise InputError("expected a config file, such as configs/demo.yaml; see --help")
+    config = parse_train_arguments(["--config", *arguments]).config
+    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    with native_chatter_silenced():
+        from pipeline.checkup import check_up
+
+    for finding in check_up(config):
+        label = "" if finding.fine else "LOOK: "
+        sys.stdout.write(f"{finding.of:<12}{label}{finding.text}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(None))

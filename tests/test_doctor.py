@@ -1,0 +1,53 @@
+"""The doctor says what training would do, and what to look at, and leaves nothing behind."""
+
+import re
+import shutil
+from collections import namedtuple
+
+import pytest
+
+from pipeline import doctor
+from pipeline.config import dump
+from tests.tiny_runs import small_config, write_small_corpus
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def config_file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("doctor")
+    path = folder / "small.yaml"
+    path.write_text(dump(small_config(write_small_corpus(folder / "text"), folder / "runs", "small")))
+    return path
+
+
+def test_it_reports_on_everything_and_leaves_nothing_behind(config_file, capsys):
+    before = sorted(config_file.parent.rglob("*"))
+    assert doctor.main([str(config_file), "--training.max_updates", "1000"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    parts = ["machine", "text", "tokens", "model", "batches", "start", "update", "memory", "training", "disk"]
+    assert [line.split()[0] for line in lines if not line.startswith("text ") or "for validation" in line] == parts
+    assert re.search(r"text +(LOOK: )?\d+ of 120 training pairs, 10 for validation", "\n".join(lines))
+    assert "1,000 updates" in lines[-2] and "333 validations" in lines[-2]
+    assert sorted(config_file.parent.rglob("*")) == before
+
+
+def test_what_is_wrong_is_marked(config_file, capsys, monkeypatch):
+    run = config_file.parent / "runs" / "taken"
+    run.mkdir(parents=True)
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(2**20, 2**20 - 1000, 1000))
+    assert doctor.main([str(config_file), "--run.name", "taken", "--training.max_updates", "1"]) == 0
+    marked = {line.split()[0] for line in capsys.readouterr().out.splitlines() if "LOOK: " in line}
+    assert {"run", "disk", "training"} <= marked and "memory" not in marked
+    assert list(run.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], "expected a config file"), (["nowhere.yaml"], "nowhere.yaml: cannot be read"), (["--help"], None)],
+)
+def test_it_says_what_it_wants(arguments, expected, capsys):
+    assert doctor.main(arguments) == (2 if expected else 0)
+    out, err = capsys.readouterr()
+    assert (expected in err) if expected else ("CONFIG" in out and not err)
