@@ -2,7 +2,8 @@
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -17,6 +18,8 @@ from pipeline.training.loop import Limits
 from pipeline.training.optimizer import make_optimizer
 from pipeline.training.schedule import WarmupSchedule
 from pipeline.training.step import StepLogs, make_update
+
+COMPARED = ("tokenizer", "batches", "model", "training", "decoding")
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +69,20 @@ def configured_validation(
     if meter.too_long:
         log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
     return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)
+
+
+def hyperparameters(config: RunConfig) -> dict[str, Any]:
+    """By dotted key the settings that runs are compared by: those of text, model, training and search."""
+
+    def flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+        for name, value in values.items():
+            if isinstance(value, dict):
+                yield from flat(value, f"{prefix}{name}.")
+            else:
+                yield f"{prefix}{name}", value
+
+    values = config.model_dump(mode="json", include={"run": {"seed"}, **dict.fromkeys(COMPARED, True)})
+    return dict(flat(values, ""))
 
 
 def configured_limits(config: RunConfig) -> Limits:

@@ -70,6 +70,7 @@ class RunDirectory:
         self.model = self.root / "model.keras"
         self.history = self.root / "history.csv"
         self.tensorboard = self.root / "tensorboard"
+        self.probes = self.root / "probes"
         self._lock = self.root / ".lock"
 
     def evaluation(self, name: str) -> "EvaluationDirectory":

@@ -15,6 +15,7 @@ from pipeline.assembly import (
     configured_optimizer,
     configured_update,
     configured_validation,
+    hyperparameters,
 )
 from pipeline.config import RunConfig, dump
 from pipeline.decoding.search import GreedySearch
@@ -30,6 +31,8 @@ from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint,
 from pipeline.training.device import is_chief, make_strategy, resolve_precision
 from pipeline.training.loop import INTERRUPTED, Training, is_better
 from pipeline.training.memory import keep_freed_memory
+from pipeline.training.probe_archive import ProbeArchive
+from pipeline.training.projector import write_projector
 from pipeline.training.tensorboard import TensorBoard
 
 log = logging.getLogger(__name__)
@@ -132,7 +135,8 @@ def _callbacks(
     return [
         ProgressLine(training.limits, len(training.batches.plan(0).batches)),
         History(run.history, progress),
-        TensorBoard(run.tensorboard, translator, tracer, probes, progress.update),
+        TensorBoard(run.tensorboard, translator, tracer, probes, hyperparameters(config), progress.update),
+        ProbeArchive(run.probes, tracer, probes, progress.update),
     ]
 
 
@@ -175,6 +179,8 @@ def _finish(
     """Leaves the model as `model.keras`, and says what to do with it."""
     with replaced_when_done(run.model) as temporary:
         model.save(temporary)
+    vectors = keras.ops.convert_to_numpy(model.output_embedding.table)
+    write_projector(run.tensorboard, text.tokenizer.pieces(range(len(vectors))), vectors)
     write_manifest(config, run, model, text.tokenizer, weights)
     log.info(
         "trained for %d updates in %.1f minutes (%s); the best was %s on validation\n"

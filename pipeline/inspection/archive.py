@@ -14,17 +14,20 @@ To read a sentence without this package:
     print(weights.shape, sentence["target_output_tokens"], sentence["source_tokens"])
 """
 
+import html
 import io
 import json
 import os
+import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
+import pandas as pd
 
 from pipeline.errors import InputError
 from pipeline.inspection.record import Record
@@ -32,6 +35,11 @@ from pipeline.run_directory import write_atomically
 
 FORMAT_VERSION = 1
 _MANIFEST, _SENTENCES = "manifest.json", "sentences.jsonl"
+_SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
+_COLUMNS = [
+    *("id", "source", "reference", "hypothesis", "mode", "truncated"),
+    *("source_tokens", "target_tokens", "log_probability"),
+]
 _METADATA = tuple(field.name for field in fields(Record) if field.name != "attention")
 
 
@@ -169,9 +177,35 @@ class AttentionArchive:
     def __iter__(self) -> Iterator[Record]:
         return (self[id_] for id_ in self._sentences)
 
-    def __getitem__(self, id_: int) -> Record:
-        """One sentence with the attention of every site; KeyError for an unknown id."""
+    @overload
+    def __getitem__(self, id_: int) -> Record: ...
+    @overload
+    def __getitem__(self, id_: slice) -> list[Record]: ...
+    def __getitem__(self, id_: int | slice) -> Record | list[Record]:
+        """One sentence with the attention of every site, KeyError for an unknown id; or a slice of the sentences in
+        the order in which they were written."""
+        if isinstance(id_, slice):
+            return [self[one] for one in self.ids[id_]]
         return self.read(id_, list(self.manifest["sites"]))
+
+    def to_frame(self) -> pd.DataFrame:
+        """The text of all sentences: a row for each, by id, with numbers of tokens and the sum of log-probabilities."""
+        rows = [
+            {
+                **{name: line[name] for name in ("id", "source", "reference", "hypothesis", "mode", "truncated")},
+                "source_tokens": len(line["source_tokens"]),
+                "target_tokens": len(line["target_output_tokens"]),
+                "log_probability": sum(line["token_log_probabilities"]),
+            }
+            for line in self._sentences.values()
+        ]
+        return pd.DataFrame(rows, columns=_COLUMNS).set_index("id")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how much there is, and the first sentences. Text is escaped."""
+        sites = ", ".join(f"{site}: {layers} x {heads}" for site, (layers, heads) in self.manifest["sites"].items())
+        table = self.to_frame().head(10)[["source", "hypothesis", "log_probability"]].to_html(notebook=True)
+        return f"<p>{len(self)} sentences; layers x heads of {html.escape(sites)}</p>{table}"
 
     def sentence(self, id_: int) -> dict[str, Any]:
         """One sentence's line of `sentences.jsonl`, without reading any array; KeyError for an unknown id."""
@@ -250,4 +284,6 @@ def _parse(text: str) -> dict[str, Any] | None:
         line = json.loads(text)
     except ValueError:
         return None
-    return line if isinstance(line, dict) and {"shard", *_METADATA} <= line.keys() else None
+    if not isinstance(line, dict) or not {"shard", *_METADATA} <= line.keys():
+        return None
+    return line if _SHARD.fullmatch(str(line["shard"])) else None  # no path out of the archive

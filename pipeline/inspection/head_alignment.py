@@ -30,13 +30,16 @@ class Place:
     head: int | str
     side: str
 
+    def weights(self, record: Record) -> np.ndarray:
+        """The cross-attention `(T, S)` of that layer and head."""
+        heads = record.attention["cross"][self.layer]
+        return heads.mean(axis=0) if self.head == MEAN_HEAD else heads[int(self.head)]
+
     def links(self, record: Record) -> set[Link]:
         """The word links of a record: for each target word the source word with the largest weight."""
-        heads = record.attention["cross"][self.layer]
-        weights = heads.mean(axis=0) if self.head == MEAN_HEAD else heads[int(self.head)]
         n_source, n_target = word_counts(record)
         rows = words_of_rows(record.target_words, self.side)
-        return hard_alignment(word_matrix(weights, record.source_words, rows, n_source, n_target))
+        return hard_alignment(word_matrix(self.weights(record), record.source_words, rows, n_source, n_target))
 
 
 def places_of(record: Record) -> list[Place]:

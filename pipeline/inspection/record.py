@@ -1,9 +1,11 @@
 """One sentence as the attention archive stores it."""
 
+import html
 import math
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 MODES = ("greedy", "beam", "sampling", "forced")
 
@@ -54,6 +56,31 @@ class Record:
     mode: str
     truncated: bool
     attention: dict[str, np.ndarray]
+
+    def to_frame(self, site: str = "cross", layer: int = 0, head: int | str = "mean") -> pd.DataFrame:
+        """The weights of one layer and head, or of the mean over heads, with the tokens as names of rows and columns.
+
+        Rows of the target are named by the tokens that they predict. Tokens may repeat; `.iloc` counts.
+        """
+        heads = self.attention[site][layer]
+        names = {"source": self.source_tokens, "target": self.target_output_tokens}
+        queries, keys = SITE_AXES[site]
+        columns = self.target_input_tokens if keys == "target" else names[keys]
+        return pd.DataFrame(heads.mean(axis=0) if head == "mean" else heads[int(head)], names[queries], columns)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the mean over the last layer's heads of the cross-attention, darker for more."""
+        if not self.attention["cross"].size:
+            return f"<p>{html.escape(self.source)}: {html.escape(self.hypothesis)}, without cross-attention</p>"
+        table = self.to_frame(layer=-1)
+        head = "".join(f"<th>{html.escape(token)}</th>" for token in table.columns)
+        rows = "".join(
+            f"<tr><th>{html.escape(str(token))}</th>"
+            + "".join(f'<td style="background: rgba(30, 90, 170, {weight:.2f})">{weight:.2f}</td>' for weight in row)
+            + "</tr>"
+            for token, row in zip(table.index, table.to_numpy(), strict=True)
+        )
+        return f"<table><tr><th></th>{head}</tr>{rows}</table>"
 
     def validate(self) -> None:
         """Checks that lists and axes fit together.

@@ -8,10 +8,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.plugins.hparams import api as hparams_api
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from pipeline.decoding.translator import Translator
 from pipeline.inspection.heatmap import attention_figure, figure_to_png
+from pipeline.inspection.measures import heads_table
 from pipeline.inspection.record import Record
 from pipeline.inspection.trace import Tracer
 
@@ -27,6 +29,7 @@ class TensorBoard(keras.callbacks.Callback):
         translator: of the model that trains.
         tracer: of the same model.
         probes: (source, reference or None) of each fixed sentence.
+        hyperparameters: the run's settings by dotted key, shown beside its last validation.
         first_update: updates made before; what older event files say of later ones is of a run that was cut short.
     """
 
@@ -36,6 +39,7 @@ class TensorBoard(keras.callbacks.Callback):
         translator: Translator,
         tracer: Tracer,
         probes: Sequence[tuple[str, str | None]],
+        hyperparameters: dict[str, Any] | None = None,
         first_update: int = 0,
     ) -> None:
         super().__init__()
@@ -44,6 +48,7 @@ class TensorBoard(keras.callbacks.Callback):
         self.tracer = tracer
         self.sources = [source for source, _ in probes]
         self.references = [reference or "" for _, reference in probes]
+        self.hyperparameters = hyperparameters or {}
         self.first_update = first_update
         self.writer: Any = None
 
@@ -51,6 +56,9 @@ class TensorBoard(keras.callbacks.Callback):
         if self.first_update:
             forget_from(self.folder, self.first_update + 1)
         self.writer = tf.summary.create_file_writer(str(self.folder))
+        if self.hyperparameters:
+            with self.writer.as_default(step=self.first_update):
+                hyperparameters(self.hyperparameters)
 
     def on_train_batch_end(self, batch, logs=None):
         if logs:
@@ -76,6 +84,9 @@ class TensorBoard(keras.callbacks.Callback):
         records = list(self.tracer.of_translations(self.sources, self.references, translations))
         with self.writer.as_default(step=update):
             tf.summary.text("probes", probe_table(records))
+            for layer, heads in heads_table(records).groupby("layer"):
+                for name in ("entropy", "eos_share", "diagonality"):
+                    tf.summary.scalar(f"attention/{name}, layer {layer}", heads[name].mean())
             for record in records:
                 for layer in range(len(record.attention["cross"])):
                     png = figure_to_png(attention_figure(record, "cross", layer), dots_per_inch=80)
@@ -85,6 +96,13 @@ class TensorBoard(keras.callbacks.Callback):
                         image,
                         description=f"{record.source.translate(MARKDOWN)}: all heads; rows are output tokens",
                     )
+
+
+def hyperparameters(values: dict[str, Any]) -> None:
+    """Writes settings for TensorBoard's table of hyperparameters, which takes numbers, text and truth values."""
+    hparams_api.hparams(
+        {name: value if isinstance(value, bool | int | float) else str(value) for name, value in values.items()}
+    )
 
 
 def forget_from(folder: Path, update: int) -> None:

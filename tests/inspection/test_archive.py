@@ -196,6 +196,8 @@ def edit(path, change):
         ("sentences.jsonl", lambda data: data[data.index(b"\n") + 1 :], "6 sentences.* 7"),
         ("sentences.jsonl", lambda data: data.replace(b'"mode"', b'"made"', 1), "sentences.jsonl:1"),
         ("sentences.jsonl", lambda data: data + data, "sentences.jsonl:8"),
+        ("sentences.jsonl", lambda data: data.replace(b'"shard-00000', b'"../shard-00000', 1), "sentences.jsonl:1"),
+        ("sentences.jsonl", lambda data: data.replace(b'"shard-00000.npz"', b"[1]", 1), "sentences.jsonl:1"),
         ("sentences.jsonl", lambda data: data.replace("é".encode(), b"\xff"), "sentences.jsonl"),
         ("shard-00000.npz", lambda data: data[:200], "shard-00000.npz.*delete"),
         ("shard-00000.npz", lambda data: b"", "shard-00000.npz.*delete"),

@@ -6,6 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+import urllib.parse
+import urllib.request
 import zipfile
 
 import keras
@@ -16,10 +19,13 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from pipeline import train as train_module
+from pipeline import view
 from pipeline.config import load_run_config
 from pipeline.errors import InputError
+from pipeline.inspection import AttentionArchive
 from pipeline.train import train
 from pipeline.trained_run import load_run
+from pipeline.training.probe_archive import probe_archives
 from tests.layer_contract import stir
 from tests.tiny_runs import ROOT
 
@@ -94,6 +100,7 @@ def test_a_run_that_a_limit_a_signal_and_a_crash_stopped_ends_as_one_that_was_ne
     shown = events_of(run)
     assert [event.step for event in shown.Tensors("training/loss")] == list(range(1, 9))
     assert [event.step for event in shown.Tensors("validation/bleu")] == [2, 3, 6, 8]
+    assert [update for _, update in probe_archives(run / "probes")] == [2, 3, 6, 8]
 
 
 def test_history_has_a_row_for_each_validation(unbroken):
@@ -188,6 +195,71 @@ def test_tensorboard_has_a_picture_of_each_probes_attention(events):
         pictures = events.Tensors(tag)
         assert [event.step for event in pictures] == [3, 6, 8]
         assert tf.make_ndarray(pictures[0].tensor_proto)[2].startswith(b"\x89PNG")
+
+
+def test_tensorboard_has_the_sharpness_of_the_probes_attention_over_time(events):
+    for name, highest in (("entropy", 5), ("eos_share", 1), ("diagonality", 1)):
+        values = events.Tensors(f"attention/{name}, layer 0")
+        assert [event.step for event in values] == [3, 6, 8]
+        assert all(0 < float(tf.make_ndarray(event.tensor_proto)) < highest for event in values)
+
+
+@pytest.fixture(scope="module")
+def served(unbroken):
+    """Asks a TensorBoard of the run, in a process of its own, for what its plugins show."""
+    program = (
+        "import sys, tensorboard.program as program\n"
+        "board = program.TensorBoard()\n"
+        "board.configure(argv=[None, '--logdir', sys.argv[1], '--port', '0', '--load_fast', 'false'])\n"
+        "print(board.launch(), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", program, str(unbroken)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as board:
+        address = board.stdout.readline().decode().strip()
+
+        def get(path, body=None):
+            request = urllib.request.Request(f"{address}{path}", data=body)
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.read().decode()
+
+        yield get
+        board.stdin.close()
+
+
+def test_tensorboard_serves_runs_hyperparameters_and_vectors(served, unbroken):
+    deadline = time.monotonic() + 60
+    while "tensorboard" not in json.loads(served("data/runs")) and time.monotonic() < deadline:
+        time.sleep(0.2)  # it reads the files after it has started
+    assert json.loads(served("data/runs")) == ["tensorboard"]
+    active = json.loads(served("data/plugins_listing"))
+    assert all(active[name]["enabled"] for name in ("scalars", "images", "text", "hparams", "projector"))
+    experiment = json.loads(served("data/plugin/hparams/experiment", b"{}"))
+    shown = {info["name"]: info for info in experiment["hparamInfos"]}
+    assert {"model.d_model", "model.attention.cross.score", "training.learning_rate", "run.seed"} <= shown.keys()
+    assert "validation/bleu" in {info["name"]["tag"] for info in experiment["metricInfos"]}
+    info = json.loads(served("data/plugin/projector/info?run=tensorboard"))["embeddings"][0]
+    name = urllib.parse.quote(info["tensorName"])
+    names = served(f"data/plugin/projector/metadata?run=tensorboard&name={name}").split("\n")
+    assert names[:4] == ["<pad>", "<unk>", "<s>", "</s>"] and len(names) == 90 + 1
+    assert info["tensorShape"] == [90, 8]
+
+
+def test_the_probes_attention_is_kept_at_every_validation(unbroken):
+    archives = [AttentionArchive(path) for path, _ in probe_archives(unbroken / "probes")]
+    assert [archive.manifest["update"] for archive in archives] == [3, 6, 8]
+    for archive in archives:
+        (record,) = archive  # the other probe has no reference
+        assert (record.hypothesis, record.mode) == ("Jane visite l'Afrique .", "forced")
+    assert not np.array_equal(archives[0][0].attention["cross"], archives[2][0].attention["cross"])
+
+
+def test_a_page_shows_the_probes_side_by_side(unbroken, tmp_path):
+    assert view.main([str(unbroken), "--over_training", "--output", str(tmp_path / "page.html")]) == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])
+    assert [run["name"] for run in data["runs"]] == ["update 3", "update 6", "update 8"]
+    assert view.main([str(unbroken), str(unbroken), "--over_training"]) == 2
 
 
 def test_the_corpus_report_counts_what_is_odd_with_lines(unbroken, corpus):

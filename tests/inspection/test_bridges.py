@@ -1,0 +1,78 @@
+"""What other tools read: Nematus' text for SoftAlignments, frames and tables for notebooks."""
+
+import numpy as np
+import pytest
+
+from pipeline.inspection import ArchiveWriter, AttentionArchive
+from pipeline.inspection.bridges import write_soft_alignments
+from pipeline.inspection.head_alignment import Place
+
+
+def read_soft_alignments(text):
+    """As SoftAlignments does: a header, rows until an empty line; `<EOS>` added to both sides."""
+    for block in text.split("\n\n")[:-1]:
+        header, *rows = block.split("\n")
+        number, target, _, source, sizes = header.split(" ||| ")
+        weights = np.array([[float(weight) for weight in row.split()] for row in rows])
+        yield int(number), [*source.split(), "<EOS>"], [*target.split(), "<EOS>"], weights, sizes
+
+
+@pytest.mark.parametrize("head", [2, "mean"])
+def test_soft_alignments_hold_tokens_and_weights(make_record, tmp_path, head):
+    records = [make_record(0), make_record(1, (0, 1, 1, 2, 3, None), (0, 1, None))]
+    write_soft_alignments(tmp_path / "nematus.txt", records, Place(1, head, "output"))
+    found = list(read_soft_alignments((tmp_path / "nematus.txt").read_text(encoding="utf-8")))
+    for record, (number, source, target, weights, sizes) in zip(records, found, strict=True):
+        heads = record.attention["cross"][1]
+        assert number == record.id and sizes == f"{len(source)} {len(target)}"
+        assert [source[:-1], target[:-1]] == [record.source_tokens[:-1], record.target_output_tokens[:-1]]
+        np.testing.assert_allclose(weights, heads.mean(0) if head == "mean" else heads[head], atol=1e-6)
+
+
+def test_no_token_is_taken_for_a_separator(make_record, tmp_path):
+    record = make_record(0, source_tokens=["|||", "a b", "|", "\u2581c", "</s>"])
+    write_soft_alignments(tmp_path / "nematus.txt", [record], Place(0, 0, "output"))
+    ((_, source, *_),) = read_soft_alignments((tmp_path / "nematus.txt").read_text(encoding="utf-8"))
+    assert len(source) == 5 and not any("|" in token for token in source)
+
+
+def test_a_frame_has_tokens_as_names(make_record):
+    record = make_record(0)
+    frame = record.to_frame("cross", layer=1, head=2)
+    assert list(frame.index) == record.target_output_tokens and list(frame.columns) == record.source_tokens
+    np.testing.assert_array_equal(frame.to_numpy(), record.attention["cross"][1, 2])
+    np.testing.assert_allclose(record.to_frame().to_numpy(), record.attention["cross"][0].mean(axis=0))
+    frame = record.to_frame("decoder")
+    assert list(frame.index) == record.target_output_tokens and list(frame.columns) == record.target_input_tokens
+
+
+@pytest.fixture
+def archive(make_record, tmp_path):
+    with ArchiveWriter(tmp_path / "attention", manifest={}) as writer:
+        for id_ in (4, 0, 7):
+            writer.append(make_record(id_, source=f"<b>{id_}</b>"))
+    return AttentionArchive(tmp_path / "attention")
+
+
+def test_an_archive_is_sliced_in_its_own_order(archive):
+    assert [record.id for record in archive[1:]] == [0, 7]
+    assert [record.id for record in archive[::-1]] == [7, 0, 4]
+    assert archive[9:] == []
+
+
+def test_an_archive_as_a_frame_has_a_row_for_each_sentence(archive):
+    frame = archive.to_frame()
+    assert list(frame.index) == [4, 0, 7]
+    for record in archive:
+        row = frame.loc[record.id]
+        assert (row["source"], row["target_tokens"]) == (record.source, len(record.target_output_tokens))
+        assert row["log_probability"] == pytest.approx(sum(record.token_log_probabilities))
+
+
+def test_notebooks_show_text_as_text(archive, make_record):
+    shown = archive._repr_html_()
+    assert "3 sentences" in shown and "cross: 2 x 3" in shown
+    assert "&lt;b&gt;4&lt;/b&gt;" in shown and "<b>" not in shown
+    record = make_record(0, source_tokens=["<script>", "b", "c", "d", "</s>"])._repr_html_()
+    assert "&lt;script&gt;" in record and "<script>" not in record and record.count("<td") == 4 * 5
+    assert "without" in make_record(0, attention={"cross": np.zeros((0, 0, 4, 5), np.float32)})._repr_html_()
