@@ -38,6 +38,14 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--forced", action="store_true", help="dump the attention over the references, not over the translations"
     )
+    parser.add_argument(
+        "--perturb",
+        type=int,
+        default=0,
+        metavar="N",
+        help="also replace the attention of each head in turn on the first N sentences and write what that costs "
+        "(perturbation.csv; reads them three times a head)",
+    )
     add_decoding_options(parser)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser

@@ -156,6 +156,8 @@ class EvaluationDirectory:
         self.translations = root / "translations.tsv"
         self.heads = root / "heads.csv"
         self.sentences = root / "sentences.csv"
+        self.spectra = root / "spectra.csv"
+        self.perturbation = root / "perturbation.csv"
         self.head_alignment = root / "head_alignment.csv"
         self.alignments = root / "alignments.pharaoh"
         self.heatmaps = root / "heatmaps"

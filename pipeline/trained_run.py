@@ -1,6 +1,8 @@
 """A finished run, ready to translate: config, tokenizer, and the model in float32 whatever it was trained in."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import keras
@@ -28,20 +30,28 @@ class TrainedRun:
     tokenizer: Tokenizer
     model: keras.Model
 
+    @cached_property
     def translator(self) -> Translator:
-        """Translates as the config says."""
+        """Translates as the config says. Made once, since its graph takes seconds to trace."""
         search = make_search(self.config.decoding, self.config.run.seed)
         return make_translator(self.model, self.tokenizer, self.config, search)
 
-    def tracer(self, sites: tuple[str, ...]) -> Tracer:
-        """Reads the attention of those sites."""
-        return Tracer(
-            self.model,
-            self.tokenizer,
-            sites=sites,
-            batch_sentences=self.config.decoding.batch_sentences,
-            max_positions=self.config.model.max_positions,
-        )
+    def tracer(self, sites: Sequence[str]) -> Tracer:
+        """Reads the attention of those sites. Made once for each choice of them, as is the translator."""
+        key = tuple(sites)
+        if key not in self._tracers:
+            self._tracers[key] = Tracer(
+                self.model,
+                self.tokenizer,
+                sites=key,
+                batch_sentences=self.config.decoding.batch_sentences,
+                max_positions=self.config.model.max_positions,
+            )
+        return self._tracers[key]
+
+    @cached_property
+    def _tracers(self) -> dict[tuple[str, ...], Tracer]:
+        return {}
 
 
 def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:

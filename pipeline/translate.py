@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
     run = load_run(options.run, options.checkpoint)
     run = replace(run, config=with_decoding_options(run.config, options))
     write = one_line if options.n_best is None else n_best_lines
-    translator, number = run.translator(), 0
+    translator, number = run.translator, 0
     lines = lines_of(sys.stdin.buffer)
     while window := list(islice(lines, WINDOW_LINES)):
         for translations in translator.translate_n_best(window):

@@ -8,7 +8,9 @@ import csv
 import io
 import json
 import logging
+import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +26,7 @@ import train
 from pipeline import align, translate, view
 from pipeline.config import load_run_config
 from pipeline.evaluation import command
-from pipeline.evaluation.report import evaluation_folder
+from pipeline.evaluation.folder import evaluation_folder
 from pipeline.inspection.alignment import alignment_error_rate, read_pharaoh
 from pipeline.run_directory import EvaluationDirectory, RunDirectory
 from pipeline.trained_run import load_run
@@ -140,6 +142,7 @@ def test_evaluation_leaves_its_files_and_no_others(evaluated):
         "heatmaps/sentence-000001-cross-layer-0.png",
         "metrics.json",
         "sentences.csv",
+        "spectra.csv",
         "translations.tsv",
         "viewer.html",
     ]
@@ -201,7 +204,7 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
     (mine / "left over").touch()
     own = ["--source", str(text / "test.en"), "--reference", str(text / "test.fr")]
     with caplog.at_level(logging.INFO):
-        own += ["--alignments", str(text / "test.align"), "--name", "mine", "--forced"]
+        own += ["--alignments", str(text / "test.align"), "--name", "mine", "--forced", "--perturb", "3"]
         assert evaluate.main([str(run), *own]) == 0
     assert not (mine / "left over").exists()
     assert not [path.name for path in mine.parent.iterdir() if path.name.startswith(".")]
@@ -220,6 +223,10 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
     links = [sentence.sure for sentence in read_pharaoh(mine / "alignments.pharaoh")]
     score = alignment_error_rate(links, read_pharaoh(text / "test.align"))
     assert 100 * score.aer == pytest.approx(found["alignment"]["aer"])
+
+    perturbed = pd.read_csv(mine / "perturbation.csv")
+    assert len(perturbed) == 2 * 3 and perturbed["loss_change"].is_monotonic_decreasing
+    assert (perturbed["tokens"] == sum(len(line["target_output_tokens"]) for line in forced[:3])).all()
 
     printed = caplog.text
     for value in ("sentences", "BLEU", "chrF", "AER", "chosen on validation", "for the diagonal", str(mine)):
@@ -298,7 +305,7 @@ def test_translate_keeps_lines_in_a_process_of_its_own(run):
     assert answer.returncode == 0, answer.stderr.decode()
     found = answer.stdout.decode()
     assert found.endswith("\n")
-    translations = [translation.text for translation in load_run(run).translator().translate(lines)]
+    translations = [translation.text for translation in load_run(run).translator.translate(lines)]
     assert found.removesuffix("\n").split("\n") == translations
     assert [not text for text in translations] == [False, True, False, True, False]
 
@@ -309,7 +316,7 @@ def test_n_best_translations_are_printed_in_moses_format(run, monkeypatch, capsy
     assert translate.main([str(run), "--n_best", "3"]) == 0
     printed = [line.split(" ||| ") for line in capsysbinary.readouterr().out.decode().splitlines()]
     assert [int(number) for number, *_ in printed] == [0, 0, 0, 1, 2, 2, 2]
-    best = [translation.text for translation in load_run(run).translator().translate(lines)]
+    best = [translation.text for translation in load_run(run).translator.translate(lines)]
     assert [printed[0][1], printed[3][1], printed[4][1]] == best
     for _, text, features, score in printed:
         assert (features.startswith("LogProbability= ") and float(features.split()[1]) <= float(score) <= 0) or not text
@@ -387,6 +394,30 @@ def test_the_model_file_opens_in_a_process_of_its_own(run):
     assert answer.returncode == 0, answer.stderr.decode()
     found = json.loads(answer.stdout.decode().splitlines()[-1])
     np.testing.assert_allclose(found, read_json(run / "manifest.json")["golden_logits"], atol=1e-5)
+
+
+def test_what_a_killed_evaluation_left_behind_goes_and_what_a_running_one_writes_stays(tmp_path):
+    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+    final.root.parent.mkdir()
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        pass
+    host = socket.gethostname()
+    left, running, other, elsewhere = (
+        final.root.parent / name
+        for name in (
+            f".test.{host}.{dead.pid}.abc",
+            f".test.{host}.{os.getppid()}.abc",
+            f".test2.{host}.{dead.pid}.abc",
+            f".test.not-{host}.{dead.pid}.abc",
+        )
+    )
+    for folder in (left, running, other, elsewhere):
+        folder.mkdir()
+        (folder / "shard").touch()
+    with evaluation_folder(final) as folder:
+        (folder.root / "metrics.json").touch()
+    assert [path.name for path in final.root.iterdir()] == ["metrics.json"]
+    assert not left.exists() and all((path / "shard").exists() for path in (running, other, elsewhere))
 
 
 HELP = """

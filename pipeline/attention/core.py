@@ -110,10 +110,14 @@ class AttentionCore(keras.Layer):
             `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
         """
         context, weights = self.mechanism(query, key, value, mask=mask, training=training)
+        return self.merge_heads(context), weights
+
+    def merge_heads(self, context):
+        """Puts the heads' contexts side by side and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
         context = ops.swapaxes(context, 1, 2)
         batch, length = ops.shape(context)[:2]
         context = ops.reshape(context, (batch, length, self.num_heads * self.value_dim))
-        return context if self.output_projection is None else self.output_projection(context), weights
+        return context if self.output_projection is None else self.output_projection(context)
 
     def compute_mask(self, *arguments):
         """No mask leaves: they are passed explicitly, and Keras would hang this one on the context."""

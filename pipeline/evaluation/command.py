@@ -28,7 +28,7 @@ def evaluate(options: argparse.Namespace) -> None:
     run = load_run(options.run, options.checkpoint)
     run = replace(run, config=with_decoding_options(run.config, options))
     data = _own_set(options, run) if options.source else _set_of_config(options, run)
-    metrics = evaluate_set(run, data, force_references=options.forced)
+    metrics = evaluate_set(run, data, force_references=options.forced, perturbed=options.perturb)
     _print_table(metrics, run.directory.evaluation(data.name).root)
 
 
@@ -40,6 +40,8 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError("--alignments needs --reference: the links are between those two texts")
     if options.forced and options.source and not options.reference:
         raise InputError("--forced needs --reference, the text that is forced")
+    if options.perturb < 0:
+        raise InputError(f"--perturb: expected a number of sentences, found {options.perturb}")
     if options.name is not None and (not options.name or options.name.startswith(".") or "/" in options.name):
         raise InputError(
             f"--name: expected the name of a folder, without slashes or a dot in front, found {options.name!r}"

@@ -2,20 +2,20 @@
 
 import json
 import logging
-import shutil
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import keras
 import pandas as pd
 
 from pipeline.decoding.translator import Translation
+from pipeline.evaluation.folder import evaluation_folder
 from pipeline.evaluation.gold_alignment import Choice, GoldSet, alignment_metrics, choose_head, head_table
 from pipeline.evaluation.likelihood import LikelihoodMeter
+from pipeline.evaluation.perturbation import check_perturbable, cross_attention_layers, perturbation_table
 from pipeline.evaluation.scores import score_translations
 from pipeline.evaluation.translations import translations_table, write_translations
 from pipeline.inspection.alignment import write_pharaoh
@@ -25,9 +25,13 @@ from pipeline.inspection.measures import heads_table
 from pipeline.inspection.page import ViewerRun, write_viewer
 from pipeline.inspection.record import Record
 from pipeline.inspection.sentences import sentence_row
+from pipeline.inspection.spectra import spectra_table
 from pipeline.run_directory import EvaluationDirectory, write_atomically, write_json
 from pipeline.text.encoded import encode_sentences
+from pipeline.text.tokenizer import EOS
 from pipeline.trained_run import TrainedRun
+
+PRODUCTS = ("scaled_dot", "dot")  # scores that are `q k^T`, up to a factor
 
 log = logging.getLogger(__name__)
 
@@ -51,38 +55,23 @@ class EvaluationSet:
     choose_on: GoldSet | None = None
 
 
-@contextmanager
-def evaluation_folder(final: EvaluationDirectory) -> Iterator[EvaluationDirectory]:
-    """A folder that takes the place of `final` when everything in it is written; until then the old one stays."""
-    final.root.parent.mkdir(parents=True, exist_ok=True)
-    working = Path(tempfile.mkdtemp(prefix=f".{final.root.name}.", dir=final.root.parent))
-    try:
-        working.chmod(0o755)
-        yield EvaluationDirectory(working)
-        if final.root.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{final.root.name}.old.", dir=final.root.parent))
-            final.root.replace(old)
-            working.replace(final.root)
-            shutil.rmtree(old)
-        else:
-            working.replace(final.root)
-    except BaseException:
-        shutil.rmtree(working, ignore_errors=True)
-        raise
-
-
-def evaluate_set(run: TrainedRun, data: EvaluationSet, *, force_references: bool = False) -> dict[str, Any]:
+def evaluate_set(
+    run: TrainedRun, data: EvaluationSet, *, force_references: bool = False, perturbed: int = 0
+) -> dict[str, Any]:
     """Translates a set, scores it, and writes everything about it into the run.
 
     Args:
         run: the trained run.
         data: the set.
         force_references: whether the archive holds the attention over the references and not over the translations.
+        perturbed: on how many sentences heads are replaced in turn, see `perturbation_table`.
 
     Returns:
         What `metrics.json` holds.
     """
     started = time.monotonic()
+    if perturbed:
+        check_perturbable(run.model)  # before anything is made
     final = run.directory.evaluation(data.name)
     with evaluation_folder(final) as folder:
         metrics, translations = _scores(run, data)
@@ -106,6 +95,9 @@ def evaluate_set(run: TrainedRun, data: EvaluationSet, *, force_references: bool
         shown = {"layer": choice.layer, "head": choice.head, "side": choice.side} if choice else {}
         write_viewer(folder.viewer, f"{run.directory.root.name}, {data.name}", [viewer], **shown)
         _draw_probes(run, folder)
+        _write_spectra(run, folder)
+        if perturbed:
+            _perturb(run, folder, _pairs(run, data, translations, force_references)[:perturbed])
         metrics["seconds"] = round(time.monotonic() - started, 2)
         write_json(folder.metrics, metrics)
     return metrics
@@ -114,7 +106,7 @@ def evaluate_set(run: TrainedRun, data: EvaluationSet, *, force_references: bool
 def _scores(run: TrainedRun, data: EvaluationSet) -> tuple[dict[str, Any], list[Translation]]:
     log.info("%s: translating %d sentences", data.name, len(data.source))
     started = time.monotonic()
-    translations = run.translator().translate(data.source)
+    translations = run.translator.translate(data.source)
     seconds = time.monotonic() - started
     metrics: dict[str, Any] = {
         "set": data.name,
@@ -191,6 +183,40 @@ def _write_records(
         write_pharaoh(folder.alignments, links)
 
 
+def _pairs(
+    run: TrainedRun, data: EvaluationSet, translations: Sequence[Translation], force_references: bool
+) -> list[tuple[list[int], list[int]]]:
+    """Source and target ids as the archive has them."""
+    if not force_references:
+        return [(translation.source_ids, translation.ids) for translation in translations]
+    assert data.reference is not None
+    longest = run.config.model.max_positions - 1  # one more for EOS
+    source, target = (run.tokenizer.encode(side).to_list() for side in (data.source, data.reference))
+    return [(one[:longest], [*other[:longest], EOS]) for one, other in zip(source, target, strict=True)]
+
+
+def _perturb(run: TrainedRun, folder: EvaluationDirectory, pairs: list[tuple[list[int], list[int]]]) -> None:
+    log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
+    settings = run.config.decoding
+    table = perturbation_table(
+        run.model, pairs, batch_sentences=settings.batch_sentences, max_positions=run.config.model.max_positions
+    )
+    write_atomically(folder.perturbation, table.to_csv(index=False, float_format="%.6f").encode())
+
+
+def _write_spectra(run: TrainedRun, folder: EvaluationDirectory) -> None:
+    """Of a Transformer whose heads compare by a product of queries and keys."""
+    layers = cross_attention_layers(run.model)
+    if not layers or not layers[0].projection or layers[0].mechanism.score_name not in PRODUCTS:
+        return
+    kernels = [
+        tuple(keras.ops.convert_to_numpy(side.kernel) for side in (layer.query_projection, layer.key_projection))
+        for layer in layers
+    ]
+    table = spectra_table(kernels, layers[0].num_heads)
+    write_atomically(folder.spectra, table.to_csv(index=False, float_format="%.6f").encode())
+
+
 def _archive_manifest(run: TrainedRun) -> dict[str, Any]:
     kept = ("versions", "git_commit", "model_sha256", "tokenizer_sha256")
     try:
@@ -212,7 +238,7 @@ def _draw_probes(run: TrainedRun, folder: EvaluationDirectory) -> None:
     if not probes:
         return
     sources = [probe.source for probe in probes]
-    translations = run.translator().translate(sources)
+    translations = run.translator.translate(sources)
     references = [probe.reference or "" for probe in probes]
     for record in run.tracer(("cross",)).of_translations(
         sources, references, translations, mode=run.config.decoding.kind

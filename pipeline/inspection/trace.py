@@ -11,7 +11,7 @@ import tensorflow as tf
 from pipeline.decoding.forced import forced_pass
 from pipeline.decoding.translator import Translation
 from pipeline.inspection.record import SITE_AXES, Record
-from pipeline.text.batches import pad, round_up
+from pipeline.text.batches import forced_batch
 from pipeline.text.tokenizer import BOS, EOS, Tokenizer
 
 WINDOW_SENTENCES = 1000  # sorted by length within such windows, so that memory stays flat and the order is kept
@@ -129,16 +129,8 @@ class Tracer:
         return self.tokenizer.encode(sentences).to_list() if sentences else []
 
     def _batch(self, pairs: Sequence[Traced]) -> Iterator[Record]:
-        source_length = max(len(pair.source_ids) for pair in pairs) + 1
-        target_length = max(len(pair.target_ids) for pair in pairs)
-        source_length, target_length = (
-            min(round_up(length, LENGTH_MULTIPLE), self.max_positions) for length in (source_length, target_length)
-        )
-        forced = self._read(
-            pad([[*pair.source_ids, EOS] for pair in pairs], source_length),
-            pad([[BOS, *pair.target_ids[:-1]] for pair in pairs], target_length),
-            pad([pair.target_ids for pair in pairs], target_length),
-        )
+        ids = [(pair.source_ids, pair.target_ids) for pair in pairs]
+        forced = self._read(*forced_batch(ids, LENGTH_MULTIPLE, self.max_positions))
         log_probabilities = forced.log_probabilities.numpy()
         attention = {site: weights.numpy() for site, weights in forced.attention.items()}
         for i, pair in enumerate(pairs):

@@ -20,12 +20,13 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 
 from pipeline import train as train_module
 from pipeline import view
-from pipeline.config import load_run_config
+from pipeline.config import dump, load_run_config
 from pipeline.errors import InputError
 from pipeline.inspection import AttentionArchive
 from pipeline.train import train
 from pipeline.trained_run import load_run
 from pipeline.training.probe_archive import probe_archives
+from tests.benchmarks.kill import while_writing
 from tests.layer_contract import stir
 from tests.tiny_runs import ROOT
 
@@ -101,6 +102,23 @@ def test_a_run_that_a_limit_a_signal_and_a_crash_stopped_ends_as_one_that_was_ne
     assert [event.step for event in shown.Tensors("training/loss")] == list(range(1, 9))
     assert [event.step for event in shown.Tensors("validation/bleu")] == [2, 3, 6, 8]
     assert [update for _, update in probe_archives(run / "probes")] == [2, 3, 6, 8]
+
+
+def test_a_run_killed_while_it_writes_a_checkpoint_ends_as_one_that_was_left_alone(unbroken, make_config, tmp_path):
+    """tests/benchmarks/kill.py does this fifty times."""
+    config = make_config("killed")
+    run = config.run.directory / "killed"
+    (tmp_path / "killed.yaml").write_text(dump(config), encoding="utf-8")
+    command = [sys.executable, "train.py", "--config", str(tmp_path / "killed.yaml")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while_writing(3)(run, lambda: process.poll() is None)
+        process.kill()
+    assert (run / "checkpoints" / "update-00000003.npz").is_file() and not (run / "model.keras").exists()
+    assert train(config, resume=run) == 0
+    for update in (3, 6, 8):
+        assert_same_state(state_at(run, update), state_at(unbroken, update))
+    pd.testing.assert_frame_equal(history_of(run), history_of(unbroken), check_exact=True)
+    assert [event.step for event in events_of(run).Tensors("training/loss")] == list(range(1, 9))
 
 
 def test_history_has_a_row_for_each_validation(unbroken):
@@ -305,7 +323,7 @@ def test_the_last_checkpoint_can_be_loaded_where_no_model_was_saved_yet(unbroken
     (run / "model.keras").unlink()
     (run / "manifest.json").unlink()
     for checkpoint in ("last", "best"):
-        assert len(load_run(run, checkpoint).translator().translate(["Jane visits Africa ."])) == 1
+        assert len(load_run(run, checkpoint).translator.translate(["Jane visits Africa ."])) == 1
 
 
 def test_a_validation_sentence_too_long_for_the_model_does_not_end_training(make_config, corpus, tmp_path, caplog):

@@ -1,0 +1,50 @@
+"""An evaluation is there whole or not at all: it is written beside its place and then moved there."""
+
+import glob
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.run_directory import EvaluationDirectory
+
+
+@contextmanager
+def evaluation_folder(final: EvaluationDirectory) -> Iterator[EvaluationDirectory]:
+    """A folder that takes the place of `final` when everything in it is written; until then the old one stays.
+
+    What processes of this machine left behind that were killed goes first.
+    """
+    final.root.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{final.root.name}.{socket.gethostname()}."
+    for leftover in final.root.parent.glob(f"{glob.escape(prefix)}*"):
+        if not _is_running(leftover.name.removeprefix(prefix).split(".")[0]):
+            shutil.rmtree(leftover, ignore_errors=True)
+    prefix = f"{prefix}{os.getpid()}."
+    working = Path(tempfile.mkdtemp(prefix=prefix, dir=final.root.parent))
+    try:
+        working.chmod(0o755)
+        yield EvaluationDirectory(working)
+        if final.root.exists():
+            old = Path(tempfile.mkdtemp(prefix=prefix, dir=final.root.parent))
+            final.root.replace(old)
+            working.replace(final.root)
+            shutil.rmtree(old)
+        else:
+            working.replace(final.root)
+    except BaseException:
+        shutil.rmtree(working, ignore_errors=True)
+        raise
+
+
+def _is_running(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True

@@ -1,0 +1,96 @@
+"""Whether a head's weights matter to the model: what happens to its predictions when they are replaced."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+import tensorflow as tf
+
+from pipeline.attention.cross_attention import CrossAttention
+from pipeline.decoding.forced import forced_pass
+from pipeline.decoding.intervention import CHANGES, changed_head
+from pipeline.errors import InputError
+from pipeline.text.batches import forced_batch
+from pipeline.text.tokenizer import PAD
+
+LENGTH_MULTIPLE = 8
+NOTHING = -1  # no layer
+
+
+def cross_attention_layers(model: keras.Model) -> list[CrossAttention]:
+    """The cross-attention of each decoder layer of a Transformer; none of other architectures."""
+    layers = [block.cross_attention for block in getattr(model, "decoder_blocks", ())]
+    return [layer for layer in layers if isinstance(layer, CrossAttention)]
+
+
+def check_perturbable(model: keras.Model) -> None:
+    """Refuses models whose heads cannot be changed one by one.
+
+    Raises:
+        InputError: the model has no cross-attention of that kind.
+    """
+    if not cross_attention_layers(model):
+        raise InputError("--perturb changes heads of a Transformer's cross-attention, and this model has none")
+
+
+def perturbation_table(
+    model: keras.Model,
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
+    batch_sentences: int,
+    max_positions: int,
+) -> pd.DataFrame:
+    """Replaces the weights of one head at a time and reads the targets again.
+
+    Args:
+        model: a Transformer.
+        pairs: source ids without EOS, and target ids ending in EOS unless truncated.
+        batch_sentences: sentences read at once.
+        max_positions: the most tokens either side can have.
+
+    Returns:
+        One row per layer, head and change, those that cost most likelihood first: `loss_change`, the rise of the
+        negative log-likelihood of a target token in nats, and `argmax_changed`, the share of tokens that are no longer
+        predicted as before. Both in the mean over all target tokens, whose number is `tokens`.
+
+    Raises:
+        InputError: see `check_perturbable`.
+    """
+    check_perturbable(model)
+    layers = cross_attention_layers(model)
+    number = tf.TensorSpec([], tf.int32)
+
+    def read(source, target_input, target_output, layer, head, change):
+        with changed_head(layers, layer, head, change):
+            forced = forced_pass(model, source, target_input, target_output)
+        return forced.log_probabilities, forced.likeliest
+
+    graph = tf.function(
+        read, input_signature=(tf.TensorSpec([None, None], tf.int32),) * 3 + (number,) * 3, autograph=False
+    )
+    places = [
+        (layer, head, change)
+        for layer, attention in enumerate(layers)
+        for head in range(attention.num_heads)
+        for change in range(len(CHANGES))
+    ]
+    totals, tokens = np.zeros((len(places), 2)), 0
+    order = sorted(range(len(pairs)), key=lambda i: (len(pairs[i][1]), len(pairs[i][0])))
+    for first in range(0, len(order), batch_sentences):
+        rows = [pairs[i] for i in order[first : first + batch_sentences]]
+        batch = forced_batch(rows, LENGTH_MULTIPLE, max_positions)
+        real = batch.target_output != PAD
+        usual = [x.numpy() for x in graph(*batch, NOTHING, 0, 0)]
+        for i, place in enumerate(places):
+            found = [x.numpy() for x in graph(*batch, *place)]
+            totals[i] += (usual[0] - found[0])[real].sum(), (usual[1] != found[1])[real].sum()
+        tokens += int(real.sum())
+    names = list(CHANGES)
+    summary: list[dict[str, Any]] = [
+        {"layer": layer, "head": head, "change": names[change], "loss_change": loss, "argmax_changed": changed}
+        for (layer, head, change), (loss, changed) in zip(places, totals / max(tokens, 1), strict=True)
+    ]
+    table = pd.DataFrame(summary).assign(tokens=tokens)
+    return table.sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)

@@ -1,0 +1,171 @@
+"""Kills training with SIGKILL at random moments, resumes it, and compares the end with a run that was left alone.
+
+    python tests/benchmarks/kill.py [--kills 50] [--kills_per_run 5] [--model transformer|recurrent|decoder_only]
+
+Half of the moments are drawn over the whole time that a run takes, from its first second on; the other half fall while
+a checkpoint is being written. Weights, optimizer, history and TensorBoard's steps must be the same, bit for bit. A
+process that dies before the first checkpoint leaves nothing to resume, and is started again, as a person would.
+Exit status 1 if any run ends otherwise.
+"""
+
+import argparse
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import numpy as np
+import pandas as pd
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+
+from pipeline.config_yaml import dump_yaml
+from tests.tiny_runs import ROOT, small_settings, write_small_corpus
+
+CHANGES = {
+    "model.dropout": 0.1,
+    "training.max_updates": 60,
+    "training.validate_every_updates": 4,
+    "training.log_every_updates": 2,
+    "training.average_checkpoints": 2,
+    "training.keep_checkpoints": 3,
+    "inspection.probes": [{"source": "the cat sleeps .", "reference": "le chat dort ."}],
+}
+SMALL_RECURRENT = {"architecture": "recurrent", "embedding_dim": 8, "hidden_dim": 8, "attention_dim": 8}
+SMALL_DECODER = {"architecture": "decoder_only", "d_model": 8, "num_heads": 2, "d_ff": 8, "layers": 1}
+MODELS = {
+    "transformer": {},
+    "recurrent": {"model": SMALL_RECURRENT | {"max_positions": 64, "dropout": 0.1}},
+    "decoder_only": {"model": SMALL_DECODER | {"max_positions": 64, "dropout": 0.1}},
+}
+TIMES = ["minutes", "tokens_per_second"]
+
+
+class Killed:
+    """Runs of one config in one folder.
+
+    Args:
+        folder: where text and runs go.
+        changes: values of dotted keys.
+    """
+
+    def __init__(self, folder: Path, changes: dict[str, object]) -> None:
+        self.runs = folder / "runs"
+        self.config = folder / "kill.yaml"
+        settings = small_settings(write_small_corpus(folder / "text"), self.runs, CHANGES | changes)
+        self.config.write_text(dump_yaml(settings), encoding="utf-8")
+
+    def start(self, name: str) -> subprocess.Popen[bytes]:
+        """Starts the run, or goes on with it where there is something to go on with."""
+        run = self.runs / name
+        if list(run.glob("checkpoints/update-*.npz")):
+            arguments = ["--resume", run]
+        else:
+            shutil.rmtree(run, ignore_errors=True)
+            arguments = ["--config", self.config, "--run.name", name]
+        command = [sys.executable, "train.py", *map(str, arguments)]
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def finish(self, name: str) -> Path:
+        """Trains to the end.
+
+        Raises:
+            AssertionError: training refused to go on.
+        """
+        with self.start(name) as process:
+            _, message = process.communicate()
+        assert process.returncode == 0, f"{name}: exit status {process.returncode}: {message.decode()[-2000:]}"
+        return self.runs / name
+
+    def kill(self, name: str, wait: Callable[[Path, Callable[[], bool]], None]) -> str:
+        """Starts the run, waits for the moment, kills it, and says how far it was."""
+        with self.start(name) as process:
+            wait(self.runs / name, lambda: process.poll() is None)
+            process.send_signal(signal.SIGKILL)
+        return max((path.stem for path in (self.runs / name).glob("checkpoints/update-*.npz")), default="nothing yet")
+
+
+def after(seconds: float) -> Callable[[Path, Callable[[], bool]], None]:
+    """The moment so many seconds after the start, or the end if that is earlier."""
+
+    def wait(run: Path, running: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + seconds
+        while running() and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+    return wait
+
+
+def while_writing(number: int) -> Callable[[Path, Callable[[], bool]], None]:
+    """The moment in which so many checkpoints of this process are there and another one is being written."""
+
+    def wait(run: Path, running: Callable[[], bool]) -> None:
+        seen: set[str] = set()
+        while running() and len(seen) < number:
+            seen |= {path.name for path in (run / "checkpoints").glob(".*.npz")}  # temporary names
+
+    return wait
+
+
+def state_of(run: Path) -> dict[str, object]:
+    """All that must be the same: arrays, history without times, and what TensorBoard reads at which steps."""
+    state: dict[str, object] = {}
+    for path in sorted((run / "checkpoints").glob("*.npz")):
+        with np.load(path) as arrays:
+            state |= {f"{path.name}/{name}": arrays[name] for name in arrays.files if name != "progress"}
+    state["history"] = pd.read_csv(run / "history.csv").drop(columns=TIMES).to_csv()
+    events = EventAccumulator(str(run / "tensorboard"), size_guidance={"tensors": 0}).Reload()
+    for tag in events.Tags()["tensors"]:
+        if not tag.startswith("_") and not any(name in tag for name in TIMES):
+            state[f"tensorboard {tag}"] = [event.step for event in events.Tensors(tag)]
+    state["files"] = sorted(str(path.relative_to(run)) for path in run.rglob("*") if "tfevents" not in path.name)
+    return state
+
+
+def differences(one: dict[str, object], other: dict[str, object]) -> list[str]:
+    """The names of what differs."""
+    shared = one.keys() & other.keys()
+    return sorted(one.keys() ^ other.keys()) + sorted(
+        name for name in shared if not np.array_equal(one[name], other[name])
+    )
+
+
+def main() -> int:
+    """Kills, resumes, compares."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--kills_per_run", type=int, default=5, help="the same run is killed so often before it ends")
+    parser.add_argument("--model", choices=MODELS, default="transformer")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments")
+    options = parser.parse_args()
+    generator, bad, kills = random.Random(options.seed), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Killed(Path(folder), MODELS[options.model])
+        started = time.monotonic()
+        unbroken = state_of(runs.finish("unbroken"))
+        seconds = time.monotonic() - started
+        print(f"a run left alone takes {seconds:.0f} s")
+        while kills < options.kills:
+            name = f"killed-{kills:03d}"
+            for _ in range(min(options.kills_per_run, options.kills - kills)):
+                if kills % 2:
+                    moment, what = while_writing(number := generator.randint(1, 4)), f"writing checkpoint {number}"
+                else:
+                    moment, what = after(wait := generator.uniform(0, seconds)), f"after {wait:.1f} s"
+                print(f"{name}: killed {what}, last checkpoint: {runs.kill(name, moment)}", flush=True)
+                kills += 1
+            found = differences(state_of(runs.finish(name)), unbroken)
+            bad += bool(found)
+            print(f"{name}: {'DIFFERS: ' + ', '.join(found[:5]) if found else 'ends as the other'}", flush=True)
+    print(f"{kills} kills; {bad} runs end otherwise")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
