@@ -32,14 +32,8 @@ ORDER = [
     "assembly",
     "checkup",
 ]
-COMMANDS = {
-    "align",
-    "compare",
-    "doctor",
-    "train",
-    "translate",
-    "view",
-}  # these may import all of ORDER, and nothing imports them
+# These may import all of ORDER, and nothing imports them.
+COMMANDS = {"align", "compare", "doctor", "draw", "train", "translate", "view"}
 
 MODULES = sorted(PIPELINE.rglob("*.py"))
 

@@ -437,11 +437,7 @@ sys.exit(f"imported: {heavy}" if heavy else 0)
     [
         "train",
         "evaluate",
-        "pipeline.translate",
-        "pipeline.align",
-        "pipeline.compare",
-        "pipeline.doctor",
-        "pipeline.view",
+        *(f"pipeline.{name}" for name in ("align", "compare", "doctor", "draw", "translate", "view")),
     ],
 )
 def test_help_is_given_before_anything_heavy_is_imported(module):

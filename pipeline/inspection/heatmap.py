@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import font_manager
+from matplotlib import font_manager, rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -86,19 +86,26 @@ def attention_figure(
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Writes a PNG; the file appears whole or not at all."""
-    write_atomically(Path(path), figure_to_png(figure))
+    """Writes a PNG, SVG or PDF, as the suffix says; the file appears whole or not at all."""
+    write_atomically(Path(path), figure_as(figure, Path(path).suffix.removeprefix(".")))
 
 
 def figure_to_png(figure: Figure, dots_per_inch: int = 120) -> bytes:
     """The figure as the bytes of a PNG file, as TensorBoard's image summaries want them."""
-    png = io.BytesIO()
-    with warnings.catch_warnings():
+    return figure_as(figure, "png", dots_per_inch)
+
+
+def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
+    """The figure as the bytes of a file of that kind: `png`, `svg` or `pdf`. The same figure gives the same bytes."""
+    date = {"svg": "Date", "pdf": "CreationDate"}
+    metadata = {date[kind]: None} if kind in date else None
+    file = io.BytesIO()
+    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "qkv"}):
         # A script without an installed font (Chinese, Arabic, ...) is drawn as empty boxes. The person cannot mend that
         # here, the numbers stand in the archive, and a run must not drown in one warning per character.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from", category=UserWarning)
-        figure.savefig(png, format="png", dpi=dots_per_inch)
-    return png.getvalue()
+        figure.savefig(file, format=kind, dpi=dots_per_inch, metadata=metadata)
+    return file.getvalue()
 
 
 def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, side: str) -> np.ndarray:

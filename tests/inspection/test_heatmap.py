@@ -114,3 +114,14 @@ def test_what_is_not_there_is_refused(make_record, arguments, message):
 def test_the_package_alone_imports_no_matplotlib():
     code = "import sys, pipeline.inspection; sys.exit('matplotlib' in sys.modules or 'tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("suffix", "start"), [(".svg", b"<?xml"), (".pdf", b"%PDF")])
+def test_a_suffix_says_which_kind_of_file_and_the_same_figure_gives_the_same_bytes(
+    tmp_path, make_record, suffix, start
+):
+    written = []
+    for name in ("one", "other"):
+        save_figure(attention_figure(make_record(0)), tmp_path / f"{name}{suffix}")
+        written.append((tmp_path / f"{name}{suffix}").read_bytes())
+    assert written[0].startswith(start) and written[0] == written[1]

@@ -1,0 +1,58 @@
+"""Draws the attention of chosen sentences: `python -m pipeline.draw RUN --sentence 7 --output picture.svg`."""
+
+import sys
+from pathlib import Path
+
+from pipeline.errors import ArgumentParser, InputError, exit_cleanly
+from pipeline.quiet import native_chatter_silenced
+
+SUFFIXES = (".png", ".svg", ".pdf")
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Reads the archive, writes the pictures."""
+    parser = ArgumentParser(
+        prog="python -m pipeline.draw",
+        description="Draws the attention of sentences of an evaluated run as heat maps, for papers and slides: one "
+        "picture a layer, a panel for each head.",
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of an evaluated run")
+    parser.add_argument("--sentence", type=int, required=True, metavar="N", help="number of the sentence, from 0")
+    parser.add_argument("--set", default="test", metavar="NAME", help="which evaluation (default: test)")
+    parser.add_argument("--site", choices=("cross", "encoder", "decoder"), default="cross", help="(default: cross)")
+    parser.add_argument("--layer", type=int, default=0, help="which layer, from 0 (default: 0)")
+    parser.add_argument("--head", type=int, help="one head alone, from 0 (default: all, side by side)")
+    parser.add_argument(
+        "--side", choices=("output", "input"), default="output", help="tokens that name the rows (default: output)"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("attention.png"),
+        metavar="FILE",
+        help="its suffix says which: .png, .svg or .pdf (default: attention.png)",
+    )
+    options = parser.parse_args(arguments)
+    if options.output.suffix not in SUFFIXES:
+        raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(options.output)!r}")
+    with native_chatter_silenced():
+        from pipeline.inspection import AttentionArchive
+        from pipeline.inspection.heatmap import attention_figure, save_figure
+        from pipeline.run_directory import RunDirectory
+
+    archive = AttentionArchive(RunDirectory.open(options.run).evaluation(options.set).attention)
+    if options.sentence not in archive.ids:
+        raise InputError(f"--sentence: {options.run} has {len(archive)} sentences, from 0; found {options.sentence}")
+    try:
+        figure = attention_figure(
+            archive[options.sentence], options.site, options.layer, head=options.head, side=options.side
+        )
+    except ValueError as error:
+        raise InputError(f"{options.run}: {error}") from None
+    save_figure(figure, options.output)
+    sys.stdout.write(f"{options.output}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(None))

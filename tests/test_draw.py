@@ -1,0 +1,48 @@
+"""Pictures of chosen sentences from the command line."""
+
+import re
+
+import pytest
+
+from pipeline import draw
+from pipeline.inspection import ArchiveWriter
+from tests.inspection.test_viewer import make_record
+
+
+@pytest.fixture
+def run(tmp_path):
+    root = tmp_path / "run"
+    root.mkdir()
+    (root / "config.yaml").touch()
+    with ArchiveWriter(root / "evaluations" / "test" / "attention", manifest={}) as archive:
+        for id_ in range(3):
+            archive.append(make_record(id_, "the cat sleeps", "le chat dort bien"))
+    return root
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_a_picture_is_drawn_of_the_kind_that_its_name_says(run, tmp_path, capsys, suffix):
+    path = tmp_path / f"picture{suffix}"
+    assert draw.main([str(run), "--sentence", "2", "--layer", "1", "--head", "0", "--output", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}\n" and path.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sentence", "3"], "has 3 sentences, from 0; found 3"),
+        (["--sentence", "0", "--layer", "9"], "layers and .* from 0. Received: layer 9"),
+        (["--sentence", "0", "--head", "-1"], "Received: layer 0, head -1"),
+        (["--sentence", "0", "--site", "decoder"], "holds the sites"),
+        (["--sentence", "0", "--output", "x.jpg"], "expected a name that ends in .png"),
+        (["--sentence", "0", "--set", "nowhere"], "no attention archive"),
+        ([], "required: --sentence; see --help"),
+    ],
+)
+def test_what_is_not_there_is_one_line(run, tmp_path, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert draw.main([str(run), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1
+    assert re.search(message, error), error
+    assert not list(tmp_path.glob("*.png"))
