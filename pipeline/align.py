@@ -36,8 +36,10 @@ def make_parser() -> argparse.ArgumentParser:
     for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
         parser.add_argument(
             f"--{option}",
-            metavar="LAYER,HEAD,SIDE",
-            help=f"where {meaning} is read, such as 1,mean,output or 2,0,input",
+            metavar="LAYER,HEAD,SIDE[,LINKS]",
+            help=f"where {meaning} is read, such as 1,mean,output or 2,0,input; LINKS: for each target word the source "
+            "word attended to most (target, the default), the other way round (source), where both agree (mutual), or "
+            "these and what touches them (grow-diag)",
         )
     return parser
 

@@ -10,7 +10,7 @@ from pipeline.evaluation.command import choice_set
 from pipeline.evaluation.gold_alignment import Choice, choose_head, head_table
 from pipeline.inspection.agreement import most_agreeing
 from pipeline.inspection.alignment import Link
-from pipeline.inspection.head_alignment import MEAN_HEAD, SIDES
+from pipeline.inspection.head_alignment import LINKS, MEAN_HEAD, SIDES
 from pipeline.inspection.record import Record
 from pipeline.inspection.symmetrise import Symmetrisation
 from pipeline.trained_run import TrainedRun, load_run
@@ -38,7 +38,7 @@ class Direction:
 
     @classmethod
     def load(cls, root: Path, place: str | None, source: Sequence[str], target: Sequence[str]) -> "Direction":
-        """Loads the run in a folder; its place is the one given as `LAYER,HEAD,SIDE`, or chosen on its gold alignments.
+        """Loads the run in a folder; its place is given as `LAYER,HEAD,SIDE[,LINKS]`, or chosen on its gold alignments.
 
         Raises:
             InputError: it is no run, or has no such place.
@@ -68,11 +68,12 @@ def align(directions: Sequence[Direction], symmetrise: Symmetrisation) -> Iterat
     choices = _choices(directions)
     for direction, choice in zip(directions, choices, strict=True):
         log.info(
-            "%s: layer %d, head %s, %s side, chosen by %s",
+            "%s: layer %d, head %s, %s side, %s links, chosen by %s",
             direction.run.directory.root,
             choice.layer,
             choice.head,
             choice.side,
+            choice.linked,
             choice.chosen_on,
         )
     forward, *opposite = (
@@ -90,7 +91,9 @@ def _choices(directions: Sequence[Direction]) -> list[Choice]:
         agreed = most_agreeing(*(direction.records(AGREEMENT_PAIRS) for direction in directions))
         pairs = min(AGREEMENT_PAIRS, len(directions[0].source))
         name = f"the two directions' agreement, {100 * agreed.value:.1f} % on {pairs} pairs"
-        found = [Choice(place.layer, place.head, place.side, name) for place in (agreed.forward, agreed.backward)]
+        found = [
+            Choice(place.layer, place.head, place.side, chosen_on=name) for place in (agreed.forward, agreed.backward)
+        ]
         choices = [known or new for known, new in zip(choices, found, strict=True)]
     known = [choice for choice in choices if choice is not None]
     if len(known) < len(choices):
@@ -103,24 +106,26 @@ def _choices(directions: Sequence[Direction]) -> list[Choice]:
 
 
 def _parse_place(text: str, run: TrainedRun) -> Choice:
-    """What `LAYER,HEAD,SIDE` says.
+    """What `LAYER,HEAD,SIDE[,LINKS]` says.
 
     Raises:
         InputError: it is not of that form, or the run has no such layer or head.
     """
-    parts = text.split(",")
     head: int | str
     try:
-        layer_text, head_text, side = parts
+        layer_text, head_text, side, linked = [*text.split(","), "target"][:4] if text.count(",") < 4 else []
         layer, head = int(layer_text), head_text if head_text == MEAN_HEAD else int(head_text)
     except ValueError:
-        side = ""
-    if side not in SIDES:
-        raise InputError(f"expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, found {text!r}")
+        side = linked = ""
+    if side not in SIDES or linked not in LINKS:
+        raise InputError(
+            f"expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS ({', '.join(LINKS)}); "
+            f"found {text!r}"
+        )
     record = next(run.tracer(("cross",)).of_references(["a"], ["a"]))
     layers, heads = record.attention["cross"].shape[:2]
     if not 0 <= layer < layers or not (head == MEAN_HEAD or 0 <= int(head) < heads):
         raise InputError(
             f"{run.directory.root} has {layers} layers of {heads} heads, both counted from 0; found {text!r}"
         )
-    return Choice(layer, head, side, "the command line")
+    return Choice(layer, head, side, linked, chosen_on="the command line")

@@ -109,7 +109,7 @@ def _print_table(metrics: dict[str, Any], folder: Path) -> None:
                 "AER",
                 f"{alignment['aer']:.2f} %   (precision {alignment['precision']:.2f} %, recall "
                 f"{alignment['recall']:.2f} %; layer {alignment['layer']}, head {alignment['head']}, "
-                f"{alignment['side']} side, chosen on {alignment['chosen_on']})",
+                f"{alignment['side']} side, {alignment['linked']} links, chosen on {alignment['chosen_on']})",
             ),
             (
                 "  for comparison",

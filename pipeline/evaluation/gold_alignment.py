@@ -1,7 +1,7 @@
 """Attention held against gold word alignments: chosen on one set, reported on another, with baselines beside it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ def read_gold_set(name: str, corpus: Corpus, path: Any, first_index: int = 0) ->
 class Choice(Place):
     """Where alignments are read, and what it was chosen on."""
 
-    chosen_on: str
+    chosen_on: str = field(kw_only=True)
 
 
 def head_table(tracer: Tracer, gold_set: GoldSet) -> pd.DataFrame:
@@ -83,15 +83,19 @@ def head_table(tracer: Tracer, gold_set: GoldSet) -> pd.DataFrame:
 
 
 def choose_head(table: pd.DataFrame, name: str) -> Choice:
-    """The layer, head and side with the lowest error rate on the set of that name."""
-    row = choose(table)
-    return Choice(int(row["layer"]), row["head"], str(row["side"]), name)
+    """The layer, head, side and way of linking with the lowest error rate on the set of that name."""
+    return Choice(*_place(choose(table)), chosen_on=name)
+
+
+def _place(row: pd.Series) -> tuple[int, int | str, str, str]:
+    return int(row["layer"]), row["head"], str(row["side"]), str(row["linked"])
 
 
 def alignment_metrics(table: pd.DataFrame, choice: Choice, gold_set: GoldSet, seed: int = 0) -> dict[str, Any]:
     """The chosen head's scores on a set, in percent, beside the diagonal, random links, and the set's own best head."""
-    chosen = table[(table["layer"] == choice.layer) & (table["head"] == choice.head) & (table["side"] == choice.side)]
-    scores = {name: 100 * float(chosen[name].iloc[0]) for name in ("aer", "precision", "recall", "eos_share")}
+    here = table[(table["layer"] == choice.layer) & (table["head"] == choice.head) & (table["side"] == choice.side)]
+    here = here.set_index("linked")
+    scores = {name: 100 * float(here[name][choice.linked]) for name in ("aer", "precision", "recall", "eos_share")}
     generator = np.random.default_rng(seed)
     diagonal = [diagonal_links(*counts) for counts in gold_set.word_counts]
     at_random = [random_links(*counts, generator) for counts in gold_set.word_counts]
@@ -99,13 +103,12 @@ def alignment_metrics(table: pd.DataFrame, choice: Choice, gold_set: GoldSet, se
     return {
         **scores,
         **asdict(choice),
+        "aer_by_links": {linked: 100 * float(aer) for linked, aer in here["aer"].items()},
         "diagonal_aer": 100 * alignment_error_rate(diagonal, gold_set.gold).aer,
         "random_aer": 100 * alignment_error_rate(at_random, gold_set.gold).aer,
         "best_on_this_set": {
             "aer": 100 * float(best["aer"]),
-            "layer": int(best["layer"]),
-            "head": best["head"],
-            "side": str(best["side"]),
+            **dict(zip(("layer", "head", "side", "linked"), _place(best), strict=True)),
         },
         "sentences": len(gold_set.corpus),
         "gold_links_out_of_range": gold_set.dropped_links,

@@ -15,20 +15,29 @@ import pandas as pd
 
 from pipeline.inspection.alignment import AlignmentCounts, GoldAlignment, Link
 from pipeline.inspection.record import Record
+from pipeline.inspection.symmetrise import grow_diag
 
 SIDES = ("output", "input")
 
 MEAN_HEAD = "mean"
 """How the tables name the average of a layer's heads."""
 
+_SHARES = ("aer", "precision", "recall", "eos_share")
+
+LINKS = ("target", "source", "mutual", "grow-diag")
+"""Which words a matrix links: each target word with the source word that it attends to most; each source word with the
+target word by which it is attended to most; those on which both agree; and these, grown by those of either that touch
+them and align a word that had none (`grow_diag`: one matrix read from both sides, as two alignments are otherwise)."""
+
 
 @dataclass(frozen=True)
 class Place:
-    """Where alignments are read: a layer, a head (or `mean`), and the label side."""
+    """Where alignments are read: a layer, a head (or `mean`), the label side, and which words are linked (`LINKS`)."""
 
     layer: int
     head: int | str
     side: str
+    linked: str = "target"
 
     def weights(self, record: Record) -> np.ndarray:
         """The cross-attention `(T, S)` of that layer and head."""
@@ -36,10 +45,11 @@ class Place:
         return heads.mean(axis=0) if self.head == MEAN_HEAD else heads[int(self.head)]
 
     def links(self, record: Record) -> set[Link]:
-        """The word links of a record: for each target word the source word with the largest weight."""
+        """The word links of a record."""
         n_source, n_target = word_counts(record)
         rows = words_of_rows(record.target_words, self.side)
-        return hard_alignment(word_matrix(self.weights(record), record.source_words, rows, n_source, n_target))
+        matrix = word_matrix(self.weights(record), record.source_words, rows, n_source, n_target)
+        return as_links(link_matrices(matrix)[self.linked])
 
 
 def places_of(record: Record) -> list[Place]:
@@ -132,34 +142,41 @@ def eos_argmax_share(
     return hidden / rows if rows else np.full(hidden.shape, np.nan)
 
 
-def hard_alignment(matrix: np.ndarray) -> set[Link]:
-    """Links each target word with the source word of largest weight, the first of equals.
+def link_matrices(matrix: np.ndarray) -> dict[str, np.ndarray]:
+    """The links of each kind of `LINKS`. Of equal weights the first wins; a row or column of zeros links nothing.
 
     Args:
-        matrix: `(target words, source words)`, as `word_matrix` gives it for one layer and head.
+        matrix: `(..., target words, source words)`, as `word_matrix` gives it.
 
     Returns:
-        Links (source word, target word); a target word whose row is all zero gets none.
+        bool arrays of the same shape.
     """
-    return {(int(i), j) for j, i in enumerate(_best_source_words(matrix)) if i >= 0}
+    target = _largest(matrix, axis=-1)
+    source = _largest(matrix, axis=-2)
+    return {"target": target, "source": source, "mutual": target & source, "grow-diag": _grown(target, source)}
+
+
+def as_links(matrix: np.ndarray) -> set[Link]:
+    """Links (source word, target word) of a bool matrix `(target words, source words)`."""
+    return {(int(i), int(j)) for j, i in zip(*np.nonzero(matrix), strict=True)}
 
 
 def links_of_heads(record: Record, side: str) -> np.ndarray:
     """What every layer and head of the cross-attention, and the mean of each layer's heads, links.
 
     Returns:
-        bool `(layer, heads + 1, target words, source words)`, the mean last; see `hard_alignment`.
+        bool `(layer, heads + 1, target words, source words)`, the mean last: the largest weight of each target word.
     """
     n_source, n_target = word_counts(record)
     rows = words_of_rows(record.target_words, side)
-    best = _best_source_words(word_matrix(heads_and_mean(record), record.source_words, rows, n_source, n_target))
-    return best[..., None] == np.arange(n_source)
+    return _largest(word_matrix(heads_and_mean(record), record.source_words, rows, n_source, n_target), axis=-1)
 
 
 def score_heads(
     records: Iterable[Record], gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]]
 ) -> pd.DataFrame:
-    """Scores the cross-attention of every layer and head, and of each layer's mean over heads, read on both sides.
+    """Scores the cross-attention of every layer and head, and of each layer's mean over heads, read on both sides and
+    linking words in each way.
 
     Counts are pooled over the corpus before they are divided. The EOS column is left out before the argmax; `eos_share`
     says how often it held the largest weight.
@@ -170,22 +187,23 @@ def score_heads(
         word_counts: their (source words, target words), in the same order.
 
     Returns:
-        One row per side, layer and head (an index, or `mean`), with the columns `site`, `layer`, `head`, `side`, `aer`,
-        `precision`, `recall`, `eos_share`, all shares 0 to 1.
+        One row per side, way of `LINKS`, layer and head (an index, or `mean`), with the columns `site`, `layer`,
+        `head`, `side`, `linked`, `aer`, `precision`, `recall`, `eos_share`, all shares 0 to 1.
 
     Raises:
         ValueError: the three differ in length, a record was not forced, or a gold link is out of range.
     """
-    tallies: dict[str, np.ndarray] = {}
+    tallies: dict[tuple[str, str], np.ndarray] = {}
     for record, alignment, counts in zip(records, gold, word_counts, strict=True):
         if record.mode != "forced":
             raise ValueError(f"sentence {record.id}: gold links need mode 'forced'. Received: {record.mode!r}")
         weights = heads_and_mean(record)
         for side in SIDES:
-            tally = _tally(weights, record.source_words, words_of_rows(record.target_words, side), alignment, counts)
-            tallies[side] = tallies[side] + tally if side in tallies else tally
-    rows = [row for side, tally in tallies.items() for row in _table_rows(side, tally)]
-    return pd.DataFrame(rows, columns=["site", "layer", "head", "side", "aer", "precision", "recall", "eos_share"])
+            rows = words_of_rows(record.target_words, side)
+            for linked, tally in _tallies(weights, record.source_words, rows, alignment, counts).items():
+                tallies[side, linked] = tallies.get((side, linked), 0) + tally
+    table = [row for (side, linked), tally in tallies.items() for row in _table_rows(side, linked, tally)]
+    return pd.DataFrame(table, columns=["site", "layer", "head", "side", "linked", *_SHARES])
 
 
 def choose(table: pd.DataFrame) -> pd.Series:
@@ -221,48 +239,55 @@ def _eos_argmax_counts(
     return hidden, int(with_word.sum())
 
 
-def _best_source_words(matrix: np.ndarray) -> np.ndarray:
-    """`(..., target words)`: the source word of largest weight, or -1 for a row without any."""
-    if not matrix.shape[-1]:
-        return np.full(matrix.shape[:-1], -1)
-    return np.where(matrix.max(axis=-1) > 0, matrix.argmax(axis=-1), -1)
+def _largest(matrix: np.ndarray, axis: int) -> np.ndarray:
+    """Whether a weight is the largest along an axis, the first of equals, and more than zero."""
+    if 0 in matrix.shape:
+        return np.zeros(matrix.shape, bool)
+    found = np.zeros(matrix.shape, bool)
+    np.put_along_axis(found, np.expand_dims(matrix.argmax(axis=axis), axis), True, axis=axis)
+    return found & (matrix > 0)
 
 
-def _tally(
+def _grown(target: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """`grow_diag` of every pair of matrices."""
+    grown = np.zeros(target.shape, bool)
+    for place in np.ndindex(target.shape[:-2]):
+        for i, j in grow_diag(as_links(target[place]), as_links(source[place])):
+            grown[place][j, i] = True
+    return grown
+
+
+def _tallies(
     weights: np.ndarray,
     source_words: Sequence[int | None],
     row_words: Sequence[int | None],
     gold: GoldAlignment,
     word_counts: tuple[int, int],
-) -> np.ndarray:
-    """`(layer, head, 6)` counts: links, sure, links in sure, links in possible, rows, rows with their argmax on EOS."""
+) -> dict[str, np.ndarray]:
+    """For each way of `LINKS`, `(layer, head, 6)` counts: links, sure, links in sure, links in possible, rows, and rows
+    with their argmax on EOS."""
     n_source, n_target = word_counts
-    best = _best_source_words(word_matrix(weights, source_words, row_words, n_source, n_target))
-    # One column more than words: index -1, no link, falls on it and finds False.
-    sure, possible = (_as_matrix(links, n_source + 1, n_target) for links in (gold.sure, gold.possible))
-    words = np.arange(n_target)
+    matrix = word_matrix(weights, source_words, row_words, n_source, n_target)
+    sure, possible = (_as_matrix(links, n_source, n_target) for links in (gold.sure, gold.possible))
     hidden, rows = _eos_argmax_counts(weights, source_words, row_words)
-    tally = (
-        (best >= 0).sum(axis=-1),
-        np.full(best.shape[:-1], len(gold.sure)),
-        sure[words, best].sum(axis=-1),
-        possible[words, best].sum(axis=-1),
-        np.full(best.shape[:-1], rows),
-        hidden,
-    )
-    return np.stack(tally, axis=-1).astype(np.int64)
+    found = {}
+    for linked, links in link_matrices(matrix).items():
+        counts = (links, np.broadcast_to(sure, links.shape), links & sure, links & possible)
+        tally = [count.sum(axis=(-1, -2)) for count in counts]
+        found[linked] = np.stack([*tally, np.full(hidden.shape, rows), hidden], axis=-1).astype(np.int64)
+    return found
 
 
-def _as_matrix(links: Iterable[Link], n_source_columns: int, n_target: int) -> np.ndarray:
-    matrix = np.zeros((n_target, n_source_columns), bool)
+def _as_matrix(links: Iterable[Link], n_source: int, n_target: int) -> np.ndarray:
+    matrix = np.zeros((n_target, n_source), bool)
     for i, j in links:
-        if not (0 <= i < n_source_columns - 1 and 0 <= j < n_target):
+        if not (0 <= i < n_source and 0 <= j < n_target):
             raise ValueError(f"gold link {i}-{j} lies outside its {n_target} target words or its source; check_ranges")
         matrix[j, i] = True
     return matrix
 
 
-def _table_rows(side: str, tally: np.ndarray) -> Iterable[dict[str, object]]:
+def _table_rows(side: str, linked: str, tally: np.ndarray) -> Iterable[dict[str, object]]:
     layers, heads = tally.shape[:2]
     for layer in range(layers):
         for head in range(heads):
@@ -273,6 +298,7 @@ def _table_rows(side: str, tally: np.ndarray) -> Iterable[dict[str, object]]:
                 "layer": layer,
                 "head": head if head < heads - 1 else MEAN_HEAD,
                 "side": side,
+                "linked": linked,
                 "aer": score.aer,
                 "precision": score.precision,
                 "recall": score.recall,

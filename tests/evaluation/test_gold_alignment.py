@@ -70,7 +70,7 @@ def test_the_head_is_the_best_of_one_set_and_its_score_that_of_the_other(gold_se
     test = gold_set("test", SHIFTED_BY_0, SHIFTED_BY_0, SHIFTED_BY_0, SHIFTED_BY_1)
     tracer = PlantedTracer([0, 1])
     choice = choose_head(head_table(tracer, development), "development")
-    assert choice == Choice(0, 1, "output", "development")
+    assert choice == Choice(0, 1, "output", chosen_on="development")
     metrics = alignment_metrics(head_table(tracer, test), choice, test)
     assert metrics["aer"] == pytest.approx(75)  # head 1 is right in one sentence of four
     assert metrics["precision"] == metrics["recall"] == pytest.approx(25)
@@ -93,9 +93,9 @@ def test_links_of_a_choice_give_the_error_rate_of_the_table(gold_set):
     test = gold_set("test", SHIFTED_BY_1, "0-0 1?1", SHIFTED_BY_0, "2-3")
     tracer = PlantedTracer([0, 1, 2])
     table = head_table(tracer, test)
-    assert len(table) == 2 * (3 + 1)  # both sides; three heads and their mean
+    assert len(table) == 2 * 4 * (3 + 1)  # both sides; four ways of linking; three heads and their mean
     for _, row in table.iterrows():
-        choice = Choice(int(row["layer"]), row["head"], row["side"], "test")
+        choice = Choice(int(row["layer"]), row["head"], row["side"], row["linked"], chosen_on="test")
         records = tracer.of_references(test.corpus.source, test.corpus.target)
         score = alignment_error_rate([choice.links(record) for record in records], test.gold)
         assert (score.aer, score.precision, score.recall) == pytest.approx(
@@ -106,10 +106,10 @@ def test_links_of_a_choice_give_the_error_rate_of_the_table(gold_set):
 def test_baselines_stand_beside_the_score(gold_set):
     diagonal = "0-0 1-1 1-2 2-3"  # four words over three: middles 1/8, 3/8, 5/8, 7/8 of the way
     test = gold_set("test", *[diagonal] * 200)
-    metrics = alignment_metrics(head_table(PlantedTracer([0]), test), Choice(0, 0, "output", "test"), test)
+    metrics = alignment_metrics(head_table(PlantedTracer([0]), test), Choice(0, 0, "output", chosen_on="test"), test)
     assert metrics["diagonal_aer"] < 30
     assert metrics["random_aer"] == pytest.approx(100 * (1 - 1 / 3), abs=5)  # one of three source words is right
-    again = alignment_metrics(head_table(PlantedTracer([0]), test), Choice(0, 0, "output", "test"), test)
+    again = alignment_metrics(head_table(PlantedTracer([0]), test), Choice(0, 0, "output", chosen_on="test"), test)
     assert again == metrics
 
 
@@ -117,7 +117,7 @@ def test_links_out_of_range_are_dropped_and_counted(gold_set):
     test = gold_set("test", "0-0 3-1 1-4 2?9", "", SHIFTED_BY_0)
     assert test.dropped_links == 3
     assert test.gold[0].sure == test.gold[0].possible == {(0, 0)}
-    metrics = alignment_metrics(head_table(PlantedTracer([0]), test), Choice(0, 0, "output", "test"), test)
+    metrics = alignment_metrics(head_table(PlantedTracer([0]), test), Choice(0, 0, "output", chosen_on="test"), test)
     assert metrics["gold_links_out_of_range"] == 3
 
 

@@ -6,13 +6,16 @@ import pytest
 
 from pipeline.inspection.alignment import GoldAlignment, alignment_error_rate
 from pipeline.inspection.head_alignment import (
+    LINKS,
+    as_links,
     choose,
     eos_argmax_share,
-    hard_alignment,
+    link_matrices,
     score_heads,
     word_matrix,
     words_of_rows,
 )
+from pipeline.inspection.symmetrise import grow_diag
 
 SOURCE = (0, 0, 1, 2, 2, None)  # three words in five pieces, then EOS
 TARGET = (0, 1, 1, 1, 2, 3, 3, None)
@@ -61,7 +64,7 @@ def test_eos_column_is_left_out_and_the_rest_is_not_renormalised(make_record):
 def test_a_target_word_without_tokens_is_a_zero_row_and_gets_no_link():
     matrix = word_matrix(one_hot([0, 1], 3), [0, 1, None], [0, None], 2, 3)
     np.testing.assert_array_equal(matrix, [[1, 0], [0, 0], [0, 0]])
-    assert hard_alignment(matrix) == {(0, 0)}
+    assert as_links(link_matrices(matrix)["target"]) == {(0, 0)}
 
 
 def test_lists_that_do_not_fit_and_words_outside_are_refused(make_record):
@@ -83,9 +86,26 @@ def test_input_side_of_a_truncated_sentence_lacks_its_last_token():
     assert words_of_rows([0, 1, 2], "input") == [None, 0, 1]
 
 
-def test_hard_alignment_takes_the_first_source_word_of_largest_weight():
-    assert hard_alignment(np.array([[0.1, 0.7, 0.1], [0.4, 0.1, 0.4], [0, 0, 0]])) == {(1, 0), (0, 1)}
-    assert hard_alignment(np.zeros((2, 0))) == set()
+@pytest.mark.parametrize(
+    ("linked", "expected"),
+    [
+        ("target", {(1, 0), (0, 1)}),
+        ("source", {(0, 1), (1, 0), (2, 1)}),
+        ("mutual", {(1, 0), (0, 1)}),
+        ("grow-diag", {(1, 0), (0, 1), (2, 1)}),  # source word 2 had no link, and 2-1 touches 1-0
+    ],
+)
+def test_words_are_linked_by_the_first_of_the_largest_weights_of_either_side(linked, expected):
+    matrix = np.array([[0.1, 0.7, 0.1], [0.4, 0.1, 0.4], [0, 0, 0]])
+    assert as_links(link_matrices(matrix)[linked]) == expected
+    assert as_links(link_matrices(np.stack([matrix.T, matrix.T]))[linked][1]) == {
+        (i, j) for j, i in as_links(link_matrices(matrix)[{"target": "source", "source": "target"}.get(linked, linked)])
+    }
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 3), (2, 0, 3)])
+def test_where_there_are_no_words_there_are_no_links(shape):
+    assert not any(matrix.any() for matrix in link_matrices(np.zeros(shape)).values())
 
 
 def test_eos_argmax_share_counts_words_rows_alone():
@@ -111,7 +131,7 @@ def planted(make_record, shift, links=((2, 0), (0, 1), (1, 2), (3, 3))):
 def test_a_head_shifted_by_one_row_is_right_on_its_side_alone(make_record, shift, right_side, wrong_side):
     links = ((2, 0), (0, 1), (1, 2), (3, 3))
     table = score_heads([planted(make_record, shift)], [gold_of(*links)], [(4, 4)])
-    aer = table.set_index(["head", "side"])["aer"]
+    aer = table[table["linked"] == "target"].set_index(["head", "side"])["aer"]
     assert aer[1, right_side] == pytest.approx(0)
     assert aer[1, wrong_side] > 0.4
     best = choose(table)
@@ -135,8 +155,9 @@ def corpus(make_record):
 def test_the_table_equals_scores_by_loops_for_every_side_layer_and_head(corpus):
     records, golds, counts = corpus
     table = score_heads(iter(records), golds, counts)
-    assert list(table.columns) == ["site", "layer", "head", "side", "aer", "precision", "recall", "eos_share"]
-    assert len(table) == 2 * 2 * (3 + 1)
+    places, shares = ["site", "layer", "head", "side", "linked"], ["aer", "precision", "recall", "eos_share"]
+    assert list(table.columns) == places + shares
+    assert len(table) == 2 * len(LINKS) * 2 * (3 + 1)
     for row in table.to_dict("records"):
         links, on_eos, rows_of_words = [], 0, 0
         for record, (n_source, n_target) in zip(records, counts, strict=True):
@@ -144,7 +165,10 @@ def test_the_table_equals_scores_by_loops_for_every_side_layer_and_head(corpus):
             weights = layer.mean(axis=0) if row["head"] == "mean" else layer[row["head"]]
             words = list(record.target_words) if row["side"] == "output" else [None, *record.target_words[:-1]]
             matrix = word_matrix_by_loops(weights, record.source_words, words, n_source, n_target)
-            links.append({(max(range(n_source), key=lambda i, m=matrix, j=j: m[j, i]), j) for j in range(n_target)})
+            target = {(max(range(n_source), key=lambda i, m=matrix, j=j: m[j, i]), j) for j in range(n_target)}
+            source = {(i, max(range(n_target), key=lambda j, m=matrix, i=i: m[j, i])) for i in range(n_source)}
+            both = {"target": target, "source": source, "mutual": target & source}
+            links.append(both.get(row["linked"], grow_diag(target, source)))
             for t, word in enumerate(words):
                 rows_of_words += word is not None
                 on_eos += word is not None and weights[t].argmax() == len(record.source_words) - 1
@@ -159,7 +183,8 @@ def test_a_word_that_a_truncated_sentence_never_reads_gets_no_link_on_the_input_
     weights = one_hot([0, 1, 2], 4)[None, None]
     record = make_record(0, (0, 1, 2, None), (0, 1, 2), truncated=True, attention={"cross": weights})
     links = [(0, 0), (1, 1), (2, 2), (2, 3)]  # the reference's fourth word was cut off
-    table = score_heads([record], [gold_of(*links)], [(3, 4)]).set_index(["head", "side"])
+    table = score_heads([record], [gold_of(*links)], [(3, 4)])
+    table = table[table["linked"] == "target"].set_index(["head", "side"])
     assert table.loc[(0, "output"), ["precision", "recall"]].tolist() == [1, 3 / 4]
     score = alignment_error_rate([{(1, 0), (2, 1)}], [gold_of(*links)])
     assert table.loc[(0, "input"), ["aer", "precision", "recall"]].tolist() == [
