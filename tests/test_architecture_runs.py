@@ -25,20 +25,6 @@ MODELS = {
     "context_vector": RECURRENT | {"cross_attention": "none"},
     "decoder_only": SMALL
     | {"architecture": "decoder_only", "d_model": 8, "num_heads": 2, "d_ff": 8, "layers": 2, "source_loss": 0.2},
-    "odd_mechanisms": SMALL
-    | {
-        "d_model": 8,
-        "num_heads": 2,
-        "d_ff": 8,
-        "encoder_layers": 2,
-        "decoder_layers": 1,
-        "positions_on": "queries_and_keys",
-        "attention": {
-            "encoder_self": {"mechanism": "linformer", "projected_length": 4},
-            "decoder_self": {"mechanism": "blockwise", "block_size": 4},
-            "cross": {"mechanism": "uniform"},
-        },
-    },
     "hashed": SMALL
     | {
         "d_model": 8,
@@ -46,8 +32,10 @@ MODELS = {
         "d_ff": 8,
         "encoder_layers": 1,
         "decoder_layers": 1,
+        "positions_on": "queries_and_keys",
         "attention": {
             "encoder_self": {"mechanism": "lsh", "buckets": 2, "chunk_length": 4, "rounds": 2},
+            "decoder_self": {"mechanism": "blockwise", "block_size": 4},
             "cross": {"mechanism": "one_hot", "score": "cosine"},
         },
     },

@@ -327,7 +327,7 @@ def test_n_best_translations_are_printed_in_moses_format(run, monkeypatch, capsy
 def test_align_links_the_words_of_any_parallel_text(run, text, metrics, evaluated, tmp_path, capsys):
     files = ["--source", str(text / "test.en"), "--target", str(text / "test.fr")]
     alignment = metrics["alignment"]
-    at = f"{alignment['layer']},{alignment['head']},{alignment['side']}"
+    at = f"{alignment['layer']},{alignment['head']},{alignment['side']},{alignment['linked']}"
     assert align.main([str(run), *files, "--output", str(tmp_path / "links")]) == 0
     found = read_pharaoh(tmp_path / "links")
     assert len(found) == ORDINARY + len(SOURCES)
@@ -355,7 +355,7 @@ def test_align_links_the_words_of_any_parallel_text(run, text, metrics, evaluate
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--at", "0,output"], "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, found '0,output'"),
+        (["--at", "0,output"], "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS"),
         (["--at", "7,0,output"], "has 1 layers of 2 heads, both counted from 0; found '7,0,output'"),
         (["--at", "0,mean,above"], "found '0,mean,above'"),
         (["--reverse_at", "0,0,output"], "--reverse_at needs REVERSE_RUN"),

@@ -109,7 +109,8 @@ def forget_from(folder: Path, update: int) -> None:
     """Tells TensorBoard to forget what the event files there say of this update and later ones."""
     writer = EventFileWriter(str(folder))
     start = SessionLog(status=SessionLog.SessionStatus.START)
-    writer.add_event(Event(wall_time=time.time(), step=update, session_log=start))
+    for _ in range(2):  # TensorBoard takes the first that it sees for the start of the run, and forgets nothing
+        writer.add_event(Event(wall_time=time.time(), step=update, session_log=start))
     writer.close()
 
 

@@ -66,7 +66,7 @@ def test_no_layer_chosen_is_no_change_and_nothing_stays_behind():
 
 def test_uniform_weights_do_what_the_uniform_mechanism_does():
     sizes = {"decoder_layers": 1, "num_heads": 1}
-    model, other = make_transformer(**sizes), make_transformer(**sizes, cross_attention={"mechanism": "uniform"})
+    model, other = make_transformer(**sizes), make_transformer(**sizes, cross={"mechanism": "uniform"})
     other.set_weights(model.get_weights())
     expected = other.decode(TARGET, other.encode(SOURCE))
     found = read(model, 0, 0, list(CHANGES).index("uniform"))
