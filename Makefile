@@ -1,15 +1,16 @@
-# make demo | test | lint | clean       PYTHON=python3.12 picks the interpreter (3.11 to 3.13)
+# make demo | test | test-slow | lint | clean       PYTHON=python3.12 picks the interpreter (3.11 to 3.13)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean help
+.PHONY: demo test test-slow lint clean help
 
 help:
-	@echo "make demo    train a small translator, evaluate it, draw where its attention went (minutes, no download)"
-	@echo "make test    lint, types and all tests"
-	@echo "make lint    lint and types"
-	@echo "make clean   remove the virtual environment, caches and runs/demo"
+	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
+	@echo "make test         lint, types and tests, but for those that take minutes"
+	@echo "make test-slow    those"
+	@echo "make lint         lint and types"
+	@echo "make clean        remove the virtual environment, caches and runs/demo"
 
 # Made once, and again when the pins or the interpreter change. The stamp is written last.
 $(VENV)/runtime: requirements.txt
@@ -40,9 +41,15 @@ lint: $(VENV)/tests
 	@echo "== mypy"
 	@$(BIN)/mypy
 
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
 test: lint
 	@echo "== pytest"
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) -m "not minutes"
+
+test-slow: $(VENV)/tests
+	@echo "== pytest, what takes minutes"
+	@$(PYTEST) -m minutes
 
 clean:
 	@echo "== removing $(VENV), caches and runs/demo"

@@ -162,7 +162,7 @@ def _duration(config: RunConfig, batches: int, seconds: float) -> Finding:
         "minutes": limits.minutes or math.inf,
     }
     by, minutes = min(ends.items(), key=lambda item: item[1])
-    updates = int(minutes * 60 / seconds)
+    updates = round(minutes * 60 / seconds)
     every = config.training.validate_every_updates
     validations = f"{max(1, updates // every):,} validation{'s' if updates >= 2 * every else ''}"
     return Finding(

@@ -78,7 +78,7 @@ class Training:
         self.patience = patience
         self.asked_to_stop = False
 
-        @tf.function
+        @tf.function(autograph=False)
         def sum_over_replicas(values):
             strategy = batches.strategy
             return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)

@@ -13,7 +13,7 @@ import pytest
 from pipeline.config import dump
 from tests.tiny_runs import ROOT, small_config, write_small_corpus
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.minutes
 
 SECONDS = 900  # a busy machine is no reason to fail
 CHANGES = {
