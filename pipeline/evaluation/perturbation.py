@@ -1,6 +1,6 @@
 """Whether a head's weights matter to the model: what happens to its predictions when they are replaced."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -60,16 +60,7 @@ def perturbation_table(
     """
     check_perturbable(model)
     layers = cross_attention_layers(model)
-    number = tf.TensorSpec([], tf.int32)
-
-    def read(source, target_input, target_output, layer, head, change):
-        with changed_head(layers, layer, head, change):
-            forced = forced_pass(model, source, target_input, target_output)
-        return forced.log_probabilities, forced.likeliest
-
-    graph = tf.function(
-        read, input_signature=(tf.TensorSpec([None, None], tf.int32),) * 3 + (number,) * 3, autograph=False
-    )
+    graph = _reader(model, layers)
     places = [
         (layer, head, change)
         for layer, attention in enumerate(layers)
@@ -94,3 +85,16 @@ def perturbation_table(
     ]
     table = pd.DataFrame(summary).assign(tokens=tokens)
     return table.sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
+
+
+def _reader(model: keras.Model, layers: Sequence[CrossAttention]) -> Callable[..., Any]:
+    """A graph of a batch, and of a layer, a head and a change by number, that serves them all: each target token's
+    log-probability and what the model would have put in its place."""
+
+    def read(source, target_input, target_output, layer, head, change):
+        with changed_head(layers, layer, head, change):
+            forced = forced_pass(model, source, target_input, target_output)
+        return forced.log_probabilities, forced.likeliest
+
+    ids, number = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32)
+    return tf.function(read, input_signature=(ids,) * 3 + (number,) * 3, autograph=False)
