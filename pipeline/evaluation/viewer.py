@@ -35,7 +35,10 @@ def stages_of_training(root: Path) -> list[ViewerRun]:
     """
     archives = probe_archives(RunDirectory.open(root).probes)
     if not archives:
-        raise InputError(f"{root}: no attention over training: none of inspection.probes has a reference")
+        raise InputError(
+            f"{root}: no attention over training: none of inspection.probes has a reference, "
+            "or the run is of an earlier version"
+        )
     count = min(MOST_STAGES, len(archives))
     chosen = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
     return [ViewerRun(f"update {update:,}").add_all(AttentionArchive(path)) for path, update in chosen]
