@@ -30,7 +30,7 @@ from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
 CHANGES = {
     "model.dropout": 0.1,
-    "training.max_updates": 60,
+    "training.max_updates": 160,
     "training.validate_every_updates": 4,
     "training.log_every_updates": 2,
     "training.average_checkpoints": 2,
@@ -83,11 +83,13 @@ class Killed:
         assert process.returncode == 0, f"{name}: exit status {process.returncode}: {message.decode()[-2000:]}"
         return self.runs / name
 
-    def kill(self, name: str, wait: Callable[[Path, Callable[[], bool]], None]) -> str:
-        """Starts the run, waits for the moment, kills it, and says how far it was."""
+    def kill(self, name: str, wait: Callable[[Path, Callable[[], bool]], None]) -> str | None:
+        """Starts the run, waits for the moment, kills it, and says how far it was; None where it ended before."""
         with self.start(name) as process:
             wait(self.runs / name, lambda: process.poll() is None)
             process.send_signal(signal.SIGKILL)
+        if process.returncode != -signal.SIGKILL:
+            return None
         return max((path.stem for path in (self.runs / name).glob("checkpoints/update-*.npz")), default="nothing yet")
 
 
@@ -158,7 +160,10 @@ def main() -> int:
                     moment, what = while_writing(number := generator.randint(1, 4)), f"writing checkpoint {number}"
                 else:
                     moment, what = after(wait := generator.uniform(0, seconds)), f"after {wait:.1f} s"
-                print(f"{name}: killed {what}, last checkpoint: {runs.kill(name, moment)}", flush=True)
+                reached = runs.kill(name, moment)
+                if reached is None:
+                    break
+                print(f"{name}: killed {what}, last checkpoint: {reached}", flush=True)
                 kills += 1
             found = differences(state_of(runs.finish(name)), unbroken)
             bad += bool(found)
