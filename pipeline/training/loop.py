@@ -152,8 +152,9 @@ class Training:
         progress.seconds = clock.seconds()
         meter.restart(progress.seconds)
         progress.history.append(logs)
-        self._save(progress, meter, best)
+        # Told first: of a run killed in between it is told again, and what was told too early is forgotten.
         events.on_test_end(logs)
+        self._save(progress, meter, best)
 
     def _save(self, progress: Progress, meter: "_Meter", best: bool) -> None:
         progress.unread, progress.last_logs = meter.unread(), meter.last
