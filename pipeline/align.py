@@ -36,10 +36,11 @@ def make_parser() -> argparse.ArgumentParser:
     for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
         parser.add_argument(
             f"--{option}",
-            metavar="LAYER,HEAD,SIDE[,LINKS]",
+            metavar="LAYER,HEAD,SIDE[,LINKS[,SITE]]",
             help=f"where {meaning} is read, such as 1,mean,output or 2,0,input; LINKS: for each target word the source "
             "word attended to most (target, the default), the other way round (source), where both agree (mutual), or "
-            "these and what touches them (grow-diag)",
+            "these and what touches them (grow-diag); SITE: cross, or norms, the weights times "
+            "the length of what they weigh",
         )
     return parser
 
@@ -54,8 +55,8 @@ def main(arguments: list[str]) -> None:
     with native_chatter_silenced():
         from pipeline.evaluation.aligner import Direction, align
         from pipeline.inspection import symmetrise
-        from pipeline.inspection.alignment import pharaoh_line, write_pharaoh
         from pipeline.text.corpus import read_parallel_files
+        from pipeline.text.pharaoh import pharaoh_line, write_pharaoh
 
     corpus = read_parallel_files(options.source, options.target)
     directions = [Direction.load(options.run, options.at, corpus.source, corpus.target)]

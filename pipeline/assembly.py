@@ -13,6 +13,7 @@ from pipeline.decoding.translator import Translator
 from pipeline.evaluation.likelihood import LikelihoodMeter
 from pipeline.evaluation.validation import Validation
 from pipeline.text.prepare import TrainingText
+from pipeline.training.guided_attention import Guidance
 from pipeline.training.input import TrainingBatches
 from pipeline.training.loop import Limits
 from pipeline.training.optimizer import make_optimizer
@@ -58,14 +59,20 @@ def configured_update(
         batches.signature,
         label_smoothing=config.training.label_smoothing,
         clip_norm=config.training.clip_norm,
+        guidance=_guidance(config),
     )
+
+
+def _guidance(config: RunConfig) -> Guidance | None:
+    settings = config.training.guided_attention
+    return settings and Guidance(settings.layer, settings.head, settings.side, settings.weight)
 
 
 def configured_validation(
     config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model
 ) -> Validation:
     """What is measured of the model between updates."""
-    meter = LikelihoodMeter(model, *text.validation_pairs, max_positions=config.model.max_positions)
+    meter = LikelihoodMeter(model, *text.validation_pairs[:2], max_positions=config.model.max_positions)
     if meter.too_long:
         log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
     return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)

@@ -197,6 +197,18 @@ class EarlyStoppingSettings(Settings):
     )
 
 
+class GuidedAttentionSettings(Settings):
+    """One head of the cross-attention is taught to look where words are linked."""
+
+    layer: int = Field(default=0, ge=0, description="The decoder layer, from 0.")
+    head: int = Field(default=0, ge=0, description="The head of that layer, from 0.")
+    side: Literal["input", "output"] = Field(
+        default="input",
+        description="Whose links a row is taught: those of the token that it reads, or of the one that it predicts.",
+    )
+    weight: float = Field(default=0.05, gt=0, description="Weight of this loss beside the cross-entropy.")
+
+
 class TrainingSettings(Settings):
     """The optimiser, and how long it works: until the first of max_updates, max_epochs and max_minutes."""
 
@@ -247,6 +259,10 @@ class TrainingSettings(Settings):
     early_stopping: EarlyStoppingSettings = Field(
         default=EarlyStoppingSettings(),
         description="Which checkpoint is best, and when training stops because it no longer gets better.",
+    )
+    guided_attention: GuidedAttentionSettings | None = Field(
+        default=None,
+        description="Teaches a head the word links of data.train.alignments; null: attention goes where it likes.",
     )
 
     @model_validator(mode="after")
@@ -338,8 +354,10 @@ class InspectionSettings(Settings):
     probes: tuple[Probe, ...] = Field(
         default=(), description="Sentences shown in TensorBoard and as heat maps: a list of {source, reference}."
     )
-    attention: tuple[Literal["cross", "encoder", "decoder"], ...] = Field(
-        default=("cross",), description="Which attention evaluate.py writes: a list of cross, encoder and decoder."
+    attention: tuple[Literal["cross", "norms", "encoder", "decoder"], ...] = Field(
+        default=("cross",),
+        description="Which attention evaluate.py writes: a list of cross, encoder, decoder and norms: a Transformer's "
+        "cross-attention, each weight times the length of the vector that it brings in.",
     )
     heatmap_sentences: int = Field(
         default=5, ge=0, description="First sentences of a set drawn as heat maps, besides probes."
@@ -392,12 +410,36 @@ class RunConfig(Settings):
         return self
 
     @model_validator(mode="after")
+    def _a_head_that_can_be_guided(self) -> Self:
+        guided = self.training.guided_attention
+        if guided is None:
+            return self
+        key = "training.guided_attention"
+        if self.data.train.alignments is None:
+            raise ValueError(f"{key} needs data.train.alignments, a file with the word links of the training pairs")
+        layers, heads = self.model.taught_heads
+        if not layers:
+            raise ValueError(
+                f"{key} needs cross-attention with weights that are learnt: architecture transformer with mechanism "
+                "softmax, or recurrent with a score function"
+            )
+        if guided.layer >= layers or guided.head >= heads:
+            raise ValueError(
+                f"{key}: the model has no head {guided.head} in decoder layer {guided.layer}; its {layers} layers and "
+                f"{heads} heads are counted from 0"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _attention_that_there_is(self) -> Self:
         sites = self.inspection.attention
         if isinstance(self.model, RecurrentSettings) and sites != ("cross",):
             raise ValueError(
-                f"inspection.attention ({', '.join(sites)}): a recurrent model has no self-attention; expected [cross]"
+                f"inspection.attention ({', '.join(sites)}): a recurrent model has no self-attention and no projected "
+                "values; expected [cross]"
             )
+        if "norms" in sites and not isinstance(self.model, TransformerSettings):
+            raise ValueError("inspection.attention: norms are those of a Transformer's cross-attention; leave them out")
         return self
 
 

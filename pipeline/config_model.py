@@ -162,6 +162,11 @@ class ArchitectureSettings(Settings):
     )
     max_positions: int = Field(default=512, ge=2, description="Longest sequence that the model can take, in tokens.")
 
+    @property
+    def taught_heads(self) -> tuple[int, int]:
+        """Layers of cross-attention whose weights can be taught, and heads of each; none unless a subclass says."""
+        return 0, 0
+
 
 class BlocksSettings(ArchitectureSettings):
     """What architectures made of Transformer blocks have."""
@@ -213,6 +218,11 @@ class TransformerSettings(BlocksSettings):
     decoder_layers: int = Field(default=4, ge=1, description="Number of decoder layers.")
     attention: TransformerAttention = Field(default=TransformerAttention(), description="The three kinds of attention.")
 
+    @property
+    def taught_heads(self) -> tuple[int, int]:
+        """Layers of cross-attention whose weights can be taught, and heads of each."""
+        return (self.decoder_layers, self.num_heads) if self.attention.cross.mechanism == "softmax" else (0, 0)
+
 
 class DecoderOnlySettings(BlocksSettings):
     """One causal stack of Transformer blocks that reads the source and goes on with the target."""
@@ -248,6 +258,11 @@ class RecurrentSettings(ArchitectureSettings):
     input_feeding: bool = Field(
         default=False, description="luong: whether each step also reads the attentional vector of the one before."
     )
+
+    @property
+    def taught_heads(self) -> tuple[int, int]:
+        """Layers of cross-attention whose weights can be taught, and heads of each."""
+        return (0, 0) if self.cross_attention in ("uniform", "last", "none") else (1, 1)
 
     @model_validator(mode="after")
     def _feeding_is_luongs(self) -> Self:

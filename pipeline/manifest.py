@@ -14,7 +14,7 @@ import numpy as np
 from pipeline.config import RunConfig
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory, sha256, write_json
-from pipeline.text.prepare import data_sha256
+from pipeline.text.prepare import recorded_sha256
 from pipeline.text.tokenizer import BOS, Tokenizer
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
@@ -39,7 +39,7 @@ def write_manifest(
             "precision": model.dtype_policy.name,
             "parameters": model.count_params(),
             "weights": weights,
-            "data_sha256": data_sha256(config.data),
+            "data_sha256": recorded_sha256(run),
             "tokenizer_sha256": sha256(run.tokenizer),
             "model_sha256": sha256(run.model),
             "golden_logits": golden_logits(model, tokenizer.vocabulary_size),

@@ -27,8 +27,9 @@ from pipeline import align, translate, view
 from pipeline.config import load_run_config
 from pipeline.evaluation import command
 from pipeline.evaluation.folder import evaluation_folder
-from pipeline.inspection.alignment import alignment_error_rate, read_pharaoh
+from pipeline.inspection.alignment import alignment_error_rate
 from pipeline.run_directory import EvaluationDirectory, RunDirectory
+from pipeline.text.pharaoh import read_pharaoh
 from pipeline.trained_run import load_run
 
 pytestmark = pytest.mark.slow
@@ -224,6 +225,7 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
     score = alignment_error_rate(links, read_pharaoh(text / "test.align"))
     assert 100 * score.aer == pytest.approx(found["alignment"]["aer"])
 
+    assert 0 < found["perturbation_seconds"] < found["seconds"]
     perturbed = pd.read_csv(mine / "perturbation.csv")
     assert len(perturbed) == 2 * 3 and perturbed["loss_change"].is_monotonic_decreasing
     assert (perturbed["tokens"] == sum(len(line["target_output_tokens"]) for line in forced[:3])).all()
@@ -327,7 +329,7 @@ def test_n_best_translations_are_printed_in_moses_format(run, monkeypatch, capsy
 def test_align_links_the_words_of_any_parallel_text(run, text, metrics, evaluated, tmp_path, capsys):
     files = ["--source", str(text / "test.en"), "--target", str(text / "test.fr")]
     alignment = metrics["alignment"]
-    at = f"{alignment['layer']},{alignment['head']},{alignment['side']},{alignment['linked']}"
+    at = f"{alignment['layer']},{alignment['head']},{alignment['side']},{alignment['linked']},{alignment['site']}"
     assert align.main([str(run), *files, "--output", str(tmp_path / "links")]) == 0
     found = read_pharaoh(tmp_path / "links")
     assert len(found) == ORDINARY + len(SOURCES)
@@ -358,6 +360,8 @@ def test_align_links_the_words_of_any_parallel_text(run, text, metrics, evaluate
         (["--at", "0,output"], "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS"),
         (["--at", "7,0,output"], "has 1 layers of 2 heads, both counted from 0; found '7,0,output'"),
         (["--at", "0,mean,above"], "found '0,mean,above'"),
+        (["--at", "0,mean,input,target,nowhere"], "found '0,mean,input,target,nowhere'"),
+        (["--at", "0,mean,input,target,norms,more"], "and ,SITE (cross, norms); found"),
         (["--reverse_at", "0,0,output"], "--reverse_at needs REVERSE_RUN"),
     ],
 )

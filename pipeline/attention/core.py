@@ -218,8 +218,30 @@ class MultiHeadAttention(AttentionCore):
             `(B, H, S, K)` and `(B, H, S, V)`, for `attend`.
         """
         key = self.key_projection(key) if self.projection else key
-        value = self.value_projection(value) if self.value_projection_wanted else value
-        return self.split_heads(key), self.split_heads(value)
+        return self.split_heads(key), self._project_value(value)
+
+    def value_norms(self, value):
+        """How long a vector each value adds to the context, in each head, if all weight is on it.
+
+        Times the weight, it is what the value moves in fact: a head that has nothing to say may well put its weight on
+        a value that it makes short, such as that of EOS (Kobayashi et al. 2020, section 3).
+
+        Args:
+            value: `(B, S, Dv)`.
+
+        Returns:
+            float32 `(B, H, S)`.
+        """
+        value = ops.cast(self._project_value(value), "float32")
+        if self.output_projection is None:
+            return ops.norm(value, axis=-1)
+        kernel = ops.cast(self.output_projection.kernel, "float32")
+        kernel = ops.reshape(kernel, (self.num_heads, self.value_dim, self.output_dim))
+        products = ops.matmul(kernel, ops.swapaxes(kernel, -1, -2))  # so that no (B, H, S, output_dim) is made
+        return ops.sqrt(ops.maximum(ops.sum(ops.matmul(value, products) * value, axis=-1), 0.0))
+
+    def _project_value(self, value):
+        return self.split_heads(self.value_projection(value) if self.value_projection_wanted else value)
 
     def call(self, query, key, value, mask=None, training=None):
         key, value = self.project_memory(key, value)

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-SITES = ("cross", "encoder", "decoder")
+SITES = ("cross", "norms", "encoder", "decoder")
+"""Attention between target and source; the same, each weight times the length of what it weighs; self-attentions."""
 
 
 class Forced(NamedTuple):
@@ -33,11 +34,18 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Forced:
         target_output: int `(B, T)`, up to EOS.
         sites: which attention to return: any of `SITES`.
     """
-    memory = model.encode(source, training=False)
+    return forced_decode(model, model.encode(source, training=False), target_input, target_output, sites)
+
+
+def forced_decode(model, memory, target_input, target_output, sites=()) -> Forced:
+    """The second half of `forced_pass`: reads the target, when the source has been read."""
     output = model.decode(target_input, memory, training=False)
     scores = ops.log_softmax(ops.cast(output.logits, "float32"))
     layers = {"cross": output.cross, "encoder": memory.self_attention, "decoder": output.decoder_self}
-    (batch, queries), keys = ops.shape(target_input), ops.shape(source)[1]
+    if "norms" in sites:
+        norms = model.value_norms(memory)  # of no layer or of all
+        layers["norms"] = tuple(_shares(x * ops.expand_dims(y, 2)) for x, y in zip(output.cross, norms, strict=False))
+    (batch, queries), keys = ops.shape(target_input), ops.shape(memory.mask)[-1]
     return Forced(
         ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1),
         ops.cast(ops.argmax(scores, axis=-1), "int32"),
@@ -47,3 +55,8 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Forced:
             for site in sites
         },
     )
+
+
+def _shares(x):
+    """Rows that sum to one, unless they are zero."""
+    return x / ops.maximum(ops.sum(x, axis=-1, keepdims=True), 1e-9)

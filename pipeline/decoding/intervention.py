@@ -12,7 +12,7 @@ from keras import ops
 from pipeline.attention.core import MultiHeadAttention
 
 
-def uniform(weights, allowed, seed=0):
+def uniform(weights, allowed):
     """The same weight on every allowed key."""
     equal = ops.cast(allowed, "float32")
     return equal / ops.maximum(ops.sum(equal, axis=-1, keepdims=True), 1.0)
@@ -27,7 +27,7 @@ def permuted(weights, allowed, seed=0):
     return ops.where(allowed, ops.take_along_axis(shuffled, place, axis=-1), 0.0)
 
 
-def without_top(weights, allowed, seed=0):
+def without_top(weights, allowed):
     """The largest weight shared out among the other allowed keys in proportion; equally where these have none."""
     top = ops.one_hot(ops.argmax(weights, axis=-1), ops.shape(weights)[-1], dtype="bool")
     others = ops.logical_and(allowed, ops.logical_not(top))
@@ -41,7 +41,7 @@ CHANGES = {"uniform": uniform, "permuted": permuted, "without_top": without_top}
 
 
 @contextmanager
-def changed_head(layers: Sequence[MultiHeadAttention], layer, head, change, seed: int = 0) -> Iterator[None]:
+def changed_head(layers: Sequence[MultiHeadAttention], layer, head, change) -> Iterator[None]:
     """Within the block, one head of one of the layers attends with other weights; what it returns are these.
 
     Args:
@@ -49,14 +49,13 @@ def changed_head(layers: Sequence[MultiHeadAttention], layer, head, change, seed
         layer: int, which of them; may be a tensor, so that one graph serves all. -1 for none.
         head: int, which of its heads.
         change: int, which of `CHANGES`, in their order.
-        seed: of what is drawn.
     """
 
     def attend_with(attention, number):
         def attend(query, key, value, mask=None, training=None):
             context, weights = attention.mechanism(query, key, value, mask=mask, training=training)
             allowed = ops.broadcast_to(True if mask is None else mask, ops.shape(weights))
-            others = ops.stack([make(weights, allowed, seed) for make in CHANGES.values()])
+            others = ops.stack([make(weights, allowed) for make in CHANGES.values()])
             heads = ops.reshape(ops.arange(attention.num_heads), (-1, 1, 1))
             here = ops.logical_and(ops.equal(heads, head), ops.equal(number, layer))
             weights = ops.where(here, ops.take(others, change, axis=0), weights)

@@ -2,17 +2,18 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pipeline.errors import InputError
 from pipeline.evaluation.command import choice_set
 from pipeline.evaluation.gold_alignment import Choice, choose_head, head_table
 from pipeline.inspection.agreement import most_agreeing
-from pipeline.inspection.alignment import Link
-from pipeline.inspection.head_alignment import LINKS, MEAN_HEAD, SIDES
+from pipeline.inspection.head_alignment import MEAN_HEAD, SIDES, SITES
 from pipeline.inspection.record import Record
 from pipeline.inspection.symmetrise import Symmetrisation
+from pipeline.inspection.word_links import LINKS
+from pipeline.text.pharaoh import Link
 from pipeline.trained_run import TrainedRun, load_run
 
 AGREEMENT_PAIRS = 500  # enough to tell heads apart
@@ -38,7 +39,8 @@ class Direction:
 
     @classmethod
     def load(cls, root: Path, place: str | None, source: Sequence[str], target: Sequence[str]) -> "Direction":
-        """Loads the run in a folder; its place is given as `LAYER,HEAD,SIDE[,LINKS]`, or chosen on its gold alignments.
+        """Loads the run in a folder; its place is given as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`, or chosen on its gold
+        alignments.
 
         Raises:
             InputError: it is no run, or has no such place.
@@ -47,12 +49,13 @@ class Direction:
         if place is not None:
             return cls(run, source, target, _parse_place(place, run))
         gold = choice_set(run)
-        choice = choose_head(head_table(run.tracer(("cross",)), gold), gold.name) if gold else None
+        choice = choose_head(head_table(run.tracer(SITES), gold), gold.name) if gold else None
         return cls(run, source, target, choice)
 
     def records(self, count: int | None = None) -> Iterator[Record]:
         """The cross-attention over the targets of the first `count` pairs, or of all."""
-        return self.run.tracer(("cross",)).of_references(self.source[:count], self.target[:count])
+        sites = SITES if self.choice and self.choice.site == "norms" else ("cross",)
+        return self.run.tracer(sites).of_references(self.source[:count], self.target[:count])
 
 
 def align(directions: Sequence[Direction], symmetrise: Symmetrisation) -> Iterator[set[Link]]:
@@ -68,8 +71,9 @@ def align(directions: Sequence[Direction], symmetrise: Symmetrisation) -> Iterat
     choices = _choices(directions)
     for direction, choice in zip(directions, choices, strict=True):
         log.info(
-            "%s: layer %d, head %s, %s side, %s links, chosen by %s",
+            "%s: %s, layer %d, head %s, %s side, %s links, chosen by %s",
             direction.run.directory.root,
+            choice.site,
             choice.layer,
             choice.head,
             choice.side,
@@ -91,9 +95,7 @@ def _choices(directions: Sequence[Direction]) -> list[Choice]:
         agreed = most_agreeing(*(direction.records(AGREEMENT_PAIRS) for direction in directions))
         pairs = min(AGREEMENT_PAIRS, len(directions[0].source))
         name = f"the two directions' agreement, {100 * agreed.value:.1f} % on {pairs} pairs"
-        found = [
-            Choice(place.layer, place.head, place.side, chosen_on=name) for place in (agreed.forward, agreed.backward)
-        ]
+        found = [Choice(**asdict(place), chosen_on=name) for place in (agreed.forward, agreed.backward)]
         choices = [known or new for known, new in zip(choices, found, strict=True)]
     known = [choice for choice in choices if choice is not None]
     if len(known) < len(choices):
@@ -106,26 +108,27 @@ def _choices(directions: Sequence[Direction]) -> list[Choice]:
 
 
 def _parse_place(text: str, run: TrainedRun) -> Choice:
-    """What `LAYER,HEAD,SIDE[,LINKS]` says.
+    """What `LAYER,HEAD,SIDE[,LINKS[,SITE]]` says.
 
     Raises:
         InputError: it is not of that form, or the run has no such layer or head.
     """
+    parts = text.split(",")
     head: int | str
     try:
-        layer_text, head_text, side, linked = [*text.split(","), "target"][:4] if text.count(",") < 4 else []
+        layer_text, head_text, side, linked, site = [*parts, *("target", "cross")[max(0, len(parts) - 3) :]]
         layer, head = int(layer_text), head_text if head_text == MEAN_HEAD else int(head_text)
     except ValueError:
-        side = linked = ""
-    if side not in SIDES or linked not in LINKS:
+        side = linked = site = ""
+    if side not in SIDES or linked not in LINKS or site not in SITES:
         raise InputError(
-            f"expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS ({', '.join(LINKS)}); "
-            f"found {text!r}"
+            f"expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS ({', '.join(LINKS)}) "
+            f"and ,SITE ({', '.join(SITES)}); found {text!r}"
         )
-    record = next(run.tracer(("cross",)).of_references(["a"], ["a"]))
-    layers, heads = record.attention["cross"].shape[:2]
+    record = next(run.tracer(SITES).of_references(["a"], ["a"]))
+    layers, heads = record.attention[site].shape[:2]
     if not 0 <= layer < layers or not (head == MEAN_HEAD or 0 <= int(head) < heads):
         raise InputError(
             f"{run.directory.root} has {layers} layers of {heads} heads, both counted from 0; found {text!r}"
         )
-    return Choice(layer, head, side, linked, chosen_on="the command line")
+    return Choice(layer, head, side, linked, site, chosen_on="the command line")

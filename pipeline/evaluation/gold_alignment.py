@@ -8,17 +8,11 @@ import numpy as np
 import pandas as pd
 
 from pipeline.errors import InputError
-from pipeline.inspection.alignment import (
-    GoldAlignment,
-    alignment_error_rate,
-    check_ranges,
-    diagonal_links,
-    random_links,
-    read_pharaoh,
-)
+from pipeline.inspection.alignment import alignment_error_rate, check_ranges, diagonal_links, random_links
 from pipeline.inspection.head_alignment import Place, choose, score_heads
 from pipeline.inspection.trace import Tracer
 from pipeline.text.corpus import Corpus
+from pipeline.text.pharaoh import GoldAlignment, read_pharaoh
 from pipeline.text.tokenizer import words_of
 
 
@@ -77,24 +71,24 @@ class Choice(Place):
 
 
 def head_table(tracer: Tracer, gold_set: GoldSet) -> pd.DataFrame:
-    """The error rate of every layer, head and side, in one forced pass over the pairs."""
+    """The error rate of every layer, head and side of what the tracer reads, in one forced pass over the pairs."""
     records = tracer.of_references(gold_set.corpus.source, gold_set.corpus.target)
     return score_heads(records, gold_set.gold, gold_set.word_counts)
 
 
 def choose_head(table: pd.DataFrame, name: str) -> Choice:
-    """The layer, head, side and way of linking with the lowest error rate on the set of that name."""
-    return Choice(*_place(choose(table)), chosen_on=name)
+    """The site, layer, head, side and way of linking with the lowest error rate on the set of that name."""
+    return Choice(**asdict(_place(choose(table))), chosen_on=name)
 
 
-def _place(row: pd.Series) -> tuple[int, int | str, str, str]:
-    return int(row["layer"]), row["head"], str(row["side"]), str(row["linked"])
+def _place(row: pd.Series) -> Place:
+    return Place(int(row["layer"]), row["head"], str(row["side"]), str(row["linked"]), str(row["site"]))
 
 
 def alignment_metrics(table: pd.DataFrame, choice: Choice, gold_set: GoldSet, seed: int = 0) -> dict[str, Any]:
     """The chosen head's scores on a set, in percent, beside the diagonal, random links, and the set's own best head."""
-    here = table[(table["layer"] == choice.layer) & (table["head"] == choice.head) & (table["side"] == choice.side)]
-    here = here.set_index("linked")
+    keys = ["site", "layer", "head", "side"]
+    here = table[(table[keys] == [getattr(choice, key) for key in keys]).all(axis=1)].set_index("linked")
     scores = {name: 100 * float(here[name][choice.linked]) for name in ("aer", "precision", "recall", "eos_share")}
     generator = np.random.default_rng(seed)
     diagonal = [diagonal_links(*counts) for counts in gold_set.word_counts]
@@ -106,10 +100,7 @@ def alignment_metrics(table: pd.DataFrame, choice: Choice, gold_set: GoldSet, se
         "aer_by_links": {linked: 100 * float(aer) for linked, aer in here["aer"].items()},
         "diagonal_aer": 100 * alignment_error_rate(diagonal, gold_set.gold).aer,
         "random_aer": 100 * alignment_error_rate(at_random, gold_set.gold).aer,
-        "best_on_this_set": {
-            "aer": 100 * float(best["aer"]),
-            **dict(zip(("layer", "head", "side", "linked"), _place(best), strict=True)),
-        },
+        "best_on_this_set": {"aer": 100 * float(best["aer"]), **asdict(_place(best))},
         "sentences": len(gold_set.corpus),
         "gold_links_out_of_range": gold_set.dropped_links,
     }

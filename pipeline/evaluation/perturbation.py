@@ -9,14 +9,14 @@ import pandas as pd
 import tensorflow as tf
 
 from pipeline.attention.cross_attention import CrossAttention
-from pipeline.decoding.forced import forced_pass
+from pipeline.decoding.forced import forced_decode
 from pipeline.decoding.intervention import CHANGES, changed_head
 from pipeline.errors import InputError
 from pipeline.text.batches import forced_batch
 from pipeline.text.tokenizer import PAD
 
 LENGTH_MULTIPLE = 8
-NOTHING = -1  # no layer
+NOTHING = (-1, 0, 0)  # no layer
 
 
 def cross_attention_layers(model: keras.Model) -> list[CrossAttention]:
@@ -73,10 +73,9 @@ def perturbation_table(
         rows = [pairs[i] for i in order[first : first + batch_sentences]]
         batch = forced_batch(rows, LENGTH_MULTIPLE, max_positions)
         real = batch.target_output != PAD
-        usual = [x.numpy() for x in graph(*batch, NOTHING, 0, 0)]
-        for i, place in enumerate(places):
-            found = [x.numpy() for x in graph(*batch, *place)]
-            totals[i] += (usual[0] - found[0])[real].sum(), (usual[1] != found[1])[real].sum()
+        likelihoods, likeliest = (found.numpy()[:, real] for found in graph(*batch, [NOTHING, *places]))
+        totals[:, 0] += (likelihoods[0] - likelihoods[1:]).sum(axis=1)
+        totals[:, 1] += (likeliest[0] != likeliest[1:]).sum(axis=1)
         tokens += int(real.sum())
     names = list(CHANGES)
     summary: list[dict[str, Any]] = [
@@ -88,13 +87,19 @@ def perturbation_table(
 
 
 def _reader(model: keras.Model, layers: Sequence[CrossAttention]) -> Callable[..., Any]:
-    """A graph of a batch, and of a layer, a head and a change by number, that serves them all: each target token's
-    log-probability and what the model would have put in its place."""
+    """A graph of a batch, and of places (layer, head, change) by number: for each of these, every target token's
+    log-probability and what the model would have put in its place. The source is read once for all."""
 
-    def read(source, target_input, target_output, layer, head, change):
-        with changed_head(layers, layer, head, change):
-            forced = forced_pass(model, source, target_input, target_output)
-        return forced.log_probabilities, forced.likeliest
+    def read(source, target_input, target_output, places):
+        memory = model.encode(source, training=False)
 
-    ids, number = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32)
-    return tf.function(read, input_signature=(ids,) * 3 + (number,) * 3, autograph=False)
+        def read_target(place):
+            with changed_head(layers, *tf.unstack(place)):
+                forced = forced_decode(model, memory, target_input, target_output)
+            return forced.log_probabilities, forced.likeliest
+
+        outputs = tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([None, None], tf.int32)
+        return tf.map_fn(read_target, places, fn_output_signature=outputs, parallel_iterations=1)
+
+    ids, numbers = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, 3], tf.int32)
+    return tf.function(read, input_signature=(ids,) * 3 + (numbers,), autograph=False)

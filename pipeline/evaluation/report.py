@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,17 @@ from pipeline.evaluation.likelihood import LikelihoodMeter
 from pipeline.evaluation.perturbation import check_perturbable, cross_attention_layers, perturbation_table
 from pipeline.evaluation.scores import score_translations
 from pipeline.evaluation.translations import translations_table, write_translations
-from pipeline.inspection.alignment import write_pharaoh
 from pipeline.inspection.archive import ArchiveWriter
+from pipeline.inspection.head_alignment import SITES
 from pipeline.inspection.heatmap import attention_figure, save_figure
-from pipeline.inspection.measures import heads_table
+from pipeline.inspection.measures import HeadsMeter, measure_site
 from pipeline.inspection.page import ViewerRun, write_viewer
 from pipeline.inspection.record import Record
 from pipeline.inspection.sentences import sentence_row
 from pipeline.inspection.spectra import spectra_table
 from pipeline.run_directory import EvaluationDirectory, write_atomically, write_json
 from pipeline.text.encoded import encode_sentences
-from pipeline.text.tokenizer import EOS
+from pipeline.text.pharaoh import write_pharaoh
 from pipeline.trained_run import TrainedRun
 
 PRODUCTS = ("scaled_dot", "dot")  # scores that are `q k^T`, up to a factor
@@ -78,12 +78,13 @@ def evaluate_set(
         choice, alignment = _alignment(run, data, folder)
         if alignment:
             metrics["alignment"] = alignment
-        tracer = run.tracer(run.config.inspection.attention)
+        sites = dict.fromkeys([*run.config.inspection.attention, *([choice.site] if choice else [])])
+        tracer = run.tracer(tuple(sites))
         if force_references:
             assert data.reference is not None  # the command line's own check
-            records = tracer.of_references(data.source, data.reference)
+            traced = list(tracer.forced(data.source, data.reference))
         else:
-            records = tracer.of_translations(data.source, data.reference, translations, mode=run.config.decoding.kind)
+            traced = list(tracer.found(data.source, data.reference, translations, mode=run.config.decoding.kind))
         table = translations_table(data.source, data.reference, translations, tokenized=run.config.data.tokenized)
         write_translations(table, folder.translations)
         viewer = ViewerRun(
@@ -91,13 +92,14 @@ def evaluate_set(
             data.gold.gold if data.gold else (),
             table["sentence_bleu"].tolist() if "sentence_bleu" in table else (),
         )
-        _write_records(run, folder, records, choice, viewer)
-        shown = {"layer": choice.layer, "head": choice.head, "side": choice.side} if choice else {}
+        _write_records(run, folder, tracer.trace(traced), choice, viewer)
+        shown = {key: getattr(choice, key) for key in ("site", "layer", "head", "side")} if choice else {}
         write_viewer(folder.viewer, f"{run.directory.root.name}, {data.name}", [viewer], **shown)
         _draw_probes(run, folder)
         _write_spectra(run, folder)
         if perturbed:
-            _perturb(run, folder, _pairs(run, data, translations, force_references)[:perturbed])
+            pairs = [(one.source_ids, one.target_ids) for one in traced[:perturbed]]
+            metrics["perturbation_seconds"] = _perturb(run, folder, pairs)
         metrics["seconds"] = round(time.monotonic() - started, 2)
         write_json(folder.metrics, metrics)
     return metrics
@@ -136,7 +138,7 @@ def _alignment(
 ) -> tuple[Choice | None, dict[str, Any] | None]:
     if data.gold is None and data.choose_on is None:
         return None, None
-    tracer = run.tracer(("cross",))
+    tracer = run.tracer(SITES)
     table = head_table(tracer, data.gold) if data.gold is not None else None
     choose_on = head_table(tracer, data.choose_on) if data.choose_on is not None else table
     if choose_on is None or choose_on.empty:
@@ -159,49 +161,39 @@ def _write_records(
     """Writes the archive, and on the way what is measured, drawn and shown of its sentences."""
     log.info("writing the attention of every layer and head")
     settings = run.config.inspection
-    links, rows = [], []
-
-    def written() -> Iterator[Record]:
-        manifest = _archive_manifest(run)
-        with ArchiveWriter(
-            folder.attention, manifest=manifest, sentences_per_shard=settings.sentences_per_shard
-        ) as archive:
-            for record in records:
-                archive.append(record)
-                if record.id < settings.heatmap_sentences:
-                    _draw(record, folder.heatmaps, f"sentence-{record.id:06d}")
-                if record.id < settings.viewer_sentences:
-                    viewer.add(record)
-                if choice is not None:
-                    links.append(choice.links(record))
-                rows.append(sentence_row(record))
-                yield record
-
-    write_atomically(folder.heads, heads_table(written()).to_csv(index=False).encode())
+    links, rows, heads = [], [], HeadsMeter()
+    with ArchiveWriter(
+        folder.attention, manifest=_archive_manifest(run), sentences_per_shard=settings.sentences_per_shard
+    ) as archive:
+        for record in records:
+            archive.append(record)
+            measures = measure_site(record)
+            heads.add(record, measures)
+            rows.append(sentence_row(record, measures))
+            if record.id < settings.heatmap_sentences:
+                _draw(record, folder.heatmaps, f"sentence-{record.id:06d}")
+            if record.id < settings.viewer_sentences:
+                viewer.add(record, rows[-1])
+            if choice is not None:
+                links.append(choice.links(record))
+    write_atomically(folder.heads, heads.table().to_csv(index=False).encode())
     write_atomically(folder.sentences, pd.DataFrame(rows).to_csv(index=False, float_format="%.4f").encode())
     if choice is not None:
         write_pharaoh(folder.alignments, links)
 
 
-def _pairs(
-    run: TrainedRun, data: EvaluationSet, translations: Sequence[Translation], force_references: bool
-) -> list[tuple[list[int], list[int]]]:
-    """Source and target ids as the archive has them."""
-    if not force_references:
-        return [(translation.source_ids, translation.ids) for translation in translations]
-    assert data.reference is not None
-    longest = run.config.model.max_positions - 1  # one more for EOS
-    source, target = (run.tokenizer.encode(side).to_list() for side in (data.source, data.reference))
-    return [(one[:longest], [*other[:longest], EOS]) for one, other in zip(source, target, strict=True)]
-
-
-def _perturb(run: TrainedRun, folder: EvaluationDirectory, pairs: list[tuple[list[int], list[int]]]) -> None:
+def _perturb(run: TrainedRun, folder: EvaluationDirectory, pairs: Sequence[tuple[list[int], list[int]]]) -> float:
+    """Writes what replacing heads does, and returns how many seconds that took."""
+    started = time.monotonic()
     log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
     settings = run.config.decoding
     table = perturbation_table(
         run.model, pairs, batch_sentences=settings.batch_sentences, max_positions=run.config.model.max_positions
     )
     write_atomically(folder.perturbation, table.to_csv(index=False, float_format="%.6f").encode())
+    seconds = round(time.monotonic() - started, 2)
+    log.info("that took %.0f s", seconds)
+    return seconds
 
 
 def _write_spectra(run: TrainedRun, folder: EvaluationDirectory) -> None:

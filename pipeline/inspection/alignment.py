@@ -1,34 +1,16 @@
-"""Word alignments as sets of links: files of them, the error rate against a gold standard, and baselines.
+"""Word alignments as sets of links: the error rate against a gold standard, and baselines.
 
 A link is `(i, j)`: source word i, target word j, both from 0. Error rates need pairs whose target text is given: gold
 links belong to the words of the reference, so on a model's own translations they measure nothing.
 """
 
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from pipeline.errors import InputError
-from pipeline.run_directory import write_atomically
-
-Link = tuple[int, int]
-
-_LINK = re.compile(r"([0-9]+)([-?p])([0-9]+)")
-
-
-@dataclass(frozen=True)
-class GoldAlignment:
-    """The links that people drew for one sentence pair; `possible` includes `sure`."""
-
-    sure: frozenset[Link]
-    possible: frozenset[Link]
-
-    def __post_init__(self) -> None:
-        if not self.sure <= self.possible:
-            raise ValueError(f"possible links must include the sure ones; missing: {sorted(self.sure - self.possible)}")
+from pipeline.text.pharaoh import GoldAlignment, Link
 
 
 @dataclass(frozen=True)
@@ -103,35 +85,6 @@ def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldA
     return sum((AlignmentCounts.of(a, g) for a, g in zip(links, gold, strict=True)), AlignmentCounts()).score()
 
 
-def read_pharaoh(path: str | Path, first_index: int = 0) -> list[GoldAlignment]:
-    """Reads one sentence a line of links `i-j` (sure) or `i?j`, `ipj` (possible), i the source word, j the target word.
-
-    Args:
-        path: the file; an empty line is a sentence without links.
-        first_index: what the file calls the first word, 0 or 1. The links returned always count from 0.
-
-    Raises:
-        InputError: the file cannot be read, or a link is malformed or below `first_index`.
-    """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot read word alignments ({error})") from error
-    if lines[-1] == "":
-        lines.pop()
-    return [_parse_line(line, first_index, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
-
-
-def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
-    """Writes one sentence a line as `i-j`, from 0, sorted; the file appears whole or not at all."""
-    write_atomically(Path(path), "".join(map(pharaoh_line, links)).encode())
-
-
-def pharaoh_line(links: Collection[Link]) -> str:
-    """One sentence as `i-j`, from 0, sorted, with the line feed."""
-    return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
-
-
 def check_ranges(
     gold: Sequence[GoldAlignment], source_word_counts: Sequence[int], target_word_counts: Sequence[int]
 ) -> RangeCheck:
@@ -172,21 +125,6 @@ def random_links(n_source: int, n_target: int, generator: np.random.Generator) -
     if not n_source:
         return set()
     return {(int(i), j) for j, i in enumerate(generator.integers(n_source, size=n_target))}
-
-
-def _parse_line(line: str, first_index: int, place: str) -> GoldAlignment:
-    sure, possible = set(), set()
-    for text in line.split():
-        match = _LINK.fullmatch(text)
-        if match is None:
-            raise InputError(f"{place}: {text!r} is no link; expected i-j (sure) or i?j (possible) with word numbers")
-        link = int(match[1]) - first_index, int(match[3]) - first_index
-        if min(link) < 0:
-            raise InputError(f"{place}: {text!r} lies before word {first_index}; does the file count from 0?")
-        possible.add(link)
-        if match[2] == "-":
-            sure.add(link)
-    return GoldAlignment(frozenset(sure), frozenset(possible))
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -9,39 +9,41 @@ Shapes: T target tokens, S source tokens; `...` is any number of leading axes, a
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
 
-from pipeline.inspection.alignment import AlignmentCounts, GoldAlignment, Link
+from pipeline.inspection.alignment import AlignmentCounts
 from pipeline.inspection.record import Record
-from pipeline.inspection.symmetrise import grow_diag
+from pipeline.inspection.word_links import LINKS, as_links, link_words
+from pipeline.text.pharaoh import GoldAlignment, Link
 
 SIDES = ("output", "input")
+
+SITES = ("cross", "norms")
+"""The attention that alignments can be read off: the weights, and the weights times the length of what they weigh."""
 
 MEAN_HEAD = "mean"
 """How the tables name the average of a layer's heads."""
 
 _SHARES = ("aer", "precision", "recall", "eos_share")
 
-LINKS = ("target", "source", "mutual", "grow-diag")
-"""Which words a matrix links: each target word with the source word that it attends to most; each source word with the
-target word by which it is attended to most; those on which both agree; and these, grown by those of either that touch
-them and align a word that had none (`grow_diag`: one matrix read from both sides, as two alignments are otherwise)."""
-
 
 @dataclass(frozen=True)
 class Place:
-    """Where alignments are read: a layer, a head (or `mean`), the label side, and which words are linked (`LINKS`)."""
+    """Where alignments are read: a layer, a head (or `mean`), the label side, which words are linked (`LINKS`), and off
+    which attention (`SITES`)."""
 
     layer: int
     head: int | str
     side: str
     linked: str = "target"
+    site: str = "cross"
 
     def weights(self, record: Record) -> np.ndarray:
-        """The cross-attention `(T, S)` of that layer and head."""
-        heads = record.attention["cross"][self.layer]
+        """The attention `(T, S)` of that site, layer and head."""
+        heads = record.attention[self.site][self.layer]
         return heads.mean(axis=0) if self.head == MEAN_HEAD else heads[int(self.head)]
 
     def links(self, record: Record) -> set[Link]:
@@ -49,7 +51,7 @@ class Place:
         n_source, n_target = word_counts(record)
         rows = words_of_rows(record.target_words, self.side)
         matrix = word_matrix(self.weights(record), record.source_words, rows, n_source, n_target)
-        return as_links(link_matrices(matrix)[self.linked])
+        return as_links(link_words(matrix, self.linked))
 
 
 def places_of(record: Record) -> list[Place]:
@@ -69,9 +71,9 @@ def word_counts(record: Record) -> tuple[int, int]:
     return source, target
 
 
-def heads_and_mean(record: Record) -> np.ndarray:
-    """The cross-attention with the mean of each layer's heads as a further head: `(layer, heads + 1, T, S)`."""
-    weights = record.attention["cross"]
+def heads_and_mean(record: Record, site: str = "cross") -> np.ndarray:
+    """The attention of a site with the mean of each layer's heads as a further head: `(layer, heads + 1, T, S)`."""
+    weights = record.attention[site]
     return np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
 
 
@@ -142,25 +144,6 @@ def eos_argmax_share(
     return hidden / rows if rows else np.full(hidden.shape, np.nan)
 
 
-def link_matrices(matrix: np.ndarray) -> dict[str, np.ndarray]:
-    """The links of each kind of `LINKS`. Of equal weights the first wins; a row or column of zeros links nothing.
-
-    Args:
-        matrix: `(..., target words, source words)`, as `word_matrix` gives it.
-
-    Returns:
-        bool arrays of the same shape.
-    """
-    target = _largest(matrix, axis=-1)
-    source = _largest(matrix, axis=-2)
-    return {"target": target, "source": source, "mutual": target & source, "grow-diag": _grown(target, source)}
-
-
-def as_links(matrix: np.ndarray) -> set[Link]:
-    """Links (source word, target word) of a bool matrix `(target words, source words)`."""
-    return {(int(i), int(j)) for j, i in zip(*np.nonzero(matrix), strict=True)}
-
-
 def links_of_heads(record: Record, side: str) -> np.ndarray:
     """What every layer and head of the cross-attention, and the mean of each layer's heads, links.
 
@@ -169,14 +152,15 @@ def links_of_heads(record: Record, side: str) -> np.ndarray:
     """
     n_source, n_target = word_counts(record)
     rows = words_of_rows(record.target_words, side)
-    return _largest(word_matrix(heads_and_mean(record), record.source_words, rows, n_source, n_target), axis=-1)
+    matrix = word_matrix(heads_and_mean(record), record.source_words, rows, n_source, n_target)
+    return link_words(matrix, "target")
 
 
 def score_heads(
     records: Iterable[Record], gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]]
 ) -> pd.DataFrame:
-    """Scores the cross-attention of every layer and head, and of each layer's mean over heads, read on both sides and
-    linking words in each way.
+    """Scores every layer and head, and each layer's mean over heads, of those of `SITES` that the records hold, read on
+    both sides and linking words in each way.
 
     Counts are pooled over the corpus before they are divided. The EOS column is left out before the argmax; `eos_share`
     says how often it held the largest weight.
@@ -187,22 +171,23 @@ def score_heads(
         word_counts: their (source words, target words), in the same order.
 
     Returns:
-        One row per side, way of `LINKS`, layer and head (an index, or `mean`), with the columns `site`, `layer`,
+        One row per site, side, way of `LINKS`, layer and head (an index, or `mean`), with the columns `site`, `layer`,
         `head`, `side`, `linked`, `aer`, `precision`, `recall`, `eos_share`, all shares 0 to 1.
 
     Raises:
         ValueError: the three differ in length, a record was not forced, or a gold link is out of range.
     """
-    tallies: dict[tuple[str, str], np.ndarray] = {}
+    tallies: dict[tuple[str, str, str], np.ndarray] = {}
     for record, alignment, counts in zip(records, gold, word_counts, strict=True):
         if record.mode != "forced":
             raise ValueError(f"sentence {record.id}: gold links need mode 'forced'. Received: {record.mode!r}")
-        weights = heads_and_mean(record)
-        for side in SIDES:
-            rows = words_of_rows(record.target_words, side)
+        for site, side in product(SITES, SIDES):
+            if site not in record.attention:
+                continue
+            weights, rows = heads_and_mean(record, site), words_of_rows(record.target_words, side)
             for linked, tally in _tallies(weights, record.source_words, rows, alignment, counts).items():
-                tallies[side, linked] = tallies.get((side, linked), 0) + tally
-    table = [row for (side, linked), tally in tallies.items() for row in _table_rows(side, linked, tally)]
+                tallies[site, side, linked] = tallies.get((site, side, linked), 0) + tally
+    table = [row for where, tally in tallies.items() for row in _table_rows(*where, tally)]
     return pd.DataFrame(table, columns=["site", "layer", "head", "side", "linked", *_SHARES])
 
 
@@ -239,24 +224,6 @@ def _eos_argmax_counts(
     return hidden, int(with_word.sum())
 
 
-def _largest(matrix: np.ndarray, axis: int) -> np.ndarray:
-    """Whether a weight is the largest along an axis, the first of equals, and more than zero."""
-    if 0 in matrix.shape:
-        return np.zeros(matrix.shape, bool)
-    found = np.zeros(matrix.shape, bool)
-    np.put_along_axis(found, np.expand_dims(matrix.argmax(axis=axis), axis), True, axis=axis)
-    return found & (matrix > 0)
-
-
-def _grown(target: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """`grow_diag` of every pair of matrices."""
-    grown = np.zeros(target.shape, bool)
-    for place in np.ndindex(target.shape[:-2]):
-        for i, j in grow_diag(as_links(target[place]), as_links(source[place])):
-            grown[place][j, i] = True
-    return grown
-
-
 def _tallies(
     weights: np.ndarray,
     source_words: Sequence[int | None],
@@ -271,7 +238,8 @@ def _tallies(
     sure, possible = (_as_matrix(links, n_source, n_target) for links in (gold.sure, gold.possible))
     hidden, rows = _eos_argmax_counts(weights, source_words, row_words)
     found = {}
-    for linked, links in link_matrices(matrix).items():
+    for linked in LINKS:
+        links = link_words(matrix, linked)
         counts = (links, np.broadcast_to(sure, links.shape), links & sure, links & possible)
         tally = [count.sum(axis=(-1, -2)) for count in counts]
         found[linked] = np.stack([*tally, np.full(hidden.shape, rows), hidden], axis=-1).astype(np.int64)
@@ -287,14 +255,14 @@ def _as_matrix(links: Iterable[Link], n_source: int, n_target: int) -> np.ndarra
     return matrix
 
 
-def _table_rows(side: str, linked: str, tally: np.ndarray) -> Iterable[dict[str, object]]:
+def _table_rows(site: str, side: str, linked: str, tally: np.ndarray) -> Iterable[dict[str, object]]:
     layers, heads = tally.shape[:2]
     for layer in range(layers):
         for head in range(heads):
             *counts, rows, hidden = (int(count) for count in tally[layer, head])
             score = AlignmentCounts(*counts).score()
             yield {
-                "site": "cross",
+                "site": site,
                 "layer": layer,
                 "head": head if head < heads - 1 else MEAN_HEAD,
                 "side": side,

@@ -21,7 +21,12 @@ from pipeline.run_directory import write_atomically
 
 COLOURS = "magma_r"  # perceptually uniform; light to dark for every kind of colour vision, and in print
 
-_NAMES = {"cross": "cross-attention", "encoder": "encoder self-attention", "decoder": "decoder self-attention"}
+_NAMES = {
+    "cross": "cross-attention",
+    "norms": "cross-attention times value norms",
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+}
 _FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans")
 _LABEL_CHARACTERS = 18
 _LARGEST_CELL, _SMALLEST_CELL = 0.42, 0.13  # inches
@@ -39,7 +44,7 @@ def attention_figure(
 
     Args:
         record: the sentence.
-        site: `cross`, `encoder` or `decoder`; the record must hold it.
+        site: `cross`, `norms`, `encoder` or `decoder`; the record must hold it.
         layer: index of the layer.
         head: index of the head, or None for all heads side by side; they are never averaged.
         side: which target tokens label the rows: `output` (row t predicts it) or `input` (row t was computed from it).

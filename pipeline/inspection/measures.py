@@ -85,31 +85,41 @@ def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
     return measure(record.attention[site], groups)
 
 
-def heads_table(records: Iterable[Record], site: str = "cross") -> pd.DataFrame:
-    """The measures of every layer and head over a set of sentences.
+class HeadsMeter:
+    """The measures of every layer and head over a set of sentences with the same layers and heads.
 
     Each measure is taken per row, then averaged over all rows of all sentences, so that a long sentence counts for its
     length; layers and heads stay apart.
 
     Args:
-        records: sentences with the same layers and heads.
-        site: `cross`, `encoder` or `decoder`.
-
-    Returns:
-        One row per layer and head with the columns `site`, `layer`, `head` and those of `measure_site`; empty without
-        records.
+        site: any that the records hold.
     """
-    totals: dict[str, np.ndarray] = {}
-    rows = 0
+
+    def __init__(self, site: str = "cross") -> None:
+        self.site = site
+        self.rows = 0
+        self.totals: dict[str, np.ndarray] = {}
+
+    def add(self, record: Record, measures: Mapping[str, np.ndarray]) -> None:
+        """Takes in a sentence and what `measure_site` found in it."""
+        length = record.attention[self.site].shape[2]
+        self.totals = {name: self.totals.get(name, 0.0) + value * length for name, value in measures.items()}
+        self.rows += length
+
+    def table(self) -> pd.DataFrame:
+        """One row per layer and head: `site`, `layer`, `head` and `MEASURES`; no row without sentences."""
+        layers, heads = self.totals["entropy"].shape if self.totals else (0, 0)
+        layer, head = np.indices((layers, heads)).reshape(2, -1)
+        columns = {name: self.totals[name].reshape(-1) / self.rows if self.rows else np.zeros(0) for name in MEASURES}
+        return pd.DataFrame({"site": self.site, "layer": layer, "head": head, **columns})
+
+
+def heads_table(records: Iterable[Record], site: str = "cross") -> pd.DataFrame:
+    """The table of `HeadsMeter` over these records."""
+    meter = HeadsMeter(site)
     for record in records:
-        length = record.attention[site].shape[2]
-        measures = measure_site(record, site)
-        totals = {name: totals.get(name, 0.0) + value * length for name, value in measures.items()}
-        rows += length
-    layers, heads = totals["entropy"].shape if totals else (0, 0)
-    layer, head = np.indices((layers, heads)).reshape(2, -1)
-    columns = {name: totals[name].reshape(-1) / rows if rows else np.zeros(0) for name in MEASURES}
-    return pd.DataFrame({"site": site, "layer": layer, "head": head, **columns})
+        meter.add(record, measure_site(record, site))
+    return meter.table()
 
 
 def is_punctuation(token: str) -> bool:

@@ -8,7 +8,7 @@ import base64
 import gzip
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.inspection.alignment import GoldAlignment
+from pipeline.inspection.measures import measure_site
 from pipeline.inspection.record import Record
 from pipeline.inspection.sentences import sentence_row
 from pipeline.run_directory import write_atomically
+from pipeline.text.pharaoh import GoldAlignment
 
 PARTS = Path(__file__).parent / "viewer"
 SCRIPTS = ("weights.js", "pictures.js", "list.js", "main.js")  # each may use those before it
@@ -42,23 +43,22 @@ class ViewerRun:
     sentences: list[dict[str, Any]] = field(default_factory=list)
     weights: list[np.ndarray] = field(default_factory=list)
 
-    def add(self, record: Record) -> None:
-        """Takes in a sentence."""
+    def add(self, record: Record, row: Mapping[str, Any]) -> None:
+        """Takes in a sentence and its `sentence_row`."""
         self.sites = {site: list(weights.shape[:2]) for site, weights in record.attention.items()}
         for weights in record.attention.values():
             self.weights.append(np.rint(weights.astype("float64").ravel() * 65535).clip(0, 65535).astype("uint16"))
-        self.sentences.append(self._sentence(record))
+        self.sentences.append(self._sentence(record, row))
 
     def add_all(self, records: Iterable[Record]) -> "ViewerRun":
         """Takes in sentences, and returns itself."""
         for record in records:
-            self.add(record)
+            self.add(record, sentence_row(record, measure_site(record)))
         return self
 
-    def _sentence(self, record: Record) -> dict[str, Any]:
+    def _sentence(self, record: Record, row: Mapping[str, Any]) -> dict[str, Any]:
         gold = self.gold[record.id] if record.mode == "forced" and record.id < len(self.gold) else None
         links = sorted(gold.possible) if gold else []
-        row = sentence_row(record)
         return {
             "id": record.id,
             "sourceText": record.source,
@@ -85,17 +85,24 @@ def _number(value: float) -> float:
 
 
 def viewer_page(
-    title: str, runs: Sequence[ViewerRun], *, layer: int = 0, head: int | str = "mean", side: str = "output"
+    title: str,
+    runs: Sequence[ViewerRun],
+    *,
+    site: str = "cross",
+    layer: int = 0,
+    head: int | str = "mean",
+    side: str = "output",
 ) -> str:
     """The page's HTML.
 
     Args:
         title: its heading.
         runs: one run, or several on the same sentences, shown side by side.
-        layer: shown first, with `head` (a number or `mean`) and `side` (`output` or `input`).
+        site: shown first, with `layer`, `head` (a number or `mean`) and `side` (`output` or `input`).
     """
     data = {
         "title": title,
+        "site": site,
         "layer": layer,
         "head": head,
         "side": side,

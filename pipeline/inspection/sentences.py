@@ -5,19 +5,24 @@ describe weights; they do not say why the model wrote what it wrote.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from pipeline.inspection.measures import MEASURES, measure_site
+from pipeline.inspection.measures import MEASURES
 from pipeline.inspection.record import Record
 
 UNDER, OVER = 0.2, 3.0
 """A word counts as under-attended below so much of its fair share, as over-attended above so much of it."""
 
 
-def sentence_row(record: Record) -> dict[str, Any]:
+def sentence_row(record: Record, measured: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The row of one sentence in `sentences.csv`.
+
+    Args:
+        record: the sentence.
+        measured: what `measure_site` found in its cross-attention.
 
     Returns:
         `id`, `mode`, `truncated`, `source_tokens`, `target_tokens`;
@@ -30,7 +35,6 @@ def sentence_row(record: Record) -> dict[str, Any]:
     """
     likelihoods = record.token_log_probabilities
     least = int(np.argmin(likelihoods)) if likelihoods else None
-    measured = measure_site(record) if record.attention["cross"].size else {}
     covered = coverage(record)
     words = [i for i, word in enumerate(record.source_words) if word is not None]
     return {
@@ -42,7 +46,7 @@ def sentence_row(record: Record) -> dict[str, Any]:
         "mean_log_probability": float(np.mean(likelihoods)) if likelihoods else math.nan,
         "least_log_probability": likelihoods[least] if least is not None else math.nan,
         "least_likely_token": record.target_output_tokens[least] if least is not None else "",
-        **{name: float(measured[name].mean()) if name in measured else math.nan for name in MEASURES},
+        **{name: float(measured[name].mean()) if measured[name].size else math.nan for name in MEASURES},
         "least_coverage": float(covered[words].min()) if words else math.nan,
         "under_attended": " ".join(_words(record, covered < UNDER)),
         "over_attended": " ".join(_words(record, covered > OVER)),

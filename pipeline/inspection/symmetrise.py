@@ -5,7 +5,7 @@ Links are (source word, target word) in both; the one was read from source to ta
 
 from collections.abc import Callable, Collection
 
-from pipeline.inspection.alignment import Link
+from pipeline.text.pharaoh import Link
 
 Symmetrisation = Callable[[Collection[Link], Collection[Link]], set[Link]]
 

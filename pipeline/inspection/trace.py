@@ -49,7 +49,7 @@ class Tracer:
     Args:
         model: anything with the surface of `pipeline.model.surface`.
         tokenizer: the one it was trained with.
-        sites: which attention the records hold: `cross`, `encoder`, `decoder`.
+        sites: which attention the records hold: any of `pipeline.decoding.forced.SITES`.
         batch_sentences: sentences read at once.
         max_positions: the most tokens either side can have; longer ones are cut.
     """
@@ -81,8 +81,18 @@ class Tracer:
         mode: str = "greedy",
     ) -> Iterator[Record]:
         """Records of what a search found, in order."""
-        return self.trace(
-            Traced(
+        return self.trace(self.found(sources, references, translations, mode))
+
+    def found(
+        self,
+        sources: Sequence[str],
+        references: Sequence[str] | None,
+        translations: Sequence[Translation],
+        mode: str = "greedy",
+    ) -> Iterator[Traced]:
+        """What is traced of what a search found."""
+        for i, (source, translation) in enumerate(zip(sources, translations, strict=True)):
+            yield Traced(
                 i,
                 source,
                 references[i] if references is not None else None,
@@ -92,14 +102,18 @@ class Tracer:
                 mode,
                 translation.truncated,
             )
-            for i, (source, translation) in enumerate(zip(sources, translations, strict=True))
-        )
 
     def of_references(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[Record]:
         """Records of given translations, in order."""
+        return self.trace(self.forced(sources, references))
+
+    def forced(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[Traced]:
+        """What is traced of given translations."""
         longest = self.max_positions - 1  # one more for EOS or BOS
-        return self.trace(
-            Traced(
+        for i, (source, reference, source_ids, target_ids) in enumerate(
+            zip(sources, references, self._ids(sources), self._ids(references), strict=True)
+        ):
+            yield Traced(
                 i,
                 source,
                 reference,
@@ -109,10 +123,6 @@ class Tracer:
                 "forced",
                 len(source_ids) > longest or len(target_ids) > longest,
             )
-            for i, (source, reference, source_ids, target_ids) in enumerate(
-                zip(sources, references, self._ids(sources), self._ids(references), strict=True)
-            )
-        )
 
     def trace(self, pairs: Iterable[Traced]) -> Iterator[Record]:
         """Records of pairs, in their order."""

@@ -112,6 +112,11 @@ class TranslationModel(keras.Model):
         which have a row for each target or no axes at all."""
         raise NotImplementedError
 
+    def value_norms(self, memory) -> tuple:
+        """How long a vector each source position adds in each head of the cross-attention: a tuple over layers of
+        float32 `(B, H, S)`; none where values are not what heads project."""
+        return ()
+
     def call(self, source_ids, target_ids, training=None):
         return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits
 

@@ -141,6 +141,9 @@ class Transformer(TranslationModel):
             x, mask, tuple(weights), tuple(block.project_memory(x, positions) for block in self.decoder_blocks)
         )
 
+    def value_norms(self, memory):
+        return tuple(block.cross_attention.value_norms(memory.states) for block in self.decoder_blocks)
+
     def start_cache(self, memory, length):
         batch = ops.shape(memory.states)[0]
         return Cache(ops.zeros((), "int32"), tuple(block.start_cache(batch, length) for block in self.decoder_blocks))

@@ -22,6 +22,15 @@ class Batch(NamedTuple):
     target_output: np.ndarray
 
 
+class GuidedBatch(NamedTuple):
+    """A `Batch`, and with it links, bool `(B, T, S)`: true where output token t is linked with source token s."""
+
+    source: np.ndarray
+    target_input: np.ndarray
+    target_output: np.ndarray
+    links: np.ndarray
+
+
 @dataclass(frozen=True)
 class BatchPlan:
     """Which sentences make up each batch of an epoch.

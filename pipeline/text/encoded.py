@@ -80,28 +80,51 @@ class EncodedSentences:
 
 
 class EncodedPairs(NamedTuple):
-    """Encoded sources and their targets, in the same order."""
+    """Encoded sources and their targets, in the same order, and which of their tokens are linked, if that is known.
+
+    - links: for each pair flat numbers `source token, target token, source token, ...`.
+    """
 
     source: EncodedSentences
     target: EncodedSentences
+    links: EncodedSentences | None = None
+
+    def select(self, rows: Sequence[int] | np.ndarray) -> "EncodedPairs":
+        """The pairs of those rows, in that order."""
+        return EncodedPairs(*(part if part is None else part.select(rows) for part in self))
+
+    def with_joined(self, pairs: np.ndarray) -> "EncodedPairs":
+        """These pairs, and after them those of each row `(first, second)` of `pairs`, one behind the other."""
+        source, target = (side.with_joined(pairs) for side in (self.source, self.target))
+        if self.links is None:
+            return EncodedPairs(source, target)
+        links = self.links.with_joined(pairs)
+        # The second pair's tokens stand behind those of the first.
+        shift = np.zeros((2 * len(pairs), 2), np.int32)
+        shift[1::2] = np.stack([self.source.lengths[pairs[:, 0]], self.target.lengths[pairs[:, 0]]], axis=1)
+        shifts = np.repeat(shift, self.links.lengths[pairs.ravel()] // 2, axis=0).ravel()
+        links.ids[len(links.ids) - len(shifts) :] += shifts
+        return EncodedPairs(source, target, links)
 
     def save(self, path: Path) -> None:
-        """Writes `PATH.source` and `PATH.target`."""
-        self.source.save(Path(f"{path}.source"))
-        self.target.save(Path(f"{path}.target"))
+        """Writes `PATH.source`, `PATH.target` and, where there are links, `PATH.links`."""
+        for name, part in self._asdict().items():
+            if part is not None:
+                part.save(Path(f"{path}.{name}"))
 
     @classmethod
-    def load(cls, path: Path) -> "EncodedPairs":
-        """Maps what `save` wrote.
+    def load(cls, path: Path, linked: bool = False) -> "EncodedPairs":
+        """Maps what `save` wrote, with links if `linked`.
 
         Raises:
             InputError: the files are missing or damaged, or not of as many sentences.
         """
-        pairs = cls(EncodedSentences.load(Path(f"{path}.source")), EncodedSentences.load(Path(f"{path}.target")))
-        if len(pairs.source) != len(pairs.target):
+        names = ("source", "target", "links") if linked else ("source", "target")
+        pairs = cls(*(EncodedSentences.load(Path(f"{path}.{name}")) for name in names))
+        if len({len(part) for part in pairs if part is not None}) > 1:
             raise InputError(
-                f"{path}: {len(pairs.source)} encoded sources and {len(pairs.target)} targets; train anew in another "
-                "folder"
+                f"{path}: {len(pairs.source)} encoded sources and {len(pairs.target)} targets"
+                f"{f' and links of {len(pairs.links)}' if pairs.links else ''}; train anew in another folder"
             )
         return pairs
 

@@ -15,6 +15,8 @@ from pipeline.run_directory import RunDirectory, sha256, write_json
 from pipeline.text.corpus import Corpus, read_parallel_files, read_table
 from pipeline.text.encoded import EncodedPairs, encode_sentences, sample_segmentation
 from pipeline.text.findings import REASONS, examine, locate, overlap, select
+from pipeline.text.pharaoh import iterate_pharaoh
+from pipeline.text.token_links import link_tokens
 from pipeline.text.tokenizer import Tokenizer, train_tokenizer
 
 log = logging.getLogger(__name__)
@@ -78,9 +80,10 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     others = {"validation": validation}
     if config.data.test is not None:
         others["test"] = read_corpus(config.data.test)
+    aligned = _read_links(config, training)
     report["overlap"] = {name: _overlap(training, other, name) for name, other in others.items()}
     segmentations = [
-        EncodedPairs(pairs.source.select(kept), pairs.target.select(kept))
+        _linked(pairs, aligned, tokenizer).select(kept)
         for pairs in _segmentations(config, training, encoded, tokenizer)
     ]
     joined = _pairs_to_join(config.data, segmentations, config.run.seed)
@@ -88,7 +91,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     report["sha256"] = data_sha256(config.data)
     write_json(run.corpus_report, report)
     for name, pairs in zip(_names(config), segmentations, strict=True):
-        EncodedPairs(pairs.source.with_joined(joined), pairs.target.with_joined(joined)).save(run.encoded / name)
+        pairs.with_joined(joined).save(run.encoded / name)
     _encode(validation, tokenizer).save(run.encoded / "validation")
     return load_text(config, run)
 
@@ -107,8 +110,17 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
             f"{validation.name}: {len(validation)} pairs, and the run was started with "
             f"{len(validation_pairs.source)}; put the old files back, or train anew"
         )
-    segmentations = [EncodedPairs.load(run.encoded / name) for name in _names(config)]
+    linked = config.training.guided_attention is not None
+    segmentations = [EncodedPairs.load(run.encoded / name, linked) for name in _names(config)]
     return TrainingText(Tokenizer(run.tokenizer), segmentations, validation, validation_pairs)
+
+
+def recorded_sha256(run: RunDirectory) -> dict[str, str]:
+    """The SHA-256 that every file of the data had when it was read; none of a run from before these were kept."""
+    try:
+        return dict(json.loads(run.corpus_report.read_text(encoding="utf-8"))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def data_sha256(settings: DataSettings) -> dict[str, str]:
@@ -124,10 +136,7 @@ def _files(corpus: CorpusSettings) -> list[Path]:
 
 def _check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
     """Training text is read from the run itself, but validation reads its files anew."""
-    try:
-        known = json.loads(run.corpus_report.read_text(encoding="utf-8"))["sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return  # a run of before these were kept
+    known = recorded_sha256(run)
     changed = {path for path, digest in data_sha256(settings).items() if known.get(path, digest) != digest}
     for path in _files(settings.validation):
         if str(path) in changed:
@@ -170,6 +179,30 @@ def _segmentations(
                 for (text, usual, longest), seed in zip(sides, seeds[2 * number :], strict=False)
             )
         )
+
+
+def _read_links(config: RunConfig, corpus: Corpus) -> list[np.ndarray] | None:
+    """The word links of each training pair, int32 `(links, 2)`, where attention is guided by them."""
+    path = config.data.train.alignments
+    if config.training.guided_attention is None or path is None:
+        return None
+    lines = iterate_pharaoh(path, config.data.train.alignments_first_index)
+    links = [np.array(sorted(line.possible), np.int32).reshape(-1, 2) for line in lines]
+    if len(links) != len(corpus):
+        raise InputError(
+            f"{path}: {len(links)} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one for "
+            "each pair"
+        )
+    return links
+
+
+def _linked(pairs: EncodedPairs, links: list[np.ndarray] | None, tokenizer: Tokenizer) -> EncodedPairs:
+    if links is None:
+        return pairs
+    tokens, dropped = link_tokens(pairs, links, tokenizer.word_starts)
+    if dropped:
+        log.warning("%d word links of the training pairs point outside their sentences and are left out", dropped)
+    return pairs._replace(links=tokens)
 
 
 def _both_sides(corpus: Corpus) -> Iterator[str]:
@@ -217,9 +250,9 @@ def _pairs_to_join(settings: DataSettings, segmentations: Sequence[EncodedPairs]
     number = len(segmentations[0].source)
     pairs = np.random.default_rng(seed).integers(number, size=(round(settings.joined_pairs * number), 2))
     fitting = np.ones(len(pairs), bool)
-    for source, target in segmentations:
-        fitting &= source.lengths[pairs].sum(axis=1) <= settings.max_source_tokens
-        fitting &= target.lengths[pairs].sum(axis=1) <= settings.max_target_tokens
+    for segmentation in segmentations:
+        fitting &= segmentation.source.lengths[pairs].sum(axis=1) <= settings.max_source_tokens
+        fitting &= segmentation.target.lengths[pairs].sum(axis=1) <= settings.max_target_tokens
     return pairs[fitting]
 
 

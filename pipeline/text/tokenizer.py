@@ -127,6 +127,11 @@ class Tokenizer:
         """The vocabulary's spelling of each id, with a mark where a word starts: `['▁the', '▁cat', '</s>']`."""
         return [self._processor.id_to_piece(int(token)) for token in ids]
 
+    @property
+    def word_starts(self) -> np.ndarray:
+        """Which ids start a word where `encode` uses them: bool `(vocabulary,)`."""
+        return np.array([piece.startswith(WORD_START) for piece in self.pieces(range(self.vocabulary_size))])
+
     def words_from_text(self, text: str) -> list[int | None]:
         """The word that each token of `encode([text])` belongs to, by byte offsets: indices into `words_of(text)`."""
         _, _, ends = self._in_tensorflow.tokenize_with_offsets(text)

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from pipeline.text.batches import Batch, BatchPlan, collate, plan_batches
+from pipeline.text.batches import Batch, BatchPlan, GuidedBatch, collate, plan_batches
 from pipeline.text.encoded import EncodedPairs
+from pipeline.text.token_links import link_matrices
 
 AHEAD = 4  # batches kept ready; one is made in a few milliseconds, a step takes a hundred times as long
 
@@ -49,12 +50,12 @@ class TrainingBatches:
             epoch=epoch,
         )
 
-    def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
+    def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch | GuidedBatch]:
         """The epoch's batches from `first_batch` on, as tensors; per replica where there are many."""
         return iter(self._dataset(self._pairs(epoch), self.plan(epoch).batches[first_batch:]))
 
     @property
-    def signature(self) -> Batch:
+    def signature(self) -> Batch | GuidedBatch:
         """What `tf.function` is told of such a batch: all lengths are free, so that none of them retraces."""
         return self._dataset(self.segmentations[0], []).element_spec
 
@@ -65,17 +66,29 @@ class TrainingBatches:
         self, pairs: EncodedPairs, batches: Sequence[np.ndarray]
     ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
         replicas = self.strategy.num_replicas_in_sync
-        signature = Batch(*(tf.TensorSpec((None, None), tf.int32),) * 3)
+        signature: Batch | GuidedBatch = Batch(*(tf.TensorSpec((None, None), tf.int32),) * 3)
+        if pairs.links is not None:
+            signature = GuidedBatch(*signature, tf.TensorSpec((None, None, None), tf.bool))
 
         def dataset(context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
             here, pipelines = (context.input_pipeline_id, context.num_input_pipelines) if context else (0, 1)
             local = replicas // pipelines
 
-            def shares() -> Iterator[Batch]:
+            def shares() -> Iterator[Batch | GuidedBatch]:
                 for rows in batches:
                     for shard in range(here * local, (here + 1) * local):
-                        yield collate(pairs.source, pairs.target, rows, self.length_multiple, shard, replicas)
+                        yield _collate(pairs, rows, self.length_multiple, shard, replicas)
 
             return tf.data.Dataset.from_generator(shares, output_signature=signature).prefetch(AHEAD)
 
         return dataset() if replicas == 1 else self.strategy.distribute_datasets_from_function(dataset)
+
+
+def _collate(
+    pairs: EncodedPairs, rows: np.ndarray, length_multiple: int, shard: int, shards: int
+) -> Batch | GuidedBatch:
+    batch = collate(pairs.source, pairs.target, rows, length_multiple, shard, shards)
+    if pairs.links is None:
+        return batch
+    links = [pairs.links[row] for row in rows[shard::shards]]
+    return GuidedBatch(*batch, link_matrices(links, batch.target_output.shape[1], batch.source.shape[1]))

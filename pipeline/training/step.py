@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from pipeline.text.batches import Batch
+from pipeline.text.batches import Batch, GuidedBatch
 from pipeline.text.tokenizer import PAD
+from pipeline.training.guided_attention import Guidance
 from pipeline.training.objective import fused_cross_entropy
 
 # Of a batch on one device. All lengths are free, so that none of them retraces.
@@ -26,10 +27,11 @@ def make_update(
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
     strategy: tf.distribute.Strategy,
-    signature: Batch = BATCH_SIGNATURE,
+    signature: Batch | GuidedBatch = BATCH_SIGNATURE,
     *,
     label_smoothing: float = 0.0,
     clip_norm: float = 0.0,
+    guidance: Guidance | None = None,
 ) -> Callable[..., StepLogs]:
     """Makes the graph of an update.
 
@@ -40,9 +42,10 @@ def make_update(
         signature: of the batches; `TrainingBatches` knows it where there are many replicas.
         label_smoothing: see `pipeline.training.objective`.
         clip_norm: longest gradient over all variables; 0 for no limit.
+        guidance: where attention is drawn to links; batches are then `GuidedBatch`es.
 
     Returns:
-        A function of a `Batch` of tensors, per replica where there are many, that returns `StepLogs`.
+        A function of a batch's tensors, per replica where there are many, that returns `StepLogs`.
     """
     variables = model.trainable_variables
     replicas = strategy.num_replicas_in_sync
@@ -57,7 +60,7 @@ def make_update(
         table = model.output_embedding.table
         return fused_cross_entropy(states, table, targets, tf.cast(targets != PAD, tf.float32), label_smoothing)
 
-    def replica_update(source, target_input, target_output):
+    def replica_update(source, target_input, target_output, links=None):
         with tf.GradientTape() as tape:
             memory = model.encode(source, training=True)
             output = model.decode(target_input, memory, training=True)
@@ -65,6 +68,8 @@ def make_update(
             total_loss = loss
             if model.source_loss:  # the states of source tokens predict those after them
                 total_loss += model.source_loss * cross_entropy_of(memory.states[:, :-1], source[:, 1:])
+            if guidance is not None:
+                total_loss += guidance.loss(output.cross, links)
         tokens = total(tf.reduce_sum(tf.cast(target_output != PAD, tf.float32)))
         # What has no bearing on the loss, such as a norm before queries that nothing looks at, has gradient zero.
         gradients = [
@@ -85,8 +90,8 @@ def make_update(
         return tf.function(replica_update, input_signature=tuple(signature), autograph=False)
 
     @tf.function(input_signature=tuple(signature), autograph=False)
-    def update(source, target_input, target_output):
-        logs = strategy.run(replica_update, args=(source, target_input, target_output))
+    def update(*batch):
+        logs = strategy.run(replica_update, args=batch)
         return StepLogs(*(strategy.experimental_local_results(value)[0] for value in logs))
 
     return update

@@ -204,3 +204,27 @@ def test_scores_that_can_compare_queries_and_keys_of_two_sizes_without_projectio
     context, weights = layer(query, key, key)
     np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
     np.testing.assert_allclose(context, expected_context, atol=1e-5)
+
+
+@pytest.mark.parametrize("value_projection", [True, False])
+def test_value_norms_are_the_lengths_of_what_one_head_adds_for_one_key(inputs, value_projection):
+    query, key, value = inputs
+    value = value[..., :6]
+    layer = ready(
+        MultiHeadAttention(
+            2, 4, value_dim=3, output_dim=5 if value_projection else 6, value_projection=value_projection
+        ),
+        query,
+        key,
+        value,
+    )
+    norms = layer.value_norms(value).numpy()
+    assert norms.shape == (2, 2, 5)
+    _, projected = layer.project_memory(key, value)
+    nothing = layer.merge_heads(np.zeros((2, 2, 1, 3), "float32")).numpy()
+    for head in range(2):
+        for s in range(5):
+            alone = np.zeros((2, 2, 1, 3), "float32")
+            alone[:, head, 0] = projected[:, head, s]
+            added = layer.merge_heads(alone).numpy() - nothing
+            np.testing.assert_allclose(norms[:, head, s], np.linalg.norm(added[:, 0], axis=-1), atol=1e-5)

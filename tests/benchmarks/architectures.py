@@ -1,10 +1,10 @@
-"""Trains and evaluates architectures and score functions on Multi30k with equal budgets, and puts them side by side.
+"""Trains and evaluates architectures and score functions on the same batches of Multi30k, and puts them side by side.
 
     python data/multi30k/prepare.py
-    python tests/benchmarks/architectures.py [--minutes 20] [--seeds 1 2] [--only NAME ...]
+    python tests/benchmarks/architectures.py [--updates 1000] [--seeds 1 2] [--only NAME ...]
 
-All share data, tokenizer, batches, optimiser and search; the learning rate falls with the inverse square root of the
-updates, so that no schedule favours a fast model. The best checkpoint is chosen on validation. Runs go to
+All share data, tokenizer, batches, optimiser, schedule (up over a fifth of the updates, then down to zero) and search;
+sizes, dropout and learning rate are those of each config. The minutes say what a model costs. Runs go to
 `runs/architectures/`; one that is there is not trained again, one that was stopped goes on. The table goes to
 `runs/architectures/table.md` and `.csv`.
 """
@@ -76,7 +76,7 @@ def measure(run: Path) -> dict[str, object]:
 def main() -> None:
     """Trains what is missing, then prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=20, help="of training for each run (default: 20)")
+    parser.add_argument("--updates", type=int, default=1000, help="of each run (default: 1000)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="a run of each variant for each (default: 1)")
     parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="NAME", help="variants")
     options = parser.parse_args()
@@ -86,12 +86,15 @@ def main() -> None:
             config, changes = VARIANTS[name]
             settings: dict[str, object] = {
                 "run.seed": seed,
-                "training.schedule": "inverse_sqrt",
-                "training.max_updates": "null",
-                "training.max_minutes": options.minutes,
+                "batches.batch_tokens": 3072,
+                "training.schedule": "linear",
+                "training.warmup_updates": options.updates // 5,
+                "training.max_updates": options.updates,
+                "training.max_minutes": "null",
+                "training.validate_every_updates": max(1, options.updates // 4),
                 **changes,
             }
-            folder = f"{name.replace(', ', '-').replace(' ', '_').lower()}-{options.minutes:g}min-seed{seed}"
+            folder = f"{name.replace(', ', '-').replace(' ', '_').lower()}-{options.updates}-seed{seed}"
             rows.append({"model": name, "seed": seed, **measure(train(folder, config, settings))})
     table = pd.DataFrame(rows)
     (ROOT / RUNS / "table.csv").write_text(table.to_csv(index=False), encoding="utf-8")

@@ -6,7 +6,8 @@ import pytest
 
 from data.manythings import prepare as manythings
 from data.manythings.tokenize_text import tokenize
-from pipeline.inspection.alignment import alignment_error_rate, check_ranges, diagonal_links, read_pharaoh
+from pipeline.inspection.alignment import alignment_error_rate, check_ranges, diagonal_links
+from pipeline.text.pharaoh import read_pharaoh
 
 DIRECTORY = Path(manythings.__file__).parent / "alignments"
 

@@ -6,7 +6,9 @@ import tensorflow as tf
 
 from pipeline.decoding.forced import SITES, forced_pass
 from pipeline.decoding.greedy import greedy_search
+from pipeline.model.recurrent import Recurrent
 from pipeline.text.tokenizer import BOS, EOS, PAD
+from tests.tiny_models import RECURRENT
 from tests.tiny_transformer import SOURCE, shared_transformer
 
 L = 9  # of targets; sources have 7 tokens
@@ -80,6 +82,23 @@ def test_rows_sum_to_one_and_padding_gets_nothing(model, searched):
         assert not attention["cross"][row, ..., length:].numpy().any()
         assert not attention["encoder"][row, ..., length:].numpy().any()
     assert not np.triu(attention["decoder"].numpy(), 1).any()
+
+
+def test_norms_are_the_weights_times_the_lengths_of_the_values(model, searched):
+    attention = force(model, searched[0].ids, SITES).attention
+    memory = model.encode(SOURCE)
+    for layer, block in enumerate(model.decoder_blocks):
+        lengths = block.cross_attention.value_norms(memory.states).numpy()
+        assert lengths.std() > 0.01
+        expected = attention["cross"][:, layer].numpy() * lengths[:, :, None]
+        expected /= expected.sum(-1, keepdims=True)
+        np.testing.assert_allclose(attention["norms"][:, layer], expected, atol=1e-5)
+
+
+def test_an_architecture_without_projected_values_has_no_norms():
+    model = Recurrent(**RECURRENT)
+    target = np.array([[BOS, 7, 8]] * B)
+    assert forced_pass(model, SOURCE, target, target, ("norms",)).attention["norms"].shape[:2] == (B, 0)
 
 
 @pytest.mark.parametrize("sites", [(), ("cross",), ("decoder", "encoder")])

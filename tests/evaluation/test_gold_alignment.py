@@ -1,5 +1,7 @@
 """Gold alignments: the head is chosen on one set and reported on another, with baselines beside it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -101,6 +103,27 @@ def test_links_of_a_choice_give_the_error_rate_of_the_table(gold_set):
         assert (score.aer, score.precision, score.recall) == pytest.approx(
             (row["aer"], row["precision"], row["recall"])
         )
+
+
+def test_alignments_may_be_read_off_the_weighted_norms(gold_set):
+    class Tracer(PlantedTracer):
+        def of_references(self, sources, references):
+            norms = PlantedTracer([1, 0]).of_references(sources, references)
+            for record, other in zip(super().of_references(sources, references), norms, strict=True):
+                yield replace(record, attention={**record.attention, "norms": other.attention["cross"]})
+
+    test, tracer = gold_set("test", SHIFTED_BY_1), Tracer([0, 2])
+    table = head_table(tracer, test)
+    assert sorted(table["site"].unique()) == ["cross", "norms"] and len(table) == 2 * 2 * 4 * (2 + 1)
+    choice = choose_head(table, "test")
+    assert (choice.site, choice.head, choice.side) == ("norms", 0, "output")
+    record = next(tracer.of_references(test.corpus.source, test.corpus.target))
+    assert choice.links(record) == test.gold[0].sure
+    metrics = alignment_metrics(table, choice, test)
+    assert (metrics["site"], metrics["aer"]) == ("norms", pytest.approx(0))
+    assert metrics["best_on_this_set"]["site"] == "norms"
+    raw = replace(choice, site="cross")
+    assert alignment_metrics(table, raw, test)["aer"] > 50
 
 
 def test_baselines_stand_beside_the_score(gold_set):

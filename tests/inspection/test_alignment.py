@@ -6,14 +6,12 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.inspection.alignment import (
     AlignmentScore,
-    GoldAlignment,
     alignment_error_rate,
     check_ranges,
     diagonal_links,
     random_links,
-    read_pharaoh,
-    write_pharaoh,
 )
+from pipeline.text.pharaoh import GoldAlignment, read_pharaoh, write_pharaoh
 
 SHARED = Path("/work/shared/corpora/gold_alignments")
 

@@ -4,18 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.inspection.alignment import GoldAlignment, alignment_error_rate
+from pipeline.inspection.alignment import alignment_error_rate
 from pipeline.inspection.head_alignment import (
-    LINKS,
-    as_links,
     choose,
     eos_argmax_share,
-    link_matrices,
     score_heads,
     word_matrix,
     words_of_rows,
 )
 from pipeline.inspection.symmetrise import grow_diag
+from pipeline.inspection.word_links import LINKS, as_links, link_words
+from pipeline.text.pharaoh import GoldAlignment
 
 SOURCE = (0, 0, 1, 2, 2, None)  # three words in five pieces, then EOS
 TARGET = (0, 1, 1, 1, 2, 3, 3, None)
@@ -64,7 +63,7 @@ def test_eos_column_is_left_out_and_the_rest_is_not_renormalised(make_record):
 def test_a_target_word_without_tokens_is_a_zero_row_and_gets_no_link():
     matrix = word_matrix(one_hot([0, 1], 3), [0, 1, None], [0, None], 2, 3)
     np.testing.assert_array_equal(matrix, [[1, 0], [0, 0], [0, 0]])
-    assert as_links(link_matrices(matrix)["target"]) == {(0, 0)}
+    assert as_links(link_words(matrix, "target")) == {(0, 0)}
 
 
 def test_lists_that_do_not_fit_and_words_outside_are_refused(make_record):
@@ -97,15 +96,15 @@ def test_input_side_of_a_truncated_sentence_lacks_its_last_token():
 )
 def test_words_are_linked_by_the_first_of_the_largest_weights_of_either_side(linked, expected):
     matrix = np.array([[0.1, 0.7, 0.1], [0.4, 0.1, 0.4], [0, 0, 0]])
-    assert as_links(link_matrices(matrix)[linked]) == expected
-    assert as_links(link_matrices(np.stack([matrix.T, matrix.T]))[linked][1]) == {
-        (i, j) for j, i in as_links(link_matrices(matrix)[{"target": "source", "source": "target"}.get(linked, linked)])
+    assert as_links(link_words(matrix, linked)) == expected
+    assert as_links(link_words(np.stack([matrix.T, matrix.T]), linked)[1]) == {
+        (i, j) for j, i in as_links(link_words(matrix, {"target": "source", "source": "target"}.get(linked, linked)))
     }
 
 
 @pytest.mark.parametrize("shape", [(2, 0), (0, 3), (2, 0, 3)])
 def test_where_there_are_no_words_there_are_no_links(shape):
-    assert not any(matrix.any() for matrix in link_matrices(np.zeros(shape)).values())
+    assert not any(link_words(np.zeros(shape), linked).any() for linked in LINKS)
 
 
 def test_eos_argmax_share_counts_words_rows_alone():

@@ -5,13 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.inspection.measures import MEASURES, heads_table
+from pipeline.inspection.measures import MEASURES, heads_table, measure_site
 from pipeline.inspection.sentences import coverage, sentence_row
+
+
+def row_of(record):
+    return sentence_row(record, measure_site(record))
 
 
 def test_a_sentence_alone_has_the_mean_of_what_its_heads_have(make_record):
     record = make_record(3)
-    row, table = sentence_row(record), heads_table([record])
+    row, table = row_of(record), heads_table([record])
     for name in MEASURES:
         assert row[name] == pytest.approx(table[name].mean(), nan_ok=True), name
     assert (row["id"], row["mode"], row["truncated"]) == (3, "forced", False)
@@ -36,13 +40,13 @@ def test_coverage_is_one_where_every_token_gets_its_share(make_record):
 
 
 def test_words_are_named_when_all_their_tokens_are_left_out_or_crowded(make_record):
-    row = sentence_row(planted(make_record, [0, 0, 0, 1]))
+    row = row_of(planted(make_record, [0, 0, 0, 1]))
     assert (row["under_attended"], row["over_attended"], row["least_coverage"]) == ("three four", "one", 0)
-    assert sentence_row(planted(make_record, [0, 1, 2, 3, 4, 5]))["under_attended"] == ""
+    assert row_of(planted(make_record, [0, 1, 2, 3, 4, 5]))["under_attended"] == ""
 
 
 def test_a_model_without_cross_attention_has_a_row_too(make_record):
-    row = sentence_row(make_record(0, attention={"cross": np.zeros((0, 0, 4, 5), np.float32)}))
+    row = row_of(make_record(0, attention={"cross": np.zeros((0, 0, 4, 5), np.float32)}))
     assert all(math.isnan(row[name]) for name in (*MEASURES, "least_coverage"))
     assert row["under_attended"] == row["over_attended"] == ""
     assert row["mean_log_probability"] < 0

@@ -4,6 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from pipeline import align
 from pipeline.inspection.symmetrise import SYMMETRISATIONS, grow_diag, grow_diag_final_and, intersection, union
 
 LINKS = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20)
@@ -47,6 +48,10 @@ def test_all_lie_between_intersection_and_union(forward, backward):
     for symmetrise in SYMMETRISATIONS.values():
         assert least <= symmetrise(forward, backward) <= most
     assert grow_diag(forward, backward) <= grow_diag_final_and(forward, backward)
+
+
+def test_the_command_line_offers_them_all():
+    assert sorted(align.SYMMETRISATIONS) == sorted(SYMMETRISATIONS)
 
 
 @given(LINKS)

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.inspection.alignment import GoldAlignment
 from pipeline.inspection.head_alignment import word_matrix, words_of_rows
 from pipeline.inspection.page import ViewerRun, viewer_page, write_viewer
 from pipeline.inspection.record import Record
+from pipeline.text.pharaoh import GoldAlignment
 
 LAYERS, HEADS = 2, 3
 HOSTILE = "</script><script>document.title='broken'</script> & <b>bold</b> \u202eرجل é 猫"

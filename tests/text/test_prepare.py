@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
-from pipeline.text.prepare import load_text, prepare_text
+from pipeline.text.prepare import data_sha256, load_text, prepare_text, recorded_sha256
 from pipeline.text.tokenizer import EOS
 from pipeline.training.input import TrainingBatches
 from tests.tiny_runs import small_config, write_small_corpus
@@ -83,9 +83,12 @@ def test_text_that_changed_since_the_run_began_is_noticed(tmp_path, caplog):
     prepare_text(config, run)
     load_text(config, run)
     assert "has changed" not in caplog.text
+    recorded = recorded_sha256(run)
+    assert recorded == data_sha256(config.data)
     (corpus / "train.en").write_text("another text\n" * 120)
     load_text(config, run)
     assert "train.en has changed since the run began; training goes on with the text as it was" in caplog.text
+    assert recorded_sha256(run) == recorded != data_sha256(config.data)
     lines = (corpus / "validation.fr").read_text(encoding="utf-8").splitlines()
     (corpus / "validation.fr").write_text("\n".join(["un chat", *lines[1:]]) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"validation.fr has changed since the run began.*put the old file back"):

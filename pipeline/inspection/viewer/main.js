@@ -6,7 +6,7 @@ const byId = data.runs.map((run) => new Map(run.sentences.map((sentence) => [sen
 const sites = Object.keys(data.runs[0].sites);
 const state = {
   id: data.runs[0].sentences[0]?.id ?? null,
-  site: sites[0], layer: data.layer ?? 0, head: data.head ?? "mean", side: data.side ?? "output",
+  site: sites.includes(data.site) ? data.site : sites[0], layer: data.layer ?? 0, head: data.head ?? "mean", side: data.side ?? "output",
   words: true, hideEos: false, lines: false, gold: true,
   query: "", sort: Object.keys(SORTS)[0], only: Object.keys(FILTERS)[0],
 };
@@ -106,7 +106,7 @@ function showRun(run, sentence) {
   section.append(htmlElement("h2", {}, title + (state.hideEos ? " (without EOS, rows renormalised)" : "")));
   const value = htmlElement("div", { class: "value", "aria-live": "polite" });
   const picture = htmlElement("div", { class: "picture" });
-  const gold = state.gold && state.site === "cross" && state.words ? sentence.gold : [];
+  const gold = state.gold && ["cross", "norms"].includes(state.site) && state.words ? sentence.gold : [];
   const draw = state.lines ? drawLines : drawMatrix;
   picture.append(draw(shown, gold, (text) => { value.textContent = text; }));
   const whole = !state.words && !state.hideEos && state.site === "cross" && state.side === "output";

@@ -1,0 +1,56 @@
+"""Which words a matrix of attention between words links."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pipeline.inspection.symmetrise import grow_diag
+from pipeline.text.pharaoh import Link
+
+
+def _grow(target: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """`grow_diag` of every pair of matrices: one matrix read from both sides, as two alignments are otherwise."""
+    grown = np.zeros(target.shape, bool)
+    for place in np.ndindex(target.shape[:-2]):
+        for i, j in grow_diag(as_links(target[place]), as_links(source[place])):
+            grown[place][j, i] = True
+    return grown
+
+
+_WAYS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "target": lambda target, source: target,
+    "source": lambda target, source: source,
+    "mutual": lambda target, source: target & source,
+    "grow-diag": _grow,
+}
+
+LINKS = tuple(_WAYS)
+"""Each target word with the source word that it attends to most; each source word with the target word by which it is
+attended to most; those on which both agree; and these, grown by those of either that touch them and align a word that
+had none."""
+
+
+def link_words(matrix: np.ndarray, linked: str) -> np.ndarray:
+    """The links of one way of `LINKS`. Of equal weights the first wins; a row or column of zeros links nothing.
+
+    Args:
+        matrix: `(..., target words, source words)`, as `word_matrix` gives it.
+        linked: the way.
+
+    Returns:
+        A bool array of the same shape.
+    """
+    return _WAYS[linked](_largest(matrix, axis=-1), _largest(matrix, axis=-2))
+
+
+def as_links(matrix: np.ndarray) -> set[Link]:
+    """Links (source word, target word) of a bool matrix `(target words, source words)`."""
+    return {(int(i), int(j)) for j, i in zip(*np.nonzero(matrix), strict=True)}
+
+
+def _largest(matrix: np.ndarray, axis: int) -> np.ndarray:
+    """Whether a weight is the largest along an axis, the first of equals, and more than zero."""
+    found = np.zeros(matrix.shape, bool)
+    if 0 not in matrix.shape:
+        np.put_along_axis(found, np.expand_dims(matrix.argmax(axis=axis), axis), True, axis=axis)
+    return found & (matrix > 0)

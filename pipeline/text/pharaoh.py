@@ -1,0 +1,80 @@
+"""Files of word alignments in Pharaoh format: a sentence a line, `i-j` for a link of source word i and target word j.
+
+In memory a link is `(i, j)`, both from 0.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import InputError
+from pipeline.run_directory import write_atomically
+
+Link = tuple[int, int]
+
+_LINK = re.compile(r"([0-9]+)([-?p])([0-9]+)")
+
+
+@dataclass(frozen=True)
+class GoldAlignment:
+    """The links that people drew for one sentence pair; `possible` includes `sure`."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+
+    def __post_init__(self) -> None:
+        if not self.sure <= self.possible:
+            raise ValueError(f"possible links must include the sure ones; missing: {sorted(self.sure - self.possible)}")
+
+
+def read_pharaoh(path: str | Path, first_index: int = 0) -> list[GoldAlignment]:
+    """Reads one sentence a line of links `i-j` (sure) or `i?j`, `ipj` (possible), i the source word, j the target word.
+
+    Args:
+        path: the file; an empty line is a sentence without links.
+        first_index: what the file calls the first word, 0 or 1. The links returned always count from 0.
+
+    Raises:
+        InputError: the file cannot be read, or a link is malformed or below `first_index`.
+    """
+    return list(iterate_pharaoh(path, first_index))
+
+
+def iterate_pharaoh(path: str | Path, first_index: int = 0) -> Iterator[GoldAlignment]:
+    """The same one by one, for files of any length.
+
+    Raises:
+        InputError: as `read_pharaoh`, when the line's turn comes.
+    """
+    try:
+        with Path(path).open(encoding="utf-8", newline="\n") as lines:
+            for number, line in enumerate(lines, start=1):
+                yield _parse_line(line, first_index, f"{path}:{number}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot read word alignments ({error})") from error
+
+
+def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
+    """Writes one sentence a line as `i-j`, from 0, sorted; the file appears whole or not at all."""
+    write_atomically(Path(path), "".join(map(pharaoh_line, links)).encode())
+
+
+def pharaoh_line(links: Collection[Link]) -> str:
+    """One sentence as `i-j`, from 0, sorted, with the line feed."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
+
+
+def _parse_line(line: str, first_index: int, place: str) -> GoldAlignment:
+    sure, possible = set(), set()
+    for text in line.split():
+        match = _LINK.fullmatch(text)
+        if match is None:
+            raise InputError(f"{place}: {text!r} is no link; expected i-j (sure) or i?j (possible) with word numbers")
+        link = int(match[1]) - first_index, int(match[3]) - first_index
+        if min(link) < 0:
+            raise InputError(f"{place}: {text!r} lies before word {first_index}; does the file count from 0?")
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return GoldAlignment(frozenset(sure), frozenset(possible))

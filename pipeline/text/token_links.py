@@ -1,0 +1,51 @@
+"""Links between words carried over to the tokens that the words were cut into."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from pipeline.text.encoded import EncodedPairs, EncodedSentences
+from pipeline.text.pharaoh import Link
+
+
+def link_tokens(
+    pairs: EncodedPairs, links: Iterable[Collection[Link]], word_starts: np.ndarray
+) -> tuple[EncodedSentences, int]:
+    """Links every token of a word with every token of a word that it is linked with.
+
+    Args:
+        pairs: encoded sentences, without special tokens.
+        links: of the words of each pair, in the same order.
+        word_starts: bool `(vocabulary,)`, the tokens that start a word.
+
+    Returns:
+        For each pair its links as flat numbers `source token, target token, source token, ...`, and how many links
+        between words pointed outside their sentences and were left out.
+    """
+    rows, dropped = [], 0
+    for source, target, word_links in zip(pairs.source, pairs.target, links, strict=True):
+        words = [np.cumsum(word_starts[ids]) - 1 for ids in (source, target)]
+        counts = [int(numbers[-1]) + 1 if len(numbers) else 0 for numbers in words]
+        linked = np.zeros(counts, bool)
+        for i, j in word_links:
+            if i < counts[0] and j < counts[1]:
+                linked[i, j] = True
+            else:
+                dropped += 1
+        rows.append(np.argwhere(linked[np.ix_(*words)]).ravel())
+    return EncodedSentences.of_rows(rows), dropped
+
+
+def link_matrices(links: Sequence[np.ndarray], target_length: int, source_length: int) -> np.ndarray:
+    """The links of a batch: bool `(B, T, S)`, true where target token t is linked with source token s.
+
+    Args:
+        links: of each pair, as `link_tokens` gives them.
+        target_length: T, with EOS and padding.
+        source_length: S, likewise.
+    """
+    matrices = np.zeros((len(links), target_length, source_length), bool)
+    for matrix, flat in zip(matrices, links, strict=True):
+        source, target = flat.reshape(-1, 2).T
+        matrix[target, source] = True
+    return matrices
