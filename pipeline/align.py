@@ -38,9 +38,10 @@ def make_parser() -> argparse.ArgumentParser:
             f"--{option}",
             metavar="LAYER,HEAD,SIDE[,LINKS[,SITE]]",
             help=f"where {meaning} is read, such as 1,mean,output or 2,0,input; LINKS: for each target word the source "
-            "word attended to most (target, the default), the other way round (source), where both agree (mutual), or "
-            "these and what touches them (grow-diag); SITE: cross, or norms, the weights times "
-            "the length of what they weigh",
+            "word attended to most (target, the default), the other way round (source), where both agree (mutual), "
+            "these and what touches them (grow-diag), or every pair with more than so much "
+            "weight (over-0.1 to over-0.4); SITE: cross; norms, the weights times the length of what they weigh; or "
+            "gradients, gradient times input",
         )
     return parser
 

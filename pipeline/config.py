@@ -59,6 +59,9 @@ class CorpusSettings(Settings):
         description="Gold word alignments in Pharaoh format (source-target, ? for possible), a line per pair.",
     )
     alignments_first_index: Literal[0, 1] = Field(default=0, description="Number of the first word in alignments.")
+    alignments_turned: bool = Field(
+        default=False, description="alignments is a file of the opposite direction: target-source."
+    )
 
     @field_validator("separator")
     @classmethod
@@ -354,10 +357,11 @@ class InspectionSettings(Settings):
     probes: tuple[Probe, ...] = Field(
         default=(), description="Sentences shown in TensorBoard and as heat maps: a list of {source, reference}."
     )
-    attention: tuple[Literal["cross", "norms", "encoder", "decoder"], ...] = Field(
+    attention: tuple[Literal["cross", "norms", "gradients", "encoder", "decoder"], ...] = Field(
         default=("cross",),
-        description="Which attention evaluate.py writes: a list of cross, encoder, decoder and norms: a Transformer's "
-        "cross-attention, each weight times the length of the vector that it brings in.",
+        description="Which attention evaluate.py writes: a list of cross, encoder, decoder; norms, a Transformer's "
+        "cross-attention with each weight times the length of the vector that it brings in; and gradients, gradient "
+        "times input, which takes as long as all the rest.",
     )
     heatmap_sentences: int = Field(
         default=5, ge=0, description="First sentences of a set drawn as heat maps, besides probes."
@@ -369,6 +373,12 @@ class InspectionSettings(Settings):
         default=None,
         description="Pairs with gold alignments on which evaluate.py chooses the layer, head and label side that it "
         "reports; null: data.validation, where that has alignments.",
+    )
+    profile_updates: int = Field(
+        default=0,
+        ge=0,
+        description="Updates that TensorFlow's profiler watches, once the first ten are over; 0: none. TensorBoard "
+        "shows them with tensorboard-plugin-profile installed.",
     )
     sentences_per_shard: int = Field(default=100, ge=1, description="Sentences per file of the attention archive.")
 
@@ -433,10 +443,10 @@ class RunConfig(Settings):
     @model_validator(mode="after")
     def _attention_that_there_is(self) -> Self:
         sites = self.inspection.attention
-        if isinstance(self.model, RecurrentSettings) and sites != ("cross",):
+        if isinstance(self.model, RecurrentSettings) and not {"cross"} <= set(sites) <= {"cross", "gradients"}:
             raise ValueError(
                 f"inspection.attention ({', '.join(sites)}): a recurrent model has no self-attention and no projected "
-                "values; expected [cross]"
+                "values; expected [cross] or [cross, gradients]"
             )
         if "norms" in sites and not isinstance(self.model, TransformerSettings):
             raise ValueError("inspection.attention: norms are those of a Transformer's cross-attention; leave them out")

@@ -21,7 +21,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--sentence", type=int, required=True, metavar="N", help="number of the sentence, from 0")
     parser.add_argument("--set", default="test", metavar="NAME", help="which evaluation (default: test)")
     parser.add_argument(
-        "--site", choices=("cross", "norms", "encoder", "decoder"), default="cross", help="(default: cross)"
+        "--site",
+        choices=("cross", "norms", "gradients", "encoder", "decoder"),
+        default="cross",
+        help="(default: cross)",
     )
     parser.add_argument("--layer", type=int, default=0, help="which layer, from 0 (default: 0)")
     parser.add_argument("--head", type=int, help="one head alone, from 0 (default: all, side by side)")

@@ -32,6 +32,7 @@ from pipeline.training.device import is_chief, make_strategy, resolve_precision
 from pipeline.training.loop import INTERRUPTED, Training, is_better
 from pipeline.training.memory import keep_freed_memory
 from pipeline.training.probe_archive import ProbeArchive
+from pipeline.training.profile import Profile
 from pipeline.training.projector import write_projector
 from pipeline.training.tensorboard import TensorBoard
 
@@ -132,7 +133,9 @@ def _callbacks(
     """Those of the worker that writes."""
     probes = [(probe.source, probe.reference) for probe in config.inspection.probes]
     tracer = Tracer(training.model, translator.tokenizer, max_positions=translator.max_positions)
+    profiled = config.inspection.profile_updates
     return [
+        *([Profile(run.tensorboard, profiled)] if profiled else []),
         ProgressLine(training.limits, len(training.batches.plan(0).batches)),
         History(run.history, progress),
         TensorBoard(run.tensorboard, translator, tracer, probes, hyperparameters(config), progress.update),

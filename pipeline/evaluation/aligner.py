@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline.errors import InputError
 from pipeline.evaluation.command import choice_set
-from pipeline.evaluation.gold_alignment import Choice, choose_head, head_table
+from pipeline.evaluation.gold_alignment import Choice, choose_head, head_table, read_sites
 from pipeline.inspection.agreement import most_agreeing
 from pipeline.inspection.head_alignment import MEAN_HEAD, SIDES, SITES
 from pipeline.inspection.record import Record
@@ -49,13 +49,13 @@ class Direction:
         if place is not None:
             return cls(run, source, target, _parse_place(place, run))
         gold = choice_set(run)
-        choice = choose_head(head_table(run.tracer(SITES), gold), gold.name) if gold else None
+        choice = choose_head(head_table(run.tracer(read_sites(run)), gold), gold.name) if gold else None
         return cls(run, source, target, choice)
 
     def records(self, count: int | None = None) -> Iterator[Record]:
         """The cross-attention over the targets of the first `count` pairs, or of all."""
-        sites = SITES if self.choice and self.choice.site == "norms" else ("cross",)
-        return self.run.tracer(sites).of_references(self.source[:count], self.target[:count])
+        sites = dict.fromkeys(["cross", *([self.choice.site] if self.choice else [])])
+        return self.run.tracer(tuple(sites)).of_references(self.source[:count], self.target[:count])
 
 
 def align(directions: Sequence[Direction], symmetrise: Symmetrisation) -> Iterator[set[Link]]:
@@ -125,7 +125,7 @@ def _parse_place(text: str, run: TrainedRun) -> Choice:
             f"expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS ({', '.join(LINKS)}) "
             f"and ,SITE ({', '.join(SITES)}); found {text!r}"
         )
-    record = next(run.tracer(SITES).of_references(["a"], ["a"]))
+    record = next(run.tracer(tuple(dict.fromkeys(["cross", site]))).of_references(["a"], ["a"]))
     layers, heads = record.attention[site].shape[:2]
     if not 0 <= layer < layers or not (head == MEAN_HEAD or 0 <= int(head) < heads):
         raise InputError(

@@ -83,7 +83,13 @@ def choice_set(run: TrainedRun) -> GoldSet | None:
 def _gold_of(settings: CorpusSettings, name: str) -> GoldSet | None:
     if settings.alignments is None:
         return None
-    return read_gold_set(name, read_corpus(settings), settings.alignments, settings.alignments_first_index)
+    return read_gold_set(
+        name,
+        read_corpus(settings),
+        settings.alignments,
+        settings.alignments_first_index,
+        settings.alignments_turned,
+    )
 
 
 def _print_table(metrics: dict[str, Any], folder: Path) -> None:

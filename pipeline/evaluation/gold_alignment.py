@@ -9,11 +9,12 @@ import pandas as pd
 
 from pipeline.errors import InputError
 from pipeline.inspection.alignment import alignment_error_rate, check_ranges, diagonal_links, random_links
-from pipeline.inspection.head_alignment import Place, choose, score_heads
+from pipeline.inspection.head_alignment import SITES, Place, choose, score_heads
 from pipeline.inspection.trace import Tracer
 from pipeline.text.corpus import Corpus
 from pipeline.text.pharaoh import GoldAlignment, read_pharaoh
 from pipeline.text.tokenizer import words_of
+from pipeline.trained_run import TrainedRun
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,13 @@ class GoldSet:
         ]
 
 
-def read_gold_set(name: str, corpus: Corpus, path: Any, first_index: int = 0) -> GoldSet:
-    """Reads the gold alignments of a corpus.
+def read_gold_set(name: str, corpus: Corpus, path: Any, first_index: int = 0, turned: bool = False) -> GoldSet:
+    """Reads the gold alignments of a corpus; see `read_pharaoh`.
 
     Raises:
         InputError: there are fewer or more of them than pairs, a line is not in Pharaoh format, or none has a link.
     """
-    gold = read_pharaoh(path, first_index)
+    gold = read_pharaoh(path, first_index, turned)
     if len(gold) != len(corpus):
         raise InputError(
             f"{path}: {len(gold)} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one a pair"
@@ -68,6 +69,11 @@ class Choice(Place):
     """Where alignments are read, and what it was chosen on."""
 
     chosen_on: str = field(kw_only=True)
+
+
+def read_sites(run: TrainedRun) -> tuple[str, ...]:
+    """What alignments of a run are read off; gradients, which take long, only where its config asks for them."""
+    return tuple(site for site in SITES if site != "gradients" or site in run.config.inspection.attention)
 
 
 def head_table(tracer: Tracer, gold_set: GoldSet) -> pd.DataFrame:

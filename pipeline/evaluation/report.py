@@ -13,13 +13,12 @@ import pandas as pd
 
 from pipeline.decoding.translator import Translation
 from pipeline.evaluation.folder import evaluation_folder
-from pipeline.evaluation.gold_alignment import Choice, GoldSet, alignment_metrics, choose_head, head_table
+from pipeline.evaluation.gold_alignment import Choice, GoldSet, alignment_metrics, choose_head, head_table, read_sites
 from pipeline.evaluation.likelihood import LikelihoodMeter
 from pipeline.evaluation.perturbation import check_perturbable, cross_attention_layers, perturbation_table
 from pipeline.evaluation.scores import score_translations
 from pipeline.evaluation.translations import translations_table, write_translations
 from pipeline.inspection.archive import ArchiveWriter
-from pipeline.inspection.head_alignment import SITES
 from pipeline.inspection.heatmap import attention_figure, save_figure
 from pipeline.inspection.measures import HeadsMeter, measure_site
 from pipeline.inspection.page import ViewerRun, write_viewer
@@ -75,6 +74,7 @@ def evaluate_set(
     final = run.directory.evaluation(data.name)
     with evaluation_folder(final) as folder:
         metrics, translations = _scores(run, data)
+        metrics["scores_seconds"] = round(time.monotonic() - started, 2)
         choice, alignment = _alignment(run, data, folder)
         if alignment:
             metrics["alignment"] = alignment
@@ -138,7 +138,7 @@ def _alignment(
 ) -> tuple[Choice | None, dict[str, Any] | None]:
     if data.gold is None and data.choose_on is None:
         return None, None
-    tracer = run.tracer(SITES)
+    tracer = run.tracer(read_sites(run))
     table = head_table(tracer, data.gold) if data.gold is not None else None
     choose_on = head_table(tracer, data.choose_on) if data.choose_on is not None else table
     if choose_on is None or choose_on.empty:

@@ -21,8 +21,8 @@ from pipeline.text.pharaoh import GoldAlignment, Link
 
 SIDES = ("output", "input")
 
-SITES = ("cross", "norms")
-"""The attention that alignments can be read off: the weights, and the weights times the length of what they weigh."""
+SITES = ("cross", "norms", "gradients")
+"""What alignments can be read off: attention, attention times the length of what it weighs, gradient times input."""
 
 MEAN_HEAD = "mean"
 """How the tables name the average of a layer's heads."""

@@ -24,6 +24,7 @@ COLOURS = "magma_r"  # perceptually uniform; light to dark for every kind of col
 _NAMES = {
     "cross": "cross-attention",
     "norms": "cross-attention times value norms",
+    "gradients": "gradient times input",
     "encoder": "encoder self-attention",
     "decoder": "decoder self-attention",
 }
@@ -44,7 +45,7 @@ def attention_figure(
 
     Args:
         record: the sentence.
-        site: `cross`, `norms`, `encoder` or `decoder`; the record must hold it.
+        site: any of `SITE_AXES`; the record must hold it.
         layer: index of the layer.
         head: index of the head, or None for all heads side by side; they are never averaged.
         side: which target tokens label the rows: `output` (row t predicts it) or `input` (row t was computed from it).

@@ -12,6 +12,7 @@ MODES = ("greedy", "beam", "sampling", "forced")
 SITE_AXES = {
     "cross": ("target", "source"),
     "norms": ("target", "source"),
+    "gradients": ("target", "source"),
     "encoder": ("source", "source"),
     "decoder": ("target", "target"),
 }
@@ -40,9 +41,10 @@ class Record:
         token_log_probabilities: T natural logarithms, of the output tokens.
         mode: `greedy`, `beam`, `sampling` or `forced`.
         truncated: whether the target stopped at the length limit, without EOS.
-        attention: site (`cross`, and optionally `norms`, `encoder`, `decoder`) to float32 weights
-            `(layer, head, query, key)`, after the softmax and before dropout. `norms` are the cross-attention's, each
-            times the length of the vector that it brings in, as shares of the row (Kobayashi et al. 2020).
+        attention: site (`cross`, and optionally others of `SITE_AXES`) to float32 weights `(layer, head, query, key)`,
+            after the softmax and before dropout. `norms` are the cross-attention's, each times the length of the vector
+            that it brings in, as shares of the row (Kobayashi et al. 2020); `gradients` is no attention but gradient
+            times input, likewise as shares, with one layer and one head (Ding et al. 2019).
     """
 
     id: int

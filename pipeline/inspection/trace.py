@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from pipeline.decoding.forced import forced_pass
+from pipeline.decoding.saliency import gradient_times_input
 from pipeline.decoding.translator import Translation
 from pipeline.inspection.record import SITE_AXES, Record
 from pipeline.text.batches import forced_batch
@@ -49,7 +51,7 @@ class Tracer:
     Args:
         model: anything with the surface of `pipeline.model.surface`.
         tokenizer: the one it was trained with.
-        sites: which attention the records hold: any of `pipeline.decoding.forced.SITES`.
+        sites: what the records hold: any of `SITE_AXES`.
         batch_sentences: sentences read at once.
         max_positions: the most tokens either side can have; longer ones are cut.
     """
@@ -69,9 +71,18 @@ class Tracer:
         self.max_positions = max_positions
 
         def read(source, target_input, target_output):
-            return forced_pass(model, source, target_input, target_output, self.sites)
+            batch = source, target_input, target_output
+            forced = forced_pass(model, *batch, [site for site in self.sites if site != "gradients"])
+            if "gradients" in self.sites:
+                forced.attention["gradients"] = gradient_times_input(model, *batch)
+            return forced
 
         self._read = tf.function(read, input_signature=(tf.TensorSpec([None, None], tf.int32),) * 3, autograph=False)
+
+    @property
+    def graph(self) -> Any:
+        """What is computed, as TensorFlow's `GraphDef`."""
+        return self._read.get_concrete_function().graph.as_graph_def()
 
     def of_translations(
         self,

@@ -8,8 +8,17 @@ from pipeline.inspection.symmetrise import grow_diag
 from pipeline.text.pharaoh import Link
 
 
-def _grow(target: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """`grow_diag` of every pair of matrices: one matrix read from both sides, as two alignments are otherwise."""
+def _target(matrix: np.ndarray) -> np.ndarray:
+    return _largest(matrix, axis=-1)
+
+
+def _source(matrix: np.ndarray) -> np.ndarray:
+    return _largest(matrix, axis=-2)
+
+
+def _grow(matrix: np.ndarray) -> np.ndarray:
+    """`grow_diag` of every matrix with itself, read from both sides, as two alignments are otherwise."""
+    target, source = _target(matrix), _source(matrix)
     grown = np.zeros(target.shape, bool)
     for place in np.ndindex(target.shape[:-2]):
         for i, j in grow_diag(as_links(target[place]), as_links(source[place])):
@@ -17,17 +26,22 @@ def _grow(target: np.ndarray, source: np.ndarray) -> np.ndarray:
     return grown
 
 
-_WAYS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "target": lambda target, source: target,
-    "source": lambda target, source: source,
-    "mutual": lambda target, source: target & source,
+def _over(threshold: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda matrix: matrix > threshold
+
+
+_WAYS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "target": _target,
+    "source": _source,
+    "mutual": lambda matrix: _target(matrix) & _source(matrix),
     "grow-diag": _grow,
+    **{f"over-{threshold}": _over(threshold) for threshold in (0.1, 0.2, 0.3, 0.4)},
 }
 
 LINKS = tuple(_WAYS)
 """Each target word with the source word that it attends to most; each source word with the target word by which it is
-attended to most; those on which both agree; and these, grown by those of either that touch them and align a word that
-had none."""
+attended to most; those on which both agree; these, grown by those of either that touch them and align a word that had
+none; and whatever has more than a tenth, two, three or four tenths of a target word's attention."""
 
 
 def link_words(matrix: np.ndarray, linked: str) -> np.ndarray:
@@ -40,7 +54,7 @@ def link_words(matrix: np.ndarray, linked: str) -> np.ndarray:
     Returns:
         A bool array of the same shape.
     """
-    return _WAYS[linked](_largest(matrix, axis=-1), _largest(matrix, axis=-2))
+    return _WAYS[linked](matrix)
 
 
 def as_links(matrix: np.ndarray) -> set[Link]:

@@ -27,21 +27,27 @@ class GoldAlignment:
         if not self.sure <= self.possible:
             raise ValueError(f"possible links must include the sure ones; missing: {sorted(self.sure - self.possible)}")
 
+    @property
+    def turned(self) -> "GoldAlignment":
+        """The links from target to source."""
+        return GoldAlignment(*(frozenset((j, i) for i, j in links) for links in (self.sure, self.possible)))
 
-def read_pharaoh(path: str | Path, first_index: int = 0) -> list[GoldAlignment]:
+
+def read_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -> list[GoldAlignment]:
     """Reads one sentence a line of links `i-j` (sure) or `i?j`, `ipj` (possible), i the source word, j the target word.
 
     Args:
         path: the file; an empty line is a sentence without links.
         first_index: what the file calls the first word, 0 or 1. The links returned always count from 0.
+        turned: the file has them as target word and source word, as that of the opposite direction does.
 
     Raises:
         InputError: the file cannot be read, or a link is malformed or below `first_index`.
     """
-    return list(iterate_pharaoh(path, first_index))
+    return list(iterate_pharaoh(path, first_index, turned))
 
 
-def iterate_pharaoh(path: str | Path, first_index: int = 0) -> Iterator[GoldAlignment]:
+def iterate_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -> Iterator[GoldAlignment]:
     """The same one by one, for files of any length.
 
     Raises:
@@ -50,7 +56,8 @@ def iterate_pharaoh(path: str | Path, first_index: int = 0) -> Iterator[GoldAlig
     try:
         with Path(path).open(encoding="utf-8", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
-                yield _parse_line(line, first_index, f"{path}:{number}")
+                alignment = _parse_line(line, first_index, f"{path}:{number}")
+                yield alignment.turned if turned else alignment
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot read word alignments ({error})") from error
 

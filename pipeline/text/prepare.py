@@ -183,10 +183,11 @@ def _segmentations(
 
 def _read_links(config: RunConfig, corpus: Corpus) -> list[np.ndarray] | None:
     """The word links of each training pair, int32 `(links, 2)`, where attention is guided by them."""
-    path = config.data.train.alignments
+    settings = config.data.train
+    path = settings.alignments
     if config.training.guided_attention is None or path is None:
         return None
-    lines = iterate_pharaoh(path, config.data.train.alignments_first_index)
+    lines = iterate_pharaoh(path, settings.alignments_first_index, settings.alignments_turned)
     links = [np.array(sorted(line.possible), np.int32).reshape(-1, 2) for line in lines]
     if len(links) != len(corpus):
         raise InputError(

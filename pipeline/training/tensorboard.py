@@ -56,6 +56,9 @@ class TensorBoard(keras.callbacks.Callback):
         if self.first_update:
             forget_from(self.folder, self.first_update + 1)
         self.writer = tf.summary.create_file_writer(str(self.folder))
+        if not self.first_update:
+            with self.writer.as_default(step=0):
+                tf.summary.graph(self.tracer.graph)
         if self.hyperparameters:
             with self.writer.as_default(step=self.first_update):
                 hyperparameters(self.hyperparameters)

@@ -8,7 +8,7 @@ from pipeline.decoding.forced import SITES, forced_pass
 from pipeline.decoding.greedy import greedy_search
 from pipeline.model.recurrent import Recurrent
 from pipeline.text.tokenizer import BOS, EOS, PAD
-from tests.tiny_models import RECURRENT
+from tests.tiny_models import RECURRENT, make_model
 from tests.tiny_transformer import SOURCE, shared_transformer
 
 L = 9  # of targets; sources have 7 tokens
@@ -96,7 +96,7 @@ def test_norms_are_the_weights_times_the_lengths_of_the_values(model, searched):
 
 
 def test_an_architecture_without_projected_values_has_no_norms():
-    model = Recurrent(**RECURRENT)
+    model = make_model(Recurrent, **RECURRENT)
     target = np.array([[BOS, 7, 8]] * B)
     assert forced_pass(model, SOURCE, target, target, ("norms",)).attention["norms"].shape[:2] == (B, 0)
 

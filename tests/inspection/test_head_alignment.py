@@ -92,6 +92,8 @@ def test_input_side_of_a_truncated_sentence_lacks_its_last_token():
         ("source", {(0, 1), (1, 0), (2, 1)}),
         ("mutual", {(1, 0), (0, 1)}),
         ("grow-diag", {(1, 0), (0, 1), (2, 1)}),  # source word 2 had no link, and 2-1 touches 1-0
+        ("over-0.3", {(1, 0), (0, 1), (2, 1)}),
+        ("over-0.4", {(1, 0)}),
     ],
 )
 def test_words_are_linked_by_the_first_of_the_largest_weights_of_either_side(linked, expected):
@@ -151,6 +153,10 @@ def corpus(make_record):
     return records, golds, counts
 
 
+def _threshold(row):
+    return row["linked"].removeprefix("over-") if row["linked"].startswith("over-") else "inf"
+
+
 def test_the_table_equals_scores_by_loops_for_every_side_layer_and_head(corpus):
     records, golds, counts = corpus
     table = score_heads(iter(records), golds, counts)
@@ -166,8 +172,10 @@ def test_the_table_equals_scores_by_loops_for_every_side_layer_and_head(corpus):
             matrix = word_matrix_by_loops(weights, record.source_words, words, n_source, n_target)
             target = {(max(range(n_source), key=lambda i, m=matrix, j=j: m[j, i]), j) for j in range(n_target)}
             source = {(i, max(range(n_target), key=lambda j, m=matrix, i=i: m[j, i])) for i in range(n_source)}
-            both = {"target": target, "source": source, "mutual": target & source}
-            links.append(both.get(row["linked"], grow_diag(target, source)))
+            ways = {"target": target, "source": source, "mutual": target & source}
+            ways["grow-diag"] = grow_diag(target, source)
+            over = {(i, j) for i in range(n_source) for j in range(n_target) if matrix[j, i] > float(_threshold(row))}
+            links.append(ways.get(row["linked"], over))
             for t, word in enumerate(words):
                 rows_of_words += word is not None
                 on_eos += word is not None and weights[t].argmax() == len(record.source_words) - 1

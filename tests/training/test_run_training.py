@@ -239,7 +239,7 @@ def served(unbroken):
 
 def test_tensorboard_serves_runs_hyperparameters_and_vectors(served, unbroken):
     deadline = time.monotonic() + 60
-    wanted, active = {"scalars", "images", "text", "hparams", "projector"}, set()
+    wanted, active = {"scalars", "images", "text", "hparams", "projector", "graphs"}, set()
     while not wanted <= active and time.monotonic() < deadline:  # it reads the files after it has started
         listing = json.loads(served("data/plugins_listing"))
         active = {name for name, plugin in listing.items() if plugin["enabled"]}
@@ -255,6 +255,8 @@ def test_tensorboard_serves_runs_hyperparameters_and_vectors(served, unbroken):
     names = served(f"data/plugin/projector/metadata?run=tensorboard&name={name}").split("\n")
     assert names[:4] == ["<pad>", "<unk>", "<s>", "</s>"] and len(names) == 90 + 1
     assert info["tensorShape"] == [90, 8]
+    graph = served("data/plugin/graphs/graph?run=tensorboard&conceptual=false")
+    assert "decoder_0" in graph and "MatMul" in graph
 
 
 def test_the_probes_attention_is_kept_at_every_validation(unbroken):

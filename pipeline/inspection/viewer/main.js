@@ -106,7 +106,7 @@ function showRun(run, sentence) {
   section.append(htmlElement("h2", {}, title + (state.hideEos ? " (without EOS, rows renormalised)" : "")));
   const value = htmlElement("div", { class: "value", "aria-live": "polite" });
   const picture = htmlElement("div", { class: "picture" });
-  const gold = state.gold && ["cross", "norms"].includes(state.site) && state.words ? sentence.gold : [];
+  const gold = state.gold && ["cross", "norms", "gradients"].includes(state.site) && state.words ? sentence.gold : [];
   const draw = state.lines ? drawLines : drawMatrix;
   picture.append(draw(shown, gold, (text) => { value.textContent = text; }));
   const whole = !state.words && !state.hideEos && state.site === "cross" && state.side === "output";

@@ -1,0 +1,56 @@
+"""Aligns the words of a config's training text with eflomal, for `training.guided_attention`.
+
+    pip install eflomal                                   # needs a C compiler
+    python data/eflomal_links.py configs/manythings_en_fr_guided.yaml
+
+Both directions are aligned and put together by grow-diag. The links go to the file that the config names as
+`data.train.alignments`, a line for each training pair. Source: R. Östling and J. Tiedemann, "Efficient Word Alignment
+with Markov Chain Monte Carlo", 2016.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from pipeline.config import load_run_config
+from pipeline.errors import ArgumentParser, InputError, exit_cleanly
+from pipeline.inspection.symmetrise import grow_diag
+from pipeline.text.pharaoh import iterate_pharaoh, write_pharaoh
+from pipeline.text.prepare import read_corpus
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Reads the training text, runs eflomal, writes the links."""
+    parser = ArgumentParser(description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="whose data.train is aligned")
+    options = parser.parse_args(arguments)
+    settings = load_run_config(options.config).data.train
+    if settings.alignments is None or settings.alignments_turned:
+        raise InputError(f"{options.config}: expected data.train.alignments to name the file to write, source-target")
+    # Beside the running Python first: a virtual environment need not be activated.
+    program = shutil.which("eflomal-align", path=Path(sys.executable).parent) or shutil.which("eflomal-align")
+    if program is None:
+        raise InputError("eflomal-align is not installed: pip install eflomal")
+    corpus = read_corpus(settings)
+    with tempfile.TemporaryDirectory() as folder:
+        source, target, forward, backward = (
+            Path(folder) / name for name in ("source", "target", "forward", "backward")
+        )
+        for path, lines in ((source, corpus.source), (target, corpus.target)):
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        command = [program, "-s", source, "-t", target, "-f", forward, "-r", backward, "--overwrite"]
+        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+            raise InputError(f"{program}: failed; see above")
+        both = zip(iterate_pharaoh(forward), iterate_pharaoh(backward), strict=True)
+        write_pharaoh(settings.alignments, (grow_diag(one.sure, other.sure) for one, other in both))
+    print(f"{len(corpus)} pairs aligned: {settings.alignments}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Tasks whose alignment is known: a model that has learnt to copy, or to turn a sequence round, attends to the token
+that it is about to write, so links read on the output side are right and those of the input side are one place off."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.decoding.forced import forced_pass
+from pipeline.inspection.alignment import alignment_error_rate
+from pipeline.inspection.head_alignment import SIDES, word_matrix, words_of_rows
+from pipeline.inspection.word_links import as_links, link_words
+from pipeline.model.transformer import Transformer
+from pipeline.text.batches import forced_batch
+from pipeline.text.pharaoh import GoldAlignment
+from pipeline.text.tokenizer import EOS
+from pipeline.training.step import make_update
+
+pytestmark = pytest.mark.slow
+
+SYMBOLS, UPDATES, SENTENCES = 12, 400, 64
+TASKS = {"copy": lambda row: row, "reverse": lambda row: row[::-1]}
+
+
+def pairs_of(task, generator):
+    """Sequences of different symbols, so that every link is known from what is linked."""
+    rows = [4 + generator.permutation(SYMBOLS)[: generator.integers(4, 9)] for _ in range(SENTENCES)]
+    return [(row.tolist(), [*TASKS[task](row.tolist()), EOS]) for row in rows]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task):
+    keras.utils.set_random_seed(1)
+    model = Transformer(
+        4 + SYMBOLS, d_model=64, num_heads=1, d_ff=64, encoder_layers=1, decoder_layers=1, dropout=0.0, max_positions=12
+    )
+    optimizer = keras.optimizers.Adam(0.003)
+    model(np.ones((1, 2), "int32"), np.ones((1, 2), "int32"))
+    update = make_update(model, optimizer, tf.distribute.get_strategy())
+    generator = np.random.default_rng(0)
+    for _ in range(UPDATES):
+        logs = update(*forced_batch(pairs_of(task, generator), 1, 12))
+    assert float(logs.loss / logs.tokens) < 0.05  # the task is learnt
+
+    pairs = pairs_of(task, generator)
+    weights = forced_pass(model, *forced_batch(pairs, 1, 12), ("cross",)).attention["cross"].numpy()[:, 0, 0]
+    gold = [{(source.index(symbol), j) for j, symbol in enumerate(target[:-1])} for source, target in pairs]
+    rates = {}
+    for side in SIDES:
+        links = []
+        for matrix, (source, target) in zip(weights, pairs, strict=True):
+            words = [*range(len(source)), None]
+            matrix = matrix[: len(target), : len(words)]
+            rows = words_of_rows([*range(len(target) - 1), None], side)
+            links.append(as_links(link_words(word_matrix(matrix, words, rows, len(source), len(source)), "target")))
+        golds = [GoldAlignment(frozenset(one), frozenset(one)) for one in gold]
+        rates[side] = alignment_error_rate(links, golds).aer
+    assert rates["output"] < 0.05 and rates["input"] > 0.7, rates
