@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> None:
         )
         for path, lines in ((source, corpus.source), (target, corpus.target)):
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        command = [program, "-s", source, "-t", target, "-f", forward, "-r", backward, "--overwrite"]
+        command = [program, *map(str, ("-s", source, "-t", target, "-f", forward, "-r", backward)), "--overwrite"]
         if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
             raise InputError(f"{program}: failed; see above")
         both = zip(iterate_pharaoh(forward), iterate_pharaoh(backward), strict=True)

@@ -65,7 +65,7 @@ def configured_update(
 
 def _guidance(config: RunConfig) -> Guidance | None:
     settings = config.training.guided_attention
-    return settings and Guidance(settings.layer, settings.head, settings.side, settings.weight)
+    return Guidance(settings.layer, settings.head, settings.side, settings.weight) if settings else None
 
 
 def configured_validation(

@@ -160,12 +160,18 @@ class ArchitectureSettings(Settings):
         default="all",
         description="all: source, target and output share one table; target: target and output do; none: nothing does.",
     )
-    max_positions: int = Field(default=512, ge=2, description="Longest sequence that the model can take, in tokens.")
+    max_positions: int = Field(
+        default=512, ge=2, le=100_000, description="Longest sequence that the model can take, in tokens."
+    )
 
     @property
     def taught_heads(self) -> tuple[int, int]:
         """Layers of cross-attention whose weights can be taught, and heads of each; none unless a subclass says."""
         return 0, 0
+
+    def least_parameters(self, vocabulary_size: int) -> int:
+        """Fewest numbers that the model can have: its embedding and its largest matrices, attention left aside."""
+        raise NotImplementedError
 
 
 class BlocksSettings(ArchitectureSettings):
@@ -191,6 +197,9 @@ class BlocksSettings(ArchitectureSettings):
         default="relu", description="Activation of the feed-forward layers."
     )
     attention: Settings
+
+    def _least_parameters(self, vocabulary_size: int, layers: int) -> int:
+        return vocabulary_size * self.d_model + 2 * layers * self.d_model * self.d_ff
 
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:
@@ -218,6 +227,10 @@ class TransformerSettings(BlocksSettings):
     decoder_layers: int = Field(default=4, ge=1, description="Number of decoder layers.")
     attention: TransformerAttention = Field(default=TransformerAttention(), description="The three kinds of attention.")
 
+    def least_parameters(self, vocabulary_size: int) -> int:
+        """See `ArchitectureSettings`."""
+        return self._least_parameters(vocabulary_size, self.encoder_layers + self.decoder_layers)
+
     @property
     def taught_heads(self) -> tuple[int, int]:
         """Layers of cross-attention whose weights can be taught, and heads of each."""
@@ -233,6 +246,10 @@ class DecoderOnlySettings(BlocksSettings):
         default=0.0, ge=0, description="Weight of the loss on source tokens; those of the target have 1."
     )
     attention: DecoderOnlyAttention = Field(default=DecoderOnlyAttention(), description="The one kind of attention.")
+
+    def least_parameters(self, vocabulary_size: int) -> int:
+        """See `ArchitectureSettings`."""
+        return self._least_parameters(vocabulary_size, self.layers)
 
 
 class RecurrentSettings(ArchitectureSettings):
@@ -258,6 +275,10 @@ class RecurrentSettings(ArchitectureSettings):
     input_feeding: bool = Field(
         default=False, description="luong: whether each step also reads the attentional vector of the one before."
     )
+
+    def least_parameters(self, vocabulary_size: int) -> int:
+        """See `ArchitectureSettings`."""
+        return vocabulary_size * self.embedding_dim + 3 * self.hidden_dim * (self.hidden_dim + self.embedding_dim)
 
     @property
     def taught_heads(self) -> tuple[int, int]:

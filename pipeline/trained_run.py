@@ -19,6 +19,7 @@ from pipeline.model.build import build_model
 from pipeline.run_directory import RunDirectory
 from pipeline.text.tokenizer import Tokenizer
 from pipeline.training.checkpoint import DAMAGE, Checkpoints, load_checkpoint
+from pipeline.weights_file import check_weights_file
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,11 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     run = RunDirectory.open(root)
     config = load_run_config(run.config)
     tokenizer = Tokenizer(run.tokenizer)
+    trained = checkpoint == "best" and run.model.is_file()
+    if trained:
+        check_weights_file(run.model, config.model.least_parameters(tokenizer.vocabulary_size))
     model = build_model(config.model, tokenizer.vocabulary_size)
-    if checkpoint == "best" and run.model.is_file():
+    if trained:
         _load_weights(model, run.model)
         check_golden(run, model, tokenizer.vocabulary_size)
     else:

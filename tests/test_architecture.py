@@ -27,6 +27,7 @@ ORDER = [
     "inspection",
     "training",
     "manifest",
+    "weights_file",
     "trained_run",
     "evaluation",
     "assembly",

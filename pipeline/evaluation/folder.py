@@ -16,12 +16,17 @@ from pipeline.run_directory import EvaluationDirectory
 def evaluation_folder(final: EvaluationDirectory) -> Iterator[EvaluationDirectory]:
     """A folder that takes the place of `final` when everything in it is written; until then the old one stays.
 
-    What processes of this machine left behind that were killed goes first.
+    What processes of this machine left behind that were killed goes first; but if one was killed between moving the old
+    evaluation away and the new one there, the one that is complete takes the place.
     """
     final.root.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{final.root.name}.{socket.gethostname()}."
     for leftover in final.root.parent.glob(f"{glob.escape(prefix)}*"):
-        if not _is_running(leftover.name.removeprefix(prefix).split(".")[0]):
+        if _is_running(leftover.name.removeprefix(prefix).split(".")[0]):
+            continue
+        if not final.root.exists() and EvaluationDirectory(leftover).metrics.is_file():  # which is written last
+            leftover.replace(final.root)
+        else:
             shutil.rmtree(leftover, ignore_errors=True)
     prefix = f"{prefix}{os.getpid()}."
     working = Path(tempfile.mkdtemp(prefix=prefix, dir=final.root.parent))

@@ -56,7 +56,7 @@ class EncodedSentences:
                 np.save(temporary, array, allow_pickle=False)
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Sequence[int]]) -> "EncodedSentences":
+    def of_rows(cls, rows: Sequence[Sequence[int] | np.ndarray]) -> "EncodedSentences":
         """Sentences given one by one."""
         lengths = np.array([len(row) for row in rows], np.int64)
         ids = np.fromiter(chain.from_iterable(rows), np.int32, count=int(lengths.sum()))
@@ -72,7 +72,9 @@ class EncodedSentences:
         try:
             ids = np.load(f"{path}.ids.npy", mmap_mode="r", allow_pickle=False)
             starts = np.load(f"{path}.starts.npy", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+            if starts[0] != 0 or starts[-1] != len(ids):
+                raise ValueError(f"{len(ids)} ids, expected {starts[-1]}")
+        except (OSError, ValueError, EOFError, IndexError) as error:
             raise InputError(
                 f"{path}: the encoded text is missing or damaged ({error}); train anew in another folder"
             ) from None
@@ -91,7 +93,8 @@ class EncodedPairs(NamedTuple):
 
     def select(self, rows: Sequence[int] | np.ndarray) -> "EncodedPairs":
         """The pairs of those rows, in that order."""
-        return EncodedPairs(*(part if part is None else part.select(rows) for part in self))
+        links = None if self.links is None else self.links.select(rows)
+        return EncodedPairs(self.source.select(rows), self.target.select(rows), links)
 
     def with_joined(self, pairs: np.ndarray) -> "EncodedPairs":
         """These pairs, and after them those of each row `(first, second)` of `pairs`, one behind the other."""

@@ -68,7 +68,7 @@ class TrainingBatches:
         replicas = self.strategy.num_replicas_in_sync
         signature: Batch | GuidedBatch = Batch(*(tf.TensorSpec((None, None), tf.int32),) * 3)
         if pairs.links is not None:
-            signature = GuidedBatch(*signature, tf.TensorSpec((None, None, None), tf.bool))
+            signature = GuidedBatch(*signature[:3], tf.TensorSpec((None, None, None), tf.bool))
 
         def dataset(context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
             here, pipelines = (context.input_pipeline_id, context.num_input_pipelines) if context else (0, 1)

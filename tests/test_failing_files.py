@@ -1,0 +1,149 @@
+"""Whatever write fails, and however, nothing is lost and nothing half-written is believed."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.evaluation.folder import evaluation_folder
+from pipeline.inspection.archive import ArchiveWriter, AttentionArchive
+from pipeline.run_directory import EvaluationDirectory, replaced_when_done, write_atomically, write_json
+from pipeline.text.encoded import EncodedPairs, EncodedSentences
+from pipeline.training.callbacks import History
+from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint
+from tests.failing_files import KINDS, Killed, every_failure, failing
+from tests.inspection.test_viewer import make_record
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_failures_are_what_they_are_called(tmp_path, kind):
+    path = tmp_path / "file"
+    with failing(tmp_path, 2, kind) as failed, pytest.raises((OSError, Killed)):  # noqa: SIM117
+        with path.open("wb") as file:
+            file.write(b"first")
+            file.write(b"second")
+    assert failed == [2]
+    assert path.read_bytes() == {"no space": b"first"}.get(kind, b"firstsec")
+    path.write_bytes(b"as always")
+
+
+def test_a_file_is_the_old_one_or_the_new_one(tmp_path):
+    def prepare(folder):
+        write_atomically(folder / "file", b"old")
+
+    def action(folder):
+        write_atomically(folder / "file", b"new and longer")
+
+    for folder in every_failure(tmp_path / "try", prepare, action):
+        assert (folder / "file").read_bytes() in (b"old", b"new and longer")
+
+
+def model_and_optimizer():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
+    optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def test_a_checkpoint_that_was_written_is_there_and_is_whole(tmp_path):
+    model, optimizer = model_and_optimizer()
+    written = []
+
+    def save(folder, update):
+        model.set_weights([np.full_like(weight, update) for weight in model.get_weights()])
+        progress = Progress(update=update, history=[{"update": update}])
+        Checkpoints(folder / "checkpoints", 2).save(model, optimizer, progress, best=update % 2 == 0)
+        History(folder / "history.csv", progress).on_test_end()
+        written.append(update)
+
+    def prepare(folder):
+        written.clear()
+        save(folder, 1)
+
+    def action(folder):
+        for update in (2, 3, 4):
+            save(folder, update)
+
+    for folder in every_failure(tmp_path / "try", prepare, action):
+        checkpoints = Checkpoints(folder / "checkpoints", 2)
+        progress = checkpoints.restore(model, optimizer)
+        assert progress.update in (written[-1], written[-1] + 1)
+        assert all((weight == progress.update).all() for weight in model.get_weights())
+        assert not list(checkpoints.folder.glob(".*"))  # what was cut short is tidied up
+        if checkpoints.best.exists():
+            best = load_checkpoint(checkpoints.best, model)
+            assert best.update % 2 == 0 and all((weight == best.update).all() for weight in model.get_weights())
+        assert (folder / "history.csv").read_text().split() in (["update", str(n)] for n in range(1, 5))
+
+
+def record_of(id_):
+    return make_record(id_, "the cat sleeps", "le chat dort bien")
+
+
+def evaluate(final, number):
+    with evaluation_folder(EvaluationDirectory(final)) as folder:
+        with ArchiveWriter(folder.attention, manifest={"number": number}, sentences_per_shard=2) as archive:
+            for id_ in range(number):
+                archive.append(record_of(id_))
+        write_json(folder.metrics, {"number": number})
+
+
+def test_an_evaluation_is_the_old_one_or_the_new_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.evaluation.folder._is_running", lambda process: False)  # what failed was another's
+
+    def number_in(folder):
+        archive = AttentionArchive(folder / "evaluations" / "test" / "attention")
+        number = json.loads((folder / "evaluations" / "test" / "metrics.json").read_text())["number"]
+        assert archive.manifest["number"] == number == len(list(archive))
+        return number
+
+    for folder in every_failure(
+        tmp_path / "try",
+        lambda folder: evaluate(folder / "evaluations" / "test", 1),
+        lambda folder: evaluate(folder / "evaluations" / "test", 3),
+    ):
+        with pytest.raises(InputError), evaluation_folder(EvaluationDirectory(folder / "evaluations" / "test")):
+            raise InputError("the next evaluation goes wrong")
+        assert number_in(folder) in (1, 3)
+        evaluate(folder / "evaluations" / "test", 2)
+        assert number_in(folder) == 2
+
+
+def test_an_archive_that_is_not_finished_is_not_read(tmp_path):
+    def action(folder):
+        with ArchiveWriter(folder / "attention", manifest={}, sentences_per_shard=2) as archive:
+            for id_ in range(5):
+                archive.append(record_of(id_))
+
+    for folder in every_failure(tmp_path / "try", lambda folder: None, action):
+        try:
+            assert len(list(AttentionArchive(folder / "attention"))) == 5
+        except InputError:
+            assert not (folder / "attention" / "manifest.json").exists()
+
+
+def test_encoded_text_is_whole_or_refused(tmp_path):
+    def pairs_of(number):
+        return EncodedPairs(*(EncodedSentences.of_rows([[number] * 3] * number) for _ in range(2)))
+
+    def prepare(folder):
+        pairs_of(2).save(folder / "train")
+
+    def action(folder):
+        pairs_of(5).save(folder / "train")
+
+    for folder in every_failure(tmp_path / "try", prepare, action):
+        try:
+            pairs = EncodedPairs.load(folder / "train")
+        except InputError:
+            continue
+        for side in (pairs.source, pairs.target):
+            assert side.ids.tolist() == [len(side)] * 3 * len(side) and len(side) in (2, 5)
+
+
+def test_a_temporary_file_goes_when_the_disk_is_full(tmp_path):
+    with failing(tmp_path, 1, "no space"), pytest.raises(OSError), replaced_when_done(tmp_path / "file") as temporary:
+        temporary.write_bytes(b"something")
+    assert not list(tmp_path.iterdir())
