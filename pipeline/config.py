@@ -364,7 +364,7 @@ class InspectionSettings(Settings):
         "times input, which takes as long as all the rest.",
     )
     heatmap_sentences: int = Field(
-        default=5, ge=0, description="First sentences of a set drawn as heat maps, besides probes."
+        default=1, ge=0, description="First sentences of a set drawn as heat maps, besides probes."
     )
     viewer_sentences: int = Field(
         default=1000, ge=0, description="First sentences of a set in viewer.html, the page that shows them all."

@@ -3,6 +3,7 @@
 Layers and heads are counted from 0, as in the tables. Figures are plain `Figure` objects: no window, no global state.
 """
 
+import functools
 import io
 import math
 import warnings
@@ -35,6 +36,10 @@ _PANEL = 6.0  # inches that a panel may take before its cells shrink
 _WIDEST = 16.0  # inches that panels side by side may take together
 _MOST_ACROSS = 4
 _TITLE = 0.75  # inches kept for the three lines of the title
+_GAP = 0.25  # inches between panels
+_BELOW = 0.35  # inches for the head's number
+_BAR = 0.75  # inches for the colour bar and its scale
+_SLANT = math.radians(60)  # of the columns' labels
 _TITLE_CHARACTERS = 70
 
 
@@ -60,31 +65,20 @@ def attention_figure(
     weights = _heads_of_layer(record, site, layer, head, side)
     heads = range(len(weights)) if head is None else [head]
     rows, columns = _labels(record, site, side)
-    cell = float(np.clip(_PANEL / max(len(rows), len(columns)), _SMALLEST_CELL, _LARGEST_CELL))
-    across = _panels_across(len(weights), len(columns) * cell)
-    down = math.ceil(len(weights) / across)
-    font = float(np.clip(cell * 72 * 0.6, 6, 9.5))
-    width, height = _size(rows, columns, across, down, cell, font)
-    figure = Figure(figsize=(width, height))
-    # A `suptitle` overlaps the panels once the compressed layout has moved them; the strip kept free here does not.
-    figure.set_layout_engine("compressed", rect=(0, 0, 1, 1 - _TITLE / height))
     title = _title(record, site, layer, list(heads), side)
-    fonts = _known_fonts()
-    figure.text(
-        0.5, 1 - 0.08 / height, title, ha="center", va="top", fontsize=font + 2, fontfamily=fonts, parse_math=False
-    )
+    sheet = _Sheet(rows, columns, len(weights), title)
+    font = sheet.font
+    figure = Figure(figsize=(sheet.width, sheet.height))
     FigureCanvasAgg(figure)
-    axes = figure.subplots(down, across, squeeze=False)
-    for place, (panel, number) in enumerate(zip(axes.flat, heads, strict=False)):
+    style: dict[str, Any] = {"fontfamily": _known_fonts(), "parse_math": False}
+    figure.text(0.5, 1 - 0.08 / sheet.height, title, ha="center", va="top", fontsize=font + 2, **style)
+    for place, number in enumerate(heads):
+        panel = figure.add_axes(sheet.panel(place))
         image = panel.imshow(weights[place], cmap=COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
-        _label_panel(panel, rows if place % across == 0 else [], columns, font)
+        _label_panel(panel, rows if place % sheet.across == 0 else [], columns, font)
         if head is None:
-            panel.set_xlabel(f"head {number}", fontsize=font + 1, fontweight="bold", labelpad=6)
-    for unused in axes.flat[len(weights) :]:
-        unused.set_visible(False)
-    bar = figure.colorbar(
-        image, ax=axes, fraction=0.03, pad=0.02, aspect=25, shrink=min(1.0, 4 / figure.get_figheight())
-    )
+            panel.set_xlabel(f"head {number}", fontsize=font + 1, fontweight="bold", labelpad=4)
+    bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar))
     bar.set_label("attention weight", fontsize=font + 1)
     bar.ax.tick_params(labelsize=font)
     bar.outline.set_visible(False)
@@ -152,22 +146,72 @@ def _panels_across(panels: int, panel_width: float) -> int:
     return next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
 
 
-def _size(rows: list[str], columns: list[str], across: int, down: int, cell: float, font: float) -> tuple[float, float]:
-    """Width and height in inches: the panels, and room for labels, titles and the colour bar."""
-    character = font * 0.62 / 72
-    room_left = max(map(len, rows)) * character + 0.3
-    room_above = max(map(len, columns)) * character * 0.9 + 0.4
-    width = across * (len(columns) * cell + 0.25) + room_left + 1.0
-    height = down * (len(rows) * cell + room_above) + _TITLE
-    return max(width, 5.5), max(height, 3.0)
+class _Sheet:
+    """Where everything goes, in inches. A layout engine would find out by drawing all labels once more.
+
+    Args:
+        rows: labels beside the cells.
+        columns: labels above them.
+        panels: number of panels.
+        title: its lines.
+    """
+
+    def __init__(self, rows: list[str], columns: list[str], panels: int, title: str) -> None:
+        cell = float(np.clip(_PANEL / max(len(rows), len(columns)), _SMALLEST_CELL, _LARGEST_CELL))
+        self.font = float(np.clip(cell * 72 * 0.6, 6, 9.5))
+        self.across = _panels_across(panels, len(columns) * cell)
+        self._down = math.ceil(panels / self.across)
+        longest = max(_text_width(label, self.font) for label in columns)
+        self._left = max(_text_width(label, self.font) for label in rows) + 0.2
+        self._above = longest * math.sin(_SLANT) + 0.2
+        self._right = longest * math.cos(_SLANT) + 0.1  # the last labels lean over
+        self._panel = len(columns) * cell, len(rows) * cell
+        self._panels = self.across * (self._panel[0] + _GAP) - _GAP
+        heading = max(_text_width(line, self.font + 2) for line in title.split("\n")) + 0.2
+        self.width = max(self._left + self._panels + self._right + _BAR, heading)
+        self.height = max(_TITLE + self._down * (self._above + self._panel[1] + _BELOW), 3.0)
+
+    def panel(self, place: int) -> tuple[float, float, float, float]:
+        """Left, bottom, width and height of a panel as shares of the sheet."""
+        row, column = divmod(place, self.across)
+        left = self._left + column * (self._panel[0] + _GAP)
+        top = _TITLE + row * (self._above + self._panel[1] + _BELOW) + self._above
+        return self._share(left, top, *self._panel)
+
+    @property
+    def bar(self) -> tuple[float, float, float, float]:
+        """The same of the colour bar, right of the panels."""
+        top = _TITLE + self._above
+        return self._share(self._left + self._panels + self._right, top, 0.14, min(4.0, self.height - top - _BELOW))
+
+    def _share(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:
+        bottom = self.height - top - height
+        return left / self.width, bottom / self.height, width / self.width, height / self.height
+
+
+def _text_width(text: str, font: float) -> float:
+    """How wide a text is, in inches, at a font size in points."""
+    return sum(map(_character_width, text)) * font / 72
+
+
+@functools.cache
+def _character_width(character: str) -> float:
+    """Its share of the font size; of a script that the usual font lacks, that of the widest."""
+    face = font_manager.get_font(font_manager.findfont(_FONTS[0]))
+    if not face.get_char_index(ord(character)):
+        return 1.1
+    face.set_size(100, 72)
+    return face.load_char(ord(character)).linearHoriAdvance / 65536 / 100
 
 
 def _label_panel(panel: Axes, rows: list[str], columns: list[str], font: float) -> None:
     """Ticks where there are labels; `parse_math` is off, so that `$` and `_` in a token stay themselves."""
     style: dict[str, Any] = {"fontsize": font, "fontfamily": _known_fonts(), "parse_math": False}
     panel.xaxis.tick_top()
-    panel.xaxis.set_label_position("top")
-    panel.set_xticks(range(len(columns)), columns, rotation=60, ha="left", rotation_mode="anchor", **style)
+    panel.xaxis.set_label_position("bottom")
+    panel.set_xticks(
+        range(len(columns)), columns, rotation=math.degrees(_SLANT), ha="left", rotation_mode="anchor", **style
+    )
     panel.set_yticks(range(len(rows)), rows, **style)
     panel.tick_params(length=0, pad=3)
     height, width = panel.images[0].get_size()

@@ -89,6 +89,25 @@ def test_size_grows_with_the_sentence_up_to_a_limit_and_every_panel_lies_inside(
         assert cell > 0.1  # inches
 
 
+@pytest.mark.parametrize("token", ["a", "▁Donaudampf_WWWWW", "漢字漢字漢字漢字漢字漢字", "mmmmmmmmmmmmmmmmmmmmmm"])
+@pytest.mark.parametrize(("heads", "T", "S"), [(1, 2, 3), (3, 4, 9), (4, 30, 12)])
+def test_no_label_leaves_the_picture_or_runs_into_a_panel(make_record, token, heads, T, S):
+    record = make_record(0, (*range(S - 1), None), (*range(T - 1), None), heads=heads)
+    tokens = {"source_tokens": [token] * S, "target_output_tokens": [token] * T}
+    figure = attention_figure(dataclasses.replace(record, source="long " * 40, **tokens))
+    figure_to_png(figure, figure.dpi)
+    inside = figure.bbox
+    boxes = [panel.get_window_extent() for panel in panels(figure)]
+    for panel in panels(figure):
+        for label in [*panel.get_xticklabels(), *panel.get_yticklabels(), panel.xaxis.label, *figure.texts]:
+            box = label.get_window_extent()
+            assert inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    bar = figure.axes[-1].get_window_extent()
+    lean = max(label.get_window_extent().x1 for label in panels(figure)[-1].get_xticklabels())
+    assert lean <= bar.x0 and bar.x1 < inside.x1
+
+
 def test_saved_file_is_the_png(tmp_path, make_record):
     figure = attention_figure(make_record(0), head=1)
     save_figure(figure, tmp_path / "heads.png")
