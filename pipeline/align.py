@@ -33,6 +33,11 @@ def make_parser() -> argparse.ArgumentParser:
         default=SYMMETRISATIONS[0],
         help=f"how two directions become one (default: {SYMMETRISATIONS[0]})",
     )
+    parser.add_argument(
+        "--subwords",
+        action="store_true",
+        help="link the run's subwords, as its attention archives list them, in place of words",
+    )
     for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
         parser.add_argument(
             f"--{option}",
@@ -52,6 +57,8 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     if options.reverse_at and not options.reverse:
         raise InputError("--reverse_at needs REVERSE_RUN, the run that it is of")
+    if options.subwords and options.reverse:
+        raise InputError("--subwords: two runs cut words into different subwords; leave out REVERSE_RUN")
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with native_chatter_silenced():
         from pipeline.evaluation.aligner import Direction, align
@@ -63,7 +70,7 @@ def main(arguments: list[str]) -> None:
     directions = [Direction.load(options.run, options.at, corpus.source, corpus.target)]
     if options.reverse:
         directions.append(Direction.load(options.reverse, options.reverse_at, corpus.target, corpus.source))
-    links = align(directions, symmetrise.SYMMETRISATIONS[options.symmetrise])
+    links = align(directions, symmetrise.SYMMETRISATIONS[options.symmetrise], options.subwords)
     if options.output:
         write_pharaoh(options.output, links)
     else:

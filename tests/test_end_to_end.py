@@ -340,6 +340,14 @@ def test_align_links_the_words_of_any_parallel_text(run, text, metrics, evaluate
     assert align.main([str(run), *files, "--at", at]) == 0
     assert capsys.readouterr().out == (tmp_path / "links").read_text()
 
+    # A word's links are those between its subwords, where every word is linked with the ones that it attends to at all.
+    at = f"{alignment['layer']},{alignment['head']},output,over-0.1"
+    assert align.main([str(run), *files, "--at", at, "--subwords"]) == 0
+    tokens = capsys.readouterr().out.splitlines()
+    assert len(tokens) == len(found)
+    longest = max(int(link.split("-")[1]) for line in tokens for link in line.split())
+    assert longest > max(j for sentence in found for _, j in sentence.possible)
+
     # The run itself stands in for one of the opposite direction: its links are turned round, then put together.
     both = ["--symmetrise", "union", "--at", "0,0,output", "--reverse_at", "0,1,output"]
     assert align.main([str(run), str(run), *files, *both]) == 0
@@ -363,6 +371,7 @@ def test_align_links_the_words_of_any_parallel_text(run, text, metrics, evaluate
         (["--at", "0,mean,input,target,nowhere"], "found '0,mean,input,target,nowhere'"),
         (["--at", "0,mean,input,target,norms,more"], "and ,SITE (cross, norms, gradients); found"),
         (["--reverse_at", "0,0,output"], "--reverse_at needs REVERSE_RUN"),
+        (["RUN", "--subwords"], "--subwords: two runs cut words into different subwords"),
     ],
 )
 def test_a_place_that_there_is_not_is_one_message(run, text, options, message, capsys):

@@ -58,12 +58,13 @@ class Direction:
         return self.run.tracer(tuple(sites)).of_references(self.source[:count], self.target[:count])
 
 
-def align(directions: Sequence[Direction], symmetrise: Symmetrisation) -> Iterator[set[Link]]:
+def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool = False) -> Iterator[set[Link]]:
     """The links of each pair, source word and target word of the first direction.
 
     Args:
         directions: one, or one and its opposite on the same text.
         symmetrise: makes the links of two directions one.
+        subwords: whether subwords are linked in place of words; for one direction, since each run has its own.
 
     Raises:
         InputError: there is nothing to choose the layer and head by.
@@ -81,7 +82,8 @@ def align(directions: Sequence[Direction], symmetrise: Symmetrisation) -> Iterat
             choice.chosen_on,
         )
     forward, *opposite = (
-        map(choice.links, direction.records()) for direction, choice in zip(directions, choices, strict=True)
+        map(choice.links, map(Record.by_token, direction.records()) if subwords else direction.records())
+        for direction, choice in zip(directions, choices, strict=True)
     )
     if not opposite:
         return forward

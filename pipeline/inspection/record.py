@@ -2,7 +2,7 @@
 
 import html
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,14 @@ class Record:
     mode: str
     truncated: bool
     attention: dict[str, np.ndarray]
+
+    def by_token(self) -> "Record":
+        """The same sentence with every token, but EOS, as a word of its own."""
+        words = {
+            name: [None if word is None else place for place, word in enumerate(getattr(self, name))]
+            for name in ("source_words", "target_words")
+        }
+        return replace(self, **words)
 
     def to_frame(self, site: str = "cross", layer: int = 0, head: int | str = "mean") -> pd.DataFrame:
         """The weights of one layer and head, or of the mean over heads, with the tokens as names of rows and columns.

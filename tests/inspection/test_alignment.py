@@ -141,3 +141,10 @@ def test_diagonal_baseline_on_published_english_french_links():
     assert (len(links), checked.dropped) == (100, 0)
     diagonal = alignment_error_rate([diagonal_links(*pair) for pair in zip(*counts, strict=True)], checked.gold)
     assert 100 * diagonal.aer == pytest.approx(61.4, abs=0.05)
+
+
+def test_a_file_of_the_opposite_direction_is_turned(tmp_path):
+    (tmp_path / "links").write_text("1-3 2?1\n\n")
+    assert read_pharaoh(tmp_path / "links", 1, turned=True) == [gold({(2, 0)}, {(0, 1)}), gold(())]
+    one = read_pharaoh(tmp_path / "links", 1)
+    assert [alignment.turned.turned for alignment in one] == one

@@ -170,3 +170,11 @@ def test_sentences_of_just_the_longest_length_are_whole(tokenizer, tracer):
 def test_records_hold_the_sites_asked_for(model, tokenizer):
     (record,) = Tracer(model, tokenizer, sites=("decoder", "cross"), max_positions=MOST).of_references(["a"], ["dog"])
     assert set(record.attention) == {"decoder", "cross"}
+
+
+def test_by_token_every_token_but_eos_is_a_word(tracer):
+    for record in tracer.of_references(SOURCES, REFERENCES):
+        found = record.by_token()
+        assert found.source_words == [*range(len(record.source_tokens) - 1), None]
+        assert found.target_words == [*range(len(record.target_output_tokens) - 1), None]
+        found.validate()
