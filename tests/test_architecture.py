@@ -16,6 +16,8 @@ ORDER = [
     "config_yaml",
     "config_messages",
     "config_model",
+    "config_data",
+    "config_training",
     "config",
     "config_cli",
     "config_decoding",
@@ -115,12 +117,13 @@ def test_inspection_reads_and_draws_without_tensorflow_and_keras():
     assert users == {"trace"}
 
 
+SETTINGS = {f"pipeline.config{part}" for part in ("", "_model", "_data", "_training")}
+
+
 def test_settings_stop_at_the_door():
     """Everything but the entry points, and what turns settings into a model or text, takes plain arguments."""
-    readers = {
-        name_of(path) for path in MODULES if {"pipeline.config", "pipeline.config_model"} & set(imports_of(path))
-    }
-    readers.remove("pipeline.config")
+    readers = {name_of(path) for path in MODULES if SETTINGS & set(imports_of(path))}
+    readers -= {"pipeline.config", "pipeline.config_data", "pipeline.config_training"}
     assert readers == {
         "pipeline.assembly",
         "pipeline.checkup",

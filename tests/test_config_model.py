@@ -48,7 +48,10 @@ def test_the_architecture_chooses_the_schema(config_file: Path, architecture: st
 
 def test_a_recurrent_model_has_only_cross_attention_to_show(config_file: Path):
     said = problem(config_file, "--model.architecture", "recurrent", "--inspection.attention", "[cross, encoder]")
-    assert "a recurrent model has no self-attention; expected [cross]" in said
+    assert "no self-attention and no projected values; expected [cross] or [cross, gradients]" in said
+    parsed(config_file, "--model.architecture", "recurrent", "--inspection.attention", "[cross, gradients]")
+    said = problem(config_file, "--model.architecture", "decoder_only", "--inspection.attention", "[cross, norms]")
+    assert "norms are those of a Transformer's cross-attention" in said
 
 
 def test_a_key_of_another_architecture_on_the_command_line_is_taken(config_file: Path):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import CorpusSettings
+from pipeline.config_data import CorpusSettings
 from pipeline.config_decoding import with_decoding_options
 from pipeline.errors import InputError
 from pipeline.evaluation.gold_alignment import GoldSet, read_gold_set

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.config import CorpusSettings, DataSettings, RunConfig
+from pipeline.config import RunConfig
+from pipeline.config_data import CorpusSettings, DataSettings
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory, sha256, write_json
 from pipeline.text.corpus import Corpus, read_parallel_files, read_table
