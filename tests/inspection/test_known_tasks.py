@@ -16,7 +16,7 @@ from pipeline.text.pharaoh import GoldAlignment
 from pipeline.text.tokenizer import EOS
 from pipeline.training.step import make_update
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.minutes
 
 SYMBOLS, UPDATES, SENTENCES = 12, 400, 64
 TASKS = {"copy": lambda row: row, "reverse": lambda row: row[::-1]}

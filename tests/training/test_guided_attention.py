@@ -113,7 +113,7 @@ def test_every_sentence_of_a_batch_comes_with_its_own_links(corpus, tmp_path):
     assert seen == len(pairs.links)
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_links_of_a_run_are_read_back_when_it_goes_on(corpus, tmp_path):
     changes = {"training.guided_attention.weight": 0.5, "training.guided_attention.head": 1}
     straight = small_config(corpus, tmp_path, "straight", changes)
