@@ -387,3 +387,29 @@ def test_a_missing_text_of_ones_own_is_named(trained, tmp_path, refused):
 def test_standard_input_that_is_not_utf8_is_named_by_its_line(trained, monkeypatch, refused):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("a\nété\n".encode("latin-1"))))
     refused(translate.main, [trained], r"standard input:2: not UTF-8 \(byte 0xe9\)")
+
+
+@pytest.mark.parametrize("data", [b"\xed\xa0\x80\n", b"\x1f\x8b\x08\x00\xff", b"a\n\xff\xfe"])
+def test_standard_input_with_lone_surrogates_or_of_another_kind_is_named(data, trained, monkeypatch, refused):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    refused(translate.main, [trained], r"standard input:[12]: not UTF-8 \(byte 0x")
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", 0),
+        (b"no line feed at the end", 1),
+        (b"a\r\nb\n\n\rc\n", 4),
+        (b"\0\n\x01\x7f\n", 2),
+        ("a\u2028b\x85c\x0bd\n".encode(), 1),
+        (b"\xef\xbb\xbfa\n", 1),
+        (b"word " * 200_000 + b"\n", 1),
+        (b"w" * 1_000_000, 1),
+    ],
+    ids=["nothing", "no end", "mixed ends", "control", "other separators", "mark", "1 MB of words", "1 MB word"],
+)
+def test_standard_input_gives_a_line_for_every_line(data, lines, trained, monkeypatch, capsysbinary):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert translate.main([str(trained), "--beam_size", "1"]) == 0
+    assert capsysbinary.readouterr().out.count(b"\n") == lines
