@@ -348,6 +348,9 @@ def test_align_links_the_words_of_any_parallel_text(run, text, metrics, evaluate
     longest = max(int(link.split("-")[1]) for line in tokens for link in line.split())
     assert longest > max(j for sentence in found for _, j in sentence.possible)
 
+    assert align.main([str(run), str(run), *files, "--subwords"]) == 2
+    assert "--subwords: two runs cut words into different subwords" in capsys.readouterr().err
+
     # The run itself stands in for one of the opposite direction: its links are turned round, then put together.
     both = ["--symmetrise", "union", "--at", "0,0,output", "--reverse_at", "0,1,output"]
     assert align.main([str(run), str(run), *files, *both]) == 0
@@ -371,7 +374,6 @@ def test_align_links_the_words_of_any_parallel_text(run, text, metrics, evaluate
         (["--at", "0,mean,input,target,nowhere"], "found '0,mean,input,target,nowhere'"),
         (["--at", "0,mean,input,target,norms,more"], "and ,SITE (cross, norms, gradients); found"),
         (["--reverse_at", "0,0,output"], "--reverse_at needs REVERSE_RUN"),
-        (["RUN", "--subwords"], "--subwords: two runs cut words into different subwords"),
     ],
 )
 def test_a_place_that_there_is_not_is_one_message(run, text, options, message, capsys):

@@ -16,6 +16,8 @@ from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint
 from tests.failing_files import KINDS, Killed, every_failure, failing
 from tests.inspection.test_viewer import make_record
 
+pytestmark = pytest.mark.minutes
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_failures_are_what_they_are_called(tmp_path, kind):

@@ -63,11 +63,11 @@ class Record:
 
     def by_token(self) -> "Record":
         """The same sentence with every token, but EOS, as a word of its own."""
-        words = {
-            name: [None if word is None else place for place, word in enumerate(getattr(self, name))]
-            for name in ("source_words", "target_words")
-        }
-        return replace(self, **words)
+        source, target = (
+            [None if word is None else place for place, word in enumerate(words)]
+            for words in (self.source_words, self.target_words)
+        )
+        return replace(self, source_words=source, target_words=target)
 
     def to_frame(self, site: str = "cross", layer: int = 0, head: int | str = "mean") -> pd.DataFrame:
         """The weights of one layer and head, or of the mean over heads, with the tokens as names of rows and columns.
