@@ -395,6 +395,7 @@ def test_standard_input_with_lone_surrogates_or_of_another_kind_is_named(data, t
     refused(translate.main, [trained], r"standard input:[12]: not UTF-8 \(byte 0x")
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize(
     ("data", "lines"),
     [

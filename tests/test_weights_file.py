@@ -1,7 +1,9 @@
 """Files of weights that are not what they say: bombs, links to other files, models larger than what is in them."""
 
 import io
+import shutil
 import zipfile
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -12,12 +14,17 @@ from pipeline.weights_file import EXPECTED, WEIGHTS, check_weights_file
 from tests.tiny_models import MODELS, make_model
 
 
-@pytest.fixture
-def saved(tmp_path):
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
     architecture, settings = MODELS["transformer"]
-    path = tmp_path / "model.keras"
+    path = tmp_path_factory.mktemp("kept") / "model.keras"
     make_model(architecture, **settings).save(path)
     return path
+
+
+@pytest.fixture
+def saved(kept, tmp_path):
+    return Path(shutil.copy(kept, tmp_path / "model.keras"))
 
 
 def rewritten(path, change, extra=()):

@@ -10,6 +10,8 @@ from pipeline.text.tokenizer import EOS
 from tests.tiny_models import MODELS, shared_model
 from tests.tiny_transformer import SOURCE, TARGET
 
+pytestmark = pytest.mark.minutes
+
 OUTPUT = np.concatenate([TARGET[:, 1:], np.full((3, 1), EOS, "int32")], 1)
 NAMES = ["transformer", "recurrent", "decoder-only"]
 

@@ -90,7 +90,7 @@ def test_size_grows_with_the_sentence_up_to_a_limit_and_every_panel_lies_inside(
 
 
 @pytest.mark.parametrize("token", ["a", "▁Donaudampf_WWWWW", "漢字漢字漢字漢字漢字漢字", "mmmmmmmmmmmmmmmmmmmmmm"])
-@pytest.mark.parametrize(("heads", "T", "S"), [(1, 2, 3), (3, 4, 9), (4, 30, 12)])
+@pytest.mark.parametrize(("heads", "T", "S"), [(1, 2, 3), (4, 30, 12)])
 def test_no_label_leaves_the_picture_or_runs_into_a_panel(make_record, token, heads, T, S):
     record = make_record(0, (*range(S - 1), None), (*range(T - 1), None), heads=heads)
     tokens = {"source_tokens": [token] * S, "target_output_tokens": [token] * T}

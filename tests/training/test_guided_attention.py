@@ -67,6 +67,7 @@ def corpus(tmp_path_factory):
     return write_small_corpus(tmp_path_factory.mktemp("guided"))
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("side", ["input", "output"])
 def test_the_guided_head_learns_where_to_look_and_the_others_do_not(side):
     model = make_transformer()

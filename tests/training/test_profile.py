@@ -1,8 +1,11 @@
 """The profiler watches as many updates as it is asked to, and stops when training does."""
 
+import pytest
 import tensorflow as tf
 
 from pipeline.training.profile import WARM_UP, Profile
+
+pytestmark = pytest.mark.minutes
 
 
 def profiled(folder):
