@@ -8,7 +8,7 @@ Both directions are aligned and put together by grow-diag. The links go to the f
 with Markov Chain Monte Carlo", 2016.
 """
 
-import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -17,19 +17,23 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pipeline.config import load_run_config
 from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.inspection.symmetrise import grow_diag
-from pipeline.text.pharaoh import iterate_pharaoh, write_pharaoh
-from pipeline.text.prepare import read_corpus
+from pipeline.quiet import native_chatter_silenced
 
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
     """Reads the training text, runs eflomal, writes the links."""
-    parser = ArgumentParser(description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("config", type=Path, metavar="CONFIG", help="whose data.train is aligned")
     options = parser.parse_args(arguments)
+    with native_chatter_silenced():
+        from pipeline.config import load_run_config
+        from pipeline.inspection.symmetrise import grow_diag
+        from pipeline.text.pharaoh import iterate_pharaoh, write_pharaoh
+        from pipeline.text.prepare import read_corpus
+        from pipeline.text.tokenizer import words_of
+
     settings = load_run_config(options.config).data.train
     if settings.alignments is None or settings.alignments_turned:
         raise InputError(f"{options.config}: expected data.train.alignments to name the file to write, source-target")
@@ -43,7 +47,9 @@ def main(arguments: list[str]) -> None:
             Path(folder) / name for name in ("source", "target", "forward", "backward")
         )
         for path, lines in ((source, corpus.source), (target, corpus.target)):
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            # eflomal divides words at any white space, links count those between spaces
+            words = (" ".join(re.sub(r"\s", "_", word) for word in words_of(line)) for line in lines)
+            path.write_text("".join(f"{line}\n" for line in words), encoding="utf-8")
         command = [program, *map(str, ("-s", source, "-t", target, "-f", forward, "-r", backward)), "--overwrite"]
         if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
             raise InputError(f"{program}: failed; see above")

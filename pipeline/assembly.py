@@ -72,7 +72,7 @@ def configured_validation(
     config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model
 ) -> Validation:
     """What is measured of the model between updates."""
-    meter = LikelihoodMeter(model, *text.validation_pairs[:2], max_positions=config.model.max_positions)
+    meter = LikelihoodMeter(model, *text.validation_pairs.sides, max_positions=config.model.max_positions)
     if meter.too_long:
         log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
     return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)

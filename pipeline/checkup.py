@@ -86,7 +86,7 @@ def _text(config: RunConfig, run: RunDirectory, text: TrainingText) -> Iterator[
                 "text", f"{shared['pairs']} of {shared['of']} {name} pairs stand in the training text too", False
             )
     pairs = text.segmentations[0]
-    lengths = [f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in pairs[:2]]
+    lengths = [f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in pairs.sides]
     yield Finding(
         "tokens",
         f"a vocabulary of {text.tokenizer.vocabulary_size:,}; a source has {lengths[0]} tokens, a target {lengths[1]}",
@@ -149,7 +149,7 @@ def _timed(update, batches) -> tuple[float, float, int]:
 
 def _largest(plan: BatchPlan, text: TrainingText) -> int:
     """The number of the batch with the most positions."""
-    source, target = text.segmentations[0][:2]
+    source, target = text.segmentations[0].sides
     sizes = [len(rows) * (source.lengths[rows].max() + target.lengths[rows].max()) for rows in plan.batches]
     return int(np.argmax(sizes))
 

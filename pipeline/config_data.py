@@ -34,7 +34,8 @@ class CorpusSettings(Settings):
     split: str | None = Field(default=None, description="The split to read, as split_column or split_file spells it.")
     alignments: Path | None = Field(
         default=None,
-        description="Gold word alignments in Pharaoh format (source-target, ? for possible), a line per pair.",
+        description="Word alignments in Pharaoh format (source-target, ? for possible), a line per pair: the "
+        "gold standard of text that is evaluated, links to learn of training text (training.guided_attention).",
     )
     alignments_first_index: Literal[0, 1] = Field(default=0, description="Number of the first word in alignments.")
     alignments_turned: bool = Field(

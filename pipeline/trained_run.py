@@ -18,8 +18,8 @@ from pipeline.manifest import check_golden
 from pipeline.model.build import build_model
 from pipeline.run_directory import RunDirectory
 from pipeline.text.tokenizer import Tokenizer
-from pipeline.training.checkpoint import DAMAGE, Checkpoints, load_checkpoint
-from pipeline.weights_file import check_weights_file
+from pipeline.training.checkpoint import Checkpoints, load_checkpoint
+from pipeline.weights_file import DAMAGE, check_weights_file
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class TrainedRun:
         return make_translator(self.model, self.tokenizer, self.config, search)
 
     def tracer(self, sites: Sequence[str]) -> Tracer:
-        """Reads the attention of those sites. Made once for each choice of them, as is the translator."""
-        key = tuple(sites)
+        """Reads the attention of those sites, named twice or once. Made once for each choice of them."""
+        key = tuple(dict.fromkeys(sites))
         if key not in self._tracers:
             self._tracers[key] = Tracer(
                 self.model,
@@ -68,16 +68,18 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     run = RunDirectory.open(root)
     config = load_run_config(run.config)
     tokenizer = Tokenizer(run.tokenizer)
-    trained = checkpoint == "best" and run.model.is_file()
-    if trained:
-        check_weights_file(run.model, config.model.least_parameters(tokenizer.vocabulary_size))
+    checkpoints = Checkpoints(run.checkpoints)
+    best = run.model if run.model.is_file() else checkpoints.best
+    weights = checkpoints.last() if checkpoint == "last" else best
+    if not weights.is_file():
+        raise InputError(f"{weights}: missing, so that there is nothing to translate with; train first, or anew")
+    check_weights_file(weights, config.model.least_parameters(tokenizer.vocabulary_size))
     model = build_model(config.model, tokenizer.vocabulary_size)
-    if trained:
-        _load_weights(model, run.model)
+    if weights == run.model:
+        _load_weights(model, weights)
         check_golden(run, model, tokenizer.vocabulary_size)
     else:
-        checkpoints = Checkpoints(run.checkpoints)
-        load_checkpoint(checkpoints.best if checkpoint == "best" else checkpoints.last(), model)
+        load_checkpoint(weights, model)
     return TrainedRun(run, config, tokenizer, model)
 
 

@@ -1,12 +1,32 @@
 """A file of weights looked over before anything is made of it: it may come from a stranger."""
 
 import io
+import math
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
+from tokenize import TokenError
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import h5py
+import numpy as np
 
 from pipeline.errors import InputError
+
+# What reading a damaged archive raises: bits that are flipped can claim encryption or an unknown compression too, and
+# what an array's header says is read as an expression.
+DAMAGE = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    BadZipFile,
+    zlib.error,
+    TokenError,
+)
 
 WEIGHTS = "model.weights.h5"
 EXPECTED = {WEIGHTS, "config.json", "metadata.json"}
@@ -14,21 +34,21 @@ LARGEST_GAIN = 20  # weights hardly shrink when they are compressed; what grows 
 
 
 def check_weights_file(path: Path, least_parameters: int) -> None:
-    """Refuses a `.keras` file that would take more memory than it should, or that points at other files.
+    """Refuses a `.keras` file or a checkpoint that would take more memory than it should, or points at other files.
 
     Args:
-        path: the file.
+        path: the file, `.keras` or `.npz`.
         least_parameters: fewest numbers that a model of the run's config has.
 
     Raises:
         InputError: it is no such file, holds others than Keras writes, unpacks to far more than it is, has fewer
-            numbers than the config's model, or has HDF5 links or data outside itself.
+            numbers than the config's model, has HDF5 links or data outside itself, or arrays that are larger than what
+            is there of them.
     """
+    check = _check_arrays if path.suffix == ".npz" else _check_keras
     try:
         with ZipFile(path) as archive:
             members = archive.infolist()
-            if not {WEIGHTS} <= {member.filename for member in members} <= EXPECTED or len(members) > len(EXPECTED):
-                raise _refused(path, f"expected {', '.join(sorted(EXPECTED))} in it and nothing else")
             size = sum(member.file_size for member in members)
             if size > LARGEST_GAIN * path.stat().st_size:
                 raise _refused(path, f"it would unpack to {size:,} bytes")
@@ -37,14 +57,33 @@ def check_weights_file(path: Path, least_parameters: int) -> None:
                     path,
                     f"the config's model has at least {least_parameters:,} numbers, and {size // 4:,} at most are here",
                 )
-            with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
-                elsewhere = weights.visititems_links(_link_elsewhere) or weights.visititems(_data_elsewhere)
-        if elsewhere:
-            raise _refused(path, elsewhere)
+            found = check(archive, members)
+        if found:
+            raise _refused(path, found)
     except InputError:
         raise
-    except (OSError, ValueError, KeyError, RuntimeError, NotImplementedError, BadZipFile) as error:
+    except DAMAGE as error:
         raise _refused(path, str(error).strip().split("\n")[0] or type(error).__name__) from None
+
+
+def _check_keras(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
+    """What is wrong with a file that Keras is to read."""
+    if not {WEIGHTS} <= {member.filename for member in members} <= EXPECTED or len(members) > len(EXPECTED):
+        return f"expected {', '.join(sorted(EXPECTED))} in it and nothing else"
+    with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
+        return weights.visititems_links(_link_elsewhere) or weights.visititems(_data_elsewhere)
+
+
+def _check_arrays(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
+    """What is wrong with an archive of arrays: NumPy makes room for what a header says, before it reads."""
+    for member in members:
+        with archive.open(member) as file:
+            version = np.lib.format.read_magic(file)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = header(file)
+        if math.prod(shape) * dtype.itemsize > member.file_size:
+            return f"{member.filename} says that it is of shape {shape}, and has {member.file_size:,} bytes"
+    return None
 
 
 def _link_elsewhere(name: str, link: object) -> str | None:

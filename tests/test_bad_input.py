@@ -292,7 +292,7 @@ BAD_RUNS = {
     ),
     "model and no checkpoints": (
         lambda run: [(run / "model.keras").unlink(), shutil.rmtree(run / "checkpoints")],
-        r"best\.npz: the checkpoint is missing or damaged",
+        r"best\.npz: missing, so that there is nothing to translate with; train first",
     ),
     "another width": (
         lambda run: change_config(run, "d_model: 8", "d_model: 12"),

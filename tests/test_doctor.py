@@ -43,6 +43,12 @@ def test_what_is_wrong_is_marked(config_file, capsys, monkeypatch):
     assert list(run.iterdir()) == []
 
 
+def test_training_with_guided_attention_is_tried_too(config_file, capsys):
+    guided = ["--training.guided_attention.weight", "0.1", "--training.guided_attention.head", "1"]
+    assert doctor.main([str(config_file), *guided]) == 0
+    assert "target tokens/s" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [([], "expected a config file"), (["nowhere.yaml"], "nowhere.yaml: cannot be read"), (["--help"], None)],

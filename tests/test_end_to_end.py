@@ -452,6 +452,7 @@ sys.exit(f"imported: {heavy}" if heavy else 0)
     [
         "train",
         "evaluate",
+        "data.eflomal_links",
         *(f"pipeline.{name}" for name in ("align", "compare", "doctor", "draw", "translate", "view")),
     ],
 )

@@ -6,10 +6,12 @@ import zipfile
 from pathlib import Path
 
 import h5py
+import keras
 import numpy as np
 import pytest
 
 from pipeline.errors import InputError
+from pipeline.training.checkpoint import Progress, save_checkpoint
 from pipeline.weights_file import EXPECTED, WEIGHTS, check_weights_file
 from tests.tiny_models import MODELS, make_model
 
@@ -80,8 +82,54 @@ def test_what_keras_writes_is_accepted_and_a_model_that_is_larger_is_not(saved):
     assert {WEIGHTS} < EXPECTED
 
 
+@pytest.fixture
+def checkpoint(tmp_path):
+    architecture, settings = MODELS["transformer"]
+    model, path = make_model(architecture, **settings), tmp_path / "best.npz"
+    optimizer = keras.optimizers.Adam()
+    optimizer.build(model.trainable_variables)
+    save_checkpoint(path, model, optimizer, Progress())
+    return path
+
+
+def test_a_checkpoint_is_accepted_and_a_model_that_is_larger_is_not(checkpoint):
+    check_weights_file(checkpoint, 1_000)
+    with pytest.raises(InputError, match=r"at least 1,000,000 numbers, and [0-9,]+ at most are here"):
+        check_weights_file(checkpoint, 1_000_000)
+
+
+def test_a_checkpoint_whose_arrays_claim_more_than_is_there_is_refused(checkpoint):
+    content = io.BytesIO()
+    np.save(content, np.zeros((8, 8), "f4"))
+    claim = content.getvalue().replace(b"(8, 8), }" + 6 * b" ", b"(8000000, 8), }")
+    assert len(claim) == 128 + 256
+    with zipfile.ZipFile(checkpoint, "a") as archive:
+        archive.writestr("model/0099/other.npy", claim)
+    with pytest.raises(InputError, match=r"other.npy says that it is of shape \(8000000, 8\), and has 384 bytes"):
+        check_weights_file(checkpoint, 1)
+
+
+def test_a_header_that_cannot_be_read_is_damage(checkpoint):
+    content = io.BytesIO()
+    np.save(content, np.zeros((8, 8), "f4"))
+    with zipfile.ZipFile(checkpoint, "a") as archive:
+        archive.writestr("model/0099/other.npy", content.getvalue().replace(b"(8, 8), }", b"(8, 8), ("))
+    with pytest.raises(InputError, match="the file is damaged"):
+        check_weights_file(checkpoint, 1)
+
+
+def test_a_checkpoint_that_is_a_bomb_is_refused(checkpoint):
+    content = io.BytesIO()
+    np.save(content, np.zeros(10_000_000, "f4"))
+    with zipfile.ZipFile(checkpoint, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model/0099/other.npy", content.getvalue())
+    with pytest.raises(InputError, match="it would unpack to 40,"):
+        check_weights_file(checkpoint, 1)
+
+
+@pytest.mark.parametrize("name", ["model.keras", "best.npz"])
 @pytest.mark.parametrize("content", [b"", b"nothing", b"PK\x05\x06" + 18 * b"\0"])
-def test_what_is_no_such_file_is_refused(tmp_path, content):
-    (tmp_path / "model.keras").write_bytes(content)
-    with pytest.raises(InputError, match=r"model\.keras: the weights do not fit the run's config, or the file is"):
-        check_weights_file(tmp_path / "model.keras", 1)
+def test_what_is_no_such_file_is_refused(tmp_path, content, name):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=rf"{name}: the weights do not fit the run's config, or the file is"):
+        check_weights_file(tmp_path / name, 1)

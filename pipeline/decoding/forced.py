@@ -44,7 +44,7 @@ def forced_decode(model, memory, target_input, target_output, sites=()) -> Force
     layers = {"cross": output.cross, "encoder": memory.self_attention, "decoder": output.decoder_self}
     if "norms" in sites:
         norms = model.value_norms(memory)  # of no layer or of all
-        layers["norms"] = tuple(_shares(x * ops.expand_dims(y, 2)) for x, y in zip(output.cross, norms, strict=False))
+        layers["norms"] = tuple(shares(x * ops.expand_dims(y, 2)) for x, y in zip(output.cross, norms, strict=False))
     (batch, queries), keys = ops.shape(target_input), ops.shape(memory.mask)[-1]
     return Forced(
         ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1),
@@ -57,6 +57,6 @@ def forced_decode(model, memory, target_input, target_output, sites=()) -> Force
     )
 
 
-def _shares(x):
+def shares(x):
     """Rows that sum to one, unless they are zero."""
     return x / ops.maximum(ops.sum(x, axis=-1, keepdims=True), 1e-9)

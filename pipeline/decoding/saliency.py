@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from pipeline.decoding.forced import forced_decode
+from pipeline.decoding.forced import forced_decode, shares
 
 
 def gradient_times_input(model, source, target_input, target_output):
@@ -40,8 +40,7 @@ def gradient_times_input(model, source, target_input, target_output):
 
     shape = tf.TensorSpec([None, None], tf.float32)
     saliency = tf.map_fn(of_position, tf.range(length), fn_output_signature=shape, parallel_iterations=1)
-    saliency = tf.transpose(saliency, (1, 0, 2))[:, None, None] * tf.cast(memory.mask[:, None], tf.float32)
-    return tf.math.divide_no_nan(saliency, tf.reduce_sum(saliency, -1, keepdims=True))
+    return shares(tf.transpose(saliency, (1, 0, 2))[:, None, None] * tf.cast(memory.mask[:, None], tf.float32))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pipeline.errors import InputError
 from pipeline.evaluation.command import choice_set
 from pipeline.evaluation.gold_alignment import Choice, choose_head, head_table, read_sites
 from pipeline.inspection.agreement import most_agreeing
-from pipeline.inspection.head_alignment import MEAN_HEAD, SIDES, SITES
+from pipeline.inspection.head_alignment import ALIGNED_SITES, MEAN_HEAD, SIDES
 from pipeline.inspection.record import Record
 from pipeline.inspection.symmetrise import Symmetrisation
 from pipeline.inspection.word_links import LINKS
@@ -54,8 +54,8 @@ class Direction:
 
     def records(self, count: int | None = None) -> Iterator[Record]:
         """The cross-attention over the targets of the first `count` pairs, or of all."""
-        sites = dict.fromkeys(["cross", *([self.choice.site] if self.choice else [])])
-        return self.run.tracer(tuple(sites)).of_references(self.source[:count], self.target[:count])
+        tracer = self.run.tracer(["cross", *([self.choice.site] if self.choice else [])])
+        return tracer.of_references(self.source[:count], self.target[:count])
 
 
 def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool = False) -> Iterator[set[Link]]:
@@ -122,12 +122,12 @@ def _parse_place(text: str, run: TrainedRun) -> Choice:
         layer, head = int(layer_text), head_text if head_text == MEAN_HEAD else int(head_text)
     except ValueError:
         side = linked = site = ""
-    if side not in SIDES or linked not in LINKS or site not in SITES:
+    if side not in SIDES or linked not in LINKS or site not in ALIGNED_SITES:
         raise InputError(
             f"expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS ({', '.join(LINKS)}) "
-            f"and ,SITE ({', '.join(SITES)}); found {text!r}"
+            f"and ,SITE ({', '.join(ALIGNED_SITES)}); found {text!r}"
         )
-    record = next(run.tracer(tuple(dict.fromkeys(["cross", site]))).of_references(["a"], ["a"]))
+    record = next(run.tracer(["cross", site]).of_references(["a"], ["a"]))
     layers, heads = record.attention[site].shape[:2]
     if not 0 <= layer < layers or not (head == MEAN_HEAD or 0 <= int(head) < heads):
         raise InputError(

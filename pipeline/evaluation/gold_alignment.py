@@ -9,7 +9,7 @@ import pandas as pd
 
 from pipeline.errors import InputError
 from pipeline.inspection.alignment import alignment_error_rate, check_ranges, diagonal_links, random_links
-from pipeline.inspection.head_alignment import SITES, Place, choose, score_heads
+from pipeline.inspection.head_alignment import ALIGNED_SITES, Place, choose, score_heads
 from pipeline.inspection.trace import Tracer
 from pipeline.text.corpus import Corpus
 from pipeline.text.pharaoh import GoldAlignment, read_pharaoh
@@ -73,7 +73,7 @@ class Choice(Place):
 
 def read_sites(run: TrainedRun) -> tuple[str, ...]:
     """What alignments of a run are read off; gradients, which take long, only where its config asks for them."""
-    return tuple(site for site in SITES if site != "gradients" or site in run.config.inspection.attention)
+    return tuple(site for site in ALIGNED_SITES if site != "gradients" or site in run.config.inspection.attention)
 
 
 def head_table(tracer: Tracer, gold_set: GoldSet) -> pd.DataFrame:

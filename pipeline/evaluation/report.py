@@ -78,8 +78,7 @@ def evaluate_set(
         choice, alignment = _alignment(run, data, folder)
         if alignment:
             metrics["alignment"] = alignment
-        sites = dict.fromkeys([*run.config.inspection.attention, *([choice.site] if choice else [])])
-        tracer = run.tracer(tuple(sites))
+        tracer = run.tracer([*run.config.inspection.attention, *([choice.site] if choice else [])])
         if force_references:
             assert data.reference is not None  # the command line's own check
             traced = list(tracer.forced(data.source, data.reference))

@@ -21,7 +21,7 @@ from pipeline.text.pharaoh import GoldAlignment, Link
 
 SIDES = ("output", "input")
 
-SITES = ("cross", "norms", "gradients")
+ALIGNED_SITES = ("cross", "norms", "gradients")
 """What alignments can be read off: attention, attention times the length of what it weighs, gradient times input."""
 
 MEAN_HEAD = "mean"
@@ -33,7 +33,7 @@ _SHARES = ("aer", "precision", "recall", "eos_share")
 @dataclass(frozen=True)
 class Place:
     """Where alignments are read: a layer, a head (or `mean`), the label side, which words are linked (`LINKS`), and off
-    which attention (`SITES`)."""
+    which attention (`ALIGNED_SITES`)."""
 
     layer: int
     head: int | str
@@ -159,8 +159,8 @@ def links_of_heads(record: Record, side: str) -> np.ndarray:
 def score_heads(
     records: Iterable[Record], gold: Sequence[GoldAlignment], word_counts: Sequence[tuple[int, int]]
 ) -> pd.DataFrame:
-    """Scores every layer and head, and each layer's mean over heads, of those of `SITES` that the records hold, read on
-    both sides and linking words in each way.
+    """Scores every layer and head, and each layer's mean over heads, of those of `ALIGNED_SITES` that the records hold,
+    read on both sides and linking words in each way.
 
     Counts are pooled over the corpus before they are divided. The EOS column is left out before the argmax; `eos_share`
     says how often it held the largest weight.
@@ -181,7 +181,7 @@ def score_heads(
     for record, alignment, counts in zip(records, gold, word_counts, strict=True):
         if record.mode != "forced":
             raise ValueError(f"sentence {record.id}: gold links need mode 'forced'. Received: {record.mode!r}")
-        for site, side in product(SITES, SIDES):
+        for site, side in product(ALIGNED_SITES, SIDES):
             if site not in record.attention:
                 continue
             weights, rows = heads_and_mean(record, site), words_of_rows(record.target_words, side)

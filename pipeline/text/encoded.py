@@ -91,6 +91,11 @@ class EncodedPairs(NamedTuple):
     target: EncodedSentences
     links: EncodedSentences | None = None
 
+    @property
+    def sides(self) -> tuple[EncodedSentences, EncodedSentences]:
+        """Sources and targets."""
+        return self.source, self.target
+
     def select(self, rows: Sequence[int] | np.ndarray) -> "EncodedPairs":
         """The pairs of those rows, in that order."""
         links = None if self.links is None else self.links.select(rows)
@@ -98,7 +103,7 @@ class EncodedPairs(NamedTuple):
 
     def with_joined(self, pairs: np.ndarray) -> "EncodedPairs":
         """These pairs, and after them those of each row `(first, second)` of `pairs`, one behind the other."""
-        source, target = (side.with_joined(pairs) for side in (self.source, self.target))
+        source, target = (side.with_joined(pairs) for side in self.sides)
         if self.links is None:
             return EncodedPairs(source, target)
         links = self.links.with_joined(pairs)

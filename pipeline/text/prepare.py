@@ -18,7 +18,7 @@ from pipeline.text.encoded import EncodedPairs, encode_sentences, sample_segment
 from pipeline.text.findings import REASONS, examine, locate, overlap, select
 from pipeline.text.pharaoh import iterate_pharaoh
 from pipeline.text.token_links import link_tokens
-from pipeline.text.tokenizer import Tokenizer, train_tokenizer
+from pipeline.text.tokenizer import Tokenizer, train_tokenizer, words_of
 
 log = logging.getLogger(__name__)
 
@@ -195,16 +195,20 @@ def _read_links(config: RunConfig, corpus: Corpus) -> list[np.ndarray] | None:
             f"{path}: {len(links)} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one for "
             "each pair"
         )
+    outside = sum(
+        i >= len(words_of(source)) or j >= len(words_of(target))
+        for source, target, linked in zip(corpus.source, corpus.target, links, strict=True)
+        for i, j in linked
+    )
+    if outside:
+        log.warning("%s: %d word links point outside their sentences and are left out", path, outside)
     return links
 
 
 def _linked(pairs: EncodedPairs, links: list[np.ndarray] | None, tokenizer: Tokenizer) -> EncodedPairs:
     if links is None:
         return pairs
-    tokens, dropped = link_tokens(pairs, links, tokenizer.word_starts)
-    if dropped:
-        log.warning("%d word links of the training pairs point outside their sentences and are left out", dropped)
-    return pairs._replace(links=tokens)
+    return pairs._replace(links=link_tokens(pairs, links, tokenizer.word_starts))
 
 
 def _both_sides(corpus: Corpus) -> Iterator[str]:

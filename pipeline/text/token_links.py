@@ -8,10 +8,9 @@ from pipeline.text.encoded import EncodedPairs, EncodedSentences
 from pipeline.text.pharaoh import Link
 
 
-def link_tokens(
-    pairs: EncodedPairs, links: Iterable[Collection[Link]], word_starts: np.ndarray
-) -> tuple[EncodedSentences, int]:
-    """Links every token of a word with every token of a word that it is linked with.
+def link_tokens(pairs: EncodedPairs, links: Iterable[Collection[Link]], word_starts: np.ndarray) -> EncodedSentences:
+    """Links every token of a word with every token of a word that it is linked with; links outside a sentence are left
+    out.
 
     Args:
         pairs: encoded sentences, without special tokens.
@@ -19,10 +18,9 @@ def link_tokens(
         word_starts: bool `(vocabulary,)`, the tokens that start a word.
 
     Returns:
-        For each pair its links as flat numbers `source token, target token, source token, ...`, and how many links
-        between words pointed outside their sentences and were left out.
+        For each pair its links as flat numbers `source token, target token, source token, ...`.
     """
-    rows, dropped = [], 0
+    rows = []
     for source, target, word_links in zip(pairs.source, pairs.target, links, strict=True):
         words = [np.cumsum(word_starts[ids]) - 1 for ids in (source, target)]
         counts = [int(numbers[-1]) + 1 if len(numbers) else 0 for numbers in words]
@@ -30,10 +28,8 @@ def link_tokens(
         for i, j in word_links:
             if i < counts[0] and j < counts[1]:
                 linked[i, j] = True
-            else:
-                dropped += 1
         rows.append(np.argwhere(linked[np.ix_(*words)]).ravel())
-    return EncodedSentences.of_rows(rows), dropped
+    return EncodedSentences.of_rows(rows)
 
 
 def link_matrices(links: Sequence[np.ndarray], target_length: int, source_length: int) -> np.ndarray:

@@ -3,23 +3,20 @@
 import json
 import logging
 import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import keras
 import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.run_directory import replaced_when_done
+from pipeline.weights_file import DAMAGE
 
 log = logging.getLogger(__name__)
-
-# What reading a damaged archive raises: bits that are flipped can claim encryption or an unknown compression too.
-DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RuntimeError, BadZipFile, zlib.error)
 
 
 @dataclass

@@ -80,7 +80,7 @@ def test_pairs_are_loaded_as_they_were_saved_and_only_whole(tokenizer, tmp_path)
     pairs = EncodedPairs(encode_sentences(SENTENCES[:4], tokenizer), encode_sentences(SENTENCES[3:7], tokenizer))
     pairs.save(tmp_path / "train")
     again = EncodedPairs.load(tmp_path / "train")
-    assert [rows(side) for side in again[:2]] == [rows(side) for side in pairs[:2]]
+    assert [rows(side) for side in again.sides] == [rows(side) for side in pairs.sides]
     pairs.source.select([0, 1]).save(tmp_path / "train.source")
     with pytest.raises(InputError, match="train: 2 encoded sources and 4 targets"):
         EncodedPairs.load(tmp_path / "train")

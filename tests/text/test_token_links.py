@@ -15,8 +15,7 @@ LINKS = [{(0, 0), (1, 2), (1, 0)}, set(), {(2, 1)}, {(0, 1), (0, 0), (3, 2)}]
 @pytest.fixture
 def linked(tokenizer):
     pairs = EncodedPairs(*(encode_sentences(SENTENCES[first:][:4], tokenizer) for first in (0, 1)))
-    links, dropped = link_tokens(pairs, LINKS, tokenizer.word_starts)
-    assert dropped == 0
+    links = link_tokens(pairs, LINKS, tokenizer.word_starts)
     return pairs._replace(links=links)
 
 
@@ -28,18 +27,17 @@ def test_tokens_are_linked_as_their_words_are(linked, tokenizer):
         assert set(map(tuple, linked.links[number].reshape(-1, 2).tolist())) == expected
 
 
-def test_links_outside_a_sentence_are_left_out_and_counted(linked, tokenizer):
+def test_links_outside_a_sentence_are_left_out(linked, tokenizer):
     pairs = linked._replace(links=None)
     more = [LINKS[0] | {(99, 0), (0, 99)}, {(50, 50)}, *LINKS[2:]]
-    links, dropped = link_tokens(pairs, more, tokenizer.word_starts)
-    assert dropped == 3
+    links = link_tokens(pairs, more, tokenizer.word_starts)
     np.testing.assert_array_equal(links.ids, linked.links.ids)
 
 
 def test_an_empty_side_has_no_links(tokenizer):
     pairs = EncodedPairs(encode_sentences([""], tokenizer), encode_sentences(SENTENCES[:1], tokenizer))
-    links, dropped = link_tokens(pairs, [{(0, 0)}], tokenizer.word_starts)
-    assert (len(links), len(links.ids), dropped) == (1, 0, 1)
+    links = link_tokens(pairs, [{(0, 0)}], tokenizer.word_starts)
+    assert (len(links), len(links.ids)) == (1, 0)
 
 
 def matrices(pairs):

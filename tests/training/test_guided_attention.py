@@ -142,6 +142,23 @@ def test_alignments_of_another_text_are_refused(corpus, tmp_path):
         prepare_text(config, RunDirectory.create(tmp_path / "run"))
 
 
+def test_links_outside_their_sentences_are_told_once(corpus, tmp_path, caplog):
+    lines = (corpus / "train.align").read_text().splitlines()
+    lines[0] += " 99-0 0-99"
+    wrong = tmp_path / "wrong.align"
+    wrong.write_text("\n".join(lines) + "\n")
+    changes = {
+        "data.train.alignments": str(wrong),
+        "training.guided_attention.weight": 0.1,
+        "tokenizer.bpe_dropout": 0.1,
+        "tokenizer.segmentations": 2,
+    }
+    text = prepare_text(small_config(corpus, tmp_path, "run", changes), RunDirectory.create(tmp_path / "run"))
+    assert len(text.segmentations) == 2
+    told = [record.getMessage() for record in caplog.records if "outside" in record.getMessage()]
+    assert told == [f"{wrong}: 2 word links point outside their sentences and are left out"]
+
+
 def test_what_cannot_be_guided_is_refused(corpus, tmp_path):
     def refused(changes, message):
         with pytest.raises(InputError, match=message):

@@ -1,0 +1,59 @@
+"""The links of eflomal for a training text, with a program in its place that links word i with word i."""
+
+import sys
+
+import pytest
+import yaml
+
+from data.eflomal_links import main
+from pipeline.text.pharaoh import read_pharaoh
+from tests.tiny_runs import small_settings, write_small_corpus
+
+PROGRAM = f"""#!{sys.executable}
+import sys
+named = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+sides = [open(named[name], encoding="utf-8").read().split("\\n")[:-1] for name in ("-s", "-t")]
+assert len(sides[0]) == len(sides[1])
+for name in ("-f", "-r"):
+    with open(named[name], "w") as file:
+        for source, target in zip(*sides):
+            pairs = zip(range(len(source.split())), range(len(target.split())))
+            file.write(" ".join(f"{{i}}-{{j}}" for i, j in pairs) + "\\n")
+"""
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    program = tmp_path / "eflomal-align"
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    settings = small_settings(write_small_corpus(tmp_path), tmp_path, {"data.train.alignments": str(tmp_path / "made")})
+    source, target = (tmp_path / name for name in ("odd.source", "odd.target"))
+    # A no-break space and an ideographic one stand inside of words, two spaces are one gap, a line may be empty.
+    source.write_text("a b\n\n1\u00a0000 b\u3000c  d\n", encoding="utf-8")
+    target.write_text("A B C\nX\nA B C\n", encoding="utf-8")
+    settings["data"]["train"].update(source=str(source), target=str(target))
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    return path
+
+
+def test_links_count_the_words_between_spaces(config, capsys):
+    assert main([str(config)]) == 0
+    links = [sorted(line.sure) for line in read_pharaoh(config.parent / "made")]
+    assert links == [[(0, 0), (1, 1)], [], [(0, 0), (1, 1), (2, 2)]]
+    assert "3 pairs aligned" in capsys.readouterr().out
+
+
+def test_a_program_that_fails_leaves_nothing(config, capsys):
+    (config.parent / "eflomal-align").write_text(f"#!{sys.executable}\nraise SystemExit(3)\n")
+    assert main([str(config)]) == 2
+    assert "eflomal-align: failed" in capsys.readouterr().err
+    assert not (config.parent / "made").exists()
+
+
+def test_a_program_that_is_not_there_is_named(config, capsys):
+    (config.parent / "eflomal-align").unlink()
+    assert main([str(config)]) == 2
+    assert "pip install eflomal" in capsys.readouterr().err
