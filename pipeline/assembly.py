@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -12,13 +12,15 @@ from pipeline.config import RunConfig
 from pipeline.decoding.translator import Translator
 from pipeline.evaluation.likelihood import LikelihoodMeter
 from pipeline.evaluation.validation import Validation
+from pipeline.run_directory import RunDirectory
 from pipeline.text.prepare import TrainingText
+from pipeline.training.checkpoint import Checkpoints
 from pipeline.training.guided_attention import Guidance
 from pipeline.training.input import TrainingBatches
 from pipeline.training.loop import Limits
 from pipeline.training.optimizer import make_optimizer
 from pipeline.training.schedule import WarmupSchedule
-from pipeline.training.step import StepLogs, make_update
+from pipeline.training.step import Update
 
 COMPARED = ("tokenizer", "batches", "model", "training", "decoding")
 
@@ -30,7 +32,12 @@ def configured_optimizer(config: RunConfig, model: keras.Model) -> keras.optimiz
     settings = config.training
     schedule = WarmupSchedule(settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates)
     made = make_optimizer(
-        settings.optimizer, schedule, beta_1=settings.beta_1, beta_2=settings.beta_2, epsilon=settings.epsilon
+        settings.optimizer,
+        schedule,
+        beta_1=settings.beta_1,
+        beta_2=settings.beta_2,
+        epsilon=settings.epsilon,
+        ema_decay=settings.ema_decay,
     )
     made.build(model.trainable_variables)
     return made
@@ -42,6 +49,8 @@ def configured_batches(config: RunConfig, text: TrainingText, strategy: tf.distr
         text.segmentations,
         strategy,
         batch_tokens=config.batches.batch_tokens,
+        start_tokens=config.batches.start_tokens,
+        doubling_epochs=config.batches.doubling_epochs,
         # no padding beyond the last position
         length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
         seed=config.run.seed,
@@ -50,15 +59,17 @@ def configured_batches(config: RunConfig, text: TrainingText, strategy: tf.distr
 
 def configured_update(
     config: RunConfig, model: keras.Model, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches
-) -> Callable[..., StepLogs]:
+) -> Update:
     """The graph of an update."""
-    return make_update(
+    return Update(
         model,
         optimizer,
         batches.strategy,
         batches.signature,
         label_smoothing=config.training.label_smoothing,
         clip_norm=config.training.clip_norm,
+        r_drop=config.training.r_drop,
+        accumulating=config.batches.accumulated > 1,
         guidance=_guidance(config),
     )
 
@@ -90,6 +101,18 @@ def hyperparameters(config: RunConfig) -> dict[str, Any]:
 
     values = config.model_dump(mode="json", include={"run": {"seed"}, **dict.fromkeys(COMPARED, True)})
     return dict(flat(values, ""))
+
+
+def configured_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
+    """The checkpoints of the run, as many as are gone on from or averaged."""
+    settings = config.training
+    averaged = {settings.average_of: settings.average_checkpoints}
+    return Checkpoints(
+        run.checkpoints,
+        max(settings.keep_checkpoints, averaged.get("last", 1)),
+        averaged.get("best", 0),
+        settings.early_stopping.metric,
+    )
 
 
 def configured_limits(config: RunConfig) -> Limits:

@@ -175,7 +175,8 @@ def _duration(config: RunConfig, batches: int, seconds: float) -> Finding:
 
 def _disk(config: RunConfig, model: keras.Model, root: Path) -> Finding:
     # Weights and two moments of them in every checkpoint, in the best one too; the model file with weights alone.
-    kept = max(config.training.keep_checkpoints, config.training.average_checkpoints) + 1
+    # The best of `average_checkpoints` may be others than the recent ones.
+    kept = config.training.keep_checkpoints + config.training.average_checkpoints
     needed = 4 * model.count_params() * (3 * (kept + 1) + 1)
     folder = root
     while not folder.exists():

@@ -146,16 +146,30 @@ class TokenizerSettings(Settings):
         description="BPE-dropout: share of merges left out at random in the training text, so that words are also seen "
         "in smaller pieces.",
     )
+    unigram_alpha: float = Field(
+        default=0.0,
+        ge=0,
+        description="Unigram sampling (Kudo 2018, section 3.2): segmentations of the training text are drawn in "
+        "proportion to the power of their probability by this number, such as 0.2; 0: the likeliest is taken.",
+    )
     segmentations: int = Field(
         default=10,
         ge=1,
-        description="With bpe_dropout: how many segmentations of the training text epochs take in turn.",
+        description="With bpe_dropout or unigram_alpha: how many segmentations of the training text epochs take in "
+        "turn.",
     )
 
+    @property
+    def sampling(self) -> float:
+        """What `Tokenizer.sample` takes; 0 where nothing is sampled."""
+        return self.bpe_dropout or self.unigram_alpha
+
     @model_validator(mode="after")
-    def _only_bpe_has_merges(self) -> Self:
+    def _of_its_kind(self) -> Self:
         if self.bpe_dropout and self.kind != "bpe":
             raise ValueError(f"bpe_dropout leaves out merges, which kind: {self.kind} does not have; take kind: bpe")
+        if self.unigram_alpha and self.kind != "unigram":
+            raise ValueError(f"unigram_alpha needs probabilities, which kind: {self.kind} has not; take kind: unigram")
         return self
 
 
@@ -163,4 +177,16 @@ class BatchSettings(Settings):
     """How sentences are put together for an update."""
 
     batch_tokens: int = Field(default=4096, ge=1, description="Target tokens of an update, padding included, at most.")
+    accumulated: int = Field(
+        default=1,
+        ge=1,
+        description="Batches whose gradients make one update, as if they were one batch: for updates that memory has "
+        "no room for.",
+    )
+    start_tokens: int | None = Field(
+        default=None, ge=1, description="Batch growth: batch_tokens of the first epochs; null: no growth."
+    )
+    doubling_epochs: int = Field(
+        default=4, ge=1, description="With start_tokens: epochs after which it doubles, up to batch_tokens."
+    )
     length_multiple: int = Field(default=4, ge=1, description="Padded lengths are multiples of this many tokens.")

@@ -180,6 +180,9 @@ class BlocksSettings(ArchitectureSettings):
     d_model: int = Field(default=128, ge=1, description="Width of the embeddings and of every layer, in units.")
     num_heads: int = Field(default=4, ge=1, description="Heads of every attention layer.")
     d_ff: int = Field(default=256, ge=1, description="Inner width of the feed-forward layers, in units.")
+    embedding_dropout: Probability | None = Field(
+        default=None, description="Share of coordinates dropped from the embeddings; null: as dropout."
+    )
     attention_dropout: Probability = Field(default=0.0, description="Share of attention weights dropped.")
     activation_dropout: Probability = Field(
         default=0.0, description="Share of units dropped inside the feed-forward layers."

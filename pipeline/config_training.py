@@ -53,9 +53,9 @@ class TrainingSettings(Settings):
         "for embeddings and vectors.",
     )
     learning_rate: float = Field(default=0.002, gt=0, description="Learning rate at its peak, when warm-up ends.")
-    schedule: Literal["inverse_sqrt", "linear", "constant"] = Field(
+    schedule: Literal["inverse_sqrt", "linear", "cosine", "constant"] = Field(
         default="inverse_sqrt",
-        description="How the learning rate goes on after warm-up; linear: to zero at max_updates.",
+        description="How the learning rate goes on after warm-up; linear and cosine: to zero at max_updates.",
     )
     warmup_updates: int = Field(default=1000, ge=0, description="Updates over which the learning rate rises from zero.")
     beta_1: Probability = Field(default=0.9, description="Adam's decay of the mean of gradients, per update.")
@@ -79,6 +79,22 @@ class TrainingSettings(Settings):
         description="The model is the mean of the weights of so many last checkpoints, which are kept too, if that is "
         "better on validation than the best single one; 1: no mean.",
     )
+    average_of: Literal["last", "best"] = Field(
+        default="last", description="With average_checkpoints: the last ones, or those that were best on validation."
+    )
+    ema_decay: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="The model is the moving average of its weights with this decay per update, such as 0.999, in "
+        "validation and in the end; null: no average.",
+    )
+    r_drop: float = Field(
+        default=0.0,
+        ge=0,
+        description="R-Drop (Liang et al. 2021): each batch is read twice, with other units dropped, and the two "
+        "predictions are drawn together with this weight, such as 5; takes twice the time. 0: read once.",
+    )
     early_stopping: EarlyStoppingSettings = Field(
         default=EarlyStoppingSettings(),
         description="Which checkpoint is best, and when training stops because it no longer gets better.",
@@ -92,9 +108,11 @@ class TrainingSettings(Settings):
     def _training_ends(self) -> Self:
         if self.max_updates is None and self.max_epochs is None and self.max_minutes is None:
             raise ValueError("expected at least one of max_updates, max_epochs and max_minutes, found none of them")
-        if self.schedule == "linear" and (self.max_updates is None or self.max_updates <= self.warmup_updates):
+        if self.schedule in ("linear", "cosine") and (
+            self.max_updates is None or self.max_updates <= self.warmup_updates
+        ):
             raise ValueError(
-                f"schedule linear needs max_updates above warmup_updates ({self.warmup_updates}), "
+                f"schedule {self.schedule} needs max_updates above warmup_updates ({self.warmup_updates}), "
                 f"found {'null' if self.max_updates is None else self.max_updates}"
             )
         return self

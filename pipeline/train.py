@@ -11,6 +11,7 @@ import keras
 
 from pipeline.assembly import (
     configured_batches,
+    configured_checkpoints,
     configured_limits,
     configured_optimizer,
     configured_update,
@@ -65,8 +66,7 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
                 config.model, text.tokenizer.vocabulary_size, resolve_precision(config.training.precision)
             )
             optimizer = configured_optimizer(config, model)
-        keep = max(config.training.keep_checkpoints, config.training.average_checkpoints)
-        checkpoints = Checkpoints(run.checkpoints, keep)
+        checkpoints = configured_checkpoints(config, run)
         progress = checkpoints.restore(model, optimizer) if resume else Progress()
         # By greedy search, which is fast, whatever the config says of the finished model.
         translator = make_translator(model, text.tokenizer, config, GreedySearch())
@@ -89,6 +89,7 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
             limits=configured_limits(config),
             validate_every=config.training.validate_every_updates,
             log_every=config.training.log_every_updates,
+            accumulated=config.batches.accumulated,
             metric=config.training.early_stopping.metric,
             patience=config.training.early_stopping.patience,
         )
@@ -136,7 +137,7 @@ def _callbacks(
     profiled = config.inspection.profile_updates
     return [
         *([Profile(run.tensorboard, profiled)] if profiled else []),
-        ProgressLine(training.limits, len(training.batches.plan(0).batches)),
+        ProgressLine(training.limits, -(-len(training.batches.plan(0).batches) // training.accumulated)),
         History(run.history, progress),
         TensorBoard(run.tensorboard, translator, tracer, probes, hyperparameters(config), progress.update),
         ProbeArchive(run.probes, tracer, probes, progress.update),
@@ -153,19 +154,21 @@ def _best_weights(
     """Puts the weights that are best on validation into the model, and says which they are."""
     metric = config.training.early_stopping.metric
     assert progress.best_metric is not None  # training ends with a validation
-    paths = checkpoints.recent()[-config.training.average_checkpoints :]
-    if len(paths) > 1:
+    which, count = config.training.average_of, config.training.average_checkpoints
+    paths = checkpoints.recent()[-count:] if which == "last" else checkpoints.best_few(progress)
+    if min(len(paths), count) > 1:
         load_mean(paths, model)
         value = validate()[f"val_{metric}"]
         log.info(
-            "validation %s: %.2f for the mean of the last %d checkpoints, %.2f for the best single one",
+            "validation %s: %.2f for the mean of the %s %d checkpoints, %.2f for the best single one",
             metric,
             value,
+            which,
             len(paths),
             progress.best_metric,
         )
         if is_better(metric, value, progress.best_metric):
-            return f"the mean of the last {len(paths)} checkpoints with {metric} {value:.2f}"
+            return f"the mean of the {which} {len(paths)} checkpoints with {metric} {value:.2f}"
     load_checkpoint(checkpoints.best, model)
     return f"update {progress.best_update} with {metric} {progress.best_metric:.2f}"
 

@@ -70,6 +70,7 @@ class DecoderOnly(TranslationModel):
         d_ff: width of the feed-forward networks' hidden layer.
         layers: number of layers.
         dropout: on the embeddings and on the output of each sublayer.
+        embedding_dropout: on the embeddings, if it is another there.
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
@@ -92,6 +93,7 @@ class DecoderOnly(TranslationModel):
         d_ff=256,
         layers=6,
         dropout=0.1,
+        embedding_dropout=None,
         attention_dropout=0.0,
         activation_dropout=0.0,
         norm="pre",
@@ -112,6 +114,7 @@ class DecoderOnly(TranslationModel):
             "d_ff": d_ff,
             "layers": layers,
             "dropout": dropout,
+            "embedding_dropout": embedding_dropout,
             "attention_dropout": attention_dropout,
             "activation_dropout": activation_dropout,
             "norm": norm,
@@ -129,7 +132,12 @@ class DecoderOnly(TranslationModel):
             vocabulary_size, d_model, tie_embeddings, policy
         )
         self.positions = PositionalEmbedding(
-            positions, 2 * max_positions, dropout, positions_on, name="positions", dtype=policy
+            positions,
+            2 * max_positions,
+            dropout if embedding_dropout is None else embedding_dropout,
+            positions_on,
+            name="positions",
+            dtype=policy,
         )
         names = ("d_model", "num_heads", "d_ff", "norm", "activation", "dropout")
         block = {name: self.settings[name] for name in (*names, "attention_dropout", "activation_dropout")}

@@ -34,6 +34,7 @@ class Transformer(TranslationModel):
         encoder_layers: number of encoder layers.
         decoder_layers: number of decoder layers.
         dropout: on the embeddings and on the output of each sublayer.
+        embedding_dropout: on the embeddings, if it is another there.
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
@@ -58,6 +59,7 @@ class Transformer(TranslationModel):
         encoder_layers=4,
         decoder_layers=4,
         dropout=0.1,
+        embedding_dropout=None,
         attention_dropout=0.0,
         activation_dropout=0.0,
         norm="pre",
@@ -80,6 +82,7 @@ class Transformer(TranslationModel):
             "encoder_layers": encoder_layers,
             "decoder_layers": decoder_layers,
             "dropout": dropout,
+            "embedding_dropout": embedding_dropout,
             "attention_dropout": attention_dropout,
             "activation_dropout": activation_dropout,
             "norm": norm,
@@ -96,7 +99,12 @@ class Transformer(TranslationModel):
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
             vocabulary_size, d_model, tie_embeddings, policy
         )
-        place = {"kind": positions, "site": positions_on, "max_positions": max_positions, "dropout": dropout}
+        place = {
+            "kind": positions,
+            "site": positions_on,
+            "max_positions": max_positions,
+            "dropout": dropout if embedding_dropout is None else embedding_dropout,
+        }
         self.source_positions = PositionalEmbedding(name="source_positions", **place, dtype=policy)
         self.target_positions = PositionalEmbedding(name="target_positions", **place, dtype=policy)
         names = ("d_model", "num_heads", "d_ff", "norm", "activation", "dropout")

@@ -44,6 +44,17 @@ class BatchPlan:
     padding_share: float
 
 
+def tokens_of_epoch(batch_tokens: int, start_tokens: int | None, doubling_epochs: int, epoch: int) -> int:
+    """How many tokens a batch of that epoch has at most: `start_tokens`, doubled ever so often, up to `batch_tokens`.
+
+    Gradients of small batches are noisy, which costs little while the learning rate is high, and later much (Smith et
+    al. 2018).
+    """
+    if start_tokens is None:
+        return batch_tokens
+    return min(batch_tokens, start_tokens * 2 ** min(epoch // doubling_epochs, 60))
+
+
 def round_up(lengths: np.ndarray | int, multiple: int):
     """The next multiple of `multiple` from `lengths` on."""
     return -(-lengths // multiple) * multiple

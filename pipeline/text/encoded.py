@@ -148,10 +148,10 @@ def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedS
 
 
 def sample_segmentation(
-    sentences: Sequence[str], encoded: EncodedSentences, tokenizer: Tokenizer, dropout: float, seed: int, longest: int
+    sentences: Sequence[str], encoded: EncodedSentences, tokenizer: Tokenizer, alpha: float, seed: int, longest: int
 ) -> EncodedSentences:
-    """Encodes sentences by BPE-dropout; one that so becomes longer than `longest` stays as it is in `encoded`."""
-    rows = tokenizer.sample(sentences, dropout, seed)
+    """Encodes sentences by `Tokenizer.sample`; one that becomes longer than `longest` stays as it is in `encoded`."""
+    rows = tokenizer.sample(sentences, alpha, seed)
     return EncodedSentences.of_rows(
         [row if len(row) <= longest else usual.tolist() for row, usual in zip(rows, encoded, strict=True)]
     )

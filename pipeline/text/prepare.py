@@ -152,7 +152,7 @@ def _check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
 def _names(config: RunConfig) -> list[str]:
     """What the files of the training pairs are called, one name for each segmentation."""
     settings = config.tokenizer
-    return [f"train-{number}" for number in range(settings.segmentations)] if settings.bpe_dropout else ["train"]
+    return [f"train-{number}" for number in range(settings.segmentations)] if settings.sampling else ["train"]
 
 
 def _encode(corpus: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
@@ -162,9 +162,9 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
 def _segmentations(
     config: RunConfig, corpus: Corpus, encoded: EncodedPairs, tokenizer: Tokenizer
 ) -> Iterator[EncodedPairs]:
-    """The pairs as they are encoded; with dropout, drawn anew for each segmentation."""
+    """The pairs as they are encoded; where they are sampled, drawn anew for each segmentation."""
     settings = config.tokenizer
-    if not settings.bpe_dropout:
+    if not settings.sampling:
         yield encoded
         return
     sides = (
@@ -176,7 +176,7 @@ def _segmentations(
     for number in range(settings.segmentations):
         yield EncodedPairs(
             *(
-                sample_segmentation(text, usual, tokenizer, settings.bpe_dropout, int(seed), longest)
+                sample_segmentation(text, usual, tokenizer, settings.sampling, int(seed), longest)
                 for (text, usual, longest), seed in zip(sides, seeds[2 * number :], strict=False)
             )
         )

@@ -101,15 +101,19 @@ class Tokenizer:
         """Ids of sentences, without BOS and EOS: int32 `(sentences, (tokens))`."""
         return self._in_tensorflow.tokenize(tf.constant(list(sentences), tf.string, shape=(len(sentences),)))
 
-    def sample(self, sentences: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
-        """Ids of sentences with each merge left out with probability `dropout` (BPE-dropout, Provilkov et al. 2020).
+    def sample(self, sentences: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
+        """Ids of sentences, cut at random. The same seed gives the same ids.
 
-        The same seed gives the same ids.
+        Args:
+            sentences: the text.
+            alpha: of BPE, the probability that a merge is left out (BPE-dropout, Provilkov et al. 2020); of a unigram
+                model, the power of their probability in proportion to which segmentations are drawn (Kudo 2018).
+            seed: of what is drawn.
         """
 
         def encode() -> list[list[int]]:
             return self._processor.encode(
-                list(sentences), enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
+                list(sentences), enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1
             )
 
         # SentencePiece's generator belongs to a thread and takes its seed when the thread first draws.

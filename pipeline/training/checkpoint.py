@@ -14,9 +14,12 @@ import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.run_directory import replaced_when_done
+from pipeline.training.optimizer import moving_averages
 from pipeline.weights_file import DAMAGE
 
 log = logging.getLogger(__name__)
+
+LOWER_IS_BETTER = {"loss"}
 
 
 @dataclass
@@ -49,11 +52,28 @@ class Progress:
 
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
+    """What a checkpoint holds, by name; `average/...` is the moving average of `model/...`."""
     # model.variables has the state of dropout's random numbers too, which model.weights lacks.
-    named = {f"model/{i:04d}/{_stable(variable.path)}": variable for i, variable in enumerate(model.variables)}
-    for i, variable in enumerate(optimizer.variables if optimizer else ()):
-        named[f"optimizer/{i:04d}/{_stable(variable.path)}"] = variable
-    return named
+    named = {_name("model", i, variable): variable for i, variable in enumerate(model.variables)}
+    if optimizer is None:
+        return named
+    averages = dict(zip(map(id, model.trainable_variables), moving_averages(optimizer), strict=False))
+    averaged = [
+        (_name("average", i, variable), averages[id(variable)])
+        for i, variable in enumerate(model.variables)
+        if id(variable) in averages
+    ]
+    own = {id(average) for _, average in averaged}
+    others = [
+        (_name("optimizer", i, variable), variable)
+        for i, variable in enumerate(optimizer.variables)
+        if id(variable) not in own
+    ]
+    return named | dict(averaged) | dict(others)
+
+
+def _name(group: str, number: int, variable: Any) -> str:
+    return f"{group}/{number:04d}/{_stable(variable.path)}"
 
 
 def _stable(path: str) -> str:
@@ -72,7 +92,9 @@ def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
 
 
 def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None) -> Progress:
-    """Puts a checkpoint's values into a model, and into an optimizer if one is given.
+    """Puts a checkpoint's values into a model, and into an optimizer if one is given, to go on from there.
+
+    Without one, the model gets the moving average of the weights where the checkpoint has it: what is to be used.
 
     Raises:
         InputError: it is missing, damaged, or of a model with other settings. The model is then as it was.
@@ -82,6 +104,9 @@ def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             progress = Progress(**json.loads(str(archive["progress"])))
             stored = {_stable(name): name for name in archive.files if name != "progress"}
+            if optimizer is None:
+                averages = {name: kept for name, kept in stored.items() if name.startswith("average/")}
+                stored |= {f"model{name.removeprefix('average')}": kept for name, kept in averages.items()}
             if optimizer is not None and set(stored) != set(wanted):
                 raise _other_model(path, set(stored) ^ set(wanted))
             values = {name: archive[stored[name]] for name in wanted if name in stored}
@@ -134,11 +159,15 @@ class Checkpoints:
     Args:
         folder: where they are.
         keep: number of recent ones that stay.
+        keep_best: number of those that stay as they are the best on validation.
+        metric: the validation metric that says so, without `val_`.
     """
 
-    def __init__(self, folder: Path, keep: int = 1) -> None:
+    def __init__(self, folder: Path, keep: int = 1, keep_best: int = 0, metric: str = "loss") -> None:
         self.folder = folder
         self.keep = keep
+        self.keep_best = keep_best
+        self.metric = metric
         self.best = folder / "best.npz"
 
     def recent(self) -> Sequence[Path]:
@@ -151,9 +180,23 @@ class Checkpoints:
         """Writes the checkpoint of this update, as the best one too if it is, and deletes the oldest."""
         if best:
             save_checkpoint(self.best, model, optimizer, progress)
-        save_checkpoint(self.folder / f"update-{progress.update:08d}.npz", model, optimizer, progress)
+        save_checkpoint(self._of_update(progress.update), model, optimizer, progress)
+        kept = self.best_few(progress)
         for old in self.recent()[: -self.keep]:
-            old.unlink()
+            if old not in kept:
+                old.unlink()
+
+    def best_few(self, progress: Progress) -> Sequence[Path]:
+        """Those of the `keep_best` updates that were best on validation, best first."""
+        if not self.keep_best:
+            return []
+        key = f"val_{self.metric}"
+        rows = sorted(progress.history, key=lambda row: row[key], reverse=self.metric not in LOWER_IS_BETTER)
+        paths = [self._of_update(round(row["update"])) for row in rows[: self.keep_best]]
+        return [path for path in paths if path.is_file()]
+
+    def _of_update(self, update: int) -> Path:
+        return self.folder / f"update-{update:08d}.npz"
 
     def restore(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Progress:
         """Puts the newest checkpoint that is whole into model and optimizer, and warns of those that are not.

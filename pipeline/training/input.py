@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from pipeline.text.batches import Batch, BatchPlan, GuidedBatch, collate, plan_batches
+from pipeline.text.batches import Batch, BatchPlan, GuidedBatch, collate, plan_batches, tokens_of_epoch
 from pipeline.text.encoded import EncodedPairs
 from pipeline.text.token_links import link_matrices
 
@@ -18,8 +18,10 @@ class TrainingBatches:
     Args:
         segmentations: the encoded training pairs; epochs take one after the other, and then the first again.
         strategy: says which replicas there are.
-        batch_tokens: see `plan_batches`.
-        length_multiple: see there.
+        batch_tokens: see `tokens_of_epoch`.
+        start_tokens: see there.
+        doubling_epochs: see there.
+        length_multiple: see `plan_batches`.
         seed: see there.
     """
 
@@ -31,10 +33,14 @@ class TrainingBatches:
         batch_tokens: int,
         length_multiple: int,
         seed: int,
+        start_tokens: int | None = None,
+        doubling_epochs: int = 1,
     ) -> None:
         self.segmentations = segmentations
         self.strategy = strategy
         self.batch_tokens = batch_tokens
+        self.start_tokens = start_tokens
+        self.doubling_epochs = doubling_epochs
         self.length_multiple = length_multiple
         self.seed = seed
 
@@ -44,7 +50,7 @@ class TrainingBatches:
         return plan_batches(
             pairs.source.lengths,
             pairs.target.lengths,
-            batch_tokens=self.batch_tokens,
+            batch_tokens=tokens_of_epoch(self.batch_tokens, self.start_tokens, self.doubling_epochs, epoch),
             length_multiple=self.length_multiple,
             seed=self.seed,
             epoch=epoch,

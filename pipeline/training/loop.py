@@ -10,17 +10,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from types import FrameType
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from pipeline.errors import InputError
-from pipeline.training.checkpoint import Checkpoints, Progress
+from pipeline.training.checkpoint import LOWER_IS_BETTER, Checkpoints, Progress
 from pipeline.training.input import TrainingBatches
-from pipeline.training.step import StepLogs
+from pipeline.training.optimizer import averaged_weights
+from pipeline.training.step import StepLogs, Update
 
-LOWER_IS_BETTER = {"loss"}
 INTERRUPTED = "interrupted"
 
 
@@ -39,13 +41,14 @@ class Training:
     Args:
         model: anything with the surface of `pipeline.model.surface`.
         optimizer: the model's.
-        update: made by `pipeline.training.step.make_update`.
+        update: of that model by that optimizer.
         batches: what to train on.
         validate: returns the metrics of the model as it is: `val_loss`, `val_bleu` and others.
         checkpoints: where the state is kept; None for a worker that writes nothing.
         limits: when to end.
         validate_every: updates from a validation and checkpoint to the next.
         log_every: updates from one line of logs to the next.
+        accumulated: batches of an update; the last one of an epoch may have fewer.
         metric: which validation metric says which checkpoint is best, without `val_`.
         patience: validations without gain before training stops; None for no limit.
     """
@@ -54,7 +57,7 @@ class Training:
         self,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
-        update: Callable[..., StepLogs],
+        update: Update,
         batches: TrainingBatches,
         validate: Callable[[], dict[str, float]],
         checkpoints: Checkpoints | None,
@@ -62,6 +65,7 @@ class Training:
         limits: Limits,
         validate_every: int,
         log_every: int,
+        accumulated: int = 1,
         metric: str,
         patience: int | None = None,
     ) -> None:
@@ -74,6 +78,7 @@ class Training:
         self.limits = limits
         self.validate_every = validate_every
         self.log_every = log_every
+        self.accumulated = accumulated
         self.metric = metric
         self.patience = patience
         self.asked_to_stop = False
@@ -107,18 +112,12 @@ class Training:
     def _epoch(self, progress: Progress, events, clock: "_Clock", meter: "_Meter") -> str | None:
         events.on_epoch_begin(progress.epoch)
         number = len(self.batches.plan(progress.epoch).batches)
-        for batch in self.batches.epoch(progress.epoch, progress.batch):
+        batches = self.batches.epoch(progress.epoch, progress.batch)
+        while group := list(islice(batches, self.accumulated)):
             events.on_train_batch_begin(progress.update)
-            try:
-                meter.add(self.update(*batch))
-            except tf.errors.ResourceExhaustedError:
-                shapes = ", ".join(str(tuple(x.shape)) for x in batch if hasattr(x, "shape"))
-                raise InputError(
-                    f"update {progress.update + 1}: no memory left for a batch of shapes {shapes}; lower "
-                    "batches.batch_tokens, or data.max_source_tokens and data.max_target_tokens"
-                ) from None
+            meter.add(self._update(group, progress.update + 1))
             progress.update += 1
-            progress.batch += 1
+            progress.batch += len(group)
             if progress.batch == number:
                 progress.epoch, progress.batch = progress.epoch + 1, 0
             progress.seconds = clock.seconds()
@@ -131,6 +130,19 @@ class Training:
                 return reason
         events.on_epoch_end(progress.epoch - 1, progress.history[-1] if progress.history else {})
         return None
+
+    def _update(self, group: Sequence[Any], number: int) -> StepLogs:
+        *others, last = group
+        try:
+            for batch in others:
+                self.update.accumulate(*batch)
+            return self.update(*last)
+        except tf.errors.ResourceExhaustedError:
+            shapes = ", ".join(str(tuple(x.shape)) for x in last if hasattr(x, "shape"))
+            raise InputError(
+                f"update {number}: no memory left for a batch of shapes {shapes}; lower batches.batch_tokens and raise "
+                "batches.accumulated, or lower data.max_source_tokens and data.max_target_tokens"
+            ) from None
 
     def _logs(self, progress: Progress, meter: "_Meter") -> dict[str, float]:
         rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
@@ -147,13 +159,14 @@ class Training:
     def _validate(self, progress: Progress, events, clock: "_Clock", meter: "_Meter") -> None:
         events.on_test_begin()
         logs = self._logs(progress, meter)
-        logs.update(self.validate())
-        best = self._judge(progress, logs[f"val_{self.metric}"])
-        progress.seconds = clock.seconds()
-        meter.restart(progress.seconds)
-        progress.history.append(logs)
-        # Told first: of a run killed in between it is told again, and what was told too early is forgotten.
-        events.on_test_end(logs)
+        with averaged_weights(self.model, self.optimizer):
+            logs.update(self.validate())
+            best = self._judge(progress, logs[f"val_{self.metric}"])
+            progress.seconds = clock.seconds()
+            meter.restart(progress.seconds)
+            progress.history.append(logs)
+            # Told first: of a run killed in between it is told again, and what was told too early is forgotten.
+            events.on_test_end(logs)
         self._save(progress, meter, best)
 
     def _save(self, progress: Progress, meter: "_Meter", best: bool) -> None:

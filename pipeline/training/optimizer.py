@@ -1,12 +1,14 @@
 """What turns gradients into updates."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
 
 
 def make_optimizer(
-    name: str, learning_rate: Any, *, beta_1: float, beta_2: float, epsilon: float
+    name: str, learning_rate: Any, *, beta_1: float, beta_2: float, epsilon: float, ema_decay: float | None = None
 ) -> keras.optimizers.Optimizer:
     """An optimizer by its name.
 
@@ -17,12 +19,14 @@ def make_optimizer(
         beta_1: Adam's decay of the mean of gradients, per update.
         beta_2: Adam's decay of the mean of squared gradients, per update.
         epsilon: Adam's guard against division by zero.
+        ema_decay: of the moving average of the weights, per update; None for no average.
 
     Raises:
         ValueError: unknown name.
     """
+    average = {} if ema_decay is None else {"use_ema": True, "ema_momentum": ema_decay}
     if name == "adam":
-        return keras.optimizers.Adam(learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon)
+        return keras.optimizers.Adam(learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, **average)
     if name == "muon":
         return keras.optimizers.Muon(
             learning_rate,
@@ -31,5 +35,29 @@ def make_optimizer(
             epsilon=epsilon,
             weight_decay=None,
             adam_weight_decay=None,
+            **average,
         )
     raise ValueError(f"optimizer: adam or muon. Received: {name!r}")
+
+
+def moving_averages(optimizer: keras.optimizers.Optimizer | None) -> list[Any]:
+    """The moving average of each trainable variable, in their order; none where the optimizer keeps none."""
+    return optimizer._model_variables_moving_average if optimizer is not None and optimizer.use_ema else []
+
+
+@contextmanager
+def averaged_weights(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
+    """Within the block the model has the moving average of its weights, and bit for bit its own again after it.
+
+    Where the optimizer keeps no average, it keeps its own.
+    """
+    averages = moving_averages(optimizer)
+    variables = model.trainable_variables if averages else []
+    own = [keras.ops.convert_to_numpy(variable) for variable in variables]
+    for variable, average in zip(variables, averages, strict=True):
+        variable.assign(average)
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, own, strict=True):
+            variable.assign(value)

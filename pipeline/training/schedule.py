@@ -1,5 +1,7 @@
 """Learning rates as a function of the update."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -10,20 +12,21 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     - `inverse_sqrt`: `peak * sqrt(warmup / update)` (Vaswani et al. 2017, equation 3).
     - `linear`: down to zero at `total_updates`.
+    - `cosine`: the same along half a wave (Loshchilov and Hutter 2017, equation 5).
     - `constant`: stays at the peak.
 
     Args:
         kind: as above.
         peak: the highest learning rate, that of update `warmup_updates - 1`.
         warmup_updates: number of updates of the rise.
-        total_updates: for `linear`, the update at which zero is reached.
+        total_updates: for `linear` and `cosine`, the update at which zero is reached.
     """
 
     def __init__(self, kind, peak, warmup_updates, total_updates=None):
-        if kind not in ("inverse_sqrt", "linear", "constant"):
-            raise ValueError(f"schedule: expected inverse_sqrt, linear or constant, found {kind!r}")
-        if kind == "linear" and not total_updates:
-            raise ValueError("schedule: linear needs total_updates")
+        if kind not in ("inverse_sqrt", "linear", "cosine", "constant"):
+            raise ValueError(f"schedule: expected inverse_sqrt, linear, cosine or constant, found {kind!r}")
+        if kind in ("linear", "cosine") and not total_updates:
+            raise ValueError(f"schedule: {kind} needs total_updates")
         self.kind = kind
         self.peak = peak
         self.warmup_updates = warmup_updates
@@ -34,8 +37,10 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         warmup = max(self.warmup_updates, 1)
         if self.kind == "inverse_sqrt":
             after = (warmup / ops.maximum(done, 1)) ** 0.5
-        elif self.kind == "linear":
+        elif self.kind in ("linear", "cosine"):
             after = ops.maximum((self.total_updates - done + 1) / max(self.total_updates - warmup, 1), 0)
+            if self.kind == "cosine":
+                after = (1 - ops.cos(math.pi * ops.minimum(after, 1))) / 2
         else:
             after = 1.0
         return self.peak * ops.minimum(ops.minimum(done / warmup, after), 1)

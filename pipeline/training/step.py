@@ -1,6 +1,5 @@
 """One update, on one replica or many: the loss is summed over all of their tokens, then divided by their number."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -8,6 +7,7 @@ import tensorflow as tf
 
 from pipeline.text.batches import Batch, GuidedBatch
 from pipeline.text.tokenizer import PAD
+from pipeline.training.divergence import fused_divergence
 from pipeline.training.guided_attention import Guidance
 from pipeline.training.objective import fused_cross_entropy
 
@@ -23,17 +23,12 @@ class StepLogs(NamedTuple):
     gradient_norm: Any
 
 
-def make_update(
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    strategy: tf.distribute.Strategy,
-    signature: Batch | GuidedBatch = BATCH_SIGNATURE,
-    *,
-    label_smoothing: float = 0.0,
-    clip_norm: float = 0.0,
-    guidance: Guidance | None = None,
-) -> Callable[..., StepLogs]:
-    """Makes the graph of an update.
+class Update:
+    """The graph of an update.
+
+    Called with a batch's tensors, per replica where there are many, it changes the model and returns `StepLogs`.
+    `accumulate` takes further batches of the same update beforehand: their gradients and tokens count as if all were
+    one batch.
 
     Args:
         model: anything with the surface of `pipeline.model.surface`.
@@ -42,56 +37,132 @@ def make_update(
         signature: of the batches; `TrainingBatches` knows it where there are many replicas.
         label_smoothing: see `pipeline.training.objective`.
         clip_norm: longest gradient over all variables; 0 for no limit.
+        r_drop: weight of the divergence between two passes over the batch (Liang et al. 2021, equation 4, halved, so
+            that it is in the scale of a single cross-entropy); 0 for one pass.
         guidance: where attention is drawn to links; batches are then `GuidedBatch`es.
-
-    Returns:
-        A function of a batch's tensors, per replica where there are many, that returns `StepLogs`.
+        accumulating: whether `accumulate` will be called.
     """
-    variables = model.trainable_variables
-    replicas = strategy.num_replicas_in_sync
 
-    def total(value):
-        context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, value) if replicas > 1 else value
+    def __init__(
+        self,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        strategy: tf.distribute.Strategy,
+        signature: Batch | GuidedBatch = BATCH_SIGNATURE,
+        *,
+        label_smoothing: float = 0.0,
+        clip_norm: float = 0.0,
+        r_drop: float = 0.0,
+        guidance: Guidance | None = None,
+        accumulating: bool = False,
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.strategy = strategy
+        self.label_smoothing = label_smoothing
+        self.clip_norm = clip_norm
+        self.r_drop = r_drop
+        self.guidance = guidance
+        self.replicas = strategy.num_replicas_in_sync
+        self._sums = self._make_sums() if accumulating else None
+        self._finish = self._graph(self._replica_update, signature)
+        self._add = self._graph(self._replica_accumulate, signature)
 
-    def cross_entropy_of(states, ids):
-        targets = tf.reshape(ids, (-1,))
-        states = tf.reshape(states, (-1, states.shape[-1]))
-        table = model.output_embedding.table
-        return fused_cross_entropy(states, table, targets, tf.cast(targets != PAD, tf.float32), label_smoothing)
+    def __call__(self, *batch: Any) -> StepLogs:
+        logs = self._finish(*batch)
+        if self.replicas == 1:
+            return logs
+        return StepLogs(*(self.strategy.experimental_local_results(value)[0] for value in logs))
 
-    def replica_update(source, target_input, target_output, links=None):
+    def accumulate(self, *batch: Any) -> None:
+        """Adds a batch to the update that the next call makes."""
+        self._add(*batch)
+
+    def _graph(self, function, signature):
+        def graph(*batch):
+            return function(*batch) if self.replicas == 1 else self.strategy.run(function, args=batch)
+
+        return tf.function(graph, input_signature=tuple(signature), autograph=False)
+
+    def _make_sums(self):
+        """What batches of an update add up in, each replica for itself: gradients, loss and tokens."""
+        shapes = [*(variable.shape for variable in self.model.trainable_variables), (), ()]
+        with self.strategy.scope():
+            return [
+                tf.Variable(
+                    tf.zeros(shape),
+                    trainable=False,
+                    synchronization=tf.VariableSynchronization.ON_READ,
+                    aggregation=tf.VariableAggregation.SUM,
+                )
+                for shape in shapes
+            ]
+
+    def _replica_accumulate(self, *batch):
+        assert self._sums is not None
+        for own, value in zip(self._sums, self._of_batch(*batch), strict=True):
+            own.assign_add(value)
+        return tf.constant(0)
+
+    def _replica_update(self, *batch):
+        sums = self._of_batch(*batch)
+        if self._sums is not None:
+            sums = [own + value for own, value in zip(self._sums, sums, strict=True)]
+            with tf.control_dependencies(sums):
+                for own in self._sums:
+                    own.assign(tf.zeros_like(own))
+        *gradients, loss, tokens = sums
+        tokens = self._total(tokens)
+        gradients = self._total([gradient / tokens for gradient in gradients])
+        norm = tf.linalg.global_norm(gradients)
+        if self.clip_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
+        # The optimizer sums over replicas once more; each has the whole already.
+        gradients = [gradient / self.replicas for gradient in gradients]
+        self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
+        return StepLogs(self._total(loss), tokens, norm)
+
+    def _of_batch(self, source, target_input, target_output, links=None):
+        """Sums over the target tokens of a replica's batch: each variable's gradient, the loss, the tokens."""
+        variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
-            memory = model.encode(source, training=True)
-            output = model.decode(target_input, memory, training=True)
-            loss = cross_entropy_of(output.states, target_output)
-            total_loss = loss
-            if model.source_loss:  # the states of source tokens predict those after them
-                total_loss += model.source_loss * cross_entropy_of(memory.states[:, :-1], source[:, 1:])
-            if guidance is not None:
-                total_loss += guidance.loss(output.cross, links)
-        tokens = total(tf.reduce_sum(tf.cast(target_output != PAD, tf.float32)))
+            loss, total_loss = self._losses(source, target_input, target_output, links)
         # What has no bearing on the loss, such as a norm before queries that nothing looks at, has gradient zero.
         gradients = [
-            tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient) / tokens
+            tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient)
             for gradient, variable in zip(tape.gradient(total_loss, variables), variables, strict=True)
         ]
-        gradients = total(gradients)
-        norm = tf.linalg.global_norm(gradients)
-        if clip_norm:
-            gradients, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
-        # The optimizer sums over replicas once more; each has the whole already.
-        optimizer.apply_gradients(
-            [(gradient / replicas, variable) for gradient, variable in zip(gradients, variables, strict=True)]
-        )
-        return StepLogs(total(loss), tokens, norm)
+        return [*gradients, loss, tf.reduce_sum(tf.cast(target_output != PAD, tf.float32))]
 
-    if replicas == 1:
-        return tf.function(replica_update, input_signature=tuple(signature), autograph=False)
+    def _losses(self, source, target_input, target_output, links):
+        """The cross-entropy, and with it all else that is learnt."""
+        model = self.model
+        if self.r_drop:  # the batch twice, other units dropped in each
+            source, target_input, target_output, links = (
+                None if x is None else tf.concat([x, x], 0) for x in (source, target_input, target_output, links)
+            )
+        memory = model.encode(source, training=True)
+        output = model.decode(target_input, memory, training=True)
+        loss = self._cross_entropy(output.states, target_output)
+        total_loss = loss
+        if model.source_loss:  # the states of source tokens predict those after them
+            total_loss += model.source_loss * self._cross_entropy(memory.states[:, :-1], source[:, 1:])
+        if self.guidance is not None:
+            total_loss += self.guidance.loss(output.cross, links)
+        if not self.r_drop:
+            return loss, total_loss
+        first, second = tf.split(tf.reshape(output.states, (-1, output.states.shape[-1])), 2)
+        weights = tf.cast(tf.reshape(tf.split(target_output, 2)[0], (-1,)) != PAD, tf.float32)
+        total_loss += self.r_drop * fused_divergence(first, second, model.output_embedding.table, weights)
+        return loss / 2, total_loss / 2
 
-    @tf.function(input_signature=tuple(signature), autograph=False)
-    def update(*batch):
-        logs = strategy.run(replica_update, args=batch)
-        return StepLogs(*(strategy.experimental_local_results(value)[0] for value in logs))
+    def _cross_entropy(self, states, ids):
+        targets = tf.reshape(ids, (-1,))
+        states = tf.reshape(states, (-1, states.shape[-1]))
+        weights = tf.cast(targets != PAD, tf.float32)
+        return fused_cross_entropy(states, self.model.output_embedding.table, targets, weights, self.label_smoothing)
 
-    return update
+    def _total(self, value):
+        """The sum over replicas."""
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, value) if self.replicas > 1 else value

@@ -25,7 +25,7 @@ from pipeline.model.embedding import sinusoidal_positions
 from pipeline.model.transformer import Transformer
 from pipeline.training.memory import keep_freed_memory
 from pipeline.training.objective import cross_entropy
-from pipeline.training.step import make_update
+from pipeline.training.step import Update
 
 VOCABULARY, WIDTH, HEADS, HIDDEN, LAYERS, DROPOUT, SMOOTHING = 8000, 128, 4, 256, 4, 0.1, 0.1
 SENTENCES, LENGTH = 200, 20
@@ -85,7 +85,7 @@ def ours(policy):
     model.build((None, None), (None, None))
     optimizer = keras.optimizers.Adam(1e-3, beta_2=0.98)
     optimizer.build(model.trainable_variables)
-    update = make_update(model, optimizer, tf.distribute.get_strategy(), label_smoothing=SMOOTHING)
+    update = Update(model, optimizer, tf.distribute.get_strategy(), label_smoothing=SMOOTHING)
     return lambda *batch: update(*batch).loss
 
 

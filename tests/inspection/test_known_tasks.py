@@ -14,7 +14,7 @@ from pipeline.model.transformer import Transformer
 from pipeline.text.batches import forced_batch
 from pipeline.text.pharaoh import GoldAlignment
 from pipeline.text.tokenizer import EOS
-from pipeline.training.step import make_update
+from pipeline.training.step import Update
 
 pytestmark = pytest.mark.minutes
 
@@ -36,7 +36,7 @@ def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task):
     )
     optimizer = keras.optimizers.Adam(0.003)
     model(np.ones((1, 2), "int32"), np.ones((1, 2), "int32"))
-    update = make_update(model, optimizer, tf.distribute.get_strategy())
+    update = Update(model, optimizer, tf.distribute.get_strategy())
     generator = np.random.default_rng(0)
     for _ in range(UPDATES):
         logs = update(*forced_batch(pairs_of(task, generator), 1, 12))

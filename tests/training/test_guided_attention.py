@@ -16,7 +16,7 @@ from pipeline.text.tokenizer import EOS
 from pipeline.train import train
 from pipeline.trained_run import load_run
 from pipeline.training.guided_attention import Guidance, guidance_loss
-from pipeline.training.step import BATCH_SIGNATURE, make_update
+from pipeline.training.step import BATCH_SIGNATURE, Update
 from tests.tiny_runs import small_config, write_small_corpus
 from tests.tiny_transformer import SOURCE, TARGET, make_transformer
 
@@ -78,7 +78,7 @@ def test_the_guided_head_learns_where_to_look_and_the_others_do_not(side):
         links[b, t, generator.integers((SOURCE[b] != 0).sum())] = True
     signature = GuidedBatch(*BATCH_SIGNATURE, tf.TensorSpec([None, None, None], tf.bool))
     optimizer = keras.optimizers.Adam(0.01)
-    update = make_update(
+    update = Update(
         model, optimizer, tf.distribute.get_strategy(), signature, guidance=Guidance(1, 0, side, weight=2.0)
     )
 
