@@ -133,6 +133,12 @@ class TokenizerSettings(Settings):
         default="bpe", description="How subwords are found: by merging frequent pairs, or by a unigram model."
     )
     vocabulary_size: int = Field(default=8000, ge=32, description="Number of tokens, the special ones among them.")
+    training_sentences: int = Field(
+        default=500_000,
+        ge=1,
+        description="Sentences of both languages that the subwords are learnt from, at most; of a longer text every "
+        "n-th pair is taken.",
+    )
     character_coverage: float = Field(
         default=1.0,
         ge=0.9,

@@ -11,7 +11,8 @@ from pipeline.config_decoding import with_decoding_options
 from pipeline.errors import InputError
 from pipeline.evaluation.gold_alignment import GoldSet, read_gold_set
 from pipeline.evaluation.report import EvaluationSet, evaluate_set
-from pipeline.text.corpus import read_lines, read_parallel_files
+from pipeline.text.corpus import read_parallel_files
+from pipeline.text.lines import read_lines
 from pipeline.text.prepare import read_corpus
 from pipeline.trained_run import TrainedRun, load_run
 
@@ -52,8 +53,8 @@ def _own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
     name = options.name or options.source.name  # with its suffix: test.en must not replace the results on `test`
     choose_on = choice_set(run)
     if not options.reference:
-        return EvaluationSet(name, read_lines(options.source), choose_on=choose_on)
-    corpus = read_parallel_files(options.source, options.reference)
+        return EvaluationSet(name, list(read_lines(options.source)), choose_on=choose_on)
+    corpus = read_parallel_files(options.source, options.reference).in_memory()
     gold = read_gold_set(name, corpus, options.alignments, options.first_index) if options.alignments else None
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on)
 
@@ -62,7 +63,7 @@ def _set_of_config(options: argparse.Namespace, run: TrainedRun) -> EvaluationSe
     settings = getattr(run.config.data, options.set)
     if settings is None:
         raise InputError(f"{run.directory.config}: data.{options.set} is null; give your own text with --source")
-    corpus = read_corpus(settings)
+    corpus = read_corpus(settings).in_memory()
     gold = _gold_of(settings, options.set)
     # Chosen and reported on the same pairs, the result must say so: see EvaluationSet.
     choose_on = choice_set(run) if settings != _choice_settings(run) else None
@@ -85,7 +86,7 @@ def _gold_of(settings: CorpusSettings, name: str) -> GoldSet | None:
         return None
     return read_gold_set(
         name,
-        read_corpus(settings),
+        read_corpus(settings).in_memory(),
         settings.alignments,
         settings.alignments_first_index,
         settings.alignments_turned,

@@ -1,7 +1,8 @@
 """Encoded sentences on disk, memory-mapped, so that memory stays flat however large the corpus is."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,31 +37,31 @@ class EncodedSentences:
     def __iter__(self) -> Iterator[np.ndarray]:
         return (self[index] for index in range(len(self)))
 
-    def select(self, rows: Sequence[int] | np.ndarray) -> "EncodedSentences":
-        """The sentences of those rows, in that order."""
-        lengths = self.lengths[np.asarray(rows, int)]
-        ids = np.concatenate([self[row] for row in rows]) if len(rows) else self.ids[:0]
-        return EncodedSentences(ids, np.concatenate([[0], np.cumsum(lengths)]))
+    @classmethod
+    def of_rows(cls, rows: Iterable[Sequence[int] | np.ndarray]) -> "EncodedSentences":
+        """Sentences given one by one. Their ids go through a temporary file, to stay out of memory."""
+        rows = iter(rows)
+        lengths = [np.zeros(1, np.int64)]
+        with tempfile.TemporaryFile() as file:
+            while chunk := list(islice(rows, CHUNK_SENTENCES)):
+                lengths.append(np.array([len(row) for row in chunk], np.int64))
+                file.write(np.fromiter(chain.from_iterable(chunk), np.int32).tobytes())
+            file.flush()
+            starts = np.cumsum(np.concatenate(lengths))
+            ids = np.memmap(file, np.int32, "r") if starts[-1] else np.zeros(0, np.int32)
+        return cls(ids, starts)
 
-    def with_joined(self, pairs: np.ndarray) -> "EncodedSentences":
-        """These sentences, and after them those of each row `(first, second)` of `pairs`, one behind the other."""
-        joined = self.select(pairs.ravel())
-        return EncodedSentences(
-            np.concatenate([self.ids, joined.ids]), np.concatenate([self.starts, self.starts[-1] + joined.starts[2::2]])
-        )
+    def select(self, rows: Iterable[int], joined: Iterable[Sequence[int]] = ()) -> "EncodedSentences":
+        """The sentences of those rows, in that order, and after them those of each row `(first, second)` of `joined`,
+        one behind the other."""
+        both = (np.concatenate([self[first], self[second]]) for first, second in joined)
+        return EncodedSentences.of_rows(chain((self[row] for row in rows), both))
 
     def save(self, path: Path) -> None:
         """Writes `PATH.ids.npy` and `PATH.starts.npy`."""
-        for name, array in (("ids", self.ids.astype(np.int32)), ("starts", self.starts.astype(np.int64))):
+        for name, array in (("ids", self.ids), ("starts", self.starts)):
             with replaced_when_done(Path(f"{path}.{name}.npy")) as temporary:
                 np.save(temporary, array, allow_pickle=False)
-
-    @classmethod
-    def of_rows(cls, rows: Sequence[Sequence[int] | np.ndarray]) -> "EncodedSentences":
-        """Sentences given one by one."""
-        lengths = np.array([len(row) for row in rows], np.int64)
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, count=int(lengths.sum()))
-        return cls(ids, np.concatenate([[0], np.cumsum(lengths)]))
 
     @classmethod
     def load(cls, path: Path) -> "EncodedSentences":
@@ -96,23 +97,20 @@ class EncodedPairs(NamedTuple):
         """Sources and targets."""
         return self.source, self.target
 
-    def select(self, rows: Sequence[int] | np.ndarray) -> "EncodedPairs":
-        """The pairs of those rows, in that order."""
-        links = None if self.links is None else self.links.select(rows)
-        return EncodedPairs(self.source.select(rows), self.target.select(rows), links)
-
-    def with_joined(self, pairs: np.ndarray) -> "EncodedPairs":
-        """These pairs, and after them those of each row `(first, second)` of `pairs`, one behind the other."""
-        source, target = (side.with_joined(pairs) for side in self.sides)
+    def select(self, rows: Collection[int], joined: Collection[Sequence[int]] = ()) -> "EncodedPairs":
+        """The pairs of those rows, in that order, and after them those of each row `(first, second)` of `joined`, one
+        behind the other."""
+        source, target = (side.select(rows, joined) for side in self.sides)
         if self.links is None:
             return EncodedPairs(source, target)
-        links = self.links.with_joined(pairs)
-        # The second pair's tokens stand behind those of the first.
-        shift = np.zeros((2 * len(pairs), 2), np.int32)
-        shift[1::2] = np.stack([self.source.lengths[pairs[:, 0]], self.target.lengths[pairs[:, 0]]], axis=1)
-        shifts = np.repeat(shift, self.links.lengths[pairs.ravel()] // 2, axis=0).ravel()
-        links.ids[len(links.ids) - len(shifts) :] += shifts
-        return EncodedPairs(source, target, links)
+        links = chain((self.links[row] for row in rows), (self._links_of_both(*pair) for pair in joined))
+        return EncodedPairs(source, target, EncodedSentences.of_rows(links))
+
+    def _links_of_both(self, first: int, second: int) -> np.ndarray:
+        """The links of two pairs joined: the second's tokens stand behind those of the first."""
+        assert self.links is not None
+        shift = np.array([self.source.lengths[first], self.target.lengths[first]], np.int32)
+        return np.concatenate([self.links[first], (self.links[second].reshape(-1, 2) + shift).ravel()])
 
     def save(self, path: Path) -> None:
         """Writes `PATH.source`, `PATH.target` and, where there are links, `PATH.links`."""
@@ -139,19 +137,31 @@ class EncodedPairs(NamedTuple):
 
 def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedSentences:
     """Encodes sentences, a chunk at a time."""
-    parts, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-    for first in range(0, len(sentences), CHUNK_SENTENCES):
-        ragged = tokenizer.encode(sentences[first : first + CHUNK_SENTENCES])
-        parts.append(ragged.values.numpy())
-        lengths.append(ragged.row_lengths().numpy())
-    return EncodedSentences(np.concatenate(parts), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]))
+    ragged = (tokenizer.encode(chunk) for chunk in _chunks(sentences))
+    return EncodedSentences.of_rows(
+        row for one in ragged for row in np.split(one.values.numpy(), one.row_splits.numpy()[1:-1])
+    )
 
 
 def sample_segmentation(
     sentences: Sequence[str], encoded: EncodedSentences, tokenizer: Tokenizer, alpha: float, seed: int, longest: int
 ) -> EncodedSentences:
     """Encodes sentences by `Tokenizer.sample`; one that becomes longer than `longest` stays as it is in `encoded`."""
-    rows = tokenizer.sample(sentences, alpha, seed)
-    return EncodedSentences.of_rows(
-        [row if len(row) <= longest else usual.tolist() for row, usual in zip(rows, encoded, strict=True)]
+    seeds = np.random.SeedSequence(seed)
+    sampled = (
+        tokenizer.sample(chunk, alpha, int(own.generate_state(1)[0]))
+        for chunk, own in zip(_chunks(sentences), _spawned(seeds), strict=False)
     )
+    rows = chain.from_iterable(sampled)
+    return EncodedSentences.of_rows(
+        row if len(row) <= longest else usual for row, usual in zip(rows, encoded, strict=True)
+    )
+
+
+def _chunks(sentences: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (sentences[first : first + CHUNK_SENTENCES] for first in range(0, len(sentences), CHUNK_SENTENCES))
+
+
+def _spawned(seeds: np.random.SeedSequence) -> Iterator[np.random.SeedSequence]:
+    while True:
+        yield from seeds.spawn(1)

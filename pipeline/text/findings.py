@@ -1,11 +1,11 @@
 """What is odd in a corpus, which pairs stay, and what of it also stands in the training text."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from pipeline.errors import InputError
 from pipeline.text.corpus import Corpus
@@ -63,15 +63,28 @@ def examine(
     """
     longer = np.maximum(source_lengths, target_lengths)
     shorter = np.minimum(source_lengths, target_lengths)
-    pairs = list(zip(corpus.source, corpus.target, strict=True))
+    empty = (not source.strip() or not target.strip() for source, target in _pairs(corpus))
     tests = {
-        "empty_side": np.array([not source.strip() or not target.strip() for source, target in pairs], bool),
+        "empty_side": np.fromiter(empty, bool, len(corpus)),
         "over_long": (source_lengths > max_source_tokens) | (target_lengths > max_target_tokens),
         "length_ratio": (longer > _JUDGED_FROM) & (longer > max_length_ratio * np.maximum(shorter, 1)),
-        "duplicate": pd.Series(pairs, dtype=object).duplicated().to_numpy(),
+        "duplicate": _came_before(corpus),
     }
     holds = np.stack([tests[reason] for reason in REASONS])
     return [(int(index), REASONS[holds[:, index].argmax()]) for index in np.flatnonzero(holds.any(axis=0))]
+
+
+def _pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
+    return zip(corpus.source, corpus.target, strict=True)
+
+
+def _came_before(corpus: Corpus) -> npt.NDArray[np.bool_]:
+    """Of each pair whether exactly this one came before, by digests of 64 bits, of which two hardly ever agree."""
+    digests = (blake2b(f"{source}\n{target}".encode(), digest_size=8).digest() for source, target in _pairs(corpus))
+    numbers = np.fromiter((int.from_bytes(digest) for digest in digests), np.uint64, len(corpus))
+    repeated = np.ones(len(corpus), bool)
+    repeated[np.unique(numbers, return_index=True)[1]] = False
+    return repeated
 
 
 def locate(corpus: Corpus, findings: Iterable[tuple[int, str]]) -> list[Finding]:
@@ -79,7 +92,7 @@ def locate(corpus: Corpus, findings: Iterable[tuple[int, str]]) -> list[Finding]
     return [Finding(corpus.line_numbers[index], reason) for index, reason in findings]
 
 
-def select(corpus: Corpus, findings: Iterable[tuple[int, str]], actions: Mapping[str, str]) -> list[int]:
+def select(corpus: Corpus, findings: Iterable[tuple[int, str]], actions: Mapping[str, str]) -> npt.NDArray[np.intp]:
     """Decides which pairs stay.
 
     Args:
@@ -105,17 +118,20 @@ def select(corpus: Corpus, findings: Iterable[tuple[int, str]], actions: Mapping
                 f"expected none, because data.on_{reason} is error. Mend the text, or set data.on_{reason} to drop "
                 "(leave such pairs out) or keep."
             )
-    dropped = {index for index, reason in findings if actions[reason] == "drop"}
-    return [index for index in range(len(corpus)) if index not in dropped]
+    stays = np.ones(len(corpus), bool)
+    stays[[index for index, reason in findings if actions[reason] == "drop"]] = False
+    return np.flatnonzero(stays)
 
 
 def overlap(training: Corpus, other: Corpus) -> Overlap:
     """Counts, line by line, what of `other` also stands in `training`, where scores on it would flatter."""
-    pairs = set(zip(training.source, training.target, strict=True))
-    sources, targets = set(training.source), set(training.target)
+    sought = set(other.source), set(other.target), set(_pairs(other))  # the other text is the short one
+    sources = {text for text in training.source if text in sought[0]}
+    targets = {text for text in training.target if text in sought[1]}
+    pairs = {pair for pair in _pairs(training) if pair in sought[2]}
     lines = [line for line, source in zip(other.line_numbers, other.source, strict=True) if source in sources]
     return Overlap(
-        pairs=sum(pair in pairs for pair in zip(other.source, other.target, strict=True)),
+        pairs=sum(pair in pairs for pair in _pairs(other)),
         sources=len(lines),
         targets=sum(target in targets for target in other.target),
         lines=lines,

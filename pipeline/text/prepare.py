@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pipeline.run_directory import RunDirectory, sha256, write_json
 from pipeline.text.corpus import Corpus, read_parallel_files, read_table
 from pipeline.text.encoded import EncodedPairs, encode_sentences, sample_segmentation
 from pipeline.text.findings import REASONS, examine, locate, overlap, select
-from pipeline.text.pharaoh import iterate_pharaoh
+from pipeline.text.pharaoh import GoldAlignment, iterate_pharaoh
 from pipeline.text.token_links import link_tokens
 from pipeline.text.tokenizer import Tokenizer, train_tokenizer, words_of
 
@@ -66,10 +67,10 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         InputError: a file is missing or not what the config says, or a pair is one that the settings forbid.
     """
     training = read_corpus(config.data.train)
-    validation = read_corpus(config.data.validation)
+    validation = read_corpus(config.data.validation).in_memory()
     log.info("%s: %d training pairs, %d validation pairs", training.name, len(training), len(validation))
     train_tokenizer(
-        _both_sides(training),
+        _some_of_both_sides(training, config.tokenizer.training_sentences),
         run.tokenizer,
         kind=config.tokenizer.kind,
         vocabulary_size=config.tokenizer.vocabulary_size,
@@ -80,19 +81,16 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     kept, report = _judge(config.data, training, encoded)
     others = {"validation": validation}
     if config.data.test is not None:
-        others["test"] = read_corpus(config.data.test)
-    aligned = _read_links(config, training)
+        others["test"] = read_corpus(config.data.test).in_memory()
+    _check_links(config, training)
     report["overlap"] = {name: _overlap(training, other, name) for name, other in others.items()}
-    segmentations = [
-        _linked(pairs, aligned, tokenizer).select(kept)
-        for pairs in _segmentations(config, training, encoded, tokenizer)
-    ]
-    joined = _pairs_to_join(config.data, segmentations, config.run.seed)
+    segmentations = list(_segmentations(config, training, encoded, tokenizer))
+    joined = _pairs_to_join(config.data, kept, segmentations, config.run.seed)
     report["joined"] = len(joined)
     report["sha256"] = data_sha256(config.data)
     write_json(run.corpus_report, report)
     for name, pairs in zip(_names(config), segmentations, strict=True):
-        pairs.with_joined(joined).save(run.encoded / name)
+        _linked(config, pairs, tokenizer).select(kept, joined).save(run.encoded / name)
     _encode(validation, tokenizer).save(run.encoded / "validation")
     return load_text(config, run)
 
@@ -105,7 +103,7 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     """
     _check_unchanged(config.data, run)
     validation_pairs = EncodedPairs.load(run.encoded / "validation")
-    validation = read_corpus(config.data.validation)
+    validation = read_corpus(config.data.validation).in_memory()
     if len(validation) != len(validation_pairs.source):
         raise InputError(
             f"{validation.name}: {len(validation)} pairs, and the run was started with "
@@ -182,41 +180,47 @@ def _segmentations(
         )
 
 
-def _read_links(config: RunConfig, corpus: Corpus) -> list[np.ndarray] | None:
-    """The word links of each training pair, int32 `(links, 2)`, where attention is guided by them."""
-    settings = config.data.train
-    path = settings.alignments
-    if config.training.guided_attention is None or path is None:
-        return None
-    lines = iterate_pharaoh(path, settings.alignments_first_index, settings.alignments_turned)
-    links = [np.array(sorted(line.possible), np.int32).reshape(-1, 2) for line in lines]
-    if len(links) != len(corpus):
+def _links(settings: CorpusSettings) -> Iterator[GoldAlignment]:
+    assert settings.alignments is not None
+    return iterate_pharaoh(settings.alignments, settings.alignments_first_index, settings.alignments_turned)
+
+
+def _check_links(config: RunConfig, corpus: Corpus) -> None:
+    """Where attention is guided by word links: that there are those of every pair, and that they are inside of it."""
+    if config.training.guided_attention is None:
+        return
+    path = config.data.train.alignments
+    lines = outside = 0
+    pairs = zip(corpus.source, corpus.target, strict=True)
+    for line, pair in zip_longest(_links(config.data.train), pairs):
+        lines += line is not None
+        if line and pair:
+            counts = [len(words_of(side)) for side in pair]
+            outside += sum(i >= counts[0] or j >= counts[1] for i, j in line.possible)
+    if lines != len(corpus):
         raise InputError(
-            f"{path}: {len(links)} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one for "
+            f"{path}: {lines} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one for "
             "each pair"
         )
-    outside = sum(
-        i >= len(words_of(source)) or j >= len(words_of(target))
-        for source, target, linked in zip(corpus.source, corpus.target, links, strict=True)
-        for i, j in linked
-    )
     if outside:
         log.warning("%s: %d word links point outside their sentences and are left out", path, outside)
-    return links
 
 
-def _linked(pairs: EncodedPairs, links: list[np.ndarray] | None, tokenizer: Tokenizer) -> EncodedPairs:
-    if links is None:
+def _linked(config: RunConfig, pairs: EncodedPairs, tokenizer: Tokenizer) -> EncodedPairs:
+    if config.training.guided_attention is None:
         return pairs
+    links = (line.possible for line in _links(config.data.train))
     return pairs._replace(links=link_tokens(pairs, links, tokenizer.word_starts))
 
 
-def _both_sides(corpus: Corpus) -> Iterator[str]:
-    for pair in zip(corpus.source, corpus.target, strict=True):
+def _some_of_both_sides(corpus: Corpus, most: int) -> Iterator[str]:
+    """The sentences of every n-th pair, so that they are `most` sentences at most."""
+    pairs = zip(corpus.source, corpus.target, strict=True)
+    for pair in islice(pairs, None, None, max(1, -(-2 * len(corpus) // most))):
         yield from (side for side in pair if side.strip())
 
 
-def _judge(settings: DataSettings, corpus: Corpus, encoded: EncodedPairs) -> tuple[list[int], dict[str, Any]]:
+def _judge(settings: DataSettings, corpus: Corpus, encoded: EncodedPairs) -> tuple[np.ndarray, dict[str, Any]]:
     """Which pairs are trained on, and the report on the others."""
     findings = examine(
         corpus,
@@ -233,7 +237,7 @@ def _judge(settings: DataSettings, corpus: Corpus, encoded: EncodedPairs) -> tup
         "duplicate": settings.on_duplicate,
     }
     kept = select(corpus, findings, actions)
-    if not kept:
+    if not len(kept):
         raise InputError(f"{corpus.name}: no training pair is left; see data.on_* and data.max_* in the config")
     lines: dict[str, list[int]] = {reason: [] for reason in REASONS}
     for finding in locate(corpus, findings):
@@ -251,10 +255,12 @@ def _judge(settings: DataSettings, corpus: Corpus, encoded: EncodedPairs) -> tup
     return kept, report
 
 
-def _pairs_to_join(settings: DataSettings, segmentations: Sequence[EncodedPairs], seed: int) -> np.ndarray:
-    """Rows `(first, second)` of pairs that fit the longest lengths together, however they are segmented."""
-    number = len(segmentations[0].source)
-    pairs = np.random.default_rng(seed).integers(number, size=(round(settings.joined_pairs * number), 2))
+def _pairs_to_join(
+    settings: DataSettings, kept: np.ndarray, segmentations: Sequence[EncodedPairs], seed: int
+) -> np.ndarray:
+    """Rows `(first, second)` of kept pairs that fit the longest lengths together, however they are segmented."""
+    number = len(kept)
+    pairs = kept[np.random.default_rng(seed).integers(number, size=(round(settings.joined_pairs * number), 2))]
     fitting = np.ones(len(pairs), bool)
     for segmentation in segmentations:
         fitting &= segmentation.source.lengths[pairs].sum(axis=1) <= settings.max_source_tokens

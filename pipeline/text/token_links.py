@@ -1,6 +1,6 @@
 """Links between words carried over to the tokens that the words were cut into."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -20,7 +20,10 @@ def link_tokens(pairs: EncodedPairs, links: Iterable[Collection[Link]], word_sta
     Returns:
         For each pair its links as flat numbers `source token, target token, source token, ...`.
     """
-    rows = []
+    return EncodedSentences.of_rows(_rows(pairs, links, word_starts))
+
+
+def _rows(pairs: EncodedPairs, links: Iterable[Collection[Link]], word_starts: np.ndarray) -> Iterator[np.ndarray]:
     for source, target, word_links in zip(pairs.source, pairs.target, links, strict=True):
         words = [np.cumsum(word_starts[ids]) - 1 for ids in (source, target)]
         counts = [int(numbers[-1]) + 1 if len(numbers) else 0 for numbers in words]
@@ -28,8 +31,7 @@ def link_tokens(pairs: EncodedPairs, links: Iterable[Collection[Link]], word_sta
         for i, j in word_links:
             if i < counts[0] and j < counts[1]:
                 linked[i, j] = True
-        rows.append(np.argwhere(linked[np.ix_(*words)]).ravel())
-    return EncodedSentences.of_rows(rows)
+        yield np.argwhere(linked[np.ix_(*words)]).ravel()
 
 
 def link_matrices(links: Sequence[np.ndarray], target_length: int, source_length: int) -> np.ndarray:

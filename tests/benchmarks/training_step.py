@@ -1,120 +1,109 @@
-"""Times an update of ours against the same Transformer made of plain Keras layers, side by side in one process.
+"""Times an update of ours against the same Transformer made with other libraries, side by side, each in its process.
 
-    python tests/benchmarks/training_step.py [--updates 10]
+    python -m tests.benchmarks.training_step [--width 128] [--layers 4] [--turns 7]
 
-Both: d_model 128, 4 + 4 layers, 4 heads, feed-forward 256, vocabulary 8,000, dropout 0.1, label smoothing 0.1, Adam,
-200 sentences of 20 tokens on either side. Plain Keras is its `MultiHeadAttention`, `LayerNormalization`, `Dense` and
-`Embedding` with the usual formula of the loss, in float32 and in mixed_bfloat16, in a graph like ours. Updates are
-interleaved; the figures are medians, in target tokens per second.
+All: post-norm, 4 heads, feed-forward twice the width, vocabulary 8,000, dropout 0.1, label smoothing 0.1, Adam, 200
+sentences of 20 tokens on either side, one table for all embeddings. Turns are interleaved; the figures are medians.
+The share of the machine is that of the arithmetic of an update (three times the products of a forward pass) in the
+products of large matrices that NumPy makes in the same time.
 """
 
 import argparse
-import statistics
-import sys
+import os
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-import keras
 import numpy as np
-import tensorflow as tf
-from keras import ops
 
-from pipeline.model.embedding import sinusoidal_positions
-from pipeline.model.transformer import Transformer
-from pipeline.training.memory import keep_freed_memory
-from pipeline.training.objective import cross_entropy
-from pipeline.training.step import Update
+from tests.benchmarks.contest import Contestant, hold, machine, table
 
-VOCABULARY, WIDTH, HEADS, HIDDEN, LAYERS, DROPOUT, SMOOTHING = 8000, 128, 4, 256, 4, 0.1, 0.1
-SENTENCES, LENGTH = 200, 20
-
-
-def plain_keras(policy):
-    """The same architecture (post-norm, tied embeddings) as a functional model of Keras' own layers."""
-    layers = keras.layers
-    previous = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policy)
-    embedding = layers.Embedding(VOCABULARY, WIDTH)
-    positions = sinusoidal_positions(LENGTH, WIDTH)[None]
-
-    def join(x, y):
-        return layers.LayerNormalization(epsilon=1e-5)(x + layers.Dropout(DROPOUT)(y))
-
-    def feed_forward(x):
-        return join(x, layers.Dense(WIDTH)(layers.Dense(HIDDEN, activation="relu")(x)))
-
-    def attention(x, memory, **masks):
-        return join(x, layers.MultiHeadAttention(HEADS, WIDTH // HEADS)(x, memory, **masks))
-
-    def embed(ids):
-        return layers.Dropout(DROPOUT)(embedding(ids) * WIDTH**0.5 + ops.cast(positions, embedding.compute_dtype))
-
-    source, target = (keras.Input((LENGTH,), dtype="int32") for _ in range(2))
-    mask = ops.expand_dims(ops.not_equal(source, 0), 1)
-    memory, x = embed(source), embed(target)
-    for _ in range(LAYERS):
-        memory = feed_forward(attention(memory, memory, attention_mask=mask))
-    for _ in range(LAYERS):
-        x = attention(x, x, use_causal_mask=True)
-        x = feed_forward(attention(x, memory, attention_mask=mask))
-    model = keras.Model([source, target], x)
-    keras.config.set_dtype_policy(previous)
-    optimizer = keras.optimizers.Adam(1e-3, beta_2=0.98)
-    optimizer.build(model.trainable_variables)
-
-    @tf.function(autograph=False)
-    def update(source, target_input, target_output):
-        with tf.GradientTape() as tape:
-            states = model([source, target_input], training=True)
-            table = tf.cast(embedding.embeddings, states.dtype)
-            logits = tf.reshape(tf.matmul(states, table, transpose_b=True), (-1, VOCABULARY))
-            weights = tf.ones(SENTENCES * LENGTH)
-            loss = cross_entropy(logits, tf.reshape(target_output, (-1,)), weights, SMOOTHING) / (SENTENCES * LENGTH)
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss
-
-    return update
+CONTESTANTS = {
+    "qkv, float32": ("training_qkv", {"precision": "float32"}),
+    "qkv, mixed_bfloat16": ("training_qkv", {"precision": "mixed_bfloat16"}),
+    "plain Keras, float32": ("training_keras", {"precision": "float32"}),
+    "plain Keras, float32, XLA": ("training_keras", {"precision": "float32", "xla": True}),
+    "plain Keras, mixed_bfloat16": ("training_keras", {"precision": "mixed_bfloat16"}),
+    "KerasHub, float32": ("training_keras_hub", {"precision": "float32"}),
+    "PyTorch nn.Transformer, float32": ("training_torch", {"precision": "float32"}),
+    "PyTorch nn.Transformer, bfloat16": ("training_torch", {"precision": "bfloat16"}),
+    "PyTorch nn.Transformer, float32, compiled": ("training_torch", {"precision": "float32", "compiled": True}),
+    "Hugging Face Marian, float32": ("training_marian", {"precision": "float32"}),
+    "Hugging Face Marian, bfloat16": ("training_marian", {"precision": "bfloat16"}),
+}
 
 
-def ours(policy):
-    """Our model and our update."""
-    model = Transformer(VOCABULARY, WIDTH, HEADS, HIDDEN, LAYERS, LAYERS, dropout=DROPOUT, norm="post", dtype=policy)
-    model.build((None, None), (None, None))
-    optimizer = keras.optimizers.Adam(1e-3, beta_2=0.98)
-    optimizer.build(model.trainable_variables)
-    update = Update(model, optimizer, tf.distribute.get_strategy(), label_smoothing=SMOOTHING)
-    return lambda *batch: update(*batch).loss
+def product_flops(settings) -> float:
+    """Arithmetic operations of the matrix products of an update, forward and backward."""
+    width, hidden, layers = settings["width"], settings["hidden"], settings["layers"]
+    length, tokens = settings["length"], settings["sentences"] * settings["length"]
+    encoder = 4 * width**2 + 2 * width * hidden + 2 * length * width
+    decoder = 8 * width**2 + 2 * width * hidden + 4 * length * width
+    return 6.0 * tokens * (layers * (encoder + decoder) + width * settings["vocabulary"])
 
 
-def main():
-    """Times all four and prints tokens per second and ratios."""
+def product_rate(size: int = 2048) -> float:
+    """Float32 operations a second of the product of two large matrices."""
+    x = np.random.default_rng(0).normal(size=(size, size)).astype("float32")
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        x @ x
+        seconds.append(time.perf_counter() - started)
+    return 2 * size**3 / min(seconds)
+
+
+def report(contestants: list[Contestant], settings) -> str:
+    """The table, the fastest first."""
+    tokens = settings["sentences"] * settings["length"]
+    speeds = {one.name: tokens / one.median("seconds") for one in contestants}
+    best = max(speed for name, speed in speeds.items() if name.startswith("qkv"))
+    rate = product_rate()
+    rows = []
+    for one in sorted(contestants, key=lambda one: -speeds[one.name]):
+        speed = speeds[one.name]
+        share = product_flops(settings) / one.median("seconds") / rate
+        rows.append(
+            [
+                one.name,
+                f"{speed:,.0f}",
+                f"{best / speed:.2f}",
+                f"{100 * share:.0f} %",
+                f"{one.median('peak_megabytes'):,.0f}",
+                f"{one.start_seconds:.1f}",
+            ]
+        )
+    header = ["", "target tokens/s", "times slower", "of the product rate", "peak memory, MB", "start, s"]
+    return f"{table(header, rows)}\n\n{machine()}; products of 2,048 x 2,048: {rate / 1e9:.0f} GFLOP/s in float32"
+
+
+def main() -> None:
+    """Times them and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--updates", type=int, default=10, help="timed updates of each (default: 10)")
+    parser.add_argument("--width", type=int, default=128, help="d_model (default: 128)")
+    parser.add_argument("--layers", type=int, default=4, help="of encoder and decoder each (default: 4)")
+    parser.add_argument("--vocabulary", type=int, default=8000, help="(default: 8000)")
+    parser.add_argument("--sentences", type=int, default=200, help="of a batch (default: 200)")
+    parser.add_argument("--length", type=int, default=20, help="tokens of a sentence (default: 20)")
+    parser.add_argument("--turns", type=int, default=7, help="timed updates of each (default: 7)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all cores)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="those with this in their name")
     options = parser.parse_args()
-    keep_freed_memory()
-    generator = np.random.default_rng(0)
-    batch = [tf.constant(generator.integers(4, VOCABULARY, (SENTENCES, LENGTH)), tf.int32) for _ in range(3)]
-    contestants = {
-        "qkv float32": ours("float32"),
-        "plain Keras float32": plain_keras("float32"),
-        "qkv mixed_bfloat16": ours("mixed_bfloat16"),
-        "plain Keras mixed_bfloat16": plain_keras("mixed_bfloat16"),
+    settings = {
+        "width": options.width,
+        "heads": 4,
+        "hidden": 2 * options.width,
+        "layers": options.layers,
+        "vocabulary": options.vocabulary,
+        "dropout": 0.1,
+        "sentences": options.sentences,
+        "length": options.length,
+        "threads": options.threads,
     }
-    seconds = {name: [] for name in contestants}
-    for turn in range(options.updates + 2):
-        for name, update in contestants.items():
-            start = time.perf_counter()
-            float(update(*batch))
-            if turn >= 2:  # the first ones trace and warm up
-                seconds[name].append(time.perf_counter() - start)
-    speed = {name: SENTENCES * LENGTH / statistics.median(times) for name, times in seconds.items()}
-    for name, tokens in speed.items():
-        print(f"{name:28s} {tokens:8,.0f} target tokens/s")
-    best = max(tokens for name, tokens in speed.items() if name.startswith("plain"))
-    print(f"qkv's best is {max(speed['qkv float32'], speed['qkv mixed_bfloat16']) / best:.2f} times plain Keras' best")
+    wanted = [
+        (name, module, {**settings, **more})
+        for name, (module, more) in CONTESTANTS.items()
+        if options.only.lower() in name.lower() or name.startswith("qkv")
+    ]
+    print(report(hold(wanted, options.turns, options.threads), settings))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.text.batches import collate, pad, plan_batches
+from pipeline.text.batches import collate, pad, plan_batches, tokens_of_epoch
 from pipeline.text.encoded import EncodedSentences
 from pipeline.text.tokenizer import BOS, EOS, PAD
 
@@ -73,6 +73,12 @@ def test_a_plan_depends_on_seed_and_epoch_alone():
     assert not same(first, plan(pairs, epoch=1))
     assert not same(first, plan(pairs, seed=8))
     assert not same(plan(pairs, seed=1, epoch=2), plan(pairs, seed=2, epoch=1))
+
+
+def test_batches_grow_by_doubling_up_to_their_full_size():
+    sizes = [tokens_of_epoch(3000, 500, 2, epoch) for epoch in range(8)]
+    assert sizes == [500, 500, 1000, 1000, 2000, 2000, 3000, 3000]
+    assert tokens_of_epoch(3000, 500, 1, 10**9) == tokens_of_epoch(3000, None, 1, 0) == 3000
 
 
 def test_epochs_mix_sentences_of_equal_lengths_anew():

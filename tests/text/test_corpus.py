@@ -2,12 +2,15 @@
 
 import gzip
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.text.corpus import read_lines, read_parallel_files, read_table
+from pipeline.text import lines
+from pipeline.text.corpus import read_parallel_files, read_table
+from pipeline.text.lines import read_lines
 
 TRAPS = [
     '"',
@@ -38,6 +41,10 @@ def write(tmp_path):
     return file
 
 
+def read(corpus):
+    return [list(corpus.source), list(corpus.target), list(corpus.line_numbers)]
+
+
 # Lines
 
 
@@ -57,8 +64,20 @@ def write(tmp_path):
     ],
 )
 def test_only_newlines_end_a_line_and_nothing_else_is_touched(write, content, lines):
-    assert read_lines(write(content)) == lines
-    assert read_lines(write(gzip.compress(content.encode()), "no_suffix")) == lines
+    assert list(read_lines(write(content))) == lines
+    assert list(read_lines(write(gzip.compress(content.encode()), "no_suffix"))) == lines
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_where_the_file_is_cut_to_be_read_makes_no_difference(write, monkeypatch, block, end):
+    monkeypatch.setattr(lines, "BLOCK_BYTES", block)
+    monkeypatch.setattr(lines, "CHUNK_LINES", 2)
+    texts = ["a", "", "\U0001f600\U0001f600", "d\rd", "é\u2028x", "\ra", ""]
+    found = read_lines(write(end.join([*texts, ""]), f"text{len(end)}"))
+    assert list(found) == [*texts] == [found[i] for i in range(len(texts))]
+    assert (found[1:5:2], found[-2:], found[9:]) == (texts[1:5:2], texts[-2:], [])
+    assert list(found.select(np.array([0, 2, 5]))) == [texts[i] for i in (0, 2, 5)]
 
 
 def test_bad_utf8_is_named_by_line_and_byte_also_after_a_byte_order_mark(write):
@@ -97,7 +116,7 @@ def test_missing_files_and_directories_are_refused(tmp_path):
 def test_an_empty_line_on_one_side_keeps_the_pairs_aligned(write):
     corpus = read_parallel_files(write("one\n\nthree\n", "s"), write("un\ndeux\ntrois\n", "t"))
     assert list(zip(corpus.source, corpus.target, strict=True)) == [("one", "un"), ("", "deux"), ("three", "trois")]
-    assert corpus.line_numbers == [1, 2, 3]
+    assert list(corpus.line_numbers) == [1, 2, 3]
     assert len(corpus) == 3
 
 
@@ -128,7 +147,7 @@ def test_what_was_written_is_read(tmp_path, pairs, end, last, mark, packed):
     table = read_table(file("table", [f"{s}\t{t}" for s, t in pairs]), 0, 1)
     headed = read_table(file("headed", ["x\ty"] + [f"{t}\t{s}" for s, t in pairs]), "y", "x", header=True)
     for corpus in (parallel, table, headed):
-        assert [corpus.source, corpus.target] == sides
+        assert [list(corpus.source), list(corpus.target)] == sides
 
 
 # Tables
@@ -137,7 +156,7 @@ def test_what_was_written_is_read(tmp_path, pairs, end, last, mark, packed):
 def test_columns_are_chosen_by_name_in_any_order(write):
     path = write("id\tfrench\tenglish\n7\tva\tgo\n8\tsalut\thi\n")
     corpus = read_table(path, "english", "french", header=True)
-    assert (corpus.source, corpus.target, corpus.line_numbers) == (["go", "hi"], ["va", "salut"], [2, 3])
+    assert read(corpus) == [["go", "hi"], ["va", "salut"], [2, 3]]
     assert corpus.place(1) == f"{path}:3"
 
 
@@ -145,7 +164,7 @@ def test_a_split_keeps_the_line_numbers_of_the_file(write):
     labels = write("train\ntest\ntrain\ntest\n", "split.txt")
     table = write("a\tA\nb\tB\nc\tC\nd\tD\n")
     corpus = read_table(table, 0, 1, split_file=labels, split="test")
-    assert (corpus.source, corpus.target, corpus.line_numbers) == (["b", "d"], ["B", "D"], [2, 4])
+    assert read(corpus) == [["b", "d"], ["B", "D"], [2, 4]]
     assert len(read_table(table, 0, 1, split_file=labels)) == 4
 
 
@@ -153,7 +172,7 @@ def test_a_split_of_parallel_files_keeps_their_line_numbers(write):
     labels = write("train\ntest\ntrain\ntest\n", "split.txt")
     sides = write("a\nb\nc\nd\n", "x.en"), write("A\nB\nC\nD\n", "x.fr")
     corpus = read_parallel_files(*sides, split_file=labels, split="test")
-    assert (corpus.source, corpus.target, corpus.line_numbers) == (["b", "d"], ["B", "D"], [2, 4])
+    assert read(corpus) == [["b", "d"], ["B", "D"], [2, 4]]
     with pytest.raises(InputError, match=r"no lines of split 'tset'.*Did you mean 'test'"):
         read_parallel_files(*sides, split_file=labels, split="tset")
 
@@ -161,12 +180,12 @@ def test_a_split_of_parallel_files_keeps_their_line_numbers(write):
 def test_a_split_column_counts_lines_after_the_header(write):
     table = write("s,t,set\na,A,train\nb,B,test\n")
     corpus = read_table(table, "s", "t", separator=",", header=True, split_column="set", split="test")
-    assert (corpus.source, corpus.line_numbers) == (["b"], [3])
+    assert read(corpus) == [["b"], ["B"], [3]]
 
 
 def test_a_table_of_one_column_keeps_its_empty_lines(write):
     corpus = read_table(write("a\n\n \nb\n"), 0, 0)
-    assert (corpus.source, corpus.target) == (["a", "", " ", "b"], ["a", "", " ", "b"])
+    assert list(corpus.source) == list(corpus.target) == ["a", "", " ", "b"]
 
 
 @pytest.mark.parametrize(

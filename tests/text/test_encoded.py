@@ -60,10 +60,10 @@ def test_missing_or_damaged_files_are_named(tokenizer, tmp_path, damage):
 
 def test_joined_rows_follow_the_others(tokenizer):
     sentences = encode_sentences(SENTENCES, tokenizer)
-    found = rows(sentences.with_joined(np.array([[3, 1], [2, 2]])))
+    found = rows(sentences.select(range(len(sentences)), np.array([[3, 1], [2, 2]])))
     alone = rows(sentences)
     assert found == [*alone, alone[3] + alone[1], alone[2] + alone[2]]
-    assert rows(sentences.with_joined(np.zeros((0, 2), int))) == alone
+    assert rows(sentences.select(range(len(sentences)), np.zeros((0, 2), int))) == alone
 
 
 def test_a_sampled_sentence_that_would_be_too_long_keeps_its_usual_pieces(tokenizer):

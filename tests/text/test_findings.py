@@ -52,7 +52,7 @@ def test_the_same_source_with_another_target_is_no_duplicate():
 def test_dropped_pairs_leave_and_kept_ones_stay():
     corpus = corpus_of(("a", "b"), ("", "b"), ("a", "b"), ("c", "d"), lines=[3, 5, 8, 9])
     actions = dict.fromkeys(REASONS, "drop") | {"duplicate": "keep"}
-    assert select(corpus, found(corpus), actions) == [0, 2, 3]
+    assert select(corpus, found(corpus), actions).tolist() == [0, 2, 3]
     assert locate(corpus, found(corpus)) == [Finding(5, "empty_side"), Finding(8, "duplicate")]
 
 

@@ -57,6 +57,16 @@ def test_segmentations_spell_the_same_sentences_within_the_longest_lengths(prepa
     assert found > before
 
 
+def test_unigram_segmentations_are_drawn_too(tmp_path):
+    corpus = write_small_corpus(tmp_path / "text")
+    changes = {"tokenizer.kind": "unigram", "tokenizer.unigram_alpha": 0.2, "tokenizer.segmentations": 2}
+    config = small_config(corpus, tmp_path, "run", changes)
+    text = prepare_text(config, RunDirectory.create(tmp_path / "run"))
+    first, second = text.segmentations
+    assert first.source.ids.tolist() != second.source.ids.tolist()
+    assert spelled(text, 0)[0] == spelled(text, 0)[1]
+
+
 def test_segmentations_are_settled_by_the_seed_and_read_back(prepared):
     _, (_, text, loaded), (_, again, _) = prepared
     for one, other, third in zip(text.segmentations, loaded.segmentations, again.segmentations, strict=True):

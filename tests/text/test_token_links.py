@@ -46,7 +46,7 @@ def matrices(pairs):
 
 
 def test_the_links_of_joined_pairs_are_those_of_both_side_by_side(linked):
-    joined = linked.with_joined(np.array([[0, 2], [3, 3], [1, 0]]))
+    joined = linked.select(range(4), [[0, 2], [3, 3], [1, 0]])
     for number, (first, second) in enumerate([(0, 2), (3, 3), (1, 0)], start=4):
         width, height = linked.source.lengths[first], linked.target.lengths[first]
         found, alone = matrices(joined), matrices(linked)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pipeline.errors import InputError
 from pipeline.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, train_tokenizer, words_of
 from tests.conftest import SENTENCES
+from tests.tiny_runs import ROOT
 
 LETTERS = "aeoéßœÉStdchu?"
 TEXTS = st.text(st.sampled_from(LETTERS + "  "), max_size=25)
@@ -164,6 +165,20 @@ def test_it_outlives_tensorflows_caches(tokenizer, clear):
 def test_ids_may_be_numpy_rows(tokenizer):
     ids = tokenizer.encode(["the cat"]).numpy()
     assert tokenizer.decode(np.asarray(ids)) == ["the cat"]
+
+
+def test_unigram_segmentations_are_drawn_by_their_probability(tmp_path):
+    text = (ROOT / "data" / "demo" / "train.en").read_text(encoding="utf-8").split("\n")[:300]
+    tokenizer = train(tmp_path / "unigram", text, kind="unigram", vocabulary_size=200)
+    usual = tokenizer.encode(text[:30]).to_list()
+
+    def others(alpha):
+        drawn = tokenizer.sample(text[:30], alpha, seed=1)
+        assert tokenizer.decode(drawn) == tokenizer.decode(usual)
+        return sum(row != own for row, own in zip(drawn, usual, strict=True))
+
+    assert others(0.05) > others(2.0) > 0  # the larger, the likelier are the likely ones
+    assert tokenizer.sample(text, 0.1, seed=1) == tokenizer.sample(text, 0.1, seed=1)
 
 
 def test_left_out_merges_spell_the_same_text_in_smaller_pieces_settled_by_the_seed(tokenizer):

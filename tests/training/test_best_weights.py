@@ -1,6 +1,7 @@
 """Which weights a finished run keeps: the best checkpoint's, or the mean of the last few where that is better."""
 
 import logging
+from dataclasses import replace
 from types import SimpleNamespace
 
 import keras
@@ -33,9 +34,11 @@ def training(tmp_path_factory):
     return model, checkpoints, progress, weights
 
 
-def settings(count, metric="bleu"):
+def settings(count, metric="bleu", which="last"):
     return SimpleNamespace(
-        training=SimpleNamespace(average_checkpoints=count, early_stopping=SimpleNamespace(metric=metric))
+        training=SimpleNamespace(
+            average_checkpoints=count, average_of=which, early_stopping=SimpleNamespace(metric=metric)
+        )
     )
 
 
@@ -68,6 +71,16 @@ def test_the_mean_is_kept_where_it_is_better_on_validation(training, metric, val
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert said.startswith("the mean of the last 2 checkpoints" if kept == "mean" else "update 1")
     assert f"{value:.2f} for the mean of the last 2 checkpoints, 30.00 for the best single one" in caplog.text
+
+
+def test_those_that_were_best_are_averaged_where_that_is_asked_for(training):
+    model, checkpoints, progress, weights = training
+    best = Checkpoints(checkpoints.folder, keep=3, keep_best=2, metric="bleu")
+    progress = replace(progress, history=[{"update": i, "val_bleu": value} for i, value in ((1, 30), (2, 20), (3, 29))])
+    said = _best_weights(settings(2, which="best"), model, best, progress, lambda: {"val_bleu": 31.0})
+    assert said == "the mean of the best 2 checkpoints with bleu 31.00"
+    for found, first, third in zip(weights_of(model), weights[0], weights[2], strict=True):
+        np.testing.assert_allclose(found, (first + third) / 2, rtol=1e-5, atol=1e-6)
 
 
 def test_without_averaging_nothing_is_judged_again(training):

@@ -8,6 +8,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint, save_checkpoint
+from pipeline.training.optimizer import averaged_weights
 from tests.layer_contract import stir
 from tests.tiny_transformer import SOURCE, TARGET, make_transformer
 
@@ -23,10 +24,10 @@ PROGRESS = Progress(
 )
 
 
-def make(**settings):
+def make(ema=False, **settings):
     """A model with dropout, and its optimizer."""
     model = make_transformer(**({"dropout": 0.5, "name": "transformer"} | settings))
-    optimizer = keras.optimizers.Adam(0.01)
+    optimizer = keras.optimizers.Adam(0.01, use_ema=ema, ema_momentum=0.5)
     optimizer.build(model.trainable_variables)
     return model, optimizer
 
@@ -77,6 +78,27 @@ def test_what_is_loaded_goes_on_as_what_was_saved_would_have(tmp_path):
     step(*loaded)
     step(model, optimizer)
     assert_same(values(*loaded), values(model, optimizer))
+
+
+def test_a_moving_average_goes_on_and_is_what_is_loaded_for_translating(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    model, optimizer = make(ema=True)
+    for _ in range(3):
+        step(model, optimizer)
+    save_checkpoint(path, model, optimizer, PROGRESS)
+    loaded = make(ema=True)
+    load_checkpoint(path, *loaded)
+    assert_same(values(*loaded), values(model, optimizer))
+    step(*loaded)
+    step(model, optimizer)
+    assert_same(values(*loaded), values(model, optimizer))
+    used, _ = make()
+    load_checkpoint(path, used)
+    load_checkpoint(path, model, optimizer)
+    own = model(SOURCE, TARGET).numpy()
+    with averaged_weights(model, optimizer):
+        np.testing.assert_array_equal(used(SOURCE, TARGET), model(SOURCE, TARGET))
+    assert np.abs(used(SOURCE, TARGET) - own).max() > 1e-3
 
 
 def test_the_state_of_dropouts_random_numbers_is_saved(saved):
@@ -194,6 +216,20 @@ def test_the_last_few_and_the_best_are_kept(saved, tmp_path):
     assert names == ["best.npz", "update-00001500.npz", "update-00020000.npz"]
     assert checkpoints.last().name == "update-00020000.npz"
     assert load_checkpoint(checkpoints.best, model).update == 1000
+
+
+@pytest.mark.parametrize(("metric", "kept"), [("bleu", [2, 4, 5]), ("loss", [1, 3, 5])])
+def test_those_that_were_best_are_kept_too_best_first(saved, tmp_path, metric, kept):
+    _, model, optimizer = saved
+    checkpoints = Checkpoints(tmp_path, keep=1, keep_best=2, metric=metric)
+    progress = Progress()
+    for update, value in enumerate([1, 3, 2, 4, 2.5], start=1):
+        progress.update = update
+        progress.history.append({"update": update, f"val_{metric}": value})
+        checkpoints.save(model, optimizer, progress)
+    assert checkpoints.recent() == [tmp_path / f"update-{update:08d}.npz" for update in kept]
+    best = [4, 2] if metric == "bleu" else [1, 3]
+    assert checkpoints.best_few(progress) == [tmp_path / f"update-{update:08d}.npz" for update in best]
 
 
 def test_a_damaged_newest_one_gives_way_to_the_one_before(saved, tmp_path, caplog):

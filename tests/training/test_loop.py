@@ -121,6 +121,42 @@ def test_every_batch_of_every_epoch_is_trained_on_once_and_in_order():
     assert (progress.epoch, progress.batch) == (2, 1)
 
 
+class Accumulating(FakeRun):
+    """Counts the batches of each update; `_update` is all that updates with one batch have."""
+
+    def training(self, **limits):
+        training = super().training(**limits)
+        training.accumulated = 2
+        training.update = self
+        self.groups, self.waiting = [], []
+        return training
+
+    def accumulate(self, *batch):
+        self.waiting.append(batch)
+
+    def __call__(self, *batch):
+        self.groups.append([*self.waiting, batch])
+        self.waiting = []
+        return self._update(*batch)
+
+
+def test_batches_are_accumulated_within_their_epoch():
+    run, progress = Accumulating(), Progress()
+    run.training(epochs=2).run(progress)
+    assert run.groups == [
+        [(epoch, 0), (epoch, 1)] if part == 0 else [(epoch, 2)] for epoch in (0, 1) for part in (0, 1)
+    ]
+    assert (progress.update, progress.epoch, progress.batch) == (4, 2, 0)
+
+
+def test_a_run_of_accumulated_batches_stops_and_goes_on_between_updates():
+    run, progress = Accumulating(), Progress()
+    run.training(updates=3).run(progress)
+    assert (progress.update, progress.epoch, progress.batch) == (3, 1, 2)
+    run.training(updates=4).run(progress)
+    assert run.groups == [[(1, 2)]]
+
+
 @pytest.mark.parametrize("first", range(1, 7))
 def test_going_on_takes_up_at_the_next_batch_also_at_the_end_of_an_epoch(first):
     run, progress = FakeRun(), Progress()

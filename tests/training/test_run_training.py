@@ -96,6 +96,29 @@ def test_a_run_that_a_limit_and_a_signal_stopped_ends_as_one_that_was_never_stop
     assert [update for _, update in probe_archives(run / "probes")] == [2, 3, 6, 8]
 
 
+RECIPES = {
+    "moving average": {"training__ema_decay": 0.8, "training__optimizer": "muon"},
+    "accumulated": {"batches__accumulated": 2, "batches__start_tokens": 300, "batches__doubling_epochs": 1},
+    "read twice": {"training__r_drop": 3.0, "training__average_checkpoints": 2, "training__average_of": "best"},
+}
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_run_of_every_recipe_goes_on_as_if_never_stopped(recipe, make_config):
+    straight = make_config("straight", **RECIPES[recipe])
+    assert train(straight) == 0
+    stopped = make_config("broken", **RECIPES[recipe], training__max_updates=4)
+    run = stopped.run.directory / "broken"
+    assert train(stopped) == 0
+    assert train(make_config("broken", **RECIPES[recipe]), resume=run) == 0
+    assert_same_state(state_at(run, 8), state_at(straight.run.directory / "straight", 8))
+    one, other = (load_run(straight.run.directory / name).model.get_weights() for name in ("straight", "broken"))
+    if recipe != "read twice":  # whose best few may be others, as one was validated where it stopped
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 def test_a_run_killed_while_it_writes_a_checkpoint_ends_as_one_that_was_left_alone(unbroken, make_config, tmp_path):
     """tests/benchmarks/kill.py does this fifty times."""
     config = make_config("killed")

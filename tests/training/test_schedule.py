@@ -11,6 +11,7 @@ RATES = {
     "constant": {0: 0.5, 1: 1, 2: 1.5, 3: 2, 4: 2, 100: 2},
     "inverse_sqrt": {0: 0.5, 1: 1, 3: 2, 15: 1, 63: 0.5},
     "linear": {0: 0.5, 3: 2, 8: 1, 10: 0.5, 12: 0, 20: 0},
+    "cosine": {0: 0.5, 3: 2, 6: 1 + 0.5**0.5, 8: 1, 10: 1 - 0.5**0.5, 12: 0, 20: 0},
 }
 
 
@@ -58,7 +59,7 @@ def test_an_optimiser_follows_it():
 
 
 def test_an_unknown_kind_and_a_linear_one_without_an_end_are_refused():
-    with pytest.raises(ValueError, match="found 'cosine'"):
-        schedule_of("cosine")
+    with pytest.raises(ValueError, match="found 'sine'"):
+        schedule_of("sine")
     with pytest.raises(ValueError, match="total_updates"):
         WarmupSchedule("linear", peak=1.0, warmup_updates=4)

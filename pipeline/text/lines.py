@@ -1,0 +1,176 @@
+"""The lines of text files, read as they are asked for, so that memory stays flat however long a file is."""
+
+import codecs
+import gzip
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, overload
+
+import numpy as np
+
+from pipeline.errors import InputError
+
+BLOCK_BYTES = 1 << 20
+CHUNK_LINES = 4096
+
+
+class _Text:
+    """An open file that is closed when the last of its lines has gone."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    def read(self, first: int, last: int) -> bytes:
+        self.file.seek(first)
+        return self.file.read(last - first)
+
+    def __del__(self) -> None:
+        self.file.close()
+
+
+class Lines(Sequence[str]):
+    """Some of the lines of a file, or a column of them, in the file's order.
+
+    In memory are their places alone, 16 bytes a line.
+
+    Args:
+        text: the file, UTF-8.
+        starts: int64, the byte at which each line starts.
+        ends: int64, the byte after its last.
+        separator: where the lines are rows of a table.
+        column: the column that is wanted of them.
+    """
+
+    def __init__(
+        self, text: _Text, starts: np.ndarray, ends: np.ndarray, separator: str | None = None, column: int = 0
+    ) -> None:
+        self.text = text
+        self.starts = starts
+        self.ends = ends
+        self.separator = separator
+        self.column = column
+
+    def select(self, rows: np.ndarray) -> "Lines":
+        """The lines of those rows, which ascend."""
+        return Lines(self.text, self.starts[rows], self.ends[rows], self.separator, self.column)
+
+    def of_column(self, separator: str, column: int) -> "Lines":
+        """A column of the lines as rows of a table."""
+        return Lines(self.text, self.starts, self.ends, separator, column)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, len(self), CHUNK_LINES):
+            yield from self._chunk(slice(first, first + CHUNK_LINES))
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return self._chunk(index)
+        row = range(len(self))[index]
+        return self._chunk(slice(row, row + 1))[0]
+
+    def _chunk(self, index: slice) -> list[str]:
+        starts, ends = self.starts[index], self.ends[index]
+        if not len(starts):
+            return []
+        first = int(starts[0])
+        data = self.text.read(first, int(ends[-1]))
+        texts = [data[start - first : end - first].decode() for start, end in zip(starts, ends, strict=True)]
+        return texts if self.separator is None else [text.split(self.separator)[self.column] for text in texts]
+
+
+def read_lines(path: str | Path) -> Lines:
+    r"""Opens a UTF-8 text file, gzipped or not, with or without a byte order mark, and looks it all over once.
+
+    Only `\n` and `\r\n` end a line: characters such as U+2028 or U+0085 occur inside sentences, and splitting there
+    would shift every pair that follows. The last line may lack its end.
+
+    Raises:
+        InputError: no such file, a directory, an empty file, a damaged gzip file, or bytes that are not UTF-8.
+    """
+    path = Path(path)
+    try:
+        text = _plain(path)
+        starts, ends = _places(text.file)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file. Check the path, which starts at {Path.cwd()}.") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: this is a directory; expected a text file, gzipped or not.") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: damaged gzip file ({error}). Fetch or compress it again.") from None
+    except UnicodeDecodeError:
+        raise _not_utf8(path, text.file) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    if not len(starts):
+        raise InputError(f"{path}: the file is empty; expected UTF-8 text with one sentence or row a line.")
+    return Lines(text, starts, ends)
+
+
+def _plain(path: Path) -> _Text:
+    """The file, unpacked where it is packed, since only so can it be read from any place."""
+    text = _Text(path.open("rb"))
+    if text.read(0, 2) != b"\x1f\x8b":
+        return text
+    text.file.seek(0)
+    unpacked = _Text(tempfile.TemporaryFile())  # noqa: SIM115 (closed with its lines)
+    with gzip.open(text.file) as content:
+        shutil.copyfileobj(content, unpacked.file, BLOCK_BYTES)
+    return unpacked
+
+
+def _places(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
+    """Where lines start and end, without a byte order mark and without the ends of lines.
+
+    Raises:
+        UnicodeDecodeError: somewhere it is not UTF-8.
+    """
+    file.seek(0)
+    first = len(codecs.BOM_UTF8) if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0
+    file.seek(first)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    newlines, returns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    position = first
+    while block := file.read(BLOCK_BYTES):
+        decoder.decode(block)
+        codes = np.frombuffer(block, np.uint8)
+        newlines.append(np.flatnonzero(codes == ord("\n")) + position)
+        returns.append(np.flatnonzero(codes == ord("\r")) + position)
+        position += len(block)
+    decoder.decode(b"", final=True)
+    ends = np.concatenate(newlines)
+    if position > (ends[-1] + 1 if len(ends) else first):
+        ends = np.append(ends, position)  # the last line lacks its end
+    starts = np.concatenate([[first], ends[:-1] + 1]) if len(ends) else ends
+    before_newline = np.isin(ends - 1, np.concatenate(returns), kind="sort") & (ends > starts) & (ends < position)
+    return starts, ends - before_newline
+
+
+def _not_utf8(path: Path, file: BinaryIO) -> InputError:
+    """Says where, which takes a second look."""
+    file.seek(0)
+    start = file.read(3)
+    utf16 = start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    encoding = "UTF-16" if utf16 else "LATIN1"
+    position = len(codecs.BOM_UTF8) if start == codecs.BOM_UTF8 else 0
+    file.seek(position)
+    for number, line in enumerate(file, 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            byte = position + error.start + 1
+            return InputError(
+                f"{path}:{number}: byte 0x{line[error.start]:02x} (byte {byte} of the text) is not UTF-8, as "
+                f"expected; perhaps it is {encoding}. Convert the file: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
+            )
+        position += len(line)
+    raise AssertionError("a text that could not be decoded can be, line by line")

@@ -1,0 +1,1 @@
+"""What takes part in `tests.benchmarks.contest`."""

@@ -1,0 +1,37 @@
+"""`generate` of Hugging Face's Marian with our weights, in batches of similar length."""
+
+import torch
+
+from pipeline.text.batches import pad
+from pipeline.text.tokenizer import EOS
+from tests.benchmarks.contestants import decoding_text
+from tests.benchmarks.converted import to_marian
+
+
+def prepare(settings):
+    """Text in, text out, with our tokenizer."""
+    run, sentences = decoding_text.load(settings)
+    torch.set_num_threads(settings["threads"])
+    model = to_marian(run)
+
+    def turn():
+        rows = [[*ids, EOS] for ids in run.tokenizer.encode(sentences).to_list()]
+        order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
+        found = [[]] * len(rows)
+        for first in range(0, len(order), settings["batch"]):
+            batch = order[first : first + settings["batch"]]
+            source = torch.from_numpy(pad([rows[i] for i in batch], len(rows[batch[0]]))).long()
+            with torch.inference_mode():
+                ids = model.generate(
+                    input_ids=source,
+                    attention_mask=(source != 0).long(),
+                    num_beams=settings["beam"],
+                    length_penalty=settings["length_penalty"],
+                    max_new_tokens=2 * source.shape[1] + 10,
+                )
+            for i, row in zip(batch, ids.tolist(), strict=True):
+                found[i] = [token for token in row[1:] if token]
+        decoding_text.write(settings, run.tokenizer.decode(found))
+        return {"tokens": sum(map(len, found))}
+
+    return turn

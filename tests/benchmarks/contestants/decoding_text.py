@@ -1,0 +1,20 @@
+"""What every contestant of decoding is given: a run, the source sentences, and how they are searched."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.text.lines import read_lines
+from pipeline.trained_run import TrainedRun, load_run
+
+
+def load(settings: Mapping[str, Any]) -> tuple[TrainedRun, list[str]]:
+    """The run, and the sentences."""
+    return load_run(Path(settings["run"])), list(read_lines(Path(settings["source"])))
+
+
+def write(settings: Mapping[str, Any], translations: list[str]) -> None:
+    """Leaves the translations for the comparison, if that is asked for."""
+    if settings.get("output"):
+        Path(settings["output"]).write_text(json.dumps(translations), encoding="utf-8")

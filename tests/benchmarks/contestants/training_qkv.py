@@ -1,0 +1,36 @@
+"""An update of ours."""
+
+import keras
+import tensorflow as tf
+
+from pipeline.model.transformer import Transformer
+from pipeline.training.memory import keep_freed_memory
+from pipeline.training.step import Update
+from tests.benchmarks.contestants.training_batch import make_batch
+
+
+def prepare(settings):
+    """`settings["precision"]` is the Keras dtype policy."""
+    keep_freed_memory()
+    model = Transformer(
+        settings["vocabulary"],
+        settings["width"],
+        settings["heads"],
+        settings["hidden"],
+        settings["layers"],
+        settings["layers"],
+        dropout=settings["dropout"],
+        norm="post",
+        dtype=settings["precision"],
+    )
+    model.build((None, None), (None, None))
+    optimizer = keras.optimizers.Adam(1e-3, beta_2=0.98)
+    optimizer.build(model.trainable_variables)
+    update = Update(model, optimizer, tf.distribute.get_strategy(), label_smoothing=0.1)
+    batch = [tf.constant(ids) for ids in make_batch(settings)]
+
+    def turn():
+        float(update(*batch).loss)
+        return {}
+
+    return turn
