@@ -19,7 +19,10 @@ from pipeline.model.build import build_model
 from pipeline.run_directory import RunDirectory
 from pipeline.text.tokenizer import Tokenizer
 from pipeline.training.checkpoint import Checkpoints, load_checkpoint
+from pipeline.training.device import searches_at_once
 from pipeline.weights_file import DAMAGE, check_weights_file
+
+MOST_WORKERS = 4  # each has a batch in memory
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ def make_translator(model: keras.Model, tokenizer: Tokenizer, config: RunConfig,
         max_target_ratio=settings.max_target_ratio,
         max_target_extra=settings.max_target_extra,
         max_positions=config.model.max_positions,
+        # What is drawn by chance depends on the order of the draws.
+        workers=1 if settings.kind == "sampling" else searches_at_once(MOST_WORKERS),
     )
 
 

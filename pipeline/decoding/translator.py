@@ -1,6 +1,7 @@
 """From sentences to translations: batches of similar length, search in a graph, text again."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import keras
@@ -46,6 +47,8 @@ class Translator:
         max_target_ratio: a translation has at most `max_target_ratio * source tokens + max_target_extra` tokens.
         max_target_extra: see there.
         max_positions: the most tokens either side can have; longer sources are cut.
+        workers: batches translated side by side. The steps of a search are small, and a processor of several cores is
+            busier with several of them than with the parts of one.
     """
 
     def __init__(
@@ -58,7 +61,9 @@ class Translator:
         max_target_ratio: float = 2.0,
         max_target_extra: int = 10,
         max_positions: int = 512,
+        workers: int = 1,
     ) -> None:
+        self.workers = workers
         self.tokenizer = tokenizer
         self.batch_sentences = batch_sentences
         self.max_target_ratio = max_target_ratio
@@ -84,11 +89,13 @@ class Translator:
         rows = [ids[: self.max_positions - 1] for ids in whole]  # one more for EOS
         found = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
         order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
-        for first in range(0, len(order), self.batch_sentences):
-            batch = order[first : first + self.batch_sentences]
-            for i, translations in zip(batch, self._translate_batch([rows[i] for i in batch]), strict=True):
-                cut = len(rows[i]) < len(whole[i])
-                found[i] = [replace(one, truncated=one.truncated or cut) for one in translations]
+        batches = [order[first : first + self.batch_sentences] for first in range(0, len(order), self.batch_sentences)]
+        with ThreadPoolExecutor(self.workers) as pool:
+            results = pool.map(self._translate_batch, ([rows[i] for i in batch] for batch in batches))
+            for batch, result in zip(batches, results, strict=True):
+                for i, translations in zip(batch, result, strict=True):
+                    cut = len(rows[i]) < len(whole[i])
+                    found[i] = [replace(one, truncated=one.truncated or cut) for one in translations]
         return found
 
     def max_lengths(self, source_lengths: np.ndarray) -> np.ndarray:

@@ -83,8 +83,8 @@ def plan_batches(
         epoch: the pass over the data, from 0; every one has another order.
     """
     generator = np.random.default_rng((seed, epoch))
-    source = round_up(np.asarray(source_lengths) + 1, length_multiple)
-    target = round_up(np.asarray(target_lengths) + 1, length_multiple)
+    source = round_up(np.asarray(source_lengths, np.int32) + 1, length_multiple)
+    target = round_up(np.asarray(target_lengths, np.int32) + 1, length_multiple)
     shuffled = generator.permutation(len(source))
     # Up and down in turn, so that source lengths do not jump where the next target length begins.
     turn = np.where(target // length_multiple % 2, source, -source)

@@ -26,7 +26,7 @@ class EncodedSentences:
     def __init__(self, ids: np.ndarray, starts: np.ndarray) -> None:
         self.ids = ids
         self.starts = starts
-        self.lengths: np.ndarray = np.diff(starts)
+        self.lengths: np.ndarray = np.diff(starts).astype(np.int32)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -72,7 +72,7 @@ class EncodedSentences:
         """
         try:
             ids = np.load(f"{path}.ids.npy", mmap_mode="r", allow_pickle=False)
-            starts = np.load(f"{path}.starts.npy", allow_pickle=False)
+            starts = np.load(f"{path}.starts.npy", mmap_mode="r", allow_pickle=False)
             if starts[0] != 0 or starts[-1] != len(ids):
                 raise ValueError(f"{len(ids)} ids, expected {starts[-1]}")
         except (OSError, ValueError, EOFError, IndexError) as error:

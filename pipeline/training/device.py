@@ -41,6 +41,16 @@ def resolve_precision(precision: str) -> str:
     return "mixed_bfloat16" if _cpu_multiplies_bfloat16() else "float32"
 
 
+def processor_cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def searches_at_once(most: int) -> int:
+    """How many batches are best searched side by side: one on a GPU, up to `most` on a processor of that many cores."""
+    return 1 if tf.config.list_physical_devices("GPU") else min(processor_cores(), most)
+
+
 def _cpu_multiplies_bfloat16() -> bool:
     try:
         with Path("/proc/cpuinfo").open(encoding="utf-8") as file:

@@ -49,6 +49,12 @@ def test_each_sentence_gets_the_translation_that_full_passes_find(
         assert found.truncated == (ids[-1] != EOS)
 
 
+def test_batches_side_by_side_change_nothing(translate):
+    alone = translate(LINES, batch_sentences=1)
+    for one, other in zip(translate(LINES, batch_sentences=1, workers=3), alone, strict=True):
+        assert one == other
+
+
 def test_there_is_one_translation_for_each_sentence_and_empty_ones_stay_empty(translate):
     found = translate(LINES)
     assert len(found) == len(LINES)
