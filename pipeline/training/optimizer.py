@@ -6,6 +6,8 @@ from typing import Any
 
 import keras
 
+from pipeline.training.muon import StackedMuon
+
 
 def make_optimizer(
     name: str, learning_rate: Any, *, beta_1: float, beta_2: float, epsilon: float, ema_decay: float | None = None
@@ -28,13 +30,14 @@ def make_optimizer(
     if name == "adam":
         return keras.optimizers.Adam(learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, **average)
     if name == "muon":
-        return keras.optimizers.Muon(
+        return StackedMuon(
             learning_rate,
             adam_beta_1=beta_1,
             adam_beta_2=beta_2,
             epsilon=epsilon,
             weight_decay=None,
             adam_weight_decay=None,
+            name="muon",
             **average,
         )
     raise ValueError(f"optimizer: adam or muon. Received: {name!r}")

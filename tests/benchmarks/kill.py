@@ -1,6 +1,6 @@
 """Kills training with SIGKILL at random moments, resumes it, and compares the end with a run that was left alone.
 
-    python tests/benchmarks/kill.py [--kills 50] [--kills_per_run 5] [--model transformer|recurrent|decoder_only]
+    python tests/benchmarks/kill.py [--kills 50] [--kills_per_run 5] [--kind transformer|recurrent|...]
 
 Half of the moments are drawn over the whole time that a run takes, from its first second on; the other half fall while
 a checkpoint is being written. Weights, optimizer, history and TensorBoard's steps must be the same, bit for bit. A
@@ -40,8 +40,10 @@ CHANGES = {
 }
 SMALL_RECURRENT = {"architecture": "recurrent", "embedding_dim": 8, "hidden_dim": 8, "attention_dim": 8}
 SMALL_DECODER = {"architecture": "decoder_only", "d_model": 8, "num_heads": 2, "d_ff": 8, "layers": 1}
-MODELS = {
+KINDS = {
     "transformer": {},
+    "moving_average": {"training.ema_decay": 0.9, "training.optimizer": "muon", "training.average_of": "best"},
+    "accumulated": {"batches.accumulated": 3, "batches.start_tokens": 300, "batches.doubling_epochs": 1},
     "recurrent": {"model": SMALL_RECURRENT | {"max_positions": 64, "dropout": 0.1}},
     "decoder_only": {"model": SMALL_DECODER | {"max_positions": 64, "dropout": 0.1}},
 }
@@ -144,12 +146,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--kills_per_run", type=int, default=5, help="the same run is killed so often before it ends")
-    parser.add_argument("--model", choices=MODELS, default="transformer")
+    parser.add_argument("--kind", choices=KINDS, default="transformer", help="architecture or recipe")
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     options = parser.parse_args()
     generator, bad, kills = random.Random(options.seed), 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        runs = Killed(Path(folder), MODELS[options.model])
+        runs = Killed(Path(folder), KINDS[options.kind])
         started = time.monotonic()
         unbroken = state_of(runs.finish("unbroken"))
         seconds = time.monotonic() - started

@@ -1,0 +1,48 @@
+"""Keras' Muon, in fewer and larger products: matrices of one shape are made orthogonal together."""
+
+from collections import defaultdict
+
+import keras
+import tensorflow as tf
+
+
+class StackedMuon(keras.optimizers.Muon):
+    """Makes the updates that `keras.optimizers.Muon` makes (Jordan et al. 2024).
+
+    A Transformer has dozens of small matrices, and for each a product of its own takes longer to start than to compute.
+    With several replicas it is Keras' own.
+    """
+
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        if self._distribution_strategy.num_replicas_in_sync > 1:
+            super()._backend_update_step(grads, trainable_variables, learning_rate)
+            return
+        of_shape = defaultdict(list)
+        for gradient, variable in zip(grads, trainable_variables, strict=True):
+            if self.adam_velocities[self._get_variable_index(variable)] is None:
+                of_shape[tuple(variable.shape)].append((gradient, variable))
+            else:
+                self.update_step(gradient, variable, learning_rate)
+        for (rows, columns), pairs in of_shape.items():
+            directions = tf.stack([self._direction(gradient, variable) for gradient, variable in pairs])
+            # The scale of Adam's updates (Liu et al. 2025, section 2.2).
+            step = learning_rate * self.rms_rate * max(rows, columns) ** 0.5
+            for update, (_, variable) in zip(tf.unstack(step * self._orthogonal(directions)), pairs, strict=True):
+                self.assign_sub(variable, update)
+
+    def _direction(self, gradient, variable):
+        """Nesterov's momentum, brought up to date."""
+        momentum = self.momentums[self._get_variable_index(variable)]
+        self.assign(momentum, self.momentum * momentum + gradient)
+        return gradient + self.momentum * momentum
+
+    def _orthogonal(self, x):
+        """The Newton-Schulz iteration on `(matrices, rows, columns)`."""
+        a, b, c = self.muon_a, self.muon_b, self.muon_c
+        wide = x.shape[1] <= x.shape[2]
+        x = x if wide else tf.linalg.matrix_transpose(x)
+        x = x / (tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7)
+        for _ in range(self.ns_steps):
+            square = tf.matmul(x, x, transpose_b=True)
+            x = a * x + tf.matmul(b * square + c * tf.matmul(square, square), x)
+        return x if wide else tf.linalg.matrix_transpose(x)

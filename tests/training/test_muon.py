@@ -1,0 +1,48 @@
+"""Matrices that are made orthogonal together are those that Keras makes one by one."""
+
+import keras
+import numpy as np
+
+from pipeline.training.muon import StackedMuon
+
+SHAPES = {
+    "a": (6, 9),
+    "b": (6, 9),
+    "tall": (9, 4),
+    "square": (5, 5),
+    "bias": (7,),
+    "embedding": (11, 6),
+    "cube": (2, 3, 4),
+}
+SETTINGS = {"weight_decay": None, "adam_weight_decay": None, "adam_beta_2": 0.98, "epsilon": 1e-9}
+
+
+def trained(optimizer, updates=4):
+    generator = np.random.default_rng(0)
+    variables = [
+        keras.Variable(generator.normal(size=shape), dtype="float32", name=name) for name, shape in SHAPES.items()
+    ]
+    optimizer.build(variables)
+    for _ in range(updates):
+        gradients = [keras.ops.convert_to_tensor(generator.normal(size=v.shape), "float32") for v in variables]
+        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+    return [v.numpy() for v in variables], [v.numpy() for v in optimizer.variables]
+
+
+def test_updates_and_state_are_those_of_keras():
+    ours, state = trained(StackedMuon(0.01, **SETTINGS))
+    theirs, their_state = trained(keras.optimizers.Muon(0.01, **SETTINGS))
+    for one, other in zip([*ours, *state], [*theirs, *their_state], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_an_update_of_a_matrix_is_nearly_orthogonal_and_as_large_as_adams():
+    generator = np.random.default_rng(1)
+    variable = keras.Variable(np.zeros((16, 40)), dtype="float32")
+    optimizer = StackedMuon(1.0, **SETTINGS)
+    optimizer.build([variable])
+    optimizer.apply_gradients([(keras.ops.convert_to_tensor(generator.normal(size=(16, 40)), "float32"), variable)])
+    update = variable.numpy()
+    values = np.linalg.svd(update, compute_uv=False) / (0.2 * 40**0.5)
+    assert values.min() > 0.6 and values.max() < 1.3
+    assert 0.1 < np.sqrt(np.mean(update**2)) < 0.3
