@@ -1,14 +1,15 @@
-# make demo | test | test-slow | lint | clean       PYTHON=python3.12 picks the interpreter (3.11 to 3.13)
+# make demo | test | test-slow | benchmark | lint | clean       PYTHON=python3.12 picks the interpreter (3.11 to 3.13)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow lint clean help
+.PHONY: demo test test-slow benchmark lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
 	@echo "make test         lint, types and tests, but for those that take minutes"
 	@echo "make test-slow    those"
+	@echo "make benchmark    speed beside PyTorch, Hugging Face, KerasHub, CTranslate2; RUN=FOLDER translates with that run"
 	@echo "make lint         lint and types"
 	@echo "make clean        remove the virtual environment, caches and runs/demo"
 
@@ -51,7 +52,25 @@ test-slow: $(VENV)/tests
 	@echo "== pytest, what takes minutes"
 	@$(PYTEST) -m minutes
 
+# In an environment of its own: what is compared with must not change what is tested.
+.venv-benchmark/ready: requirements.txt tests/benchmarks/requirements.txt
+	@echo "== making the virtual environment .venv-benchmark"
+	@rm -rf .venv-benchmark
+	@$(PYTHON) -m venv .venv-benchmark
+	@.venv-benchmark/bin/python -m pip install --quiet --disable-pip-version-check -r tests/benchmarks/requirements.txt
+	@touch $@
+
+RUN ?= runs/multi30k_en_de
+TEXT ?= data/multi30k/lc.norm.tok/test_2016_flickr
+benchmark: .venv-benchmark/ready
+	@echo "== an update"
+	@.venv-benchmark/bin/python -m tests.benchmarks.training_step
+	@echo "== time and memory against sizes"
+	@.venv-benchmark/bin/python -m tests.benchmarks.scaling
+	@echo "== translating with $(RUN)"
+	@.venv-benchmark/bin/python -m tests.benchmarks.decoding $(RUN) --source $(TEXT).en --reference $(TEXT).de
+
 clean:
-	@echo "== removing $(VENV), caches and runs/demo"
-	@rm -rf $(VENV) runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@echo "== removing $(VENV), .venv-benchmark, caches and runs/demo"
+	@rm -rf $(VENV) .venv-benchmark runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -163,3 +163,4 @@ class EvaluationDirectory:
         self.heatmaps = root / "heatmaps"
         self.viewer = root / "viewer.html"
         self.attention = root / "attention"
+        self.parts = root / "parts"  # while it is being evaluated

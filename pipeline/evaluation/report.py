@@ -2,8 +2,9 @@
 
 import json
 import logging
+import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pipeline.decoding.translator import Translation
 from pipeline.evaluation.folder import evaluation_folder
 from pipeline.evaluation.gold_alignment import Choice, GoldSet, alignment_metrics, choose_head, head_table, read_sites
 from pipeline.evaluation.likelihood import LikelihoodMeter
+from pipeline.evaluation.parts import archived, fingerprint, translate_in_parts
 from pipeline.evaluation.perturbation import check_perturbable, cross_attention_layers, perturbation_table
 from pipeline.evaluation.scores import score_translations
 from pipeline.evaluation.translations import translations_table, write_translations
@@ -25,6 +27,7 @@ from pipeline.inspection.page import ViewerRun, write_viewer
 from pipeline.inspection.record import Record
 from pipeline.inspection.sentences import sentence_row
 from pipeline.inspection.spectra import spectra_table
+from pipeline.inspection.trace import Traced, Tracer
 from pipeline.run_directory import EvaluationDirectory, write_atomically, write_json
 from pipeline.text.encoded import encode_sentences
 from pipeline.text.pharaoh import write_pharaoh
@@ -72,8 +75,9 @@ def evaluate_set(
     if perturbed:
         check_perturbable(run.model)  # before anything is made
     final = run.directory.evaluation(data.name)
-    with evaluation_folder(final) as folder:
-        metrics, translations = _scores(run, data)
+    what = {"set": data, "force_references": force_references}
+    with evaluation_folder(final, fingerprint(run, **what)) as folder:
+        metrics, translations = _scores(run, data, folder)
         metrics["scores_seconds"] = round(time.monotonic() - started, 2)
         choice, alignment = _alignment(run, data, folder)
         if alignment:
@@ -91,7 +95,7 @@ def evaluate_set(
             data.gold.gold if data.gold else (),
             table["sentence_bleu"].tolist() if "sentence_bleu" in table else (),
         )
-        _write_records(run, folder, tracer.trace(traced), choice, viewer)
+        _write_records(run, folder, tracer, traced, choice, viewer)
         shown = {key: getattr(choice, key) for key in ("site", "layer", "head", "side")} if choice else {}
         write_viewer(folder.viewer, f"{run.directory.root.name}, {data.name}", [viewer], **shown)
         _draw_probes(run, folder)
@@ -100,14 +104,17 @@ def evaluate_set(
             pairs = [(one.source_ids, one.target_ids) for one in traced[:perturbed]]
             metrics["perturbation_seconds"] = _perturb(run, folder, pairs)
         metrics["seconds"] = round(time.monotonic() - started, 2)
+        shutil.rmtree(folder.parts)
         write_json(folder.metrics, metrics)
     return metrics
 
 
-def _scores(run: TrainedRun, data: EvaluationSet) -> tuple[dict[str, Any], list[Translation]]:
+def _scores(
+    run: TrainedRun, data: EvaluationSet, folder: EvaluationDirectory
+) -> tuple[dict[str, Any], list[Translation]]:
     log.info("%s: translating %d sentences", data.name, len(data.source))
     started = time.monotonic()
-    translations = run.translator.translate(data.source)
+    translations = translate_in_parts(run.translator, data.source, folder.parts)
     seconds = time.monotonic() - started
     metrics: dict[str, Any] = {
         "set": data.name,
@@ -155,17 +162,24 @@ def _alignment(
 
 
 def _write_records(
-    run: TrainedRun, folder: EvaluationDirectory, records: Iterable[Record], choice: Choice | None, viewer: ViewerRun
+    run: TrainedRun,
+    folder: EvaluationDirectory,
+    tracer: Tracer,
+    traced: Sequence[Traced],
+    choice: Choice | None,
+    viewer: ViewerRun,
 ) -> None:
     """Writes the archive, and on the way what is measured, drawn and shown of its sentences."""
     log.info("writing the attention of every layer and head")
     settings = run.config.inspection
     links, rows, heads = [], [], HeadsMeter()
     with ArchiveWriter(
-        folder.attention, manifest=_archive_manifest(run), sentences_per_shard=settings.sentences_per_shard
+        folder.attention,
+        manifest=_archive_manifest(run),
+        sentences_per_shard=settings.sentences_per_shard,
+        go_on=True,
     ) as archive:
-        for record in records:
-            archive.append(record)
+        for record in archived(archive, tracer, traced):
             measures = measure_site(record)
             heads.add(record, measures)
             rows.append(sentence_row(record, measures))

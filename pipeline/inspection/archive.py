@@ -22,6 +22,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from itertools import groupby, islice, takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, overload
@@ -50,21 +51,25 @@ class ArchiveWriter:
     Used as a context manager, an exception inside leaves the manifest unwritten.
 
     Args:
-        path: the folder; made if missing. What an unfinished archive left there is removed.
+        path: the folder; made if missing.
         manifest: JSON-ready facts to keep with the archive, e.g. versions and the model's hash.
         sentences_per_shard: sentences held in memory and written together.
+        go_on: whether the whole shards of an archive that is there stay, see `kept`; else what an unfinished one left
+            is removed.
 
     Raises:
-        InputError: the folder already holds a finished archive.
+        InputError: the folder already holds a finished archive, and not to go on with it.
         ValueError: the manifest uses a name that the archive fills in itself.
     """
 
-    def __init__(self, path: str | Path, *, manifest: dict[str, Any], sentences_per_shard: int = 100) -> None:
+    def __init__(
+        self, path: str | Path, *, manifest: dict[str, Any], sentences_per_shard: int = 100, go_on: bool = False
+    ) -> None:
         if sentences_per_shard < 1:
             raise ValueError(f"sentences_per_shard must be at least 1. Received: {sentences_per_shard}")
         self._path = Path(path)
         self._given = dict(manifest)
-        self._sentences_per_shard = sentences_per_shard
+        self.sentences_per_shard = sentences_per_shard
         self._pending: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
         self._sites: dict[str, list[int]] | None = None
         self._ids: set[int] = set()
@@ -72,12 +77,50 @@ class ArchiveWriter:
         self._open = True
         if taken := sorted(self._given.keys() & self._facts().keys()):
             raise ValueError(f"manifest names that the archive fills in itself: {', '.join(taken)}")
+        if go_on:
+            (self._path / _MANIFEST).unlink(missing_ok=True)
         if (self._path / _MANIFEST).exists():
             raise InputError(f"{self._path}: already holds an attention archive; move it away or choose another folder")
         self._path.mkdir(parents=True, exist_ok=True)
-        (self._path / _SENTENCES).write_bytes(b"")  # before the shards: no line may outlive its shard
-        for leftover in self._path.glob("shard-*.npz"):
+        self._kept = self._whole_shards() if go_on else []
+        # Before the shards, as no line may outlive its shard.
+        write_atomically(self._path / _SENTENCES, "".join(map(_json_line, self._kept)).encode())
+        for leftover in set(self._path.glob("shard-*.npz")) - {self._path / line["shard"] for line in self._kept}:
             leftover.unlink()
+        self._ids = {line["id"] for line in self._kept}
+        self._shards = len(self._kept) // sentences_per_shard
+        for record in islice(self.kept(), 1):
+            self._sites = _sites_of(record)
+
+    @property
+    def sentences(self) -> int:
+        """How many there are so far."""
+        return len(self._ids)
+
+    def kept(self) -> Iterator[Record]:
+        """The sentences that were there when the archive was opened to go on with it, in order."""
+        for name, lines in groupby(self._kept, key=lambda line: line["shard"]):
+            with np.load(self._path / name, allow_pickle=False) as shard:
+                for line in lines:
+                    keys = [key for key in shard.files if key.endswith(f"/{line['id']:06d}")]
+                    attention = {key.split("/")[0]: shard[key] for key in keys}
+                    yield Record(**{name: line[name] for name in _METADATA}, attention=attention)
+
+    def _whole_shards(self) -> list[dict[str, Any]]:
+        """The lines of the first shards, up to one that is not there, or not all of whose lines are."""
+        try:
+            texts = (self._path / _SENTENCES).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+        parsed = takewhile(lambda line: line is not None, (_parse(t) if t.endswith("\n") else None for t in texts))
+        whole: list[dict[str, Any]] = []
+        for number, (name, group) in enumerate(groupby((one for one in parsed if one), key=lambda line: line["shard"])):
+            lines = list(group)
+            in_place = name == f"shard-{number:05d}.npz" and zipfile.is_zipfile(self._path / name)
+            if not in_place or len(lines) != self.sentences_per_shard:
+                break
+            whole += lines
+        return whole
 
     def append(self, record: Record) -> None:
         """Adds one sentence. Its weights are copied, so views into a batch do not keep the batch in memory.
@@ -91,7 +134,7 @@ class ArchiveWriter:
         record.validate()
         if record.id in self._ids:
             raise ValueError(f"sentence {record.id}: appended before")
-        sites = {site: list(weights.shape[:2]) for site, weights in sorted(record.attention.items())}
+        sites = _sites_of(record)
         if self._sites not in (None, sites):
             raise ValueError(f"sentence {record.id}: sites with (layers, heads) are {sites}, before {self._sites}")
         self._sites = sites
@@ -99,7 +142,7 @@ class ArchiveWriter:
         line = {"id": record.id, "shard": self._shard_name()} | {name: getattr(record, name) for name in _METADATA}
         arrays = {_key(site, record.id): np.array(w, np.float32, order="C") for site, w in record.attention.items()}
         self._pending.append((line, arrays))
-        if len(self._pending) == self._sentences_per_shard:
+        if len(self._pending) == self.sentences_per_shard:
             self._write_shard()
 
     def close(self) -> None:
@@ -138,7 +181,7 @@ class ArchiveWriter:
         shard = io.BytesIO()
         # savez takes the arrays as keywords; its other parameters' names hold no slash and cannot be meant.
         np.savez(shard, **{key: array for _, arrays in self._pending for key, array in arrays.items()})  # type: ignore[arg-type]
-        lines = "".join(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line, _ in self._pending)
+        lines = "".join(_json_line(line) for line, _ in self._pending)
         write_atomically(self._path / self._shard_name(), shard.getvalue())
         with (self._path / _SENTENCES).open("ab") as sentences:
             sentences.write(lines.encode())
@@ -273,6 +316,15 @@ class AttentionArchive:
 
     def _damaged(self, place: str | Path, found: str) -> InputError:
         return InputError(f"{place}: damaged attention archive: {found}; delete {self._path} and run evaluate.py again")
+
+
+def _sites_of(record: Record) -> dict[str, list[int]]:
+    """Layers and heads of each site."""
+    return {site: list(weights.shape[:2]) for site, weights in sorted(record.attention.items())}
+
+
+def _json_line(line: dict[str, Any]) -> str:
+    return json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _key(site: str, id_: int) -> str:
