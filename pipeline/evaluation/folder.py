@@ -29,7 +29,9 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str = "") -> Iter
             continue
         if not final.root.exists() and EvaluationDirectory(leftover).metrics.is_file():  # which is written last
             leftover.replace(final.root)
-        elif fingerprint and leftover.name.endswith(f".{fingerprint}") and not working.exists():
+        elif (
+            fingerprint and leftover.name.endswith(f".{fingerprint}") and (leftover == working or not working.exists())
+        ):
             leftover.replace(working)
         else:
             shutil.rmtree(leftover, ignore_errors=True)
