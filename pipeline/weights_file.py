@@ -16,16 +16,8 @@ from pipeline.errors import InputError
 # What reading a damaged archive raises: bits that are flipped can claim encryption or an unknown compression too, and
 # what an array's header says is read as an expression.
 DAMAGE = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    RuntimeError,
-    BadZipFile,
-    zlib.error,
-    TokenError,
+    *(OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RuntimeError, BadZipFile, zlib.error),
+    *(TokenError, SyntaxError, OverflowError),
 )
 
 WEIGHTS = "model.weights.h5"

@@ -33,6 +33,7 @@ import pandas as pd
 from pipeline.errors import InputError
 from pipeline.inspection.record import Record
 from pipeline.run_directory import write_atomically
+from pipeline.weights_file import DAMAGE
 
 FORMAT_VERSION = 1
 _MANIFEST, _SENTENCES = "manifest.json", "sentences.jsonl"
@@ -262,7 +263,7 @@ class AttentionArchive:
             attention = {site: self._open_shard(line["shard"])[_key(site, id_)] for site in sites}
             record = Record(**{name: line[name] for name in _METADATA}, attention=attention)
             record.validate()
-        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        except DAMAGE as error:
             raise self._damaged(place, f"cannot read sentence {id_} ({error})") from error
         return record
 

@@ -11,6 +11,7 @@ import numpy as np
 from pipeline.errors import InputError
 from pipeline.run_directory import replaced_when_done
 from pipeline.text.tokenizer import Tokenizer
+from pipeline.weights_file import DAMAGE
 
 CHUNK_SENTENCES = 10_000
 
@@ -73,9 +74,11 @@ class EncodedSentences:
         try:
             ids = np.load(f"{path}.ids.npy", mmap_mode="r", allow_pickle=False)
             starts = np.load(f"{path}.starts.npy", mmap_mode="r", allow_pickle=False)
-            if starts[0] != 0 or starts[-1] != len(ids):
+            if not (ids.ndim == starts.ndim == 1 and ids.dtype == np.int32 and starts.dtype == np.int64):
+                raise ValueError("not two rows of numbers")
+            if starts[0] != 0 or starts[-1] != len(ids) or (np.diff(starts) < 0).any():
                 raise ValueError(f"{len(ids)} ids, expected {starts[-1]}")
-        except (OSError, ValueError, EOFError, IndexError) as error:
+        except (*DAMAGE, IndexError) as error:
             raise InputError(
                 f"{path}: the encoded text is missing or damaged ({error}); train anew in another folder"
             ) from None

@@ -87,7 +87,7 @@ class Tokenizer:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
             with native_chatter_silenced():
                 self._in_tensorflow  # noqa: B018  # fails here rather than at the first use
-        except (OSError, RuntimeError, tf.errors.InvalidArgumentError):
+        except (OSError, RuntimeError, tf.errors.OpError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
         self.vocabulary_size = self._processor.get_piece_size()
 

@@ -1,0 +1,258 @@
+"""Changes files of every kind at random and reads them: whatever is wrong with them must be an `InputError`.
+
+    python -m tests.benchmarks.fuzz [--minutes 10] [--only archive] [--seed 1]
+
+Each kind of file is read in a process of its own, since native readers may take theirs with them. A finding is any
+other exception, a process that dies, more memory than 4 GiB beyond what it had, or a file that takes over a minute. It
+is printed with the number that makes it again (`--only KIND --first NUMBER --minutes 0`), and the exit status is 1.
+"""
+
+import argparse
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import zipfile
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+SPARE_MEMORY = 4 << 30
+LONGEST_SECONDS = 60
+TOKENS = [
+    *(
+        b"\0",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf",
+        b"\xed\xa0\x80",
+        b"\r\n",
+        b"\n\n",
+        b"\t",
+        b"{",
+        b"}",
+        b"[",
+        b'"',
+        b"'",
+        b":",
+    ),
+    *(b"-1", b"1e999", b"nan", b"99999999999999999999", b"null", b"true", b"!!python/object:os.system", b"&a", b"*a"),
+    *(
+        b"../",
+        b"/etc/passwd",
+        b"0-0",
+        b"9999999-0",
+        b"0?0",
+        "\u2028".encode(),
+        "e\u0301".encode(),
+        b"<<:",
+        b"%",
+        b"(" * 300,
+    ),
+]
+
+
+def changed(data: bytes, generator: random.Random) -> bytes:
+    """A few random changes."""
+    changes = bytearray(data)
+    for _ in range(generator.choice((1, 1, 1, 2, 3, 8))):
+        place, length = generator.randint(0, len(changes)), generator.choice((1, 1, 2, 4, 16, 200))
+        kind = generator.randrange(6)
+        if kind == 0 and changes:
+            changes[place % len(changes)] ^= 1 << generator.randrange(8)
+        elif kind == 1:
+            del changes[place : place + length]
+        elif kind == 2:
+            changes[place:place] = changes[place : place + length] * generator.choice((1, 2, 50))
+        elif kind == 3:
+            changes[place:place] = generator.choice(TOKENS)
+        elif kind == 4:
+            changes[place : place + length] = generator.randbytes(length)
+        else:
+            changes[place:] = b""
+    return bytes(changes)
+
+
+def change_file(path: Path, generator: random.Random) -> None:
+    """Changes a file, or in half of the cases a member of a zip file that is then whole again."""
+    data = path.read_bytes()
+    if not zipfile.is_zipfile(path) or generator.random() < 0.5:
+        path.write_bytes(changed(data, generator))
+        return
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = generator.choice(sorted(members))
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, content in members.items():
+            archive.writestr(member, changed(content, generator) if member == name else content)
+
+
+def prepared(kind: str, folder: Path) -> Callable[[Path], object]:
+    """Writes valid files into a folder, and returns what reads a folder of such."""
+    from pipeline.config import load_run_config
+    from pipeline.evaluation.translations import read_translations, translations_table, write_translations
+    from pipeline.inspection.archive import ArchiveWriter, AttentionArchive
+    from pipeline.text.corpus import read_parallel_files, read_table
+    from pipeline.text.encoded import EncodedSentences
+    from pipeline.text.pharaoh import read_pharaoh
+    from pipeline.text.tokenizer import Tokenizer
+    from pipeline.trained_run import load_run
+    from pipeline.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+    from pipeline.translate import lines_of
+    from pipeline.weights_file import check_weights_file
+
+    demo = ROOT / "data" / "demo"
+    head = {name: b"".join((demo / name).open("rb").readlines()[:30]) for name in ("test.en", "test.fr", "test.align")}
+    if kind == "corpus":
+        (folder / "a").write_bytes(head["test.en"])
+        (folder / "b").write_bytes(head["test.fr"])
+        return lambda path: [
+            list(side) for c in [read_parallel_files(path / "a", path / "b")] for side in (c.source, c.target)
+        ]
+    if kind == "table":
+        rows = zip(head["test.en"].splitlines(), head["test.fr"].splitlines(), strict=True)
+        (folder / "a").write_bytes(b"x\ty\n" + b"".join(b"%s\t%s\n" % row for row in rows))
+        return lambda path: list(read_table(path / "a", "x", "y", header=True).target)
+    if kind == "stdin":
+        (folder / "a").write_bytes(head["test.en"])
+        return lambda path: list(lines_of((path / "a").open("rb")))
+    if kind == "pharaoh":
+        (folder / "a").write_bytes(head["test.align"])
+        return lambda path: read_pharaoh(path / "a")
+    if kind == "config":
+        shutil.copy(ROOT / "configs" / "demo.yaml", folder / "a.yaml")
+        return lambda path: load_run_config(path / "a.yaml")
+    if kind == "tokenizer":
+        shutil.copy(KEPT / "tokenizer" / "sentencepiece.model", folder / "a")
+        return lambda path: [(t := Tokenizer(path / "a")).decode(t.encode(["the cat sleeps ."]).to_list())]
+    if kind == "encoded":
+        EncodedSentences.of_rows([[4, 5], [], [6, 7, 8]]).save(folder / "a")
+        return lambda path: [row.tolist() for row in EncodedSentences.load(path / "a")]
+    if kind == "translations":
+        from pipeline.decoding.translator import Translation
+
+        found = [Translation(f"w {n}", [4], [5, 3], [-0.5, -0.25], truncated=False) for n in range(5)]
+        write_translations(translations_table(["a"] * 5, ["b c"] * 5, found, tokenized=True), folder / "a")
+        return lambda path: read_translations(path / "a")
+    if kind == "archive":
+        from tests.inspection.test_viewer import make_record
+
+        with ArchiveWriter(folder / "attention", manifest={}, sentences_per_shard=2) as archive:
+            for id_ in range(5):
+                archive.append(make_record(id_, "the cat sleeps", "le chat dort bien"))
+
+        def read_archive(path):
+            archive = AttentionArchive(path / "attention")
+            try:
+                return [archive.to_frame(), *archive]
+            finally:
+                archive.close()
+
+        return read_archive
+    if kind == "run":
+        shutil.copytree(KEPT, folder, dirs_exist_ok=True)
+        (folder / "expected.json").unlink()
+        return lambda path: load_run(path)
+    import keras
+
+    model = load_run(KEPT).model
+    optimizer = keras.optimizers.Adam()
+    optimizer.build(model.trainable_variables)
+    save_checkpoint(folder / "a.npz", model, optimizer, Progress(history=[{"update": 1, "val_bleu": 0.5}]))
+    return lambda path: [check_weights_file(path / "a.npz", 100), load_checkpoint(path / "a.npz", model, optimizer)]
+
+
+KINDS = (
+    *("corpus", "table", "stdin", "pharaoh", "config", "tokenizer", "encoded", "translations", "archive", "run"),
+    "checkpoint",
+)
+
+
+def serve(kind: str, seed: int, first: int, seconds: float) -> None:
+    """Reads changed files of a kind, and prints a line of JSON before each and for each finding."""
+    from pipeline.errors import InputError
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    with tempfile.TemporaryDirectory() as name:
+        valid, folder = Path(name) / "valid", Path(name) / "changed"
+        valid.mkdir()
+        read = prepared(kind, valid)
+        read(valid)
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + SPARE_MEMORY, used + SPARE_MEMORY))
+        started = time.monotonic()
+        for number in count(first):
+            generator = random.Random(f"{kind} {seed} {number}")
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(valid, folder)
+            change_file(generator.choice(sorted(path for path in folder.rglob("*") if path.is_file())), generator)
+            print(json.dumps({"number": number}), file=answers, flush=True)
+            signal.alarm(LONGEST_SECONDS)
+            try:
+                read(folder)
+            except InputError as error:
+                if not str(error).strip():
+                    print(json.dumps({"finding": "an empty message"}), file=answers, flush=True)
+            except BaseException:  # whatever else it is, it is a finding
+                print(json.dumps({"finding": traceback.format_exc()[-1500:]}), file=answers, flush=True)
+            signal.alarm(0)
+            if time.monotonic() - started > seconds:
+                return
+
+
+def fuzz(kind: str, seed: int, first: int, seconds: float) -> tuple[int, list[str]]:
+    """How many files were read, and what was found."""
+    deadline, number, findings = time.monotonic() + seconds, first - 1, []
+    while True:
+        command = [sys.executable, "-m", "tests.benchmarks.fuzz", "--serve", kind, "--seed", str(seed)]
+        command += ["--first", str(number + 1), "--minutes", str(max(deadline - time.monotonic(), 0) / 60)]
+        with subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
+            assert process.stdout
+            for line in process.stdout:
+                answer = json.loads(line)
+                number = answer.get("number", number)
+                if "finding" in answer:
+                    findings.append(f"{kind} {number}: {answer['finding']}")
+        if process.returncode == 0:
+            return number + 1 - first, findings
+        findings.append(f"{kind} {number}: the process ended with {process.returncode}")
+        if time.monotonic() > deadline:
+            return number + 1 - first, findings
+
+
+def main() -> int:
+    """Fuzzes every kind for its share of the time."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=10, help="for all kinds together (default: 10)")
+    parser.add_argument("--only", choices=KINDS, help="one kind alone")
+    parser.add_argument("--seed", type=int, default=1, help="of the changes (default: 1)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first change (default: 0)")
+    parser.add_argument("--serve", choices=KINDS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.serve, options.seed, options.first, 60 * options.minutes)
+        return 0
+    kinds = (options.only,) if options.only else KINDS
+    total = 0
+    for kind in kinds:
+        files, findings = fuzz(kind, options.seed, options.first, 60 * options.minutes / len(kinds))
+        print(f"{kind}: {files:,} files, {len(findings)} findings", flush=True)
+        print("\n".join(findings[:5]), flush=True)
+        total += len(findings)
+    return 1 if total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
