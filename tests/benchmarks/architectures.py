@@ -22,14 +22,22 @@ RUNS = Path("runs/architectures")
 RECURRENT = "configs/multi30k_en_de_recurrent.yaml"
 DECODER_ONLY = "configs/multi30k_en_de_decoder_only.yaml"
 TRANSFORMER = "configs/multi30k_en_de.yaml"
+# As the others train, so that what differs is the architecture.
+AS_OTHERS = {
+    "training.optimizer": "adam",
+    "training.average_checkpoints": 1,
+    "training.warmup_updates": 1000,
+    "batches.batch_tokens": 3072,
+    "model.dropout": 0.2,
+}
 VARIANTS = {
     "recurrent, one context vector": (RECURRENT, {"model.cross_attention": "none"}),
     "recurrent, additive": (RECURRENT, {}),
     "decoder-only": (DECODER_ONLY, {}),
-    "Transformer, scaled dot": (TRANSFORMER, {}),
-    "Transformer, dot": (TRANSFORMER, {"model.attention.cross.score": "dot"}),
-    "Transformer, additive": (TRANSFORMER, {"model.attention.cross.score": "additive"}),
-    "Transformer, cosine": (TRANSFORMER, {"model.attention.cross.score": "cosine"}),
+    "Transformer, scaled dot": (TRANSFORMER, AS_OTHERS),
+    "Transformer, dot": (TRANSFORMER, {**AS_OTHERS, "model.attention.cross.score": "dot"}),
+    "Transformer, additive": (TRANSFORMER, {**AS_OTHERS, "model.attention.cross.score": "additive"}),
+    "Transformer, cosine": (TRANSFORMER, {**AS_OTHERS, "model.attention.cross.score": "cosine"}),
 }
 
 

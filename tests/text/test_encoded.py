@@ -58,6 +58,20 @@ def test_missing_or_damaged_files_are_named(tokenizer, tmp_path, damage):
         EncodedSentences.load(path)
 
 
+def test_arrays_of_another_shape_or_kind_are_damage(tokenizer, tmp_path):
+    path = tmp_path / "train.source"
+    for ids, starts in (
+        (np.zeros((2, 2), np.int32), [0, 2]),
+        (np.zeros(2, np.int64), [0, 2]),
+        (np.zeros(2, np.int32), [0, 3, 1, 2]),
+        (np.zeros(2, np.int32), [[0], [2]]),
+    ):
+        np.save(f"{path}.ids.npy", ids)
+        np.save(f"{path}.starts.npy", np.array(starts, np.int64))
+        with pytest.raises(InputError, match=r"train.source: .*missing or damaged"):
+            EncodedSentences.load(path)
+
+
 def test_joined_rows_follow_the_others(tokenizer):
     sentences = encode_sentences(SENTENCES, tokenizer)
     found = rows(sentences.select(range(len(sentences)), np.array([[3, 1], [2, 2]])))
