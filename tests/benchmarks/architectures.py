@@ -29,6 +29,7 @@ AS_OTHERS = {
     "training.warmup_updates": 1000,
     "batches.batch_tokens": 3072,
     "model.dropout": 0.2,
+    "decoding.length_penalty": 1.0,
 }
 VARIANTS = {
     "recurrent, one context vector": (RECURRENT, {"model.cross_attention": "none"}),
