@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,10 @@ class Corpus:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Each source with its target."""
+        return zip(self.source, self.target, strict=True)
 
     def in_memory(self) -> "Corpus":
         """The same with its text read: for sets that are short and read again and again."""

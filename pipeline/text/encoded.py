@@ -46,7 +46,7 @@ class EncodedSentences:
         with tempfile.TemporaryFile() as file:
             while chunk := list(islice(rows, CHUNK_SENTENCES)):
                 lengths.append(np.array([len(row) for row in chunk], np.int64))
-                file.write(np.fromiter(chain.from_iterable(chunk), np.int32).tobytes())
+                file.write(np.concatenate([np.asarray(row, np.int32) for row in chunk]).tobytes())
             file.flush()
             starts = np.cumsum(np.concatenate(lengths))
             ids = np.memmap(file, np.int32, "r") if starts[-1] else np.zeros(0, np.int32)
@@ -150,12 +150,9 @@ def sample_segmentation(
     sentences: Sequence[str], encoded: EncodedSentences, tokenizer: Tokenizer, alpha: float, seed: int, longest: int
 ) -> EncodedSentences:
     """Encodes sentences by `Tokenizer.sample`; one that becomes longer than `longest` stays as it is in `encoded`."""
-    seeds = np.random.SeedSequence(seed)
-    sampled = (
-        tokenizer.sample(chunk, alpha, int(own.generate_state(1)[0]))
-        for chunk, own in zip(_chunks(sentences), _spawned(seeds), strict=False)
-    )
-    rows = chain.from_iterable(sampled)
+    seeds = np.random.SeedSequence(seed).generate_state(-(-len(sentences) // CHUNK_SENTENCES))
+    chunks = zip(_chunks(sentences), seeds.tolist(), strict=True)
+    rows = chain.from_iterable(tokenizer.sample(chunk, alpha, own) for chunk, own in chunks)
     return EncodedSentences.of_rows(
         row if len(row) <= longest else usual for row, usual in zip(rows, encoded, strict=True)
     )
@@ -163,8 +160,3 @@ def sample_segmentation(
 
 def _chunks(sentences: Sequence[str]) -> Iterator[Sequence[str]]:
     return (sentences[first : first + CHUNK_SENTENCES] for first in range(0, len(sentences), CHUNK_SENTENCES))
-
-
-def _spawned(seeds: np.random.SeedSequence) -> Iterator[np.random.SeedSequence]:
-    while True:
-        yield from seeds.spawn(1)

@@ -1,6 +1,6 @@
 """What is odd in a corpus, which pairs stay, and what of it also stands in the training text."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -63,7 +63,7 @@ def examine(
     """
     longer = np.maximum(source_lengths, target_lengths)
     shorter = np.minimum(source_lengths, target_lengths)
-    empty = (not source.strip() or not target.strip() for source, target in _pairs(corpus))
+    empty = (not source.strip() or not target.strip() for source, target in corpus.pairs())
     tests = {
         "empty_side": np.fromiter(empty, bool, len(corpus)),
         "over_long": (source_lengths > max_source_tokens) | (target_lengths > max_target_tokens),
@@ -74,13 +74,9 @@ def examine(
     return [(int(index), REASONS[holds[:, index].argmax()]) for index in np.flatnonzero(holds.any(axis=0))]
 
 
-def _pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
-    return zip(corpus.source, corpus.target, strict=True)
-
-
 def _came_before(corpus: Corpus) -> npt.NDArray[np.bool_]:
     """Of each pair whether exactly this one came before, by digests of 64 bits, of which two hardly ever agree."""
-    digests = (blake2b(f"{source}\n{target}".encode(), digest_size=8).digest() for source, target in _pairs(corpus))
+    digests = (blake2b(f"{source}\n{target}".encode(), digest_size=8).digest() for source, target in corpus.pairs())
     numbers = np.fromiter((int.from_bytes(digest) for digest in digests), np.uint64, len(corpus))
     repeated = np.ones(len(corpus), bool)
     repeated[np.unique(numbers, return_index=True)[1]] = False
@@ -125,13 +121,15 @@ def select(corpus: Corpus, findings: Iterable[tuple[int, str]], actions: Mapping
 
 def overlap(training: Corpus, other: Corpus) -> Overlap:
     """Counts, line by line, what of `other` also stands in `training`, where scores on it would flatter."""
-    sought = set(other.source), set(other.target), set(_pairs(other))  # the other text is the short one
-    sources = {text for text in training.source if text in sought[0]}
-    targets = {text for text in training.target if text in sought[1]}
-    pairs = {pair for pair in _pairs(training) if pair in sought[2]}
+    other_sources, other_targets, other_pairs = set(other.source), set(other.target), set(other.pairs())
+    sources, targets, pairs = set(), set(), set()
+    for pair in training.pairs():  # once: it is the long one, read from its file
+        sources |= {pair[0]} & other_sources
+        targets |= {pair[1]} & other_targets
+        pairs |= {pair} & other_pairs
     lines = [line for line, source in zip(other.line_numbers, other.source, strict=True) if source in sources]
     return Overlap(
-        pairs=sum(pair in pairs for pair in _pairs(other)),
+        pairs=sum(pair in pairs for pair in other.pairs()),
         sources=len(lines),
         targets=sum(target in targets for target in other.target),
         lines=lines,

@@ -191,8 +191,7 @@ def _check_links(config: RunConfig, corpus: Corpus) -> None:
         return
     path = config.data.train.alignments
     lines = outside = 0
-    pairs = zip(corpus.source, corpus.target, strict=True)
-    for line, pair in zip_longest(_links(config.data.train), pairs):
+    for line, pair in zip_longest(_links(config.data.train), corpus.pairs()):
         lines += line is not None
         if line and pair:
             counts = [len(words_of(side)) for side in pair]
@@ -215,8 +214,7 @@ def _linked(config: RunConfig, pairs: EncodedPairs, tokenizer: Tokenizer) -> Enc
 
 def _some_of_both_sides(corpus: Corpus, most: int) -> Iterator[str]:
     """The sentences of every n-th pair, so that they are `most` sentences at most."""
-    pairs = zip(corpus.source, corpus.target, strict=True)
-    for pair in islice(pairs, None, None, max(1, -(-2 * len(corpus) // most))):
+    for pair in islice(corpus.pairs(), None, None, max(1, -(-2 * len(corpus) // most))):
         yield from (side for side in pair if side.strip())
 
 
