@@ -122,7 +122,8 @@ def _training(config: RunConfig, text: TrainingText, root: Path) -> Iterator[Fin
     )
     target = text.segmentations[0].target.lengths
     epoch_seconds = (target.sum() + len(target)) / speed  # EOS among them
-    yield _duration(config, len(plan.batches), epoch_seconds / len(plan.batches))
+    updates = -(-len(plan.batches) // config.batches.accumulated)
+    yield _duration(config, updates, epoch_seconds / updates)
     yield _disk(config, model, root)
 
 
@@ -154,11 +155,11 @@ def _largest(plan: BatchPlan, text: TrainingText) -> int:
     return int(np.argmax(sizes))
 
 
-def _duration(config: RunConfig, batches: int, seconds: float) -> Finding:
+def _duration(config: RunConfig, updates_an_epoch: int, seconds: float) -> Finding:
     limits = configured_limits(config)
     ends = {
         "updates": (limits.updates or math.inf) * seconds / 60,
-        "epochs": (limits.epochs or math.inf) * batches * seconds / 60,
+        "epochs": (limits.epochs or math.inf) * updates_an_epoch * seconds / 60,
         "minutes": limits.minutes or math.inf,
     }
     by, minutes = min(ends.items(), key=lambda item: item[1])
@@ -167,8 +168,8 @@ def _duration(config: RunConfig, batches: int, seconds: float) -> Finding:
     validations = f"{max(1, updates // every):,} validation{'s' if updates >= 2 * every else ''}"
     return Finding(
         "training",
-        f"about {minutes:,.0f} minutes until training.max_{by}: {updates:,} updates, {updates / batches:.1f} epochs; "
-        f"beside the time of {validations}",
+        f"about {minutes:,.0f} minutes until training.max_{by}: {updates:,} updates, "
+        f"{updates / updates_an_epoch:.1f} epochs; beside the time of {validations}",
         fine=updates >= every,
     )
 

@@ -4,8 +4,11 @@ import argparse
 import errno
 import functools
 import sys
+import zlib
 from collections.abc import Callable
+from tokenize import TokenError
 from typing import NoReturn, Protocol
+from zipfile import BadZipFile
 
 REFUSALS = {
     errno.ENOSPC: "make room and start the same command again",
@@ -15,6 +18,13 @@ REFUSALS = {
     errno.EPERM: "change its permissions, or choose another folder",
 }
 """What a disk can refuse, and what to do then."""
+
+# What reading a damaged archive raises: bits that are flipped can claim encryption or an unknown compression too, and
+# what an array's header says is read as an expression.
+DAMAGE = (
+    *(OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RuntimeError, BadZipFile, zlib.error),
+    *(TokenError, SyntaxError, OverflowError),
+)
 
 
 class InputError(ValueError):

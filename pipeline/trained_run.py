@@ -12,7 +12,7 @@ from pipeline.decoding.beam import BeamSettings
 from pipeline.decoding.sampling import Sampler
 from pipeline.decoding.search import BeamSearch, GreedySearch, Sampling, Search
 from pipeline.decoding.translator import Translator
-from pipeline.errors import InputError
+from pipeline.errors import DAMAGE, InputError
 from pipeline.inspection.trace import Tracer
 from pipeline.manifest import check_golden
 from pipeline.model.build import build_model
@@ -20,7 +20,7 @@ from pipeline.run_directory import RunDirectory
 from pipeline.text.tokenizer import Tokenizer
 from pipeline.training.checkpoint import Checkpoints, load_checkpoint
 from pipeline.training.device import searches_at_once
-from pipeline.weights_file import DAMAGE, check_weights_file
+from pipeline.weights_file import check_weights_file
 
 MOST_WORKERS = 4  # each has a batch in memory
 

@@ -2,23 +2,14 @@
 
 import io
 import math
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from tokenize import TokenError
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from zipfile import ZipFile, ZipInfo
 
 import h5py
 import numpy as np
 
-from pipeline.errors import InputError
-
-# What reading a damaged archive raises: bits that are flipped can claim encryption or an unknown compression too, and
-# what an array's header says is read as an expression.
-DAMAGE = (
-    *(OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RuntimeError, BadZipFile, zlib.error),
-    *(TokenError, SyntaxError, OverflowError),
-)
+from pipeline.errors import DAMAGE, InputError
 
 WEIGHTS = "model.weights.h5"
 EXPECTED = {WEIGHTS, "config.json", "metadata.json"}

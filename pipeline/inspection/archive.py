@@ -30,10 +30,9 @@ from typing import Any, Self, overload
 import numpy as np
 import pandas as pd
 
-from pipeline.errors import InputError
+from pipeline.errors import DAMAGE, InputError
 from pipeline.inspection.record import Record
 from pipeline.run_directory import write_atomically
-from pipeline.weights_file import DAMAGE
 
 FORMAT_VERSION = 1
 _MANIFEST, _SENTENCES = "manifest.json", "sentences.jsonl"

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.errors import InputError
+from pipeline.errors import DAMAGE, InputError
 from pipeline.run_directory import replaced_when_done
 from pipeline.text.tokenizer import Tokenizer
-from pipeline.weights_file import DAMAGE
 
 CHUNK_SENTENCES = 10_000
 

@@ -12,10 +12,9 @@ from zipfile import ZipFile
 import keras
 import numpy as np
 
-from pipeline.errors import InputError
+from pipeline.errors import DAMAGE, InputError
 from pipeline.run_directory import replaced_when_done
 from pipeline.training.optimizer import moving_averages
-from pipeline.weights_file import DAMAGE
 
 log = logging.getLogger(__name__)
 

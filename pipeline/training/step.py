@@ -102,7 +102,6 @@ class Update:
         assert self._sums is not None
         for own, value in zip(self._sums, self._of_batch(*batch), strict=True):
             own.assign_add(value)
-        return tf.constant(0)
 
     def _replica_update(self, *batch):
         sums = self._of_batch(*batch)

@@ -91,7 +91,9 @@ def test_utf16_is_recognised(write):
         read_lines(write("a\nb\n".encode("utf-16")))
 
 
-@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", gzip.compress(b"")])
+@pytest.mark.parametrize(
+    "content", [b"", b"\xef\xbb\xbf", gzip.compress(b"")], ids=["nothing", "byte order mark", "gzip of nothing"]
+)
 def test_an_empty_file_is_refused(write, content):
     with pytest.raises(InputError, match="empty"):
         read_lines(write(content))
