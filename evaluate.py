@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.config_decoding import add_decoding_options
 from pipeline.errors import ArgumentParser, exit_cleanly
-from pipeline.quiet import native_chatter_silenced
+from pipeline.native import loading_tensorflow
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> None:
     """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
     options = make_parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    with native_chatter_silenced():
+    with loading_tensorflow():
         from pipeline.evaluation.command import evaluate
 
     evaluate(options)

@@ -8,7 +8,7 @@ import sys
 
 from pipeline.config_cli import parse_train_arguments
 from pipeline.errors import exit_cleanly
-from pipeline.quiet import native_chatter_silenced
+from pipeline.native import loading_tensorflow
 
 
 @exit_cleanly
@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     settings = parse_train_arguments(arguments)
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logging.getLogger("pipeline").setLevel(logging.INFO)  # TensorFlow's own information is for its developers
-    with native_chatter_silenced():
+    with loading_tensorflow():
         from pipeline.train import train
 
     return train(settings.config, resume=settings.resume)

@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.quiet import native_chatter_silenced
+from pipeline.native import loading_tensorflow
 
 
 @exit_cleanly
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> None:
     parser = ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("config", type=Path, metavar="CONFIG", help="whose data.train is aligned")
     options = parser.parse_args(arguments)
-    with native_chatter_silenced():
+    with loading_tensorflow():
         from pipeline.config import load_run_config
         from pipeline.inspection.symmetrise import grow_diag
         from pipeline.text.pharaoh import iterate_pharaoh, write_pharaoh

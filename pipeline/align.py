@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.quiet import native_chatter_silenced
+from pipeline.native import loading_tensorflow
 
 SYMMETRISATIONS = ("grow-diag-final-and", "grow-diag", "intersection", "union")  # all that there are
 
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> None:
     if options.subwords and options.reverse:
         raise InputError("--subwords: two runs cut words into different subwords; leave out REVERSE_RUN")
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    with native_chatter_silenced():
+    with loading_tensorflow():
         from pipeline.evaluation.aligner import Direction, align
         from pipeline.inspection import symmetrise
         from pipeline.text.corpus import read_parallel_files

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.quiet import native_chatter_silenced
+from pipeline.native import loading_tensorflow
 
 
 @exit_cleanly
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> None:
         raise InputError("expected at least two runs to compare, found one; see --help")
     if options.samples < 100:
         raise InputError(f"--samples: expected at least 100, found {options.samples}")
-    with native_chatter_silenced():
+    with loading_tensorflow():
         from pipeline.evaluation.comparison import Evaluated, as_text, compare, means_over_seeds
         from pipeline.run_directory import write_atomically
 

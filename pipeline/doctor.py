@@ -5,7 +5,7 @@ import sys
 
 from pipeline.config_cli import parse_train_arguments
 from pipeline.errors import InputError, exit_cleanly
-from pipeline.quiet import native_chatter_silenced
+from pipeline.native import loading_tensorflow
 
 HELP = """usage: python -m pipeline.doctor CONFIG [--section.key VALUE ...]
 
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> None:
         raise InputError("expected a config file, such as configs/demo.yaml; see --help")
     config = parse_train_arguments(["--config", *arguments]).config
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
-    with native_chatter_silenced():
+    with loading_tensorflow():
         from pipeline.checkup import check_up
 
     for finding in check_up(config):

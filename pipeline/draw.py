@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.quiet import native_chatter_silenced
+from pipeline.native import loading_tensorflow
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     if options.output.suffix not in SUFFIXES:
         raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(options.output)!r}")
-    with native_chatter_silenced():
+    with loading_tensorflow():
         from pipeline.inspection import AttentionArchive
         from pipeline.inspection.heatmap import attention_figure, save_figure
         from pipeline.run_directory import RunDirectory

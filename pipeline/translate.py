@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from pipeline.config_decoding import add_decoding_options, with_decoding_options
 from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.quiet import native_chatter_silenced
+from pipeline.native import loading_tensorflow
 
 if TYPE_CHECKING:
     from pipeline.decoding.translator import Translation
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
     )
     add_decoding_options(parser)
     options = parser.parse_args(arguments)
-    with native_chatter_silenced():
+    with loading_tensorflow():
         from pipeline.trained_run import load_run  # after --help, which TensorFlow would hold up
 
     run = load_run(options.run, options.checkpoint)

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.quiet import native_chatter_silenced
+from pipeline.native import loading_tensorflow
 
 
 @exit_cleanly
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     if options.sentences < 1:
         raise InputError(f"--sentences: expected at least 1, found {options.sentences}")
-    with native_chatter_silenced():
+    with loading_tensorflow():
         from pipeline.evaluation.viewer import stages_of_training, viewer_run
         from pipeline.inspection.page import write_viewer
 

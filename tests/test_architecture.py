@@ -11,7 +11,7 @@ PIPELINE = ROOT / "pipeline"
 
 # Each may import from those above it.
 ORDER = [
-    "quiet",
+    "native",
     "errors",
     "config_yaml",
     "config_messages",
@@ -24,6 +24,7 @@ ORDER = [
     "run_directory",
     "weights_file",
     "text",
+    "layers",
     "attention",
     "model",
     "decoding",

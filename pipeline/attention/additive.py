@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from pipeline.attention.mechanisms import make_mechanism
+from pipeline.layers.dense import Dense
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -42,8 +43,8 @@ class AdditiveAttention(keras.Layer):
         super().__init__(**kwargs)
         self.units = units
         self.use_bias = use_bias
-        self.query_projection = keras.layers.Dense(units, use_bias=False, name="query", dtype=self.dtype_policy)
-        self.key_projection = keras.layers.Dense(units, use_bias=False, name="key", dtype=self.dtype_policy)
+        self.query_projection = Dense(units, use_bias=False, name="query", dtype=self.dtype_policy)
+        self.key_projection = Dense(units, use_bias=False, name="key", dtype=self.dtype_policy)
         self.mechanism_name = mechanism
         self.mechanism_settings = dict(mechanism_settings or {})
         self.mechanism = make_mechanism(

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from pipeline.attention.mechanisms import make_mechanism
+from pipeline.layers.dense import Dense
 
 
 class AttentionCore(keras.Layer):
@@ -75,7 +76,7 @@ class AttentionCore(keras.Layer):
         return self.mechanism.score
 
     def _dense(self, units, name):
-        return keras.layers.Dense(units, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
+        return Dense(units, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
 
     def _build_core(self, key_size=None):
         heads = (None, self.num_heads, None)

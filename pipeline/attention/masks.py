@@ -59,8 +59,20 @@ def masked_softmax(scores, mask=None):
             "see pipeline.attention.masks"
         )
     scores = ops.cast(scores, "float32")
-    if mask is not None:
-        scores = ops.where(mask, scores, LOWEST)
-    # Keras warns of a softmax over one key, which is right for a sentence of one token.
-    weights = ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores)
-    return weights if mask is None else ops.where(mask, weights, 0.0)
+
+    @ops.custom_gradient
+    def softmax(scores):
+        # Keras warns of a softmax over one key, which is right for a sentence of one token.
+        if scores.shape[-1] == 1:
+            weights = ops.ones_like(scores)
+        else:
+            weights = ops.softmax(scores if mask is None else ops.where(mask, scores, LOWEST))
+        if mask is not None:
+            weights = ops.where(mask, weights, 0.0)
+
+        def gradient(upstream):  # zero where the weight is, so it needs no mask
+            return weights * (upstream - ops.sum(weights * upstream, -1, keepdims=True))
+
+        return weights, gradient
+
+    return softmax(scores)

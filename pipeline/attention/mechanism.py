@@ -10,6 +10,7 @@ from keras import ops
 
 from pipeline.attention.masks import masked_softmax
 from pipeline.attention.scores import make_score
+from pipeline.layers.dropout import Dropout
 
 
 class Mechanism(keras.Layer):
@@ -49,7 +50,7 @@ class Mechanism(keras.Layer):
         self.score: Any = None
         if self.uses_score:
             self.score = make_score(score, **self.score_settings, name="score", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, query_shape, key_shape, value_shape):
         if self.score is not None:

@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from pipeline.attention.masks import causal_mask, padding_mask
+from pipeline.layers.layer_normalization import LayerNormalization
 from pipeline.model.block import Block
 from pipeline.model.embedding import PositionalEmbedding, make_embeddings
 from pipeline.model.surface import DecoderOutput, Memory, TranslationModel, rows_for_each
@@ -144,17 +145,18 @@ class DecoderOnly(TranslationModel):
         self.blocks = [
             CausalBlock(self_attention=decoder_self, name=f"block_{i}", dtype=policy, **block) for i in range(layers)
         ]
-        self.final_norm = (
-            keras.layers.LayerNormalization(epsilon=1e-5, name="norm", dtype=policy) if norm == "pre" else None
-        )
+        self.final_norm = LayerNormalization(epsilon=1e-5, name="norm", dtype=policy) if norm == "pre" else None
 
     def build(self, source_ids_shape=None, target_ids_shape=None):
         states = (None, None, self.settings["d_model"])
         for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
             if not embedding.built:
                 embedding.build((None, None))
-        for layer in (self.positions, *self.blocks, *([self.final_norm] if self.final_norm else [])):
-            layer.build(states)
+        self.positions.build(states)
+        for block in self.blocks:
+            block.build(states)
+        if self.final_norm is not None:
+            self.final_norm.build(states)
         self.built = True
 
     def encode(self, source_ids, training=None):

@@ -7,6 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from pipeline.layers.dropout import Dropout
+
 
 def sinusoidal_positions(length, width):
     """`p[t, 2i] = sin(t / 10000^(2i/D))`, `p[t, 2i + 1] = cos(same)` (Vaswani et al. 2017, section 3.5).
@@ -91,7 +93,7 @@ class PositionalEmbedding(keras.Layer):
         self.kind = kind
         self.site = site
         self.max_positions = max_positions
-        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape):
         width = input_shape[-1]

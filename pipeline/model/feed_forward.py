@@ -2,6 +2,9 @@
 
 import keras
 
+from pipeline.layers.dense import Dense
+from pipeline.layers.dropout import Dropout
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class FeedForward(keras.Layer):
@@ -24,9 +27,9 @@ class FeedForward(keras.Layer):
     def __init__(self, width, hidden_dim, activation="relu", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.activation = activation
-        self.inner = keras.layers.Dense(hidden_dim, activation=activation, name="inner", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
-        self.outer = keras.layers.Dense(width, name="outer", dtype=self.dtype_policy)
+        self.inner = Dense(hidden_dim, activation=activation, name="inner", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.outer = Dense(width, name="outer", dtype=self.dtype_policy)
 
     def build(self, input_shape):
         self.inner.build(input_shape)

@@ -9,6 +9,8 @@ from keras import ops
 
 from pipeline.attention.core import MultiHeadAttention
 from pipeline.attention.masks import padding_mask
+from pipeline.layers.dense import Dense
+from pipeline.layers.dropout import Dropout
 from pipeline.model.embedding import make_embeddings
 from pipeline.model.recurrent_decoder import BahdanauDecoder, LuongDecoder, RecurrentState
 from pipeline.model.surface import DecoderOutput, Memory, TranslationModel, rows_for_each
@@ -79,8 +81,8 @@ class Recurrent(TranslationModel):
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
             vocabulary_size, embedding_dim, tie_embeddings, policy
         )
-        self.embedding_dropout = keras.layers.Dropout(dropout, name="embedding_dropout", dtype=policy)
-        self.memory_dropout = keras.layers.Dropout(dropout, name="memory_dropout", dtype=policy)
+        self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
+        self.memory_dropout = Dropout(dropout, name="memory_dropout", dtype=policy)
 
         def encoder(name, backwards):
             return keras.layers.GRU(
@@ -94,7 +96,7 @@ class Recurrent(TranslationModel):
 
         self.forward_encoder = encoder("forward_encoder", False)
         self.backward_encoder = encoder("backward_encoder", True) if bidirectional else None
-        self.bridge = keras.layers.Dense(hidden_dim, activation="tanh", name="bridge", dtype=policy)
+        self.bridge = Dense(hidden_dim, activation="tanh", name="bridge", dtype=policy)
         self.attention = None if cross_attention == "none" else self._attention(cross_attention, attention_dim)
         feeding = {"input_feeding": input_feeding} if decoder == "luong" else {}
         self.decoder = DECODERS[decoder](embedding_dim, hidden_dim, dropout, name="decoder", dtype=policy, **feeding)

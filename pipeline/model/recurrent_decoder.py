@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from pipeline.layers.dense import Dense
+from pipeline.layers.dropout import Dropout
+
 
 class RecurrentState(NamedTuple):
     """What one step leaves for the next.
@@ -42,7 +45,7 @@ class RecurrentDecoder(keras.Layer):
         self.hidden_dim = hidden_dim
         # The paper's GRU has its reset gate before the matrix product (Cho et al. 2014, equation 8).
         self.cell = keras.layers.GRUCell(hidden_dim, reset_after=False, name="cell", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def step(self, state, embedded, attend):
         """One target position: `RecurrentState` and `(B, E)` to `RecurrentState`."""
@@ -95,7 +98,7 @@ class BahdanauDecoder(RecurrentDecoder):
 
     def __init__(self, embedding_dim, hidden_dim, dropout=0.0, **kwargs):
         super().__init__(embedding_dim, hidden_dim, dropout, **kwargs)
-        self.deep_output = keras.layers.Dense(2 * embedding_dim, name="deep_output", dtype=self.dtype_policy)
+        self.deep_output = Dense(2 * embedding_dim, name="deep_output", dtype=self.dtype_policy)
 
     def build(self, memory_size):
         self.cell.build((None, self.embedding_dim + memory_size))
@@ -126,7 +129,7 @@ class LuongDecoder(RecurrentDecoder):
     def __init__(self, embedding_dim, hidden_dim, dropout=0.0, input_feeding=False, **kwargs):
         super().__init__(embedding_dim, hidden_dim, dropout, **kwargs)
         self.input_feeding = input_feeding
-        self.attentional = keras.layers.Dense(
+        self.attentional = Dense(
             embedding_dim, activation="tanh", use_bias=False, name="attentional", dtype=self.dtype_policy
         )
 

@@ -2,6 +2,9 @@
 
 import keras
 
+from pipeline.layers.dropout import Dropout
+from pipeline.layers.layer_normalization import LayerNormalization
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Residual(keras.Layer):
@@ -22,8 +25,8 @@ class Residual(keras.Layer):
         if norm not in ("pre", "post"):
             raise ValueError(f"norm: expected pre or post, found {norm!r}")
         self.norm = norm
-        self.normalization = keras.layers.LayerNormalization(epsilon=1e-5, name="norm", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.normalization = LayerNormalization(epsilon=1e-5, name="norm", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape):
         self.normalization.build(input_shape)

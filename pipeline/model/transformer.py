@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from pipeline.attention.masks import causal_mask, padding_mask
+from pipeline.layers.layer_normalization import LayerNormalization
 from pipeline.model.decoder import DecoderBlock
 from pipeline.model.embedding import PositionalEmbedding, make_embeddings
 from pipeline.model.encoder import EncoderBlock
@@ -118,8 +119,8 @@ class Transformer(TranslationModel):
             for i in range(decoder_layers)
         ]
         # Only pre-norm leaves the sum of all sublayers without a normalisation after it.
-        self.final_norms = [
-            keras.layers.LayerNormalization(epsilon=1e-5, name=f"{side}_norm", dtype=policy)
+        self.final_norms: list[Any] = [
+            LayerNormalization(epsilon=1e-5, name=f"{side}_norm", dtype=policy)
             for side in ("encoder", "decoder")
             if norm == "pre"
         ]

@@ -15,7 +15,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from pipeline.errors import InputError
-from pipeline.quiet import native_chatter_silenced
+from pipeline.native import native_chatter_silenced
 from pipeline.run_directory import write_atomically
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3

@@ -5,12 +5,14 @@ from collections import defaultdict
 import keras
 import tensorflow as tf
 
+from pipeline.training.adam import apply_adam
+
 
 class StackedMuon(keras.optimizers.Muon):
     """Makes the updates that `keras.optimizers.Muon` makes (Jordan et al. 2024).
 
     A Transformer has dozens of small matrices, and for each a product of its own takes longer to start than to compute.
-    With several replicas it is Keras' own.
+    What is not a matrix is updated by `apply_adam`. With several replicas it is Keras' own.
     """
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
@@ -22,13 +24,19 @@ class StackedMuon(keras.optimizers.Muon):
             if self.adam_velocities[self._get_variable_index(variable)] is None:
                 of_shape[tuple(variable.shape)].append((gradient, variable))
             else:
-                self.update_step(gradient, variable, learning_rate)
+                self._apply_adam(gradient, variable, learning_rate * self.adam_lr_ratio)
         for (rows, columns), pairs in of_shape.items():
             directions = tf.stack([self._direction(gradient, variable) for gradient, variable in pairs])
             # The scale of Adam's updates (Liu et al. 2025, section 2.2).
             step = learning_rate * self.rms_rate * max(rows, columns) ** 0.5
             for update, (_, variable) in zip(tf.unstack(step * self._orthogonal(directions)), pairs, strict=True):
                 self.assign_sub(variable, update)
+
+    def _apply_adam(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        state = self.momentums[index], self.adam_velocities[index]
+        decays = self.adam_beta_1, self.adam_beta_2
+        apply_adam(variable, *state, gradient, learning_rate, self.iterations, *decays, self.epsilon)
 
     def _direction(self, gradient, variable):
         """Nesterov's momentum, brought up to date."""

@@ -63,38 +63,38 @@ def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
     product_type = states.dtype  # bfloat16 where the model computes in it: only the products, sums are float32
     kernel = tf.cast(table, product_type)
     count = tf.shape(states)[0]
-    filled = tf.pad(states, ((0, -count % CHUNK_TOKENS), (0, 0)))
-    filled_weights = tf.pad(token_weights, ((0, -count % CHUNK_TOKENS),))
+    chunks = tf.maximum((count + CHUNK_TOKENS - 1) // CHUNK_TOKENS, 1)
+    size = (count + chunks - 1) // chunks  # as even as can be, since what fills the last one is computed too
+    filled = tf.pad(states, ((0, chunks * size - count), (0, 0)))
+    filled_weights = tf.pad(token_weights, ((0, chunks * size - count),))
 
-    def chunk(first, table_gradient, normalizers, states_gradient):
-        rows = filled[first : first + CHUNK_TOKENS]
+    def chunk(index, table_gradient, normalizers, states_gradient):
+        rows = filled[index * size : (index + 1) * size]
         scores = tf.cast(tf.matmul(rows, kernel, transpose_b=True), tf.float32)
         highest = tf.reduce_max(scores, -1, keepdims=True)
         powers = tf.exp(scores - highest)
         total = tf.reduce_sum(powers, -1, keepdims=True)
         powers = tf.cast(powers, product_type)
-        scale = filled_weights[first : first + CHUNK_TOKENS, None] / total
+        scale = filled_weights[index * size : (index + 1) * size, None] / total
         scaled_rows = tf.cast(tf.cast(rows, tf.float32) * scale, product_type)
         part = tf.cast(tf.matmul(powers, kernel), tf.float32) * scale
         table_gradient += tf.cast(tf.matmul(powers, scaled_rows, transpose_a=True), tf.float32)
-        index = first // CHUNK_TOKENS
         return (
-            first + CHUNK_TOKENS,
+            index + 1,
             table_gradient,
             normalizers.write(index, (highest + tf.math.log(total))[:, 0]),
             states_gradient.write(index, part),
         )
 
-    chunks = (count + CHUNK_TOKENS - 1) // CHUNK_TOKENS
     width = table.shape[-1]
     _, table_gradient, normalizers, states_gradient = tf.while_loop(
-        lambda first, *_: first < count,
+        lambda index, *_: index < chunks,
         chunk,
         (
             0,
             tf.zeros(table.shape, tf.float32),
-            tf.TensorArray(tf.float32, chunks, element_shape=(CHUNK_TOKENS,)),
-            tf.TensorArray(tf.float32, chunks, element_shape=(CHUNK_TOKENS, width)),
+            tf.TensorArray(tf.float32, chunks, element_shape=(None,)),
+            tf.TensorArray(tf.float32, chunks, element_shape=(None, width)),
         ),
         parallel_iterations=1,  # side by side, the chunks would not fit the cache
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from pipeline.training.adam import FusedAdam
 from pipeline.training.muon import StackedMuon
 
 
@@ -28,7 +29,7 @@ def make_optimizer(
     """
     average = {} if ema_decay is None else {"use_ema": True, "ema_momentum": ema_decay}
     if name == "adam":
-        return keras.optimizers.Adam(learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, **average)
+        return FusedAdam(learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, name="adam", **average)
     if name == "muon":
         return StackedMuon(
             learning_rate,

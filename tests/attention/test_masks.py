@@ -93,3 +93,24 @@ def test_the_only_key_gets_all_the_weight_without_a_warning():
     np.testing.assert_array_equal(
         masked_softmax(np.zeros((1, 1, 2, 1), "float32"), np.array([[[[True], [False]]]]))[0, 0, :, 0], [1, 0]
     )
+
+
+@pytest.mark.parametrize("keys", [1, 5])
+def test_the_gradient_is_that_of_the_formula(keys):
+    scores, upstream = tf.constant(numbers(2, 3, 4, keys)), numbers(2, 3, 4, keys, seed=1)
+    mask = np.random.default_rng(2).random((2, 1, 4, keys)) < 0.7
+    mask[0, 0, 0] = False
+
+    def gradient_of(function):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            weights = function(scores)
+        return tape.gradient(weights, scores, upstream)
+
+    def formula(scores):
+        powers = tf.exp(scores) * tf.cast(mask, tf.float32)
+        return tf.math.divide_no_nan(powers, tf.reduce_sum(powers, -1, keepdims=True))
+
+    expected = gradient_of(formula)
+    assert np.abs(expected).max() > 0.1 or keys == 1
+    np.testing.assert_allclose(gradient_of(lambda x: masked_softmax(x, mask)), expected, atol=1e-6)

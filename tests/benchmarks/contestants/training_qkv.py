@@ -1,10 +1,10 @@
 """An update of ours."""
 
-import keras
 import tensorflow as tf
 
 from pipeline.model.transformer import Transformer
 from pipeline.training.memory import keep_freed_memory
+from pipeline.training.optimizer import make_optimizer
 from pipeline.training.step import Update
 from tests.benchmarks.contestants.training_batch import make_batch
 
@@ -24,7 +24,7 @@ def prepare(settings):
         dtype=settings["precision"],
     )
     model.build((None, None), (None, None))
-    optimizer = keras.optimizers.Adam(1e-3, beta_2=0.98)
+    optimizer = make_optimizer("adam", 1e-3, beta_1=0.9, beta_2=0.98, epsilon=1e-7)
     optimizer.build(model.trainable_variables)
     update = Update(model, optimizer, tf.distribute.get_strategy(), label_smoothing=0.1)
     batch = [tf.constant(ids) for ids in make_batch(settings)]

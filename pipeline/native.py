@@ -1,4 +1,4 @@
-"""Keeps the chatter of native libraries off the screen of a person who cannot do anything about it."""
+"""How TensorFlow's native libraries are loaded."""
 
 import os
 import sys
@@ -7,13 +7,25 @@ from contextlib import contextmanager
 
 
 @contextmanager
+def loading_tensorflow() -> Iterator[None]:
+    """Around the import of TensorFlow: silences it, and asks for oneDNN's kernels.
+
+    TensorFlow takes them by itself on some processors only; where it does not, they took an eighth off the time of an
+    update. TF_ENABLE_ONEDNN_OPTS and TF_CPP_MIN_LOG_LEVEL are left alone where they are set.
+    """
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    with native_chatter_silenced():
+        yield
+
+
+@contextmanager
 def native_chatter_silenced() -> Iterator[None]:
     """Sends the process's standard error nowhere for the time of a block; exceptions pass as ever.
 
     TensorFlow tells at every start that there is no GPU, partly in lines that no setting of its own silences. Those
-    that come later are silenced by TF_CPP_MIN_LOG_LEVEL, which is left alone where it is set.
+    that come later are silenced by TF_CPP_MIN_LOG_LEVEL.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -1,8 +1,9 @@
-"""Matrices that are made orthogonal together are those that Keras makes one by one."""
+"""Updates made in fewer operations are those of Keras: matrices made orthogonal together, Adam in one."""
 
 import keras
 import numpy as np
 
+from pipeline.training.adam import FusedAdam
 from pipeline.training.muon import StackedMuon
 
 SHAPES = {
@@ -34,6 +35,14 @@ def test_updates_and_state_are_those_of_keras():
     theirs, their_state = trained(keras.optimizers.Muon(0.01, **SETTINGS))
     for one, other in zip([*ours, *state], [*theirs, *their_state], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_adams_updates_and_state_are_those_of_keras():
+    settings = {"beta_1": 0.8, "beta_2": 0.98, "epsilon": 1e-3}
+    ours, state = trained(FusedAdam(0.01, **settings))
+    theirs, their_state = trained(keras.optimizers.Adam(0.01, **settings))
+    for one, other in zip([*ours, *state], [*theirs, *their_state], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_an_update_of_a_matrix_is_nearly_orthogonal_and_as_large_as_adams():
