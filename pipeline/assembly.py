@@ -54,6 +54,7 @@ def configured_batches(config: RunConfig, text: TrainingText, strategy: tf.distr
         # no padding beyond the last position
         length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
         seed=config.run.seed,
+        accumulated=config.batches.accumulated,
     )
 
 
@@ -69,7 +70,7 @@ def configured_update(
         label_smoothing=config.training.label_smoothing,
         clip_norm=config.training.clip_norm,
         r_drop=config.training.r_drop,
-        accumulating=config.batches.accumulated > 1,
+        accumulating=batches.accumulated > 1,
         guidance=_guidance(config),
     )
 

@@ -101,7 +101,8 @@ def _training(config: RunConfig, text: TrainingText, root: Path) -> Iterator[Fin
         optimizer = configured_optimizer(config, model)
     yield Finding("model", f"{config.model.architecture}, {model.count_params():,} parameters, {precision}")
     batches = configured_batches(config, text, strategy)
-    plan = batches.plan(0)
+    epoch = batches.full_epoch
+    plan = batches.plan(epoch)
     yield Finding(
         "batches",
         f"{len(plan.batches):,} an epoch, {100 * plan.padding_share:.1f} % padding",
@@ -110,9 +111,9 @@ def _training(config: RunConfig, text: TrainingText, root: Path) -> Iterator[Fin
     update = configured_update(config, model, optimizer, batches)
     largest = _largest(plan, text)
     started = time.monotonic()
-    first = update(*next(batches.epoch(0, largest)))
+    first = update(*next(batches.epoch(epoch, largest)))
     yield _first_update(first, time.monotonic() - started, text.tokenizer.vocabulary_size)
-    seconds, speed, updates = _timed(update, batches.epoch(0))
+    seconds, speed, updates = _timed(update, batches.epoch(epoch))
     yield Finding("update", f"{1000 * seconds:.0f} ms, {speed:,.0f} target tokens/s (mean of {updates})")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     yield Finding(
@@ -122,7 +123,7 @@ def _training(config: RunConfig, text: TrainingText, root: Path) -> Iterator[Fin
     )
     target = text.segmentations[0].target.lengths
     epoch_seconds = (target.sum() + len(target)) / speed  # EOS among them
-    updates = -(-len(plan.batches) // config.batches.accumulated)
+    updates = batches.updates(epoch)
     yield _duration(config, updates, epoch_seconds / updates)
     yield _disk(config, model, root)
 

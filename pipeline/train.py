@@ -89,7 +89,6 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
             limits=configured_limits(config),
             validate_every=config.training.validate_every_updates,
             log_every=config.training.log_every_updates,
-            accumulated=config.batches.accumulated,
             metric=config.training.early_stopping.metric,
             patience=config.training.early_stopping.patience,
         )
@@ -137,7 +136,7 @@ def _callbacks(
     profiled = config.inspection.profile_updates
     return [
         *([Profile(run.tensorboard, profiled)] if profiled else []),
-        ProgressLine(training.limits, -(-len(training.batches.plan(0).batches) // training.accumulated)),
+        ProgressLine(training.limits, training.batches.updates(training.batches.full_epoch)),
         History(run.history, progress),
         TensorBoard(run.tensorboard, translator, tracer, probes, hyperparameters(config), progress.update),
         ProbeArchive(run.probes, tracer, probes, progress.update),

@@ -49,6 +49,21 @@ def test_training_with_guided_attention_is_tried_too(config_file, capsys):
     assert "target tokens/s" in capsys.readouterr().out
 
 
+def test_batches_that_grow_are_judged_by_their_full_size_and_updates_by_all_their_batches(config_file, capsys):
+    def parts(*arguments):
+        assert doctor.main([str(config_file), "--training.max_updates", "1000", *arguments]) == 0
+        lines = capsys.readouterr().out.replace("LOOK: ", "").splitlines()
+        found = {line.split()[0]: line for line in lines}
+        epochs = float(re.search(r"([\d.]+) epochs", found["training"])[1])
+        return found["batches"], epochs
+
+    batches, epochs = parts()
+    grown, _ = parts("--batches.start_tokens", "60", "--batches.doubling_epochs", "2")
+    assert grown == batches
+    _, accumulated = parts("--batches.accumulated", "2")
+    assert accumulated == pytest.approx(2 * epochs, rel=0.2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [([], "expected a config file"), (["nowhere.yaml"], "nowhere.yaml: cannot be read"), (["--help"], None)],

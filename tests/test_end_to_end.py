@@ -287,15 +287,15 @@ def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
 
 def test_an_evaluation_that_fails_leaves_the_one_before(tmp_path):
     final = EvaluationDirectory(tmp_path / "evaluations/test")
-    with evaluation_folder(final) as folder:
+    with evaluation_folder(final, "abc") as folder:
         folder.metrics.write_text("old")
-    with pytest.raises(KeyboardInterrupt), evaluation_folder(final) as folder:
+    with pytest.raises(RuntimeError), evaluation_folder(final, "abc") as folder:
         folder.metrics.write_text("new")
-        raise KeyboardInterrupt
+        raise RuntimeError
     assert files_below(tmp_path) == ["evaluations/test/metrics.json"]
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
     assert final.metrics.read_text() == "old"
-    with evaluation_folder(final) as folder:
+    with evaluation_folder(final, "abc") as folder:
         folder.heads.write_text("new")
     assert files_below(tmp_path) == ["evaluations/test/heads.csv"]
     assert final.root.stat().st_mode & 0o777 == 0o755
@@ -429,7 +429,7 @@ def test_what_a_killed_evaluation_left_behind_goes_and_what_a_running_one_writes
     for folder in (left, running, other, elsewhere):
         folder.mkdir()
         (folder / "shard").touch()
-    with evaluation_folder(final) as folder:
+    with evaluation_folder(final, "another") as folder:
         (folder.root / "metrics.json").touch()
     assert [path.name for path in final.root.iterdir()] == ["metrics.json"]
     assert not left.exists() and all((path / "shard").exists() for path in (running, other, elsewhere))

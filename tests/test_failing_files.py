@@ -85,7 +85,7 @@ def record_of(id_):
 
 
 def evaluate(final, number):
-    with evaluation_folder(EvaluationDirectory(final)) as folder:
+    with evaluation_folder(EvaluationDirectory(final), f"of {number}") as folder:
         with ArchiveWriter(folder.attention, manifest={"number": number}, sentences_per_shard=2) as archive:
             for id_ in range(number):
                 archive.append(record_of(id_))
@@ -106,7 +106,8 @@ def test_an_evaluation_is_the_old_one_or_the_new_one(tmp_path, monkeypatch):
         lambda folder: evaluate(folder / "evaluations" / "test", 1),
         lambda folder: evaluate(folder / "evaluations" / "test", 3),
     ):
-        with pytest.raises(InputError), evaluation_folder(EvaluationDirectory(folder / "evaluations" / "test")):
+        final = EvaluationDirectory(folder / "evaluations" / "test")
+        with pytest.raises(InputError), evaluation_folder(final, "of 3"):
             raise InputError("the next evaluation goes wrong")
         assert number_in(folder) in (1, 3)
         evaluate(folder / "evaluations" / "test", 2)

@@ -1,6 +1,7 @@
 """An evaluation is there whole or not at all: it is written beside its place and then moved there."""
 
 import glob
+import logging
 import os
 import shutil
 import socket
@@ -11,9 +12,11 @@ from pathlib import Path
 
 from pipeline.run_directory import EvaluationDirectory
 
+log = logging.getLogger(__name__)
+
 
 @contextmanager
-def evaluation_folder(final: EvaluationDirectory, fingerprint: str = "") -> Iterator[EvaluationDirectory]:
+def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[EvaluationDirectory]:
     """A folder that takes the place of `final` when everything in it is written; until then the old one stays.
 
     What processes of this machine left behind that were killed goes first, with two exceptions. If one was killed
@@ -29,14 +32,10 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str = "") -> Iter
             continue
         if not final.root.exists() and EvaluationDirectory(leftover).metrics.is_file():  # which is written last
             leftover.replace(final.root)
-        elif (
-            fingerprint and leftover.name.endswith(f".{fingerprint}") and (leftover == working or not working.exists())
-        ):
+        elif leftover.name.endswith(f".{fingerprint}") and (leftover == working or not working.exists()):
             leftover.replace(working)
         else:
             shutil.rmtree(leftover, ignore_errors=True)
-    if not fingerprint:
-        working = Path(tempfile.mkdtemp(prefix=own, dir=final.root.parent))
     try:
         working.mkdir(exist_ok=True)
         working.chmod(0o755)
@@ -52,8 +51,7 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str = "") -> Iter
         shutil.rmtree(working, ignore_errors=True)
         raise
     except KeyboardInterrupt:
-        if not fingerprint:
-            shutil.rmtree(working, ignore_errors=True)
+        log.info("\n%s: the same command goes on from here", final.root)
         raise
 
 

@@ -1,6 +1,7 @@
 """Batches on their way to the step, made ahead of it."""
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 
 import numpy as np
 import tensorflow as tf
@@ -23,6 +24,7 @@ class TrainingBatches:
         doubling_epochs: see there.
         length_multiple: see `plan_batches`.
         seed: see there.
+        accumulated: how many batches make an update; the last one of an epoch may have fewer.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class TrainingBatches:
         seed: int,
         start_tokens: int | None = None,
         doubling_epochs: int = 1,
+        accumulated: int = 1,
     ) -> None:
         self.segmentations = segmentations
         self.strategy = strategy
@@ -43,6 +46,20 @@ class TrainingBatches:
         self.doubling_epochs = doubling_epochs
         self.length_multiple = length_multiple
         self.seed = seed
+        self.accumulated = accumulated
+
+    def tokens(self, epoch: int) -> int:
+        """How many a batch of that epoch has at most."""
+        return tokens_of_epoch(self.batch_tokens, self.start_tokens, self.doubling_epochs, epoch)
+
+    @property
+    def full_epoch(self) -> int:
+        """The first one whose batches have grown to their full size."""
+        return next(epoch for epoch in count(0, self.doubling_epochs) if self.tokens(epoch) == self.batch_tokens)
+
+    def updates(self, epoch: int) -> int:
+        """How many that epoch has."""
+        return -(-len(self.plan(epoch).batches) // self.accumulated)
 
     def plan(self, epoch: int) -> BatchPlan:
         """Which sentences make up each batch of that epoch."""
@@ -50,7 +67,7 @@ class TrainingBatches:
         return plan_batches(
             pairs.source.lengths,
             pairs.target.lengths,
-            batch_tokens=tokens_of_epoch(self.batch_tokens, self.start_tokens, self.doubling_epochs, epoch),
+            batch_tokens=self.tokens(epoch),
             length_multiple=self.length_multiple,
             seed=self.seed,
             epoch=epoch,

@@ -48,7 +48,6 @@ class Training:
         limits: when to end.
         validate_every: updates from a validation and checkpoint to the next.
         log_every: updates from one line of logs to the next.
-        accumulated: batches of an update; the last one of an epoch may have fewer.
         metric: which validation metric says which checkpoint is best, without `val_`.
         patience: validations without gain before training stops; None for no limit.
     """
@@ -65,7 +64,6 @@ class Training:
         limits: Limits,
         validate_every: int,
         log_every: int,
-        accumulated: int = 1,
         metric: str,
         patience: int | None = None,
     ) -> None:
@@ -78,7 +76,6 @@ class Training:
         self.limits = limits
         self.validate_every = validate_every
         self.log_every = log_every
-        self.accumulated = accumulated
         self.metric = metric
         self.patience = patience
         self.asked_to_stop = False
@@ -113,7 +110,7 @@ class Training:
         events.on_epoch_begin(progress.epoch)
         number = len(self.batches.plan(progress.epoch).batches)
         batches = self.batches.epoch(progress.epoch, progress.batch)
-        while group := list(islice(batches, self.accumulated)):
+        while group := list(islice(batches, self.batches.accumulated)):
             events.on_train_batch_begin(progress.update)
             meter.add(self._update(group, progress.update + 1))
             progress.update += 1

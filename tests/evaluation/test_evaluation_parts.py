@@ -149,3 +149,9 @@ def test_only_an_evaluation_of_the_same_is_gone_on_with(tmp_path, monkeypatch):
     with evaluation_folder(final, "other") as folder:
         assert not (folder.root / "part").exists()
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
+
+
+def test_who_interrupts_is_told_how_to_go_on(tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO", logger="pipeline")
+    left_behind(EvaluationDirectory(tmp_path / "evaluations" / "test"), "abc", monkeypatch)
+    assert "evaluations/test: the same command goes on from here" in caplog.text

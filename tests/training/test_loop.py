@@ -21,6 +21,8 @@ class FakeBatches:
 
     strategy = tf.distribute.get_strategy()
 
+    accumulated = 1
+
     def plan(self, epoch):
         return SimpleNamespace(batches=[None] * BATCHES)
 
@@ -126,7 +128,7 @@ class Accumulating(FakeRun):
 
     def training(self, **limits):
         training = super().training(**limits)
-        training.accumulated = 2
+        training.batches.accumulated = 2
         training.update = self
         self.groups, self.waiting = [], []
         return training

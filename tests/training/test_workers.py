@@ -89,8 +89,8 @@ def one_process(tmp_path_factory):
     return folder
 
 
-def assert_as_alone(folder, name):
-    alone, together = weights_of(folder / "runs" / "alone"), weights_of(folder / "runs" / name)
+def assert_as_alone(folder, name, alone="alone"):
+    alone, together = weights_of(folder / "runs" / alone), weights_of(folder / "runs" / name)
     assert list(alone) == list(together)
     for key, value in alone.items():
         np.testing.assert_allclose(together[key], value, atol=1e-5, err_msg=key)
@@ -125,3 +125,13 @@ def test_two_devices_of_one_process_reach_the_weights_of_one(one_process):
     folder = one_process / "devices"
     finish([start(["-c", TWO_DEVICES, config_of("devices", one_process)], folder)], [folder])
     assert_as_alone(one_process, "devices")
+
+
+def test_two_devices_accumulate_what_one_does(one_process):
+    changes = CHANGES | {"batches.accumulated": 3}
+    for name, program in (("one", ["train.py", "--config"]), ("two", ["-c", TWO_DEVICES])):
+        folder = one_process / name
+        finish([start([*program, config_of(name, one_process, changes)], folder)], [folder])
+    assert_as_alone(one_process, "two", alone="one")
+    ours, without = (weights_of(one_process / "runs" / name) for name in ("one", "alone"))
+    assert any(np.abs(ours[key] - without[key]).max() > 1e-3 for key in ours)
