@@ -4,6 +4,7 @@ A contestant is a module with `prepare(settings) -> turn`, where `turn()` does t
 it. It is imported and prepared in its process, does one turn that is not counted, and then one whenever it is asked.
 """
 
+import argparse
 import importlib
 import json
 import os
@@ -86,6 +87,19 @@ def hold(contestants: Sequence[tuple[str, str, Mapping[str, Any]]], turns: int, 
     for contestant in running:
         contestant.end()
     return running
+
+
+def add_options(parser: argparse.ArgumentParser, turns: int) -> None:
+    """What every contest lets people choose."""
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--turns", type=int, default=turns, help=f"timed turns of each (default: {turns})")
+    parser.add_argument("--threads", type=int, default=cores, help="(default: all cores)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="those with this in their name, and ours")
+
+
+def chosen(contestants: Mapping[str, tuple[str, Mapping[str, Any]]], only: str) -> dict[str, Any]:
+    """Ours, and those with this text in their name."""
+    return {name: one for name, one in contestants.items() if only.lower() in name.lower() or name.startswith("qkv")}
 
 
 def machine() -> str:

@@ -9,11 +9,10 @@ without length penalty, since everybody has another formula for it. KerasHub's m
 
 import argparse
 import json
-import os
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks.contest import Contestant, hold, machine, table
+from tests.benchmarks.contest import Contestant, add_options, chosen, hold, machine, table
 
 CONTESTANTS = {
     "qkv": ("decoding_qkv", {}),
@@ -62,9 +61,7 @@ def main() -> None:
     parser.add_argument("--reference", type=Path, required=True, help="as long as which KerasHub's translations are")
     parser.add_argument("--beam", type=int, default=5, help="(default: 5)")
     parser.add_argument("--batch", type=int, default=64, help="sentences at once, of the others (default: 64)")
-    parser.add_argument("--turns", type=int, default=5, help="timed turns of each (default: 5)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all cores)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="those with this in their name")
+    add_options(parser, turns=5)
     options = parser.parse_args()
     common = {
         "run": str(options.run.resolve()),
@@ -74,19 +71,15 @@ def main() -> None:
         "batch": options.batch,
         "threads": options.threads,
     }
-    chosen = {
-        name: (module, {**common, **more})
-        for name, (module, more) in CONTESTANTS.items()
-        if options.only.lower() in name.lower() or name == "qkv"
-    }
-    timed = [(name, module, {**settings, "length_penalty": 1.0}) for name, (module, settings) in chosen.items()]
+    entered = {name: (module, {**common, **more}) for name, (module, more) in chosen(CONTESTANTS, options.only).items()}
+    timed = [(name, module, {**settings, "length_penalty": 1.0}) for name, (module, settings) in entered.items()]
     print(report(hold(timed, options.turns, options.threads)))
     with tempfile.TemporaryDirectory() as folder:
-        comparable = [name for name in chosen if "random" not in name and "int8" not in name]
+        comparable = [name for name in entered if "random" not in name and "int8" not in name]
         outputs = {name: Path(folder) / f"{number}.json" for number, name in enumerate(comparable)}
         hold(
             [
-                (name, chosen[name][0], {**chosen[name][1], "length_penalty": 0.0, "output": str(outputs[name])})
+                (name, entered[name][0], {**entered[name][1], "length_penalty": 0.0, "output": str(outputs[name])})
                 for name in comparable
             ],
             0,

@@ -9,12 +9,11 @@ products of large matrices that NumPy makes in the same time.
 """
 
 import argparse
-import os
 import time
 
 import numpy as np
 
-from tests.benchmarks.contest import Contestant, hold, machine, table
+from tests.benchmarks.contest import Contestant, add_options, chosen, hold, machine, table
 
 CONTESTANTS = {
     "qkv, float32": ("training_qkv", {"precision": "float32"}),
@@ -83,9 +82,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=8000, help="(default: 8000)")
     parser.add_argument("--sentences", type=int, default=200, help="of a batch (default: 200)")
     parser.add_argument("--length", type=int, default=20, help="tokens of a sentence (default: 20)")
-    parser.add_argument("--turns", type=int, default=7, help="timed updates of each (default: 7)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all cores)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="those with this in their name")
+    add_options(parser, turns=7)
     options = parser.parse_args()
     settings = {
         "width": options.width,
@@ -99,9 +96,7 @@ def main() -> None:
         "threads": options.threads,
     }
     wanted = [
-        (name, module, {**settings, **more})
-        for name, (module, more) in CONTESTANTS.items()
-        if options.only.lower() in name.lower() or name.startswith("qkv")
+        (name, module, {**settings, **more}) for name, (module, more) in chosen(CONTESTANTS, options.only).items()
     ]
     print(report(hold(wanted, options.turns, options.threads), settings))
 

@@ -1,12 +1,11 @@
-"""The same Transformer made of Keras' own layers, with the usual formula of the loss, in a graph like ours."""
+"""The same Transformer made of Keras' own layers."""
 
 import keras
 import tensorflow as tf
 from keras import ops
 
 from pipeline.model.embedding import sinusoidal_positions
-from pipeline.training.objective import cross_entropy
-from tests.benchmarks.contestants.training_batch import make_batch
+from tests.benchmarks.contestants.keras_turn import training_turn
 
 
 def prepare(settings):
@@ -39,24 +38,8 @@ def prepare(settings):
         x = attention(x, x, use_causal_mask=True)
         x = feed_forward(attention(x, memory, attention_mask=mask))
     model = keras.Model([source, target], x)
-    optimizer = keras.optimizers.Adam(1e-3, beta_2=0.98)
-    optimizer.build(model.trainable_variables)
-    tokens = settings["sentences"] * settings["length"]
-    batch = [tf.constant(ids) for ids in make_batch(settings)]
 
-    @tf.function(autograph=False, jit_compile=settings.get("xla", False))
-    def update(source, target_input, target_output):
-        with tf.GradientTape() as tape:
-            states = model([source, target_input], training=True)
-            table = tf.cast(embedding.embeddings, states.dtype)
-            logits = tf.reshape(tf.matmul(states, table, transpose_b=True), (-1, vocabulary))
-            loss = cross_entropy(logits, tf.reshape(target_output, (-1,)), tf.ones(tokens), 0.1) / tokens
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss
+    def logits_of(states):
+        return tf.matmul(states, tf.cast(embedding.embeddings, states.dtype), transpose_b=True)
 
-    def turn():
-        float(update(*batch))
-        return {}
-
-    return turn
+    return training_turn(model, settings, logits_of, jit_compile=settings.get("xla", False))

@@ -2,10 +2,8 @@
 
 import keras
 import keras_hub
-import tensorflow as tf
 
-from pipeline.training.objective import cross_entropy
-from tests.benchmarks.contestants.training_batch import make_batch
+from tests.benchmarks.contestants.keras_turn import training_turn
 
 
 def prepare(settings):
@@ -21,22 +19,4 @@ def prepare(settings):
     for _ in range(settings["layers"]):
         x = keras_hub.layers.TransformerDecoder(**block)(x, memory)
     model = keras.Model([source, target], embedding.token_embedding(x, reverse=True))
-    optimizer = keras.optimizers.Adam(1e-3, beta_2=0.98)
-    optimizer.build(model.trainable_variables)
-    tokens = settings["sentences"] * length
-    batch = [tf.constant(ids) for ids in make_batch(settings)]
-
-    @tf.function(autograph=False)
-    def update(source, target_input, target_output):
-        with tf.GradientTape() as tape:
-            logits = tf.reshape(model([source, target_input], training=True), (-1, vocabulary))
-            loss = cross_entropy(logits, tf.reshape(target_output, (-1,)), tf.ones(tokens), 0.1) / tokens
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss
-
-    def turn():
-        float(update(*batch))
-        return {}
-
-    return turn
+    return training_turn(model, settings, lambda logits: logits)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from pipeline.model.embedding import sinusoidal_positions
-from tests.benchmarks.contestants.training_batch import make_batch
+from tests.benchmarks.contestants.torch_turn import training_turn
 
 
 class Translator(nn.Module):
@@ -39,20 +39,5 @@ class Translator(nn.Module):
 
 def prepare(settings):
     """`settings["precision"]` is float32 or bfloat16, `settings["compiled"]` whether by `torch.compile`."""
-    torch.set_num_threads(settings["threads"])
     model = Translator(settings)
-    optimizer = torch.optim.Adam(model.parameters(), 1e-3, betas=(0.9, 0.98), fused=True)
-    source, target_input, target_output = (torch.from_numpy(ids).long() for ids in make_batch(settings))
-    call = torch.compile(model) if settings.get("compiled") else model
-    half = settings["precision"] == "bfloat16"
-
-    def turn():
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            logits = call(source, target_input)
-        loss = nn.functional.cross_entropy(logits.float().flatten(0, 1), target_output.flatten(), label_smoothing=0.1)
-        loss.backward()
-        optimizer.step()
-        return {"loss": float(loss.detach())}
-
-    return turn
+    return training_turn(model, settings, torch.compile(model) if settings.get("compiled") else model)
