@@ -5,6 +5,8 @@ Letters: N tokens, D model width, V vocabulary.
 
 import tensorflow as tf
 
+from pipeline.training.objective import even_chunks
+
 CHUNK_TOKENS = 512  # two chunks' (512, V) float32 scores fit a CPU's last cache for V of some thousands
 
 
@@ -59,13 +61,14 @@ def _value_and_gradients(first, second, table, token_weights):
     product_type = first.dtype  # as in `fused_cross_entropy`
     kernel = tf.cast(table, product_type)
     count = tf.shape(first)[0]
-    filled = [tf.pad(states, ((0, -count % CHUNK_TOKENS), (0, 0))) for states in (first, second)]
-    filled_weights = tf.pad(token_weights, ((0, -count % CHUNK_TOKENS),))
+    chunks, size = even_chunks(count, CHUNK_TOKENS)
+    filled = [tf.pad(states, ((0, chunks * size - count), (0, 0))) for states in (first, second)]
+    filled_weights = tf.pad(token_weights, ((0, chunks * size - count),))
 
-    def chunk(start, value, table_gradient, first_gradient, second_gradient):
-        rows = [states[start : start + CHUNK_TOKENS] for states in filled]
+    def chunk(index, value, table_gradient, first_gradient, second_gradient):
+        rows = [states[index * size : (index + 1) * size] for states in filled]
         scores = [tf.cast(tf.matmul(part, kernel, transpose_b=True), tf.float32) for part in rows]
-        weights = filled_weights[start : start + CHUNK_TOKENS, None] / 2
+        weights = filled_weights[index * size : (index + 1) * size, None] / 2
         p, q = (tf.nn.softmax(part) for part in scores)
         # Normalisers are left out of log p - log q: p and q have the same sum, and each gradient's own mean goes.
         apart = scores[0] - scores[1]
@@ -75,24 +78,22 @@ def _value_and_gradients(first, second, table, token_weights):
             weights * (change + p * (apart - tf.reduce_sum(p * apart, -1, keepdims=True))),
             weights * (-change - q * (apart - tf.reduce_sum(q * apart, -1, keepdims=True))),
         )
-        index = start // CHUNK_TOKENS
         parts = []
         for gradient, states in zip(score_gradients, rows, strict=True):
             gradient = tf.cast(gradient, product_type)
             parts.append(tf.cast(tf.matmul(gradient, kernel), tf.float32))
             table_gradient += tf.cast(tf.matmul(gradient, states, transpose_a=True), tf.float32)
         return (
-            start + CHUNK_TOKENS,
+            index + 1,
             value,
             table_gradient,
             first_gradient.write(index, parts[0]),
             second_gradient.write(index, parts[1]),
         )
 
-    chunks = (count + CHUNK_TOKENS - 1) // CHUNK_TOKENS
-    shape = (CHUNK_TOKENS, table.shape[-1])
+    shape = (None, table.shape[-1])
     _, value, table_gradient, first_gradient, second_gradient = tf.while_loop(
-        lambda start, *_: start < count,
+        lambda index, *_: index < chunks,
         chunk,
         (
             0,

@@ -59,12 +59,20 @@ def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0
     return loss_of(states, tf.convert_to_tensor(table))
 
 
+def even_chunks(count, most):
+    """How many chunks of up to `most` rows there are, and how many rows each has.
+
+    They are as even as can be: what fills up the last one is computed too.
+    """
+    chunks = tf.maximum((count + most - 1) // most, 1)
+    return chunks, (count + chunks - 1) // chunks
+
+
 def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
     product_type = states.dtype  # bfloat16 where the model computes in it: only the products, sums are float32
     kernel = tf.cast(table, product_type)
     count = tf.shape(states)[0]
-    chunks = tf.maximum((count + CHUNK_TOKENS - 1) // CHUNK_TOKENS, 1)
-    size = (count + chunks - 1) // chunks  # as even as can be, since what fills the last one is computed too
+    chunks, size = even_chunks(count, CHUNK_TOKENS)
     filled = tf.pad(states, ((0, chunks * size - count), (0, 0)))
     filled_weights = tf.pad(token_weights, ((0, chunks * size - count),))
 
