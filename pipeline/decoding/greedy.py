@@ -27,6 +27,11 @@ def likeliest(scores, ids, step):
     return ops.argmax(scores, axis=-1)
 
 
+def put(x, step, values):
+    """Writes `values` `(...)` at place `step` of the last axis of x `(..., L)`."""
+    return ops.where(ops.equal(ops.arange(ops.shape(x)[-1], dtype="int32"), step), ops.expand_dims(values, -1), x)
+
+
 def greedy_search(next_token_logits, state, max_lengths, length, choose=likeliest) -> SearchResult:
     """Extends every target by a token until all have ended. PAD and BOS are never chosen: no target contains them.
 
@@ -51,8 +56,8 @@ def greedy_search(next_token_logits, state, max_lengths, length, choose=likelies
         score = ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(chosen, 1), axis=1), 1)
         chosen = ops.where(ended, PAD, chosen)
         score = ops.where(ended, 0.0, score)
-        ids = ops.slice_update(ids, (0, step), ops.expand_dims(chosen, 1))
-        log_probabilities = ops.slice_update(log_probabilities, (0, step), ops.expand_dims(score, 1))
+        ids = put(ids, step, chosen)
+        log_probabilities = put(log_probabilities, step, score)
         ended = ops.logical_or(ended, ops.logical_or(ops.equal(chosen, EOS), step + 1 >= max_lengths))
         return step + 1, ops.expand_dims(chosen, 1), ended, ids, log_probabilities, state
 

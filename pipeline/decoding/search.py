@@ -48,7 +48,7 @@ class GreedySearch:
             scores = ban_early_end(scores, step, self.min_length)
             return choose(ban_repeated_ngrams(scores, ids, step, self.no_repeat_ngram), ids, step)
 
-        cache = model.start_cache(memory, length)
+        cache = model.start_cache(memory)
         if count > 1:
             cache, max_lengths = rows_for_each((cache, max_lengths), rows)
         found = greedy_search(step, cache, max_lengths, length, chosen)
@@ -100,5 +100,5 @@ class BeamSearch:
             return ops.where(rows_for_each(padding, ops.shape(state[1])[0]), 1.0, state[1])
 
         sources = ops.shape(memory.mask)[-1] if covering else 0
-        state = (rows_for_each(model.start_cache(memory, length), hypotheses), ops.zeros((hypotheses, sources)))
+        state = (rows_for_each(model.start_cache(memory), hypotheses), ops.zeros((hypotheses, sources)))
         return beam_search(step, memory, state, max_lengths, length, self.settings, coverage)

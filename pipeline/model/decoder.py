@@ -14,8 +14,7 @@ from pipeline.model.block import Block
 
 
 class BlockCache(NamedTuple):
-    """What one decoder layer keeps from step to step: keys and values `(B * N, H, L, K)` of the target so far, filled
-    from the left."""
+    """What one decoder layer keeps from step to step: keys and values `(B * N, H, L, K)` of the L tokens so far."""
 
     keys: Any
     values: Any
@@ -32,18 +31,17 @@ class DecoderBlock(Block):
         x: `(B, T, D)`.
         memory: `(B, S, D)`, the encoder's states.
         projected: what `project_memory` made of them, or None to do it here.
-        self_mask: bool, broadcastable to `(B, H, T, T)`, or `(B, H, T, L)` with a cache.
+        self_mask: bool, broadcastable to `(B, H, T, T)`, or `(B, H, T, L + T)` with a cache.
         memory_mask: bool, broadcastable to `(B, H, T, S)`.
         cache: `BlockCache`, or None for a pass over a whole target. With a cache, x may have N rows for each of the
             memory.
-        position: with a cache, where the first row of x stands in the target.
         positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
         memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not looked at with `projected`.
         training: whether dropout is applied.
 
     Returns:
-        `(states, self_weights, cross_weights, cache)`: `(B, T, D)`, float32 `(B, H, T, T or L)` and `(B, H, T, S)`, and
-        the cache with the keys and values of x filled in, or None.
+        `(states, self_weights, cross_weights, cache)`: `(B, T, D)`, float32 `(B, H, T, T or L + T)` and
+        `(B, H, T, S)`, and the cache with the keys and values of x behind it, or None.
     """
 
     def __init__(self, d_model, num_heads, d_ff, cross_attention=None, **kwargs):
@@ -58,9 +56,9 @@ class DecoderBlock(Block):
         self.cross_attention.build(x_shape, memory_shape)
         self.cross_attention_residual.build(x_shape)
 
-    def start_cache(self, batch, length):
-        """Empty `BlockCache` for `batch` targets of up to `length` tokens."""
-        shape, dtype = (batch, self.self_attention.num_heads, length), self.compute_dtype
+    def start_cache(self, batch):
+        """Empty `BlockCache` for `batch` targets. It grows, so a graph must not know its length: nor the batch."""
+        shape, dtype = (batch, self.self_attention.num_heads, 0 * batch), self.compute_dtype
         return BlockCache(
             ops.zeros((*shape, self.self_attention.key_dim), dtype),
             ops.zeros((*shape, self.self_attention.value_dim), dtype),
@@ -79,7 +77,6 @@ class DecoderBlock(Block):
         self_mask=None,
         memory_mask=None,
         cache=None,
-        position=0,
         positions=None,
         memory_positions=None,
         training=None,
@@ -87,8 +84,8 @@ class DecoderBlock(Block):
         query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions)
         attend = self.cross_attention.attend
         if cache is not None:
-            keys = ops.slice_update(cache.keys, (0, 0, position, 0), keys)
-            values = ops.slice_update(cache.values, (0, 0, position, 0), values)
+            keys = ops.concatenate([cache.keys, keys], axis=2)
+            values = ops.concatenate([cache.values, values], axis=2)
             cache = BlockCache(keys, values)
             attend = self.cross_attention.attend_from_rows
         y, self_weights = self.self_attention.attend(query, keys, values, self_mask, training=training)

@@ -6,8 +6,6 @@ what `encode` does and leaves its keys and values behind, so that the target's p
 Letters: B batch, H heads, T target positions, S source positions, L cached positions, D model width, V vocabulary.
 """
 
-from typing import Any, NamedTuple
-
 import keras
 from keras import ops
 
@@ -18,13 +16,6 @@ from pipeline.model.embedding import PositionalEmbedding, make_embeddings
 from pipeline.model.surface import DecoderOutput, Memory, TranslationModel, rows_for_each
 
 
-class Cache(NamedTuple):
-    """How far a target has been decoded, and each layer's keys and values of it `(B, H, L, K or V)`."""
-
-    position: Any
-    blocks: tuple
-
-
 @keras.saving.register_keras_serializable(package="qkv")
 class CausalBlock(Block):
     """One layer: self-attention to what stands before and at a position.
@@ -33,28 +24,23 @@ class CausalBlock(Block):
 
     Call arguments:
         x: `(B, T, D)`.
-        mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x or of the cache.
+        mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x.
         before: (keys, values) of what stands before x, each `(B, H, S, K or V)`, or None.
-        cache: (keys, values) `(B, H, L, K or V)`, filled from the left up to `position`, or None.
-        position: with a cache, where the first row of x stands in it.
         positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
         training: whether dropout is applied.
 
     Returns:
-        `(states, weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, keys)`, and the keys and values of x, or
-        the cache with them filled in.
+        `(states, weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, keys)`, and all keys and values: those of
+        `before`, then those of x.
     """
 
-    def call(self, x, mask=None, before=None, cache=None, position=0, positions=None, training=None):
-        query, *own = self.self_attention.project(self.self_attention_residual.enter(x), positions)
-        if cache is not None:
-            own = [ops.slice_update(old, (0, 0, position, 0), new) for old, new in zip(cache, own, strict=True)]
-        keys, values = (
-            own if before is None else [ops.concatenate(pair, axis=2) for pair in zip(before, own, strict=True)]
-        )
+    def call(self, x, mask=None, before=None, positions=None, training=None):
+        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions)
+        if before is not None:
+            keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))
         y, weights = self.self_attention.attend(query, keys, values, mask, training=training)
         x = self.self_attention_residual.leave(x, y, training=training)
-        return self.transform(x, training=training), weights, tuple(own)
+        return self.transform(x, training=training), weights, (keys, values)
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -173,29 +159,25 @@ class DecoderOnly(TranslationModel):
             carried.append(keys_values)
         return Memory(self._normalized(x), mask, tuple(weights), tuple(carried))
 
-    def start_cache(self, memory, length):
-        def empty(x):
-            batch, heads, _, size = ops.shape(x)
-            return ops.zeros((batch, heads, length, size), x.dtype)
-
-        return Cache(ops.zeros((), "int32"), tuple((empty(keys), empty(values)) for keys, values in memory.carried))
+    def start_cache(self, memory):
+        """The source's keys and values, behind which those of the target grow."""
+        return memory.carried
 
     def decode(self, target_ids, memory, cache=None, training=None):
         batch, length = ops.shape(target_ids)
-        if cache is not None:
-            memory = rows_for_each(memory, batch)
-        source_length = ops.shape(memory.mask)[-1]
-        position = 0 if cache is None else cache.position
-        own_length = length if cache is None else ops.shape(cache.blocks[0][0])[2]
+        source_mask = rows_for_each(memory.mask, batch)
+        source_length = ops.shape(source_mask)[-1]
+        position = 0 if cache is None else ops.shape(cache[0][0])[2] - source_length
+        own_length = position + length
         mask = ops.concatenate(
             [
-                ops.broadcast_to(memory.mask, (batch, 1, length, source_length)),
+                ops.broadcast_to(source_mask, (batch, 1, length, source_length)),
                 ops.broadcast_to(causal_mask(length, own_length, position), (batch, 1, length, own_length)),
             ],
             axis=-1,
         )
         # A target starts where its own source ends, whatever padding stands between them.
-        offset = position + ops.sum(ops.cast(memory.mask[:, 0, 0], "int32"), axis=1, keepdims=True)
+        offset = position + ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True)
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
         positions = self.positions.on_queries_and_keys(length, offset)
         weights, caches = [], []
@@ -203,9 +185,7 @@ class DecoderOnly(TranslationModel):
             x, own, keys_values = block(
                 x,
                 mask,
-                before=memory.carried[i],
-                cache=None if cache is None else cache.blocks[i],
-                position=position,
+                before=(memory.carried if cache is None else cache)[i],
                 positions=positions,
                 training=training,
             )
@@ -217,7 +197,7 @@ class DecoderOnly(TranslationModel):
             self.output_embedding.logits(x),
             tuple(own[..., :source_length] for own in weights),
             tuple(own[..., source_length:] for own in weights),
-            None if cache is None else Cache(position + length, tuple(caches)),
+            None if cache is None else tuple(caches),
         )
 
     def _normalized(self, x):

@@ -150,7 +150,7 @@ class Recurrent(TranslationModel):
             carried["keys"], carried["values"] = self.attention.project_memory(states, states)
         return Memory(states, mask, (), carried)
 
-    def start_cache(self, memory, length):
+    def start_cache(self, memory):
         hidden = memory.carried["start"]
         batch, sources = ops.shape(memory.states)[:2]
         return RecurrentState(
@@ -161,7 +161,7 @@ class Recurrent(TranslationModel):
         )
 
     def decode(self, target_ids, memory, cache=None, training=None):
-        first = self.start_cache(memory, None) if cache is None else cache
+        first = self.start_cache(memory) if cache is None else cache
         x = self.embedding_dropout(self.target_embedding(target_ids), training=training)
         states, weights, last = self.decoder(x, first=first, attend=self._attend(memory), training=training)
         return DecoderOutput(

@@ -2,7 +2,7 @@
 
 `encode(source_ids, training) -> Memory`
 `decode(target_ids, memory, cache, training) -> DecoderOutput`
-`start_cache(memory, length) -> cache`, for `decode` step by step
+`start_cache(memory) -> cache`, for `decode` step by step
 `call(source_ids, target_ids) = decode(target_ids, encode(source_ids)).logits`
 
 What an architecture has not (a recurrent model has no self-attention) is an empty tuple of layers.
@@ -38,7 +38,7 @@ class DecoderOutput(NamedTuple):
     - logits: float32 `(B, T, V)`.
     - cross: tuple over layers of float32 `(B, H, T, S)`; rows sum to one, except where source and target are
       attended to at once: then it is the source's part.
-    - decoder_self: tuple over layers of float32 `(B, H, T, T)`, or `(B, H, T, L)` with a cache for L positions.
+    - decoder_self: tuple over layers of float32 `(B, H, T, T)`, or `(B, H, T, L + T)` with a cache of L positions.
     - cache: what the next step needs, or None.
 
     In a graph, what nobody reads is never computed: training reads no logits, search no attention.
@@ -107,9 +107,9 @@ class TranslationModel(keras.Model):
         """
         raise NotImplementedError
 
-    def start_cache(self, memory, length):
-        """An empty cache for targets of up to `length` tokens, to decode step by step: anything nested of tensors,
-        which have a row for each target or no axes at all."""
+    def start_cache(self, memory):
+        """What to begin with in decoding step by step: anything nested of tensors, which have a row for each target or
+        no axes at all. It may grow with every step."""
         raise NotImplementedError
 
     def value_norms(self, memory) -> tuple:

@@ -3,7 +3,7 @@
 Letters: B batch, H heads, T target positions, S source positions, D model width, V vocabulary.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
@@ -14,13 +14,6 @@ from pipeline.model.decoder import DecoderBlock
 from pipeline.model.embedding import PositionalEmbedding, make_embeddings
 from pipeline.model.encoder import EncoderBlock
 from pipeline.model.surface import DecoderOutput, Memory, TranslationModel
-
-
-class Cache(NamedTuple):
-    """How far a target has been decoded, and each decoder layer's `BlockCache`."""
-
-    position: Any
-    blocks: tuple
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -153,15 +146,13 @@ class Transformer(TranslationModel):
     def value_norms(self, memory):
         return tuple(block.cross_attention.value_norms(memory.states) for block in self.decoder_blocks)
 
-    def start_cache(self, memory, length):
-        batch = ops.shape(memory.states)[0]
-        return Cache(ops.zeros((), "int32"), tuple(block.start_cache(batch, length) for block in self.decoder_blocks))
+    def start_cache(self, memory):
+        return tuple(block.start_cache(ops.shape(memory.states)[0]) for block in self.decoder_blocks)
 
     def decode(self, target_ids, memory, cache=None, training=None):
-        position = 0 if cache is None else cache.position
+        position = 0 if cache is None else ops.shape(cache[0].keys)[2]
         length = ops.shape(target_ids)[1]
-        key_length = length if cache is None else ops.shape(cache.blocks[0].keys)[2]
-        self_mask = causal_mask(length, key_length, position)
+        self_mask = causal_mask(length, position + length, position)
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         positions = self.target_positions.on_queries_and_keys(length, position)
         self_weights, cross_weights, block_caches = [], [], []
@@ -172,8 +163,7 @@ class Transformer(TranslationModel):
                 projected=memory.carried[i],
                 self_mask=self_mask,
                 memory_mask=memory.mask,
-                cache=None if cache is None else cache.blocks[i],
-                position=position,
+                cache=None if cache is None else cache[i],
                 positions=positions,
                 training=training,
             )
@@ -182,6 +172,5 @@ class Transformer(TranslationModel):
             block_caches.append(block_cache)
         if self.final_norms:
             x = self.final_norms[1](x)
-        if cache is not None:
-            cache = Cache(position + length, tuple(block_caches))
+        cache = None if cache is None else tuple(block_caches)
         return DecoderOutput(x, self.output_embedding.logits(x), tuple(cross_weights), tuple(self_weights), cache)

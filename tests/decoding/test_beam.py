@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from pipeline.decoding.beam import BeamSettings, beam_search
+from pipeline.decoding.beam import PART, BeamSettings, beam_search, largest_of_many
 from pipeline.decoding.greedy import greedy_search
 from pipeline.model.surface import rows_for_each
 from pipeline.text.tokenizer import BOS, EOS, PAD
@@ -19,8 +19,11 @@ L = 4
 
 
 def in_graph(function, *arguments):
-    """Calls a function of tensors in a graph that knows nothing of the batch's size."""
-    signature = [tf.TensorSpec([None, *argument.shape[1:]], argument.dtype) for argument in arguments]
+    """Calls a function of tensors in a graph that knows nothing of the batch's size, nor of a source's length."""
+    signature = [
+        tf.TensorSpec([None, None] if argument.ndim == 2 else [None, *argument.shape[1:]], argument.dtype)
+        for argument in arguments
+    ]
     return tf.function(function, input_signature=signature, autograph=False)(*arguments)
 
 
@@ -249,7 +252,7 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
 
     def search_with_cache(source, most):
         memory = model.encode(source)._replace(self_attention=())
-        cache = rows_for_each(model.start_cache(memory, 8), ops.shape(source)[0] * size)
+        cache = rows_for_each(model.start_cache(memory), ops.shape(source)[0] * size)
         return beam_search(cached, memory, cache, most, 8, settings)
 
     found = in_graph(search_with_cache, SOURCE, most)
@@ -257,3 +260,13 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
     expected = beam_search(full, memory, empty, most, 8, settings)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(found.ids, expected.ids)
+
+
+@pytest.mark.parametrize("many", [7, PART, PART + 1, 5 * PART, 20 * PART + 3])
+@pytest.mark.parametrize("values", [2, 5, 10**6], ids=["hardly any but ties", "many ties", "no ties"])
+def test_the_largest_of_many_are_those_of_top_k_in_its_order(many, values):
+    x = np.random.default_rng(many).integers(0, values, size=(6, many)).astype("float32")
+    x[0, : many // 2] = -np.inf
+    found, expected = largest_of_many(x, 4), ops.top_k(x, 4)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])

@@ -29,11 +29,12 @@ def searched(model):
         memory, cache = state
         output = model.decode(tokens, memory, cache=cache)
         steps["cross"].append(np.stack([weights[:, :, 0] for weights in output.cross]))
-        steps["decoder"].append(np.stack([weights[:, :, 0] for weights in output.decoder_self]))
+        own = np.stack([weights[:, :, 0] for weights in output.decoder_self])
+        steps["decoder"].append(np.pad(own, ((0, 0),) * 3 + ((0, L - own.shape[-1]),)))
         return output.logits[:, -1], (memory, output.cache)
 
     memory = model.encode(SOURCE)
-    result = greedy_search(step, (memory, model.start_cache(memory, L)), np.array([9, 6, 8], "int32"), L)
+    result = greedy_search(step, (memory, model.start_cache(memory)), np.array([9, 6, 8], "int32"), L)
     return result, {site: np.stack(rows) for site, rows in steps.items()}
 
 

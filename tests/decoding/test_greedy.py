@@ -122,9 +122,13 @@ def test_half_precision_logits_give_single_precision_log_probabilities():
     np.testing.assert_allclose(result.log_probabilities, [[expected, 0]], rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("how", "settings"), [*((how, {}) for how in HOWS), ("eagerly", {"norm": "post", "positions": "learned"})]
-)
+def with_any_batch(function):
+    """In a graph, which must not know the size of the batch, or it would know that of what grows."""
+    return tf.function(function, input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+
+
+@pytest.mark.parametrize("how", [lambda function: function, with_any_batch], ids=["eagerly", "in a graph"])
+@pytest.mark.parametrize("settings", [{}, {"norm": "post", "positions": "learned"}], ids=["pre", "post"])
 def test_search_with_a_cache_finds_what_full_passes_find(how, settings, search_by_full_passes):
     model, length, most = shared_transformer(**settings), 11, np.array([11, 5, 9], "int32")
 
@@ -135,9 +139,9 @@ def test_search_with_a_cache_finds_what_full_passes_find(how, settings, search_b
 
     def search(source):
         memory = model.encode(source)._replace(self_attention=())
-        return greedy_search(step, (memory, model.start_cache(memory, length)), most, length)
+        return greedy_search(step, (memory, model.start_cache(memory)), most, length)
 
-    result = HOWS[how](search)(SOURCE)
+    result = how(search)(SOURCE)
     for row, source in enumerate(SOURCE):
         tokens, log_probabilities = search_by_full_passes(model, source[source != PAD], most[row])
         assert list(result.ids[row, : len(tokens)].numpy()) == tokens

@@ -20,14 +20,14 @@ def full(model, source, target, training=None):
 
 def in_one_cached_step(model, source, target):
     memory = model.encode(source)
-    output = model.decode(target, memory, model.start_cache(memory, T + 2))
+    output = model.decode(target, memory, model.start_cache(memory))
     return output.logits, tf.stack(output.decoder_self), tf.stack(output.cross)
 
 
 def token_by_token(model, source, target, jit_compile=None):
-    """One position after another, each step as it is, or compiled once for all positions."""
+    """One position after another, each step as it is, or in a graph."""
     memory = model.encode(source)
-    cache, steps = model.start_cache(memory, T), []
+    cache, steps = model.start_cache(memory), []
 
     def step(tokens, cache):
         return model.decode(tokens, memory, cache)
@@ -36,7 +36,8 @@ def token_by_token(model, source, target, jit_compile=None):
     for t in range(T):
         output = step(tf.constant(target[:, t : t + 1]), cache)
         cache = output.cache
-        steps.append((output.logits, tf.stack(output.decoder_self), tf.stack(output.cross)))
+        own = tf.pad(tf.stack(output.decoder_self), ((0, 0),) * 4 + ((0, T - t - 1),))
+        steps.append((output.logits, own, tf.stack(output.cross)))
     logits, own, cross = zip(*steps, strict=True)
     return tf.concat(logits, 1), tf.concat(own, 3), tf.concat(cross, 3)
 
