@@ -29,8 +29,7 @@ $(VENV)/tests: $(VENV)/runtime tests/requirements.txt
 
 demo: $(VENV)/runtime
 	@if [ -f runs/demo/model.keras ]; then echo "== runs/demo is trained already; make clean removes it"; \
-	elif [ -n "$$(ls runs/demo/checkpoints/update-*.npz 2>/dev/null)" ]; then echo "== going on with runs/demo"; $(BIN)/python train.py --resume runs/demo; \
-	else rm -rf runs/demo; echo "== training on data/demo"; $(BIN)/python train.py --config configs/demo.yaml; fi
+	else echo "== training on data/demo"; $(BIN)/python train.py --config configs/demo.yaml; fi
 	@echo "== evaluating"
 	@$(BIN)/python evaluate.py runs/demo
 	@echo "== look: $(BIN)/tensorboard --logdir runs"

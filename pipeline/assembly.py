@@ -2,13 +2,13 @@
 
 import logging
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from pipeline.config import RunConfig
+from pipeline.config_resume import flat_settings
 from pipeline.decoding.translator import Translator
 from pipeline.evaluation.likelihood import LikelihoodMeter
 from pipeline.evaluation.validation import Validation
@@ -93,15 +93,8 @@ def configured_validation(
 def hyperparameters(config: RunConfig) -> dict[str, Any]:
     """By dotted key the settings that runs are compared by: those of text, model, training and search."""
 
-    def flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-        for name, value in values.items():
-            if isinstance(value, dict):
-                yield from flat(value, f"{prefix}{name}.")
-            else:
-                yield f"{prefix}{name}", value
-
     values = config.model_dump(mode="json", include={"run": {"seed"}, **dict.fromkeys(COMPARED, True)})
-    return dict(flat(values, ""))
+    return dict(flat_settings(values))
 
 
 def configured_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:

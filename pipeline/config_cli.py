@@ -13,17 +13,16 @@ from pydantic.fields import FieldInfo
 
 from pipeline.config import RunConfig, dump, make_run_config
 from pipeline.config_messages import expectation, nearest_key, parse_value, sections_of, walk
+from pipeline.config_resume import FOR_PEOPLE, changes_of_result
 from pipeline.config_yaml import Origins, read_yaml
 from pipeline.errors import InputError
 
 USAGE = """train.py --config FILE [--section.key VALUE ...] [--print_config]
-       train.py --resume RUN [--training.max_updates VALUE] [--training.max_epochs VALUE]
-                             [--training.max_minutes VALUE]"""
+       train.py --resume RUN [--section.key VALUE ...]"""
 
 DESCRIPTION = """Trains a translator. Settings come from FILE; those on the command line replace them. A VALUE is
-written as in YAML: 0.1, true, null, [cross, encoder]."""
-
-MAY_CHANGE_ON_RESUME = ("training.max_updates", "training.max_epochs", "training.max_minutes")
+written as in YAML: 0.1, true, null, [cross, encoder]. The same command goes on with a run that was interrupted; with
+--resume, settings come from the run. What would change the result of the rest is refused then."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,12 @@ def parse_train_arguments(argv: Sequence[str]) -> TrainArguments:
     if (config_file is None) == (resume is None):
         found = "neither" if resume is None else "both"
         raise InputError(f"expected either --config FILE or --resume RUN, found {found}; see --help")
-    config = _load_resumed(Path(resume), overrides) if resume else _load(Path(config_file), overrides)
+    if resume:
+        config = _load_resumed(Path(resume), overrides)
+    else:
+        config = _load(Path(config_file), overrides)
+        assert config.run.name  # set by `_load`
+        resume = _begun(config, config.run.directory / config.run.name)
     if given.get("print_config"):
         sys.stdout.write(dump(config))
         raise SystemExit(0)
@@ -130,18 +134,32 @@ def _load(path: Path, overrides: dict[str, Any]) -> RunConfig:
 
 
 def _load_resumed(run: Path, overrides: dict[str, Any]) -> RunConfig:
-    refused = [f"--{key}" for key in overrides if key not in MAY_CHANGE_ON_RESUME]
-    if refused:
-        allowed = ", ".join(f"--{key}" for key in MAY_CHANGE_ON_RESUME)
-        raise InputError(
-            f"{', '.join(refused)}: a resumed run keeps its settings, except {allowed}; "
-            "for other settings start a new run with --config and --run.name"
-        )
     path = run / "config.yaml"
     if not path.is_file():
         raise InputError(f"{run}: there is no run to resume here: {path} is missing")
     values, origins = read_yaml(path)
-    return _overridden(values, origins, overrides, run.name)
+    config = _overridden(values, origins, overrides, run.name)
+    if changes := changes_of_result(_overridden(values, origins, {}, run.name), config):
+        raise InputError(
+            f"--{', --'.join(changes)}: a resumed run keeps its settings, except {FOR_PEOPLE}; "
+            "for other settings start a new run with --config and --run.name"
+        )
+    return config
+
+
+def _begun(config: RunConfig, run: Path) -> Path | None:
+    """The run where one of these settings was begun, or None where there is none."""
+    path = run / "config.yaml"
+    if not path.is_file():
+        return None
+    values, origins = read_yaml(path)
+    if changes := changes_of_result(_overridden(values, origins, {}, run.name), config):
+        shown = "\n  ".join(changes)
+        raise InputError(
+            f"{run}: the run exists already, and began with other settings:\n  {shown}\nGo on with it as it is: "
+            f"python train.py --resume {run}; start another one: --run.name NAME; or delete the folder"
+        )
+    return run
 
 
 def _overridden(values: dict[str, Any], origins: Origins, overrides: dict[str, Any], default_name: str) -> RunConfig:

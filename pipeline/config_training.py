@@ -67,6 +67,12 @@ class TrainingSettings(Settings):
     validate_every_updates: int = Field(
         default=500, ge=1, description="Updates from a validation and checkpoint to the next."
     )
+    checkpoint_every_minutes: float | None = Field(
+        default=10.0,
+        gt=0,
+        description="Minutes after the last checkpoint in which another one is written between validations; it goes "
+        "with the next validation. null: none.",
+    )
     log_every_updates: int = Field(
         default=50, ge=1, description="Updates from one logged line of training to the next."
     )

@@ -64,6 +64,7 @@ class RunDirectory:
         self.config = self.root / "config.yaml"
         self.manifest = self.root / "manifest.json"
         self.tokenizer = self.root / "tokenizer" / "sentencepiece.model"
+        self.preparation = self.root / ".preparation.json"  # while the text is being prepared
         self.corpus_report = self.root / "corpus_report.json"
         self.encoded = self.root / "encoded"
         self.checkpoints = self.root / "checkpoints"

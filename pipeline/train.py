@@ -58,16 +58,21 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
     strategy = make_strategy()
     keras.utils.set_random_seed(config.run.seed)
     with _run_directory(config, resume, is_chief(strategy)) as run:
-        text = load_text(config, run) if resume else prepare_text(config, run)
-        if not resume:
+        if not run.config.is_file():  # first, so that the same command finds what it began
             write_atomically(run.config, dump(config).encode())
+        text = load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
         with strategy.scope():
             model = build_model(
                 config.model, text.tokenizer.vocabulary_size, resolve_precision(config.training.precision)
             )
             optimizer = configured_optimizer(config, model)
         checkpoints = configured_checkpoints(config, run)
-        progress = checkpoints.restore(model, optimizer) if resume else Progress()
+        trained = checkpoints.all() or run.model.is_file()
+        progress = checkpoints.restore(model, optimizer) if trained else Progress()
+        if is_chief(strategy):
+            write_atomically(run.config, dump(config).encode())  # with what may have changed
+            if not trained:
+                _forget(run)
         # By greedy search, which is fast, whatever the config says of the finished model.
         translator = make_translator(model, text.tokenizer, config, GreedySearch())
         batches = configured_batches(config, text, strategy)
@@ -89,9 +94,19 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
             limits=configured_limits(config),
             validate_every=config.training.validate_every_updates,
             log_every=config.training.log_every_updates,
+            save_every=60 * minutes if (minutes := config.training.checkpoint_every_minutes) else None,
             metric=config.training.early_stopping.metric,
             patience=config.training.early_stopping.patience,
         )
+        if run.model.is_file() and (reason := training.finished(progress)):
+            log.info(
+                "%s is trained already: %d updates (%s); for more raise --training.max_updates, for another run give "
+                "--run.name NAME",
+                run.root,
+                progress.update,
+                reason,
+            )
+            return 0
         own = _callbacks(config, run, translator, training, progress) if is_chief(strategy) else []
         reason = training.run(progress, [*own, *callbacks])
         interrupted = reason == INTERRUPTED
@@ -119,12 +134,19 @@ def _run_directory(config: RunConfig, resume: Path | None, chief: bool) -> Itera
             with run.locked():
                 yield run
         except BaseException:
-            if not Checkpoints(run.checkpoints).recent():
+            if not Checkpoints(run.checkpoints).all():
                 shutil.rmtree(run.root)  # or the corrected command would be refused, since the run exists
             raise
     else:
         with tempfile.TemporaryDirectory() as folder:
             yield RunDirectory(Path(folder))
+
+
+def _forget(run: RunDirectory) -> None:
+    """Takes away what was told of a training that was killed before its first checkpoint."""
+    run.history.unlink(missing_ok=True)
+    for folder in (run.tensorboard, run.probes):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _callbacks(

@@ -266,7 +266,7 @@ def test_a_damaged_run_is_not_resumed_but_kept(case, run, refused):
 
 
 def test_a_resumed_run_keeps_its_settings(run, refused):
-    refused(train.main, ["--resume", run, "--model.d_model", "12"], "--model.d_model: a resumed run keeps its settings")
+    refused(train.main, ["--resume", run, "--model.d_model", "12"], "--model.d_model: 8, not 12: a resumed run keeps")
 
 
 def test_a_run_is_not_resumed_with_validation_text_of_another_length(run, refused):

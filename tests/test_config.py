@@ -342,9 +342,44 @@ class TestResume:
 
     def test_a_resumed_run_keeps_all_other_settings(self, run: Path):
         with pytest.raises(
-            InputError, match=r"--model.d_model: a resumed run keeps its settings, except --training.max"
+            InputError, match=r"--model.d_model: 64, not 32: a resumed run keeps its settings, except --training.max"
         ):
             parse_train_arguments(["--resume", str(run), "--model.d_model", "32", "--training.max_updates", "50"])
+
+    def test_the_limit_by_which_the_learning_rate_falls_is_kept_too(self, config_file, tmp_path: Path):
+        run = tmp_path / "falling"
+        run.mkdir()
+        falling = ["--training.schedule", "linear", "--training.max_updates", "5000", "--run.name", "falling"]
+        save_run_config(parsed(config_file, *falling), run / "config.yaml")
+        with pytest.raises(InputError, match=r"--training.max_updates: 5000, not 6000: a resumed run keeps"):
+            parse_train_arguments(["--resume", str(run), "--training.max_updates", "6000"])
+
+    def test_the_same_command_goes_on_and_may_change_what_leaves_the_result(self, config_file, tmp_path: Path):
+        command = ["--config", str(config_file), "--run.directory", str(tmp_path), "--run.name", "mine"]
+        assert parse_train_arguments(command).resume is None
+        (tmp_path / "mine").mkdir()
+        save_run_config(parse_train_arguments(command).config, tmp_path / "mine" / "config.yaml")
+        changed = ["--training.max_updates", "77", "--decoding.beam_size", "3", "--inspection.heatmap_sentences", "2"]
+        arguments = parse_train_arguments([*command, *changed])
+        assert arguments.resume == tmp_path / "mine"
+        assert (arguments.config.training.max_updates, arguments.config.decoding.beam_size) == (77, 3)
+
+    @pytest.mark.parametrize(
+        ("change", "shown"),
+        [
+            (["--model.dropout", "0.4"], r"model\.dropout: [0-9.]+, not 0\.4"),
+            (["--run.seed", "9"], r"run\.seed: 1, not 9"),
+            (["--decoding.max_target_ratio", "3"], r"decoding\.max_target_ratio: 2\.0, not 3\.0"),
+            (["--training.average_checkpoints", "7"], r"training\.average_checkpoints: 1, not 7"),
+        ],
+    )
+    def test_the_same_command_with_other_settings_is_refused_by_name(self, change, shown, config_file, tmp_path):
+        command = ["--config", str(config_file), "--run.directory", str(tmp_path), "--run.name", "mine"]
+        (tmp_path / "mine").mkdir()
+        save_run_config(parse_train_arguments(command).config, tmp_path / "mine" / "config.yaml")
+        began = r"mine: the run exists already, and began with other settings:\n  "
+        with pytest.raises(InputError, match=began + shown):
+            parse_train_arguments([*command, *change])
 
     def test_a_folder_without_a_run_cannot_be_resumed(self, tmp_path: Path):
         with pytest.raises(InputError, match="there is no run to resume here"):

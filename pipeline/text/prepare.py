@@ -61,7 +61,9 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
 
 
 def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
-    """Reads the text, trains the tokenizer, encodes the pairs once and writes all that into the run.
+    """Reads the text, trains the tokenizer, encodes the pairs once and writes all that into the run, the report last.
+
+    Where it was killed on the way, the tokenizer is not trained again if it was ready and the text is the same.
 
     Raises:
         InputError: a file is missing or not what the config says, or a pair is one that the settings forbid.
@@ -69,14 +71,8 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     training = read_corpus(config.data.train)
     validation = read_corpus(config.data.validation).in_memory()
     log.info("%s: %d training pairs, %d validation pairs", training.name, len(training), len(validation))
-    train_tokenizer(
-        _some_of_both_sides(training, config.tokenizer.training_sentences),
-        run.tokenizer,
-        kind=config.tokenizer.kind,
-        vocabulary_size=config.tokenizer.vocabulary_size,
-        character_coverage=config.tokenizer.character_coverage,
-    )
-    tokenizer = Tokenizer(run.tokenizer)
+    digests = data_sha256(config.data)
+    tokenizer = _tokenizer(config, training, run, digests)
     encoded = _encode(training, tokenizer)
     kept, report = _judge(config.data, training, encoded)
     others = {"validation": validation}
@@ -87,12 +83,35 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     segmentations = list(_segmentations(config, training, encoded, tokenizer))
     joined = _pairs_to_join(config.data, kept, segmentations, config.run.seed)
     report["joined"] = len(joined)
-    report["sha256"] = data_sha256(config.data)
-    write_json(run.corpus_report, report)
+    report["sha256"] = digests
     for name, pairs in zip(_names(config), segmentations, strict=True):
         _linked(config, pairs, tokenizer).select(kept, joined).save(run.encoded / name)
     _encode(validation, tokenizer).save(run.encoded / "validation")
+    write_json(run.corpus_report, report)
+    run.preparation.unlink(missing_ok=True)
     return load_text(config, run)
+
+
+def _tokenizer(config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]) -> Tokenizer:
+    """The one that is there, if it was made of the same text, or a new one."""
+    if not (run.tokenizer.is_file() and _of_same_text(run, digests)):
+        run.tokenizer.unlink(missing_ok=True)
+        write_json(run.preparation, digests)
+        train_tokenizer(
+            _some_of_both_sides(training, config.tokenizer.training_sentences),
+            run.tokenizer,
+            kind=config.tokenizer.kind,
+            vocabulary_size=config.tokenizer.vocabulary_size,
+            character_coverage=config.tokenizer.character_coverage,
+        )
+    return Tokenizer(run.tokenizer)
+
+
+def _of_same_text(run: RunDirectory, digests: dict[str, str]) -> bool:
+    try:
+        return json.loads(run.preparation.read_text(encoding="utf-8")) == digests
+    except (OSError, ValueError):
+        return False
 
 
 def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:

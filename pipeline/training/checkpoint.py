@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -151,9 +151,10 @@ def _other_model(path: Path, names: set[str]) -> InputError:
 
 
 class Checkpoints:
-    """The checkpoints of a run: the last few, `update-00000500.npz`, and the best, `best.npz`.
+    """The checkpoints of a run: those of the last few validations, `update-00000500.npz`, and the best, `best.npz`.
 
-    The newest is read back before an older one goes, and one that was damaged later gives way to the one before.
+    Between validations there is one at most, `passing-00000512.npz`, which goes with the next. The newest is read back
+    before an older one goes, and one that was damaged later gives way to the one before.
 
     Args:
         folder: where they are.
@@ -170,13 +171,28 @@ class Checkpoints:
         self.best = folder / "best.npz"
 
     def recent(self) -> Sequence[Path]:
-        """Those of single updates, oldest first."""
+        """Those of validations, oldest first."""
         return sorted(self.folder.glob("update-*.npz"))
+
+    def all(self) -> Sequence[Path]:
+        """All that can be gone on from, oldest first."""
+        return sorted([*self.recent(), *self._passing()], key=lambda path: path.stem.partition("-")[2])
+
+    def _passing(self) -> Iterator[Path]:
+        return self.folder.glob("passing-*.npz")
+
+    def save_passing(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
+        """Writes a checkpoint between validations in place of the one before."""
+        path = self.folder / f"passing-{progress.update:08d}.npz"
+        save_checkpoint(path, model, optimizer, progress)
+        for old in self._passing():
+            if old != path:
+                old.unlink()
 
     def save(
         self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress, best: bool = False
     ) -> None:
-        """Writes the checkpoint of this update, as the best one too if it is, and deletes the oldest."""
+        """Writes the checkpoint of a validation, as the best one too if it is, and deletes the oldest."""
         if best:
             save_checkpoint(self.best, model, optimizer, progress)
         save_checkpoint(self._of_update(progress.update), model, optimizer, progress)
@@ -184,6 +200,8 @@ class Checkpoints:
         for old in self.recent()[: -self.keep]:
             if old not in kept:
                 old.unlink()
+        for passing in self._passing():
+            passing.unlink()
 
     def best_few(self, progress: Progress) -> Sequence[Path]:
         """Those of the `keep_best` updates that were best on validation, best first."""
@@ -206,7 +224,7 @@ class Checkpoints:
         self.last()
         for leftover in self.folder.glob(".*.npz"):  # of a write that a crash cut short
             leftover.unlink(missing_ok=True)
-        *others, newest = self.recent()
+        *others, newest = self.all()
         try:
             return load_checkpoint(newest, model, optimizer)
         except InputError as error:
@@ -226,9 +244,9 @@ class Checkpoints:
         Raises:
             InputError: there is none.
         """
-        recent = self.recent()
-        if not recent:
+        paths = self.all()
+        if not paths:
             raise InputError(
                 f"{self.folder}: no checkpoint yet, so there is nothing to go on from; delete the run and start it anew"
             )
-        return recent[-1]
+        return paths[-1]

@@ -48,6 +48,8 @@ class Training:
         limits: when to end.
         validate_every: updates from a validation and checkpoint to the next.
         log_every: updates from one line of logs to the next.
+        save_every: seconds of training without a checkpoint after which one is written between validations; None for
+            never.
         metric: which validation metric says which checkpoint is best, without `val_`.
         patience: validations without gain before training stops; None for no limit.
     """
@@ -64,10 +66,12 @@ class Training:
         limits: Limits,
         validate_every: int,
         log_every: int,
+        save_every: float | None = None,
         metric: str,
         patience: int | None = None,
     ) -> None:
         self.model = model
+        self.model.stop_training = False
         self.optimizer = optimizer
         self.update = update
         self.batches = batches
@@ -76,6 +80,8 @@ class Training:
         self.limits = limits
         self.validate_every = validate_every
         self.log_every = log_every
+        self.save_every = save_every
+        self.saved = 0.0
         self.metric = metric
         self.patience = patience
         self.asked_to_stop = False
@@ -92,15 +98,16 @@ class Training:
         self.model.stop_training = False
         events = keras.callbacks.CallbackList(list(callbacks), model=self.model)
         clock = _Clock(progress.seconds)
+        self.saved = progress.seconds
         meter = _Meter(progress)
         with self._polite_to_signals():
             events.on_train_begin()
-            reason = self._finished(progress, clock)
+            reason = self._finished(progress, clock.seconds())
             while reason is None:
                 reason = self._epoch(progress, events, clock, meter)
             if not progress.history or progress.history[-1]["update"] != progress.update:
                 if reason == INTERRUPTED:  # nothing that a run without the interruption would not have done
-                    self._save(progress, meter, best=False)
+                    self._save(progress, meter)
                 else:
                     self._validate(progress, events, clock, meter)
             events.on_train_end()
@@ -122,7 +129,9 @@ class Training:
             events.on_train_batch_end(progress.update - 1, logs)
             if progress.update % self.validate_every == 0:
                 self._validate(progress, events, clock, meter)
-            reason = self._finished(progress, clock)
+            elif self.save_every is not None and clock.seconds() - self.saved >= self.save_every:
+                self._save(progress, meter)
+            reason = self._finished(progress, clock.seconds())
             if reason:
                 return reason
         events.on_epoch_end(progress.epoch - 1, progress.history[-1] if progress.history else {})
@@ -166,9 +175,15 @@ class Training:
             events.on_test_end(logs)
         self._save(progress, meter, best)
 
-    def _save(self, progress: Progress, meter: "_Meter", best: bool) -> None:
+    def _save(self, progress: Progress, meter: "_Meter", best: bool | None = None) -> None:
+        """Keeps the state: that of a validation, which was the `best` so far or not, or one in passing."""
         progress.unread, progress.last_logs = meter.unread(), meter.last
-        if self.checkpoints is not None:
+        self.saved = progress.seconds
+        if self.checkpoints is None:
+            return
+        if best is None:
+            self.checkpoints.save_passing(self.model, self.optimizer, progress)
+        else:
             self.checkpoints.save(self.model, self.optimizer, progress, best)
 
     def _judge(self, progress: Progress, value: float) -> bool:
@@ -179,7 +194,11 @@ class Training:
         progress.validations_without_gain = 0 if better else progress.validations_without_gain + 1
         return better
 
-    def _finished(self, progress: Progress, clock: "_Clock") -> str | None:
+    def finished(self, progress: Progress) -> str | None:
+        """Why there is nothing to do any more, or None."""
+        return self._finished(progress, progress.seconds)
+
+    def _finished(self, progress: Progress, seconds: float) -> str | None:
         limits = self.limits
         if limits.updates is not None and progress.update >= limits.updates:
             return f"{limits.updates} updates"
@@ -190,7 +209,7 @@ class Training:
         asked = {
             INTERRUPTED: self.asked_to_stop,
             "a callback stopped it": self.model.stop_training,
-            f"{limits.minutes or 0:g} minutes": limits.minutes is not None and clock.seconds() >= 60 * limits.minutes,
+            f"{limits.minutes or 0:g} minutes": limits.minutes is not None and seconds >= 60 * limits.minutes,
         }
         if self.batches.strategy.num_replicas_in_sync > 1:
             # Workers must end at the same update, and these differ between them. Asking waits for the device.

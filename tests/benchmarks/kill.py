@@ -3,14 +3,13 @@
     python tests/benchmarks/kill.py [--kills 50] [--kills_per_run 5] [--kind transformer|recurrent|...]
 
 Half of the moments are drawn over the whole time that a run takes, from its first second on; the other half fall while
-a checkpoint is being written. Weights, optimizer, history and TensorBoard's steps must be the same, bit for bit. A
-process that dies before the first checkpoint leaves nothing to resume, and is started again, as a person would.
+a checkpoint is being written. The same command is given again. Weights, optimizer, history and TensorBoard's steps must
+be the same, bit for bit.
 Exit status 1 if any run ends otherwise.
 """
 
 import argparse
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -65,14 +64,8 @@ class Killed:
         self.config.write_text(dump_yaml(settings), encoding="utf-8")
 
     def start(self, name: str) -> subprocess.Popen[bytes]:
-        """Starts the run, or goes on with it where there is something to go on with."""
-        run = self.runs / name
-        if list(run.glob("checkpoints/update-*.npz")):
-            arguments = ["--resume", run]
-        else:
-            shutil.rmtree(run, ignore_errors=True)
-            arguments = ["--config", self.config, "--run.name", name]
-        command = [sys.executable, "train.py", *map(str, arguments)]
+        """Starts the run, or goes on with it: by the same command."""
+        command = [sys.executable, "train.py", "--config", str(self.config), "--run.name", name]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def finish(self, name: str) -> Path:

@@ -218,6 +218,33 @@ def test_the_last_few_and_the_best_are_kept(saved, tmp_path):
     assert load_checkpoint(checkpoints.best, model).update == 1000
 
 
+def test_one_in_passing_stays_until_the_next_and_is_not_among_those_of_validations(saved, tmp_path):
+    _, model, optimizer = saved
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints.save(model, optimizer, Progress(update=500))
+    for update in (600, 700):
+        checkpoints.save_passing(model, optimizer, Progress(update=update))
+    names = ["passing-00000700.npz", "update-00000500.npz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert [path.name for path in checkpoints.recent()] == names[1:]
+    assert checkpoints.last().name == names[0]
+    assert checkpoints.restore(model, optimizer).update == 700
+    (tmp_path / names[0]).write_bytes(b"damaged")
+    assert checkpoints.restore(model, optimizer).update == 500
+    checkpoints.save_passing(model, optimizer, Progress(update=800))
+    checkpoints.save(model, optimizer, Progress(update=1000))
+    assert [path.name for path in checkpoints.all()] == ["update-00000500.npz", "update-00001000.npz"]
+
+
+def test_one_in_passing_that_a_crash_left_behind_a_validation_is_older(saved, tmp_path):
+    _, model, optimizer = saved
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for update in (500, 1000):
+        checkpoints.save(model, optimizer, Progress(update=update))
+    checkpoints.save_passing(model, optimizer, Progress(update=700))
+    assert checkpoints.restore(model, optimizer).update == 1000
+
+
 @pytest.mark.parametrize(("metric", "kept"), [("bleu", [2, 4, 5]), ("loss", [1, 3, 5])])
 def test_those_that_were_best_are_kept_too_best_first(saved, tmp_path, metric, kept):
     _, model, optimizer = saved

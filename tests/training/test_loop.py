@@ -218,6 +218,22 @@ def test_a_signal_ends_it_after_the_update_at_hand_with_a_checkpoint_and_the_old
     assert signal.getsignal(number) == before
     assert progress.update == 4
     assert load_checkpoint(run.checkpoints.last(), run.model, run.optimizer) == progress
+    assert [path.name for path in run.checkpoints.all()] == ["update-00000002.npz", "update-00000004.npz"]
+
+
+def test_between_validations_the_state_is_kept_after_a_time(tmp_path):
+    class Watch(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            here.append([path.name for path in run.checkpoints.all()])
+
+    here, run = [], FakeRun(folder=tmp_path, validate_every=3)
+    training = run.training(updates=5)
+    training.save_every = 1e-9
+    training.run(Progress(), [Watch()])
+    assert here == [[], ["passing-00000001.npz"], ["passing-00000002.npz"], ["update-00000003.npz"]] + [
+        ["update-00000003.npz", "passing-00000004.npz"]
+    ]
+    assert [path.name for path in run.checkpoints.all()] == ["update-00000003.npz", "update-00000005.npz"]
 
 
 def test_a_signal_leaves_no_trace_in_the_history_or_in_the_means_of_logs(tmp_path):
@@ -242,6 +258,7 @@ def test_a_signal_leaves_no_trace_in_the_history_or_in_the_means_of_logs(tmp_pat
     progress, run = Progress(), Uneven(folder=tmp_path, **settings)
     assert run.training(updates=7).run(progress, [Interrupt()]) == "interrupted"
     assert progress.update == 5
+    assert [path.name for path in run.checkpoints.all()] == ["update-00000004.npz", "passing-00000005.npz"]
     resumed = run.checkpoints.restore(run.model, run.optimizer)
     assert finish(run, resumed) == expected
 

@@ -23,8 +23,10 @@ from pipeline import view
 from pipeline.config import dump, load_run_config
 from pipeline.errors import InputError
 from pipeline.inspection import AttentionArchive
+from pipeline.text import prepare as prepare_module
 from pipeline.train import train
 from pipeline.trained_run import load_run
+from pipeline.training.checkpoint import Checkpoints
 from pipeline.training.probe_archive import probe_archives
 from tests.benchmarks.kill import while_writing
 from tests.layer_contract import stir
@@ -134,6 +136,67 @@ def test_a_run_killed_while_it_writes_a_checkpoint_ends_as_one_that_was_left_alo
         assert_same_state(state_at(run, update), state_at(unbroken, update))
     pd.testing.assert_frame_equal(history_of(run), history_of(unbroken), check_exact=True)
     assert [event.step for event in events_of(run).Tensors("training/loss")] == list(range(1, 9))
+
+
+class Killed(BaseException):
+    """Ends training as a process ends that is killed: nothing is tidied up."""
+
+
+def killed(config, monkeypatch, where, name):
+    """Trains until a function is called, and keeps what is there then."""
+
+    def kill(*arguments, **settings):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, name, kill)
+        patch.setattr(train_module.shutil, "rmtree", lambda *arguments, **settings: None)
+        with pytest.raises(Killed):
+            train(config)
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "there"),
+    [
+        (prepare_module, "_judge", [".preparation.json", "config.yaml", "tokenizer"]),
+        (prepare_module, "load_text", ["config.yaml", "corpus_report.json", "encoded", "tokenizer"]),
+        (Checkpoints, "save", ["config.yaml", "corpus_report.json", "encoded", "history.csv", "probes", "tensorboard"]),
+    ],
+    ids=["while the text is encoded", "after it was", "at the first checkpoint"],
+)
+def test_a_run_killed_before_its_first_checkpoint_ends_as_one_that_was_left_alone(
+    where, name, there, unbroken, make_config, monkeypatch
+):
+    config = make_config("early")
+    run = config.run.directory / "early"
+    killed(config, monkeypatch, where, name)
+    assert set(there) <= {path.name for path in run.iterdir()} and not list(run.glob("checkpoints/*"))
+    tokenizer = run / "tokenizer" / "sentencepiece.model"
+    made = tokenizer.stat().st_mtime_ns
+    assert train(config, resume=run) == 0
+    assert tokenizer.stat().st_mtime_ns == made
+    assert_same_state(state_at(run, 8), state_at(unbroken, 8))
+    pd.testing.assert_frame_equal(history_of(run), history_of(unbroken), check_exact=True)
+    assert [event.step for event in events_of(run).Tensors("training/loss")] == list(range(1, 9))
+    assert sorted(path.name for path in run.iterdir()) == sorted(path.name for path in unbroken.iterdir())
+
+
+def test_a_tokenizer_of_other_text_is_made_anew(make_config, monkeypatch):
+    config = make_config("early")
+    run = config.run.directory / "early"
+    killed(config, monkeypatch, prepare_module, "_judge")
+    (run / ".preparation.json").write_text('{"other": "text"}')
+    made = (run / "tokenizer" / "sentencepiece.model").stat().st_mtime_ns
+    assert train(make_config("early", training__max_updates=1), resume=run) == 0
+    assert (run / "tokenizer" / "sentencepiece.model").stat().st_mtime_ns != made
+
+
+def test_the_same_command_on_a_finished_run_says_so_and_changes_nothing(unbroken, caplog):
+    before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()}
+    with caplog.at_level("INFO"):
+        assert train(load_run_config(unbroken / "config.yaml"), resume=unbroken) == 0
+    assert "unbroken is trained already: 8 updates (8 updates); for more raise --training.max_updates" in caplog.text
+    assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before
 
 
 def test_history_has_a_row_for_each_validation(unbroken):
