@@ -5,18 +5,30 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pipeline.errors import InputError
+
 
 @contextmanager
 def loading_tensorflow() -> Iterator[None]:
     """Around the import of TensorFlow: silences it, and asks for oneDNN's kernels.
 
-    TensorFlow takes them by itself on some processors only; where it does not, they took an eighth off the time of an
-    update. TF_ENABLE_ONEDNN_OPTS and TF_CPP_MIN_LOG_LEVEL are left alone where they are set.
+    The block is to hold imports alone. TensorFlow takes oneDNN's kernels by itself on some processors only; where it
+    does not, they took an eighth off the time of an update. TF_ENABLE_ONEDNN_OPTS and TF_CPP_MIN_LOG_LEVEL are left
+    alone where they are set.
+
+    Raises:
+        InputError: something in the block cannot be loaded.
     """
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with native_chatter_silenced():
-        yield
+    try:
+        with native_chatter_silenced():
+            yield
+    except Exception as error:
+        raise InputError(
+            f"TensorFlow or what belongs to it cannot be loaded: {' '.join(str(error).split())}; the versions must fit "
+            "together: python -m pip install -r requirements.txt"
+        ) from error
 
 
 @contextmanager

@@ -11,8 +11,8 @@ PIPELINE = ROOT / "pipeline"
 
 # Each may import from those above it.
 ORDER = [
-    "native",
     "errors",
+    "native",
     "config_yaml",
     "config_messages",
     "config_model",

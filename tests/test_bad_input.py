@@ -1,8 +1,11 @@
 """What a person can get wrong ends with status 2 and one message that says where, never with a traceback."""
 
 import io
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ import train
 from pipeline import translate
 from pipeline.config import load_run_config
 from pipeline.config_yaml import dump_yaml
-from tests.tiny_runs import small_settings, write_small_corpus
+from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
 ONE_UPDATE = {"training.max_updates": 1, "data.max_source_tokens": 40, "data.max_target_tokens": 40}
 
@@ -414,3 +417,13 @@ def test_standard_input_gives_a_line_for_every_line(data, lines, trained, monkey
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
     assert translate.main([str(trained), "--beam_size", "1"]) == 0
     assert capsysbinary.readouterr().out.count(b"\n") == lines
+
+
+def test_a_library_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path):
+    (tmp_path / "tensorflow_text.py").write_text("raise OSError('undefined symbol: _ZN10tensorflow')")
+    command = [sys.executable, "-m", "pipeline.translate", "nowhere"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, input="")
+    assert answer.returncode == 2 and answer.stdout == ""
+    assert answer.stderr.startswith("error: TensorFlow or what belongs to it cannot be loaded: undefined symbol: _ZN10")
+    assert answer.stderr.endswith("python -m pip install -r requirements.txt\n")
