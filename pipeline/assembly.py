@@ -17,7 +17,7 @@ from pipeline.text.prepare import TrainingText
 from pipeline.training.checkpoint import Checkpoints
 from pipeline.training.guided_attention import Guidance
 from pipeline.training.input import TrainingBatches
-from pipeline.training.loop import Limits
+from pipeline.training.loop import Limits, Training
 from pipeline.training.optimizer import make_optimizer
 from pipeline.training.schedule import WarmupSchedule
 from pipeline.training.step import Update
@@ -88,6 +88,42 @@ def configured_validation(
     if meter.too_long:
         log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
     return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)
+
+
+def configured_training(
+    config: RunConfig,
+    text: TrainingText,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    strategy: tf.distribute.Strategy,
+    translator: Translator,
+    checkpoints: Checkpoints | None,
+) -> Training:
+    """The loop, from batches to validations; `checkpoints` for the worker that writes."""
+    settings = config.training
+    batches = configured_batches(config, text, strategy)
+    plan = batches.plan(0)
+    log.info(
+        "%s parameters in %s; %d batches an epoch, %.1f %% of their positions are padding",
+        f"{model.count_params():,}",
+        model.dtype_policy.name,
+        len(plan.batches),
+        100 * plan.padding_share,
+    )
+    return Training(
+        model,
+        optimizer,
+        configured_update(config, model, optimizer, batches),
+        batches,
+        configured_validation(config, text, translator, model),
+        checkpoints,
+        limits=configured_limits(config),
+        validate_every=settings.validate_every_updates,
+        log_every=settings.log_every_updates,
+        save_every=60 * settings.checkpoint_every_minutes if settings.checkpoint_every_minutes else None,
+        metric=settings.early_stopping.metric,
+        patience=settings.early_stopping.patience,
+    )
 
 
 def hyperparameters(config: RunConfig) -> dict[str, Any]:

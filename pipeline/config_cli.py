@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -150,7 +151,8 @@ def _load_resumed(run: Path, overrides: dict[str, Any]) -> RunConfig:
 def _begun(config: RunConfig, run: Path) -> Path | None:
     """The run where one of these settings was begun, or None where there is none."""
     path = run / "config.yaml"
-    if not path.is_file():
+    # Of several workers the last to start would find what the first has just begun: there --resume must say so.
+    if not path.is_file() or "TF_CONFIG" in os.environ:
         return None
     values, origins = read_yaml(path)
     if changes := changes_of_result(_overridden(values, origins, {}, run.name), config):

@@ -10,12 +10,9 @@ from pathlib import Path
 import keras
 
 from pipeline.assembly import (
-    configured_batches,
     configured_checkpoints,
-    configured_limits,
     configured_optimizer,
-    configured_update,
-    configured_validation,
+    configured_training,
     hyperparameters,
 )
 from pipeline.config import RunConfig, dump
@@ -57,7 +54,8 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
     keep_freed_memory()
     strategy = make_strategy()
     keras.utils.set_random_seed(config.run.seed)
-    with _run_directory(config, resume, is_chief(strategy)) as run:
+    chief = is_chief(strategy)
+    with _run_directory(config, resume, chief) as run:
         if not run.config.is_file():  # first, so that the same command finds what it began
             write_atomically(run.config, dump(config).encode())
         text = load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
@@ -67,36 +65,16 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
             )
             optimizer = configured_optimizer(config, model)
         checkpoints = configured_checkpoints(config, run)
-        trained = checkpoints.all() or run.model.is_file()
-        progress = checkpoints.restore(model, optimizer) if trained else Progress()
-        if is_chief(strategy):
+        begun = checkpoints.all() or run.model.is_file()
+        progress = checkpoints.restore(model, optimizer) if begun else Progress()
+        if chief:
             write_atomically(run.config, dump(config).encode())  # with what may have changed
-            if not trained:
+            if not begun:
                 _forget(run)
         # By greedy search, which is fast, whatever the config says of the finished model.
         translator = make_translator(model, text.tokenizer, config, GreedySearch())
-        batches = configured_batches(config, text, strategy)
-        plan = batches.plan(0)
-        log.info(
-            "%s parameters in %s; %d batches an epoch, %.1f %% of their positions are padding",
-            f"{model.count_params():,}",
-            model.dtype_policy.name,
-            len(plan.batches),
-            100 * plan.padding_share,
-        )
-        training = Training(
-            model,
-            optimizer,
-            configured_update(config, model, optimizer, batches),
-            batches,
-            configured_validation(config, text, translator, model),
-            checkpoints if is_chief(strategy) else None,
-            limits=configured_limits(config),
-            validate_every=config.training.validate_every_updates,
-            log_every=config.training.log_every_updates,
-            save_every=60 * minutes if (minutes := config.training.checkpoint_every_minutes) else None,
-            metric=config.training.early_stopping.metric,
-            patience=config.training.early_stopping.patience,
+        training = configured_training(
+            config, text, model, optimizer, strategy, translator, checkpoints if chief else None
         )
         if run.model.is_file() and (reason := training.finished(progress)):
             log.info(
@@ -107,14 +85,14 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
                 reason,
             )
             return 0
-        own = _callbacks(config, run, translator, training, progress) if is_chief(strategy) else []
+        own = _callbacks(config, run, translator, training, progress) if chief else []
         reason = training.run(progress, [*own, *callbacks])
         interrupted = reason == INTERRUPTED
-        if is_chief(strategy) and interrupted:
+        if chief and interrupted:
             log.info(
                 "\ninterrupted after %d updates; go on with:\n  python train.py --resume %s", progress.update, run.root
             )
-        elif is_chief(strategy):
+        elif chief:
             weights = _best_weights(config, model, checkpoints, progress, training.validate)
             _finish(config, run, text, model, weights, progress, reason)
         return 130 if interrupted else 0

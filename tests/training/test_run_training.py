@@ -155,6 +155,7 @@ def killed(config, monkeypatch, where, name):
             train(config)
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize(
     ("where", "name", "there"),
     [
@@ -181,6 +182,7 @@ def test_a_run_killed_before_its_first_checkpoint_ends_as_one_that_was_left_alon
     assert sorted(path.name for path in run.iterdir()) == sorted(path.name for path in unbroken.iterdir())
 
 
+@pytest.mark.minutes
 def test_a_tokenizer_of_other_text_is_made_anew(make_config, monkeypatch):
     config = make_config("early")
     run = config.run.directory / "early"
