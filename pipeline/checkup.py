@@ -51,7 +51,9 @@ def check_up(config: RunConfig) -> Iterator[Finding]:
     assert config.run.name  # the command line's own doing
     root = config.run.directory / config.run.name
     if root.exists():
-        yield Finding("run", f"{root} exists: train.py will refuse it; choose --run.name, or --resume it", fine=False)
+        yield Finding(
+            "run", f"{root} exists: train.py goes on with it or refuses; --run.name starts another", fine=False
+        )
     with tempfile.TemporaryDirectory() as folder:
         run = RunDirectory.create(Path(folder) / "run")
         text = prepare_text(config, run)
