@@ -43,12 +43,14 @@ def test_what_is_wrong_is_marked(config_file, capsys, monkeypatch):
     assert list(run.iterdir()) == []
 
 
+@pytest.mark.minutes
 def test_training_with_guided_attention_is_tried_too(config_file, capsys):
     guided = ["--training.guided_attention.weight", "0.1", "--training.guided_attention.head", "1"]
     assert doctor.main([str(config_file), *guided]) == 0
     assert "target tokens/s" in capsys.readouterr().out
 
 
+@pytest.mark.minutes
 def test_batches_that_grow_are_judged_by_their_full_size_and_updates_by_all_their_batches(config_file, capsys):
     def parts(*arguments):
         assert doctor.main([str(config_file), "--training.max_updates", "1000", *arguments]) == 0

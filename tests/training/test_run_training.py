@@ -325,6 +325,7 @@ def served(unbroken):
         board.stdin.close()
 
 
+@pytest.mark.minutes
 def test_tensorboard_serves_runs_hyperparameters_and_vectors(served, unbroken):
     deadline = time.monotonic() + 60
     wanted, active = {"scalars", "images", "text", "hparams", "projector", "graphs"}, set()
