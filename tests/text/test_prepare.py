@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
+from pipeline.text import prepare
 from pipeline.text.prepare import data_sha256, load_text, prepare_text, recorded_sha256
 from pipeline.text.tokenizer import EOS
 from pipeline.training.input import TrainingBatches
@@ -103,3 +104,25 @@ def test_text_that_changed_since_the_run_began_is_noticed(tmp_path, caplog):
     (corpus / "validation.fr").write_text("\n".join(["un chat", *lines[1:]]) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"validation.fr has changed since the run began.*put the old file back"):
         load_text(config, run)
+
+
+def test_a_preparation_that_was_cut_short_keeps_the_tokenizer_of_the_same_text(tmp_path, monkeypatch):
+    config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run")
+    run = RunDirectory.create(tmp_path / "run")
+
+    def cut_short():
+        with monkeypatch.context() as patch:
+            patch.setattr(prepare, "_judge", lambda *arguments: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                prepare_text(config, run)
+        return run.tokenizer.stat().st_mtime_ns
+
+    made = cut_short()
+    assert not run.corpus_report.exists()
+    assert cut_short() == made
+    run.preparation.write_text('{"other": "text"}')
+    again = cut_short()
+    assert again != made
+    prepare_text(config, run)
+    assert run.tokenizer.stat().st_mtime_ns == again
+    assert not run.preparation.exists() and run.corpus_report.is_file()

@@ -160,10 +160,9 @@ def killed(config, monkeypatch, where, name):
     ("where", "name", "there"),
     [
         (prepare_module, "_judge", [".preparation.json", "config.yaml", "tokenizer"]),
-        (prepare_module, "load_text", ["config.yaml", "corpus_report.json", "encoded", "tokenizer"]),
         (Checkpoints, "save", ["config.yaml", "corpus_report.json", "encoded", "history.csv", "probes", "tensorboard"]),
     ],
-    ids=["while the text is encoded", "after it was", "at the first checkpoint"],
+    ids=["while the text is encoded", "at the first checkpoint"],
 )
 def test_a_run_killed_before_its_first_checkpoint_ends_as_one_that_was_left_alone(
     where, name, there, unbroken, make_config, monkeypatch
@@ -180,17 +179,6 @@ def test_a_run_killed_before_its_first_checkpoint_ends_as_one_that_was_left_alon
     pd.testing.assert_frame_equal(history_of(run), history_of(unbroken), check_exact=True)
     assert [event.step for event in events_of(run).Tensors("training/loss")] == list(range(1, 9))
     assert sorted(path.name for path in run.iterdir()) == sorted(path.name for path in unbroken.iterdir())
-
-
-@pytest.mark.minutes
-def test_a_tokenizer_of_other_text_is_made_anew(make_config, monkeypatch):
-    config = make_config("early")
-    run = config.run.directory / "early"
-    killed(config, monkeypatch, prepare_module, "_judge")
-    (run / ".preparation.json").write_text('{"other": "text"}')
-    made = (run / "tokenizer" / "sentencepiece.model").stat().st_mtime_ns
-    assert train(make_config("early", training__max_updates=1), resume=run) == 0
-    assert (run / "tokenizer" / "sentencepiece.model").stat().st_mtime_ns != made
 
 
 def test_the_same_command_on_a_finished_run_says_so_and_changes_nothing(unbroken, caplog):
