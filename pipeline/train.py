@@ -78,8 +78,8 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
         )
         if run.model.is_file() and (reason := training.finished(progress)):
             log.info(
-                "%s is trained already: %d updates (%s); for more raise --training.max_updates, for another run give "
-                "--run.name NAME",
+                "%s is trained already: %d updates (%s). To train it longer raise that limit, where the learning rate "
+                "does not end with it; for another run give --run.name NAME",
                 run.root,
                 progress.update,
                 reason,

@@ -182,7 +182,7 @@ def extensions(logits, search, settings):
 
 
 def largest_of_many(x, count):
-    """`ops.top_k` of rows `(A, M)` for a large M, of which a tenth of the time is left.
+    """`ops.top_k` of rows `(A, M)` for a large M, in two stages: it looks at every number in turn, a maximum at many.
 
     The largest numbers stand in the parts with the largest maxima, since each of these has one that comes before any
     number of the other parts; ties are settled by place in both.

@@ -89,6 +89,7 @@ def test_a_run_that_a_limit_and_a_signal_stopped_ends_as_one_that_was_never_stop
     assert train(longer, resume=run) == 0
     for update in (3, 6, 8):
         assert_same_state(state_at(run, update), state_at(unbroken, update))
+    assert load_run_config(run / "config.yaml") == longer  # the limit that was changed is recorded
     history = history_of(run)
     assert list(history.index) == [2, 3, 6, 8]  # it was validated too where a limit ended it
     pd.testing.assert_frame_equal(history.loc[[3, 6, 8]], history_of(unbroken), check_exact=True)
@@ -185,7 +186,7 @@ def test_the_same_command_on_a_finished_run_says_so_and_changes_nothing(unbroken
     before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()}
     with caplog.at_level("INFO"):
         assert train(load_run_config(unbroken / "config.yaml"), resume=unbroken) == 0
-    assert "unbroken is trained already: 8 updates (8 updates); for more raise --training.max_updates" in caplog.text
+    assert "unbroken is trained already: 8 updates (8 updates). To train it longer raise that limit" in caplog.text
     assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before
 
 
