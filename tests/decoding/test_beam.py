@@ -270,3 +270,9 @@ def test_the_largest_of_many_are_those_of_top_k_in_its_order(many, values):
     found, expected = largest_of_many(x, 4), ops.top_k(x, 4)
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_of_equal_numbers_in_two_parts_the_first_counts_wherever_the_larger_maximum_is():
+    x = np.full((1, 3 * PART), -np.inf, "float32")
+    x[0, [4, 7, PART, PART + 1]] = [8, 3, 9, 3]
+    np.testing.assert_array_equal(largest_of_many(x, 3)[1], [[PART, 4, 7]])
