@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from pipeline.config import RunConfig
 from pipeline.config_resume import flat_settings
+from pipeline.decoding.reader import make_reader
 from pipeline.decoding.translator import Translator
 from pipeline.evaluation.likelihood import LikelihoodMeter
 from pipeline.evaluation.validation import Validation
@@ -77,14 +78,14 @@ def configured_update(
 
 def _guidance(config: RunConfig) -> Guidance | None:
     settings = config.training.guided_attention
-    return Guidance(settings.layer, settings.head, settings.side, settings.weight) if settings else None
+    return Guidance(**settings.model_dump()) if settings else None
 
 
 def configured_validation(
     config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model
 ) -> Validation:
     """What is measured of the model between updates."""
-    meter = LikelihoodMeter(model, *text.validation_pairs.sides, max_positions=config.model.max_positions)
+    meter = LikelihoodMeter(make_reader(model), *text.validation_pairs.sides, max_positions=config.model.max_positions)
     if meter.too_long:
         log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
     return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)

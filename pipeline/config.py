@@ -115,8 +115,10 @@ class InspectionSettings(Settings):
         "cross-attention with each weight times the length of the vector that it brings in; and gradients, gradient "
         "times input, which takes as long as all the rest.",
     )
-    heatmap_sentences: int = Field(
-        default=1, ge=0, description="First sentences of a set drawn as heat maps, besides probes."
+    heatmap_sentences: int | None = Field(
+        default=None,
+        ge=0,
+        description="First sentences of a set drawn as heat maps, besides probes; null: one where there are no probes.",
     )
     viewer_sentences: int = Field(
         default=1000, ge=0, description="First sentences of a set in viewer.html, the page that shows them all."
@@ -133,6 +135,11 @@ class InspectionSettings(Settings):
         "shows them with tensorboard-plugin-profile installed.",
     )
     sentences_per_shard: int = Field(default=100, ge=1, description="Sentences per file of the attention archive.")
+
+    @property
+    def drawn_sentences(self) -> int:
+        """How many first sentences of a set are drawn as heat maps."""
+        return int(not self.probes) if self.heatmap_sentences is None else self.heatmap_sentences
 
 
 class RunConfig(Settings):

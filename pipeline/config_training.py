@@ -30,6 +30,10 @@ class GuidedAttentionSettings(Settings):
         description="Whose links a row is taught: those of the token that it reads, or of the one that it predicts.",
     )
     weight: float = Field(default=0.05, gt=0, description="Weight of this loss beside the cross-entropy.")
+    unlinked: Literal["nothing", "eos"] = Field(
+        default="nothing",
+        description="What rows are taught whose word has no link: nothing, or to look at the source's EOS.",
+    )
 
 
 class TrainingSettings(Settings):

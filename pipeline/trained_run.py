@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 
 from pipeline.config import DecodingSettings, RunConfig, load_run_config
+from pipeline.config_data import CorpusSettings
 from pipeline.decoding.beam import BeamSettings
 from pipeline.decoding.sampling import Sampler
 from pipeline.decoding.search import BeamSearch, GreedySearch, Sampling, Search
@@ -56,6 +57,18 @@ class TrainedRun:
     @cached_property
     def _tracers(self) -> dict[tuple[str, ...], Tracer]:
         return {}
+
+
+def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings:
+    """Where the text of a run's `train`, `validation` or `test` set is.
+
+    Raises:
+        InputError: the config, which stands in the file at `path`, names no such set.
+    """
+    settings = getattr(config.data, name)
+    if settings is None:
+        raise InputError(f"{path}: data.{name} is null; give your own text with --source")
+    return settings
 
 
 def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:

@@ -127,6 +127,7 @@ def test_settings_stop_at_the_door():
     readers = {name_of(path) for path in MODULES if SETTINGS & set(imports_of(path))}
     readers -= {"pipeline.config", "pipeline.config_data", "pipeline.config_training"}
     assert readers == {
+        "pipeline.align",
         "pipeline.assembly",
         "pipeline.checkup",
         "pipeline.config_cli",

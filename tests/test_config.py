@@ -393,3 +393,12 @@ class TestResume:
     def test_a_folder_without_a_run_cannot_be_resumed(self, tmp_path: Path):
         with pytest.raises(InputError, match="there is no run to resume here"):
             parse_train_arguments(["--resume", str(tmp_path)])
+
+
+def test_a_sentence_is_drawn_where_there_are_no_probes_to_draw():
+    def drawn(**inspection):
+        return schema.InspectionSettings(**inspection).drawn_sentences
+
+    probes = ({"source": "a", "reference": "b"},)
+    assert (drawn(), drawn(probes=probes), drawn(probes=probes, heatmap_sentences=3)) == (1, 0, 3)
+    assert drawn(heatmap_sentences=0) == 0

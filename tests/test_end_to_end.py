@@ -326,7 +326,7 @@ def test_n_best_translations_are_printed_in_moses_format(run, monkeypatch, capsy
     assert scores[:3] == sorted(scores[:3], reverse=True) and scores[4:] == sorted(scores[4:], reverse=True)
 
 
-def test_align_links_the_words_of_any_parallel_text(run, text, metrics, evaluated, tmp_path, capsys):
+def test_align_links_the_words_of_any_parallel_text(run, text, metrics, tmp_path, capsys, caplog, monkeypatch):
     files = ["--source", str(text / "test.en"), "--target", str(text / "test.fr")]
     alignment = metrics["alignment"]
     at = f"{alignment['layer']},{alignment['head']},{alignment['side']},{alignment['linked']},{alignment['site']}"
@@ -337,8 +337,11 @@ def test_align_links_the_words_of_any_parallel_text(run, text, metrics, evaluate
     score = alignment_error_rate([sentence.sure for sentence in found], read_pharaoh(text / "test.align"))
     assert 100 * score.aer == pytest.approx(alignment["aer"])  # chosen on the same gold alignments as evaluate.py
     capsys.readouterr()
-    assert align.main([str(run), *files, "--at", at]) == 0
+    monkeypatch.setattr(align, "PROGRESS_PAIRS", 8)
+    caplog.set_level("INFO")
+    assert align.main([str(run), "--set", "test", "--at", at]) == 0
     assert capsys.readouterr().out == (tmp_path / "links").read_text()
+    assert f"8 of {len(found)} pairs" in caplog.messages
 
     # A word's links are those between its subwords, where every word is linked with the ones that it attends to at all.
     at = f"{alignment['layer']},{alignment['head']},output,over-0.1"
@@ -380,6 +383,12 @@ def test_a_place_that_there_is_not_is_one_message(run, text, options, message, c
     files = ["--source", str(text / "test.en"), "--target", str(text / "test.fr")]
     assert align.main([str(run), *files, *options]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--source", "x"], ["--source", "x", "--target", "y", "--set", "test"]])
+def test_align_wants_the_text_in_one_way(run, options, capsys):
+    assert align.main([str(run), *options]) == 2
+    assert "expected the text that is aligned: --source and --target, or --set" in capsys.readouterr().err
 
 
 def test_one_page_shows_several_runs(run, evaluated, tmp_path, capsys):

@@ -14,7 +14,7 @@ from pipeline.evaluation.report import EvaluationSet, evaluate_set
 from pipeline.text.corpus import read_parallel_files
 from pipeline.text.lines import read_lines
 from pipeline.text.prepare import read_corpus
-from pipeline.trained_run import TrainedRun, load_run
+from pipeline.trained_run import TrainedRun, load_run, settings_of_set
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +60,7 @@ def _own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
 
 
 def _set_of_config(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
-    settings = getattr(run.config.data, options.set)
-    if settings is None:
-        raise InputError(f"{run.directory.config}: data.{options.set} is null; give your own text with --source")
+    settings = settings_of_set(run.config, options.set, run.directory.config)
     corpus = read_corpus(settings).in_memory()
     gold = _gold_of(settings, options.set)
     # Chosen and reported on the same pairs, the result must say so: see EvaluationSet.

@@ -2,12 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from pipeline.decoding.forced import forced_pass
+from pipeline.decoding.reader import Reader
 from pipeline.errors import InputError
 from pipeline.text.batches import collate, plan_batches
 from pipeline.text.encoded import EncodedSentences
@@ -38,7 +36,7 @@ class LikelihoodMeter:
     """Measures how likely a model holds the references to be. Pairs with a side too long for it are left out.
 
     Args:
-        model: anything with the surface of `pipeline.model.surface`.
+        read: a `Reader` of the model.
         source: encoded sources.
         target: encoded references.
         max_positions: the most tokens, EOS among them, that the model can take.
@@ -53,7 +51,7 @@ class LikelihoodMeter:
 
     def __init__(
         self,
-        model: Any,
+        read: Reader,
         source: EncodedSentences,
         target: EncodedSentences,
         *,
@@ -78,22 +76,16 @@ class LikelihoodMeter:
             epoch=0,
         )
         self.batches = plan.batches
-
-        def sums(source_ids, target_input, target_output):
-            forced = forced_pass(model, source_ids, target_input, target_output)
-            real = target_output != PAD
-            right = tf.logical_and(real, forced.likeliest == target_output)
-            return tf.reduce_sum(tf.where(real, -forced.log_probabilities, 0.0)), tf.reduce_sum(
-                tf.cast(right, tf.int32)
-            )
-
-        self._sums = tf.function(sums, input_signature=(tf.TensorSpec([None, None], tf.int32),) * 3, autograph=False)
+        self._read = read
 
     def measure(self) -> Likelihood:
         """The likelihood under the model as it is now."""
         loss, right = 0.0, 0
         for rows in self.batches:
-            batch_loss, batch_right = self._sums(*collate(self.source, self.target, rows, self.length_multiple))
-            loss, right = loss + float(batch_loss), right + int(batch_right)
+            batch = collate(self.source, self.target, rows, self.length_multiple)
+            forced = self._read(*batch)
+            real = batch.target_output != PAD
+            loss -= float(forced.log_probabilities.numpy()[real].sum(dtype=np.float64))
+            right += int((forced.likeliest.numpy() == batch.target_output)[real].sum())
         tokens = int(np.sum(self.target.lengths)) + len(self.target)
         return Likelihood(loss / tokens, right / tokens)

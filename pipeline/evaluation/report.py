@@ -128,7 +128,9 @@ def _scores(
         texts = [translation.text for translation in translations]
         metrics.update(score_translations(texts, data.reference, tokenized=run.config.data.tokenized))
         source, target = (encode_sentences(side, run.tokenizer) for side in (data.source, data.reference))
-        meter = LikelihoodMeter(run.model, source, target, max_positions=run.config.model.max_positions)
+        # The archive's graph, which takes seconds to trace; but gradients would be computed for nothing.
+        read = run.tracer([site for site in run.config.inspection.attention if site != "gradients"]).read
+        meter = LikelihoodMeter(read, source, target, max_positions=run.config.model.max_positions)
         likelihood = meter.measure()
         metrics.update(
             loss=likelihood.loss,
@@ -183,7 +185,7 @@ def _write_records(
             measures = measure_site(record)
             heads.add(record, measures)
             rows.append(sentence_row(record, measures))
-            if record.id < settings.heatmap_sentences:
+            if record.id < settings.drawn_sentences:
                 _draw(record, folder.heatmaps, f"sentence-{record.id:06d}")
             if record.id < settings.viewer_sentences:
                 viewer.add(record, rows[-1])

@@ -37,6 +37,7 @@ _WIDEST = 16.0  # inches that panels side by side may take together
 _MOST_ACROSS = 4
 _TITLE = 0.75  # inches kept for the three lines of the title
 _GAP = 0.25  # inches between panels
+_PAD = 3.0  # points between cells and labels
 _BELOW = 0.35  # inches for the head's number
 _BAR = 0.75  # inches for the colour bar and its scale
 _SLANT = math.radians(60)  # of the columns' labels
@@ -75,9 +76,8 @@ def attention_figure(
     for place, number in enumerate(heads):
         panel = figure.add_axes(sheet.panel(place))
         image = panel.imshow(weights[place], cmap=COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
-        _label_panel(panel, rows if place % sheet.across == 0 else [], columns, font)
-        if head is None:
-            panel.set_xlabel(f"head {number}", fontsize=font + 1, fontweight="bold", labelpad=4)
+        below = f"head {number}" if head is None else ""
+        _label_panel(panel, rows if place % sheet.across == 0 else [], columns, below, sheet)
     bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar))
     bar.set_label("attention weight", fontsize=font + 1)
     bar.ax.tick_params(labelsize=font)
@@ -104,7 +104,9 @@ def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
         # A script without an installed font (Chinese, Arabic, ...) is drawn as empty boxes. The person cannot mend that
         # here, the numbers stand in the archive, and a run must not drown in one warning per character.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from", category=UserWarning)
-        figure.savefig(file, format=kind, dpi=dots_per_inch, metadata=metadata)
+        # PIL's own level of 6 takes twice as long for a tenth fewer bytes
+        settings: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if kind == "png" else {}
+        figure.savefig(file, format=kind, dpi=dots_per_inch, metadata=metadata, **settings)
     return file.getvalue()
 
 
@@ -147,7 +149,7 @@ def _panels_across(panels: int, panel_width: float) -> int:
 
 
 class _Sheet:
-    """Where everything goes, in inches. A layout engine would find out by drawing all labels once more.
+    """Where everything goes, in inches, `pad` in cells. A layout engine would find out by drawing all labels once more.
 
     Args:
         rows: labels beside the cells.
@@ -159,6 +161,7 @@ class _Sheet:
     def __init__(self, rows: list[str], columns: list[str], panels: int, title: str) -> None:
         cell = float(np.clip(_PANEL / max(len(rows), len(columns)), _SMALLEST_CELL, _LARGEST_CELL))
         self.font = float(np.clip(cell * 72 * 0.6, 6, 9.5))
+        self.pad = _PAD / 72 / cell
         self.across = _panels_across(panels, len(columns) * cell)
         self._down = math.ceil(panels / self.across)
         longest = max(_text_width(label, self.font) for label in columns)
@@ -204,21 +207,22 @@ def _character_width(character: str) -> float:
     return face.load_char(ord(character)).linearHoriAdvance / 65536 / 100
 
 
-def _label_panel(panel: Axes, rows: list[str], columns: list[str], font: float) -> None:
-    """Ticks where there are labels; `parse_math` is off, so that `$` and `_` in a token stay themselves."""
-    style: dict[str, Any] = {"fontsize": font, "fontfamily": _known_fonts(), "parse_math": False}
-    panel.xaxis.tick_top()
-    panel.xaxis.set_label_position("bottom")
-    panel.set_xticks(
-        range(len(columns)), columns, rotation=math.degrees(_SLANT), ha="left", rotation_mode="anchor", **style
-    )
-    panel.set_yticks(range(len(rows)), rows, **style)
-    panel.tick_params(length=0, pad=3)
+def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, sheet: _Sheet) -> None:
+    """Writes labels around the cells; ticks would take a third more time. `parse_math` is off, so that `$` and `_` in a
+    token stay themselves."""
+    style: dict[str, Any] = {"fontsize": sheet.font, "fontfamily": _known_fonts(), "parse_math": False}
     height, width = panel.images[0].get_size()
+    panel.set_axis_off()
+    for row, label in enumerate(rows):
+        panel.text(-0.5 - sheet.pad, row, label, ha="right", va="center_baseline", **style)
+    slant: dict[str, Any] = {"rotation": math.degrees(_SLANT), "rotation_mode": "anchor"}
+    for column, label in enumerate(columns):
+        panel.text(column, -0.5 - sheet.pad, label, ha="left", va="bottom", **slant, **style)
+    if below:
+        style["fontsize"] += 1
+        panel.text(width / 2 - 0.5, height - 0.5 + 2 * sheet.pad, below, ha="center", va="top", weight="bold", **style)
     panel.hlines(np.arange(1, height) - 0.5, -0.5, width - 0.5, color="white", linewidth=0.6)
     panel.vlines(np.arange(1, width) - 0.5, -0.5, height - 0.5, color="white", linewidth=0.6)
-    for spine in panel.spines.values():
-        spine.set_visible(False)
 
 
 def _title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:

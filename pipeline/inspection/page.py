@@ -118,7 +118,7 @@ def viewer_page(
         script="\n".join((PARTS / name).read_text(encoding="utf-8").replace('"use strict";\n', "") for name in SCRIPTS),
         # Only "<" can end a script element; in JSON it stands in strings alone, where it has another spelling.
         data=json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
-        weights=base64.b64encode(gzip.compress(planes, mtime=0)).decode(),
+        weights=base64.b64encode(gzip.compress(planes, compresslevel=6, mtime=0)).decode(),
     )
 
 

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-from pipeline.decoding.forced import forced_pass
-from pipeline.decoding.saliency import gradient_times_input
+from pipeline.decoding.reader import make_reader
 from pipeline.decoding.translator import Translation
 from pipeline.inspection.record import SITE_AXES, Record
 from pipeline.text.batches import forced_batch
@@ -54,6 +52,9 @@ class Tracer:
         sites: what the records hold: any of `SITE_AXES`.
         batch_sentences: sentences read at once.
         max_positions: the most tokens either side can have; longer ones are cut.
+
+    Attributes:
+        read: the `Reader` of these sites.
     """
 
     def __init__(
@@ -69,20 +70,12 @@ class Tracer:
         self.sites = tuple(sites)
         self.batch_sentences = batch_sentences
         self.max_positions = max_positions
-
-        def read(source, target_input, target_output):
-            batch = source, target_input, target_output
-            forced = forced_pass(model, *batch, [site for site in self.sites if site != "gradients"])
-            if "gradients" in self.sites:
-                forced.attention["gradients"] = gradient_times_input(model, *batch)
-            return forced
-
-        self._read = tf.function(read, input_signature=(tf.TensorSpec([None, None], tf.int32),) * 3, autograph=False)
+        self.read: Any = make_reader(model, self.sites)
 
     @property
     def graph(self) -> Any:
         """What is computed, as TensorFlow's `GraphDef`."""
-        return self._read.get_concrete_function().graph.as_graph_def()
+        return self.read.get_concrete_function().graph.as_graph_def()
 
     def of_translations(
         self,
@@ -151,20 +144,42 @@ class Tracer:
 
     def _batch(self, pairs: Sequence[Traced]) -> Iterator[Record]:
         ids = [(pair.source_ids, pair.target_ids) for pair in pairs]
-        forced = self._read(*forced_batch(ids, LENGTH_MULTIPLE, self.max_positions))
+        forced = self.read(*forced_batch(ids, LENGTH_MULTIPLE, self.max_positions))
         log_probabilities = forced.log_probabilities.numpy()
         attention = {site: weights.numpy() for site, weights in forced.attention.items()}
+        source_words, target_words = self._words(pairs)
         for i, pair in enumerate(pairs):
-            yield self._record(pair, log_probabilities[i], {site: weights[i] for site, weights in attention.items()})
+            own = {site: weights[i] for site, weights in attention.items()}
+            yield self._record(pair, source_words[i], target_words[i], log_probabilities[i], own)
 
-    def _record(self, pair: Traced, log_probabilities: np.ndarray, attention: dict[str, np.ndarray]) -> Record:
+    def _words(self, pairs: Sequence[Traced]) -> tuple[list[list[int | None]], list[list[int | None]]]:
+        """The words that tokens of the sources belong to, and those of output tokens, EOS with them."""
+        source = [
+            [*words[: len(pair.source_ids)], None]
+            for pair, words in zip(pairs, self.tokenizer.words_from_text([pair.source for pair in pairs]), strict=True)
+        ]
+        given = [pair.mode == "forced" and not pair.truncated for pair in pairs]
+        texts = iter(self.tokenizer.words_from_text([pair.hypothesis for pair in compress(pairs, given)]))
+        target = [
+            [*next(texts), None] if forced else self.tokenizer.words_from_ids(pair.target_ids)
+            for pair, forced in zip(pairs, given, strict=True)
+        ]
+        return source, target
+
+    def _record(
+        self,
+        pair: Traced,
+        source_words: list[int | None],
+        target_words: list[int | None],
+        log_probabilities: np.ndarray,
+        attention: dict[str, np.ndarray],
+    ) -> Record:
         lengths = {"source": len(pair.source_ids) + 1, "target": len(pair.target_ids)}
         outputs = self.tokenizer.pieces(pair.target_ids)
         cut = {
             site: weights[:, :, : lengths[SITE_AXES[site][0]], : lengths[SITE_AXES[site][1]]]
             for site, weights in attention.items()
         }
-        forced_words = pair.mode == "forced" and not pair.truncated
         return Record(
             id=pair.id,
             source=pair.source,
@@ -173,12 +188,8 @@ class Tracer:
             source_tokens=self.tokenizer.pieces([*pair.source_ids, EOS]),
             target_input_tokens=[*self.tokenizer.pieces([BOS]), *outputs[:-1]],
             target_output_tokens=outputs,
-            source_words=[*self.tokenizer.words_from_text(pair.source)[: len(pair.source_ids)], None],
-            target_words=(
-                [*self.tokenizer.words_from_text(pair.hypothesis), None]
-                if forced_words
-                else self.tokenizer.words_from_ids(pair.target_ids)
-            ),
+            source_words=source_words,
+            target_words=target_words,
             token_log_probabilities=log_probabilities[: lengths["target"]].astype(float).tolist(),
             mode=pair.mode,
             truncated=pair.truncated,

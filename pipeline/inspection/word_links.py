@@ -35,13 +35,15 @@ _WAYS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "source": _source,
     "mutual": lambda matrix: _target(matrix) & _source(matrix),
     "grow-diag": _grow,
+    "grow-diag-over-0.02": lambda matrix: _grow(matrix) & (matrix > 0.02),
     **{f"over-{threshold}": _over(threshold) for threshold in (0.1, 0.2, 0.3, 0.4)},
 }
 
 LINKS = tuple(_WAYS)
 """Each target word with the source word that it attends to most; each source word with the target word by which it is
 attended to most; those on which both agree; these, grown by those of either that touch them and align a word that had
-none; and whatever has more than a tenth, two, three or four tenths of a target word's attention."""
+none; the same without links of hardly any weight; and whatever has more than a tenth, two, three or four tenths of a
+target word's attention."""
 
 
 def link_words(matrix: np.ndarray, linked: str) -> np.ndarray:

@@ -85,11 +85,12 @@ class Tokenizer:
         try:
             self.model = Path(path).read_bytes()
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
+            self.vocabulary_size = self._processor.get_piece_size()
+            self._pieces = [self._processor.id_to_piece(token) for token in range(self.vocabulary_size)]
             with native_chatter_silenced():
                 self._in_tensorflow  # noqa: B018  # fails here rather than at the first use
-        except (OSError, RuntimeError, tf.errors.OpError):
+        except (OSError, RuntimeError, UnicodeDecodeError, tf.errors.OpError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
-        self.vocabulary_size = self._processor.get_piece_size()
 
     @property
     def _in_tensorflow(self) -> tensorflow_text.SentencepieceTokenizer:
@@ -129,25 +130,18 @@ class Tokenizer:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The vocabulary's spelling of each id, with a mark where a word starts: `['▁the', '▁cat', '</s>']`."""
-        return [self._processor.id_to_piece(int(token)) for token in ids]
+        return [self._pieces[token] for token in ids]
 
     @property
     def word_starts(self) -> np.ndarray:
         """Which ids start a word where `encode` uses them: bool `(vocabulary,)`."""
-        return np.array([piece.startswith(WORD_START) for piece in self.pieces(range(self.vocabulary_size))])
+        return np.array([piece.startswith(WORD_START) for piece in self._pieces])
 
-    def words_from_text(self, text: str) -> list[int | None]:
-        """The word that each token of `encode([text])` belongs to, by byte offsets: indices into `words_of(text)`."""
-        _, _, ends = self._in_tensorflow.tokenize_with_offsets(text)
-        word_ends, position = [], 0
-        for word in text.split(" "):
-            position += len(word.encode())
-            if word:
-                word_ends.append(position)
-            position += 1
-        # A token is in the word of its last byte; a lone space, in the word after it.
-        found = np.searchsorted(word_ends, np.asarray(ends) - 1, side="right")
-        return [int(word) if word < len(word_ends) else None for word in found]
+    def words_from_text(self, sentences: Sequence[str]) -> list[list[int | None]]:
+        """The word that each token of `encode(sentences)` belongs to, by byte offsets: indices into `words_of` each."""
+        given = tf.constant(list(sentences), tf.string, shape=(len(sentences),))
+        _, _, ends = self._in_tensorflow.tokenize_with_offsets(given)
+        return [_words_at(text, row) for text, row in zip(sentences, ends.to_list(), strict=True)]
 
     def words_from_ids(self, ids: Sequence[int]) -> list[int | None]:
         """The word that each id belongs to in `decode([ids])`; None for PAD, BOS and EOS.
@@ -170,3 +164,16 @@ class Tokenizer:
         if fresh and words:  # a trailing lone mark is no word
             words = [None if word == current + 1 else word for word in words]
         return words
+
+
+def _words_at(text: str, ends: list[int]) -> list[int | None]:
+    """The word in which the byte before each place of `text` stands; None behind the last one."""
+    word_ends, position = [], 0
+    for word in text.split(" "):
+        position += len(word.encode())
+        if word:
+            word_ends.append(position)
+        position += 1
+    # A token is in the word of its last byte; a lone space, in the word after it.
+    found = np.searchsorted(word_ends, np.asarray(ends, np.int64) - 1, side="right")
+    return [int(word) if word < len(word_ends) else None for word in found]

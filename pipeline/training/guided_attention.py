@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from pipeline.text.tokenizer import EOS, PAD
+
 LEAST_WEIGHT = 1e-9
 
 
@@ -21,21 +23,34 @@ class Guidance:
         side: `output`: row t is to look where output token t is linked; `input`: where input token t is, which the row
             has read (Chen et al. 2020, section 3.1).
         weight: of this loss beside the cross-entropy.
+        unlinked: what rows are taught whose token has no link: `eos`, to look at the source's EOS, as a statistical
+            aligner's go to the empty word (Brown et al. 1993, section 4); `nothing`.
     """
 
     layer: int
     head: int
     side: str
     weight: float
+    unlinked: str = "nothing"
 
-    def loss(self, cross, links):
+    def loss(self, cross, links, source, target_output):
         """`guidance_loss` of the head, times the weight.
 
         Args:
             cross: tuple over layers of float32 `(B, H, T, S)`.
             links: bool `(B, T, S)`, of output tokens.
+            source: int `(B, S)`.
+            target_output: int `(B, T)`.
         """
+        if self.unlinked == "eos":
+            links = with_eos(links, source, target_output)
         return self.weight * guidance_loss(cross[self.layer][:, self.head], links, self.side)
+
+
+def with_eos(links, source, target_output):
+    """The links, and one with the source's EOS for each target token that has none; arguments as above."""
+    alone = tf.logical_and(target_output != PAD, tf.logical_not(tf.reduce_any(links, -1)))
+    return tf.logical_or(links, tf.logical_and(alone[:, :, None], (source == EOS)[:, None]))
 
 
 def guidance_loss(weights, links, side):

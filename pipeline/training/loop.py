@@ -107,7 +107,7 @@ class Training:
                 reason = self._epoch(progress, events, clock, meter)
             if not progress.history or progress.history[-1]["update"] != progress.update:
                 if reason == INTERRUPTED:  # nothing that a run without the interruption would not have done
-                    self._save(progress, meter)
+                    self._save_in_passing(progress, meter)
                 else:
                     self._validate(progress, events, clock, meter)
             events.on_train_end()
@@ -130,7 +130,7 @@ class Training:
             if progress.update % self.validate_every == 0:
                 self._validate(progress, events, clock, meter)
             elif self.save_every is not None and clock.seconds() - self.saved >= self.save_every:
-                self._save(progress, meter)
+                self._save_in_passing(progress, meter)
             reason = self._finished(progress, clock.seconds())
             if reason:
                 return reason
@@ -173,18 +173,20 @@ class Training:
             progress.history.append(logs)
             # Told first: of a run killed in between it is told again, and what was told too early is forgotten.
             events.on_test_end(logs)
-        self._save(progress, meter, best)
+        self._note(progress, meter)
+        if self.checkpoints is not None:
+            self.checkpoints.save(self.model, self.optimizer, progress, best)
 
-    def _save(self, progress: Progress, meter: "_Meter", best: bool | None = None) -> None:
-        """Keeps the state: that of a validation, which was the `best` so far or not, or one in passing."""
+    def _save_in_passing(self, progress: Progress, meter: "_Meter") -> None:
+        """Keeps the state between validations."""
+        self._note(progress, meter)
+        if self.checkpoints is not None:
+            self.checkpoints.save_passing(self.model, self.optimizer, progress)
+
+    def _note(self, progress: Progress, meter: "_Meter") -> None:
+        """Brings up to date what a checkpoint holds besides the model."""
         progress.unread, progress.last_logs = meter.unread(), meter.last
         self.saved = progress.seconds
-        if self.checkpoints is None:
-            return
-        if best is None:
-            self.checkpoints.save_passing(self.model, self.optimizer, progress)
-        else:
-            self.checkpoints.save(self.model, self.optimizer, progress, best)
 
     def _judge(self, progress: Progress, value: float) -> bool:
         """Whether this is the best model so far."""

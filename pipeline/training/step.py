@@ -147,7 +147,7 @@ class Update:
         if model.source_loss:  # the states of source tokens predict those after them
             total_loss += model.source_loss * self._cross_entropy(memory.states[:, :-1], source[:, 1:])
         if self.guidance is not None:
-            total_loss += self.guidance.loss(output.cross, links)
+            total_loss += self.guidance.loss(output.cross, links, source, target_output)
         if not self.r_drop:
             return loss, total_loss
         first, second = tf.split(tf.reshape(output.states, (-1, output.states.shape[-1])), 2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
+from pipeline.decoding.reader import make_reader
 from pipeline.errors import InputError
 from pipeline.evaluation.likelihood import Likelihood, LikelihoodMeter
 from pipeline.evaluation.scores import bleu_metric, score_translations
@@ -92,7 +93,7 @@ def test_likelihood_is_the_mean_over_real_tokens_whatever_the_batches(batch_toke
     model = shared_transformer()
     loss, right, tokens = likelihood_by_hand(model)
     assert tokens == 25 + 6
-    found = LikelihoodMeter(model, SOURCE, TARGET, max_positions=MOST, batch_tokens=batch_tokens).measure()
+    found = LikelihoodMeter(make_reader(model), SOURCE, TARGET, max_positions=MOST, batch_tokens=batch_tokens).measure()
     assert found.loss == pytest.approx(loss / tokens, rel=1e-5)
     assert found.token_accuracy == pytest.approx(right / tokens)
     assert found.perplexity == pytest.approx(math.exp(loss / tokens), rel=1e-4)
@@ -101,16 +102,16 @@ def test_likelihood_is_the_mean_over_real_tokens_whatever_the_batches(batch_toke
 def test_pairs_too_long_for_the_model_are_left_out_and_counted():
     model = shared_transformer()
     loss, _, tokens = likelihood_by_hand(model, rows=[0, 1, 3, 5])
-    meter = LikelihoodMeter(model, SOURCE, TARGET, max_positions=8)  # 7 tokens and EOS fit, 9 do not
+    meter = LikelihoodMeter(make_reader(model), SOURCE, TARGET, max_positions=8)  # 7 tokens and EOS fit, 9 do not
     assert meter.too_long == 2
     assert meter.measure().loss == pytest.approx(loss / tokens, rel=1e-5)
     with pytest.raises(InputError, match=r"all 6 pairs .*max_positions \(1\)"):
-        LikelihoodMeter(model, SOURCE, encoded(1, 1, 1, 1, 1, 1, seed=0), max_positions=1)
+        LikelihoodMeter(make_reader(model), SOURCE, encoded(1, 1, 1, 1, 1, 1, seed=0), max_positions=1)
 
 
 def test_likelihood_follows_the_model_as_it_changes():
     model = make_transformer(dropout=0.1)
-    meter = LikelihoodMeter(model, SOURCE, TARGET, max_positions=MOST)
+    meter = LikelihoodMeter(make_reader(model), SOURCE, TARGET, max_positions=MOST)
     before = meter.measure()
     assert meter.measure() == before  # no dropout
     model.set_weights([weight * 0.5 for weight in model.get_weights()])

@@ -104,6 +104,12 @@ def test_words_are_linked_by_the_first_of_the_largest_weights_of_either_side(lin
     }
 
 
+def test_grown_links_of_hardly_any_weight_can_be_left_out():
+    matrix = np.array([[0.9, 0.01, 0], [0.005, 0.004, 0.03]])
+    assert as_links(link_words(matrix, "grow-diag")) == {(0, 0), (1, 0), (2, 1)}
+    assert as_links(link_words(matrix, "grow-diag-over-0.02")) == {(0, 0), (2, 1)}
+
+
 @pytest.mark.parametrize("shape", [(2, 0), (0, 3), (2, 0, 3)])
 def test_where_there_are_no_words_there_are_no_links(shape):
     assert not any(link_words(np.zeros(shape), linked).any() for linked in LINKS)
@@ -174,6 +180,7 @@ def test_the_table_equals_scores_by_loops_for_every_side_layer_and_head(corpus):
             source = {(i, max(range(n_target), key=lambda j, m=matrix, i=i: m[j, i])) for i in range(n_source)}
             ways = {"target": target, "source": source, "mutual": target & source}
             ways["grow-diag"] = grow_diag(target, source)
+            ways["grow-diag-over-0.02"] = {(i, j) for i, j in ways["grow-diag"] if matrix[j, i] > 0.02}
             over = {(i, j) for i in range(n_source) for j in range(n_target) if matrix[j, i] > float(_threshold(row))}
             links.append(ways.get(row["linked"], over))
             for t, word in enumerate(words):

@@ -14,8 +14,9 @@ def panels(figure):
     return [axes for axes in figure.axes if axes.images]
 
 
-def labels(axis):
-    return [label.get_text() for label in axis.get_ticklabels()]
+def labels(panel, alignment):
+    """What stands beside a panel: rows end at it (`right`), columns begin at it (`left`), its name is centred."""
+    return [text.get_text() for text in panel.texts if text.get_ha() == alignment]
 
 
 def title(figure):
@@ -30,9 +31,9 @@ def test_every_head_is_a_panel_of_its_own_weights_on_one_scale(make_record):
         (image,) = panel.images
         np.testing.assert_array_equal(image.get_array(), record.attention["cross"][1, head])
         assert image.get_clim() == (0, 1)
-        assert panel.get_xlabel() == f"head {head}"
-        assert labels(panel.xaxis) == record.source_tokens
-    assert labels(panels(figure)[0].yaxis) == record.target_output_tokens
+        assert labels(panel, "center") == [f"head {head}"]
+        assert labels(panel, "left") == record.source_tokens
+    assert labels(panels(figure)[0], "right") == record.target_output_tokens
     assert title(figure).startswith(f"17: {record.source}\ncross-attention, layer 1, heads 0-2\n")
     assert "rows: output tokens (being predicted); columns: source tokens" in title(figure)
 
@@ -42,7 +43,7 @@ def test_input_side_labels_the_rows_with_the_tokens_read_and_says_so(make_record
     figure = attention_figure(record, layer=0, head=2, side="input")
     (panel,) = panels(figure)
     np.testing.assert_array_equal(panel.images[0].get_array(), record.attention["cross"][0, 2])
-    assert labels(panel.yaxis) == record.target_input_tokens
+    assert labels(panel, "right") == record.target_input_tokens
     assert "head 2\nrows: input tokens" in title(figure)
 
 
@@ -57,8 +58,8 @@ def test_self_attention_is_labelled_with_its_own_sentence(make_record, site, row
     record = make_record(2)
     figure = attention_figure(record, site, head=0)
     (panel,) = panels(figure)
-    assert labels(panel.yaxis) == getattr(record, rows)
-    assert labels(panel.xaxis) == getattr(record, columns)
+    assert labels(panel, "right") == getattr(record, rows)
+    assert labels(panel, "left") == getattr(record, columns)
     assert said in title(figure)
 
 
@@ -67,7 +68,7 @@ def test_tokens_of_any_script_and_with_markup_are_drawn_as_text_without_warnings
     tokens = ["$x_1^{$", r"$\frac{", "漢字", "שלום", "مرحبا", "a\nb\t", "", "x" * 50, "😀", "</s>"]
     record = dataclasses.replace(make_record(0, source_words=(*range(9), None)), source_tokens=tokens)
     figure = attention_figure(record)
-    shown = labels(panels(figure)[0].xaxis)
+    shown = labels(panels(figure)[0], "left")
     assert shown[:5] == tokens[:5]
     assert shown[5] == r"a\nb\t"
     assert shown[7] == "x" * 17 + "…"
@@ -99,12 +100,12 @@ def test_no_label_leaves_the_picture_or_runs_into_a_panel(make_record, token, he
     inside = figure.bbox
     boxes = [panel.get_window_extent() for panel in panels(figure)]
     for panel in panels(figure):
-        for label in [*panel.get_xticklabels(), *panel.get_yticklabels(), panel.xaxis.label, *figure.texts]:
+        for label in [*panel.texts, *figure.texts]:
             box = label.get_window_extent()
             assert inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
     bar = figure.axes[-1].get_window_extent()
-    lean = max(label.get_window_extent().x1 for label in panels(figure)[-1].get_xticklabels())
+    lean = max(label.get_window_extent().x1 for label in panels(figure)[-1].texts)
     assert lean <= bar.x0 and bar.x1 < inside.x1
 
 

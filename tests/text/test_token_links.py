@@ -22,7 +22,7 @@ def linked(tokenizer):
 def test_tokens_are_linked_as_their_words_are(linked, tokenizer):
     assert max(len(row) for row in linked.source) > 5  # words of several tokens
     for number, (source, target) in enumerate(pairwise(SENTENCES[:5])):
-        words = [tokenizer.words_from_text(text) for text in (source, target)]
+        words = [tokenizer.words_from_text([text])[0] for text in (source, target)]
         expected = {(i, j) for i, w in enumerate(words[0]) for j, v in enumerate(words[1]) if (w, v) in LINKS[number]}
         assert set(map(tuple, linked.links[number].reshape(-1, 2).tolist())) == expected
 

@@ -66,7 +66,7 @@ def test_tensorflow_text_gives_the_ids_that_sentencepiece_gives(tokenizers, kind
 def test_a_tokens_word_is_the_same_by_its_bytes_and_by_its_spelling(tokenizers, kind, text):
     model = tokenizers[kind]
     ids = model.encode([text]).to_list()[0]
-    by_bytes, by_spelling = model.words_from_text(text), model.words_from_ids(ids)
+    by_bytes, by_spelling = model.words_from_text([text])[0], model.words_from_ids(ids)
     assert by_bytes == by_spelling
     assert len(by_bytes) == len(ids)
 
@@ -75,7 +75,7 @@ def test_a_tokens_word_is_the_same_by_its_bytes_and_by_its_spelling(tokenizers, 
 @given(text=TEXTS)
 def test_the_tokens_of_a_word_spell_it(tokenizers, kind, text):
     model = tokenizers[kind]
-    ids, words = model.encode([text]).to_list()[0], model.words_from_text(text)
+    ids, words = model.encode([text]).to_list()[0], model.words_from_text([text])[0]
     spelt = ["" for _ in words_of(text)]
     for piece, word in zip(model.pieces(ids), words, strict=True):
         if word is not None:
@@ -86,7 +86,7 @@ def test_the_tokens_of_a_word_spell_it(tokenizers, kind, text):
 def test_words_of_a_text_with_many_spaces(tokenizer):
     text = "  the   cat  "
     assert words_of(text) == ["the", "cat"]
-    found = tokenizer.words_from_text(text)
+    found = tokenizer.words_from_text([text])[0]
     assert sorted(set(found)) == [0, 1]
     assert found == sorted(found)
 
@@ -101,7 +101,7 @@ def test_special_tokens_belong_to_no_word_and_leave_no_text(tokenizer):
 
 def test_a_character_never_seen_is_one_unknown_token_of_its_word(model):
     text = "the ☃ cat☃"
-    ids, words = model.encode([text]).to_list()[0], model.words_from_text(text)
+    ids, words = model.encode([text]).to_list()[0], model.words_from_text([text])[0]
     assert ids.count(UNK) == 2
     assert [word for token, word in zip(ids, words, strict=True) if token == UNK] == [1, 2]
 
@@ -189,3 +189,17 @@ def test_left_out_merges_spell_the_same_text_in_smaller_pieces_settled_by_the_se
     assert tokenizer.sample(SENTENCES, 0.5, seed=1) == sampled != tokenizer.sample(SENTENCES, 0.5, seed=2)
     assert sum(map(len, sampled)) > sum(map(len, usual))
     assert tokenizer.decode(sampled) == tokenizer.decode(usual)
+
+
+def test_words_of_many_sentences_are_those_of_each(tokenizer):
+    texts = ["the cat sees the dog", "", " cats ", "dog"]
+    assert tokenizer.words_from_text(texts) == [tokenizer.words_from_text([text])[0] for text in texts]
+    assert tokenizer.words_from_text([]) == []
+
+
+def test_a_model_with_a_piece_that_is_no_text_is_refused(tokenizer, tmp_path):
+    (tmp_path / "damaged").write_bytes(
+        tokenizer.model.replace("\N{LATIN SMALL LETTER E WITH ACUTE}".encode(), b"\x81\x81")
+    )
+    with pytest.raises(InputError, match="damaged: not a tokenizer"):
+        Tokenizer(tmp_path / "damaged")

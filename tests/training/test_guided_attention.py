@@ -12,10 +12,10 @@ from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
 from pipeline.text.batches import GuidedBatch
 from pipeline.text.prepare import prepare_text
-from pipeline.text.tokenizer import EOS
+from pipeline.text.tokenizer import EOS, PAD
 from pipeline.train import train
 from pipeline.trained_run import load_run
-from pipeline.training.guided_attention import Guidance, guidance_loss
+from pipeline.training.guided_attention import Guidance, guidance_loss, with_eos
 from pipeline.training.step import BATCH_SIGNATURE, Update
 from tests.tiny_runs import small_config, write_small_corpus
 from tests.tiny_transformer import SOURCE, TARGET, make_transformer
@@ -27,6 +27,8 @@ LINKS = np.array(
     ],
     bool,
 )
+IDS = np.array([[7, 8, 9, 10, EOS], [7, 8, 9, EOS, PAD]], "int32")
+OUTPUTS = np.array([[5, 6, EOS], [5, 6, EOS]], "int32")
 
 
 def random_weights():
@@ -58,8 +60,22 @@ def test_guidance_reads_its_own_layer_and_head():
     weights = random_weights()
     other = np.full_like(weights, 0.2)
     cross = (np.stack([other, other], 1), np.stack([other, weights], 1))
-    found = Guidance(layer=1, head=1, side="output", weight=0.5).loss(cross, LINKS)
+    found = Guidance(layer=1, head=1, side="output", weight=0.5).loss(cross, LINKS, IDS, OUTPUTS)
     assert float(found) == pytest.approx(0.5 * float(guidance_loss(weights, LINKS, "output")))
+
+
+def test_tokens_without_links_are_taught_the_end_of_the_source_and_padding_is_not():
+    found = with_eos(LINKS, IDS, OUTPUTS).numpy()
+    expected = LINKS.copy()
+    expected[0, 2, 4] = expected[1, 1, 3] = True
+    np.testing.assert_array_equal(found, expected)
+    unlinked = np.zeros_like(LINKS)
+    found = with_eos(unlinked, IDS, np.where(OUTPUTS == EOS, PAD, OUTPUTS)).numpy()
+    assert found[0].sum() == found[1].sum() == 2  # EOS has become padding
+
+    cross = (random_weights()[:, None],)
+    taught = Guidance(0, 0, "input", 1.0, unlinked="eos").loss(cross, LINKS, IDS, OUTPUTS)
+    assert float(taught) == pytest.approx(float(guidance_loss(cross[0][:, 0], expected, "input")))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,153 @@
+"""Whole runs that are trained again, stopped, killed and resumed: they end as one that was left alone."""
+
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline import train as train_module
+from pipeline.config import dump, load_run_config
+from pipeline.text import prepare as prepare_module
+from pipeline.train import train
+from pipeline.trained_run import load_run
+from pipeline.training.checkpoint import Checkpoints
+from pipeline.training.probe_archive import probe_archives
+from tests.benchmarks.kill import while_writing
+from tests.tiny_runs import ROOT
+from tests.training.run_files import assert_same_state, events_of, history_of, state_at, weights_in
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_same_settings_and_seed_give_the_same_run_bit_for_bit(unbroken, make_config):
+    config = make_config("again")
+    assert train(config) == 0
+    again = config.run.directory / "again"
+    for update in (3, 6, 8):
+        assert_same_state(state_at(again, update), state_at(unbroken, update))
+    pd.testing.assert_frame_equal(history_of(again), history_of(unbroken), check_exact=True)
+    assert weights_in(again / "model.keras") == weights_in(unbroken / "model.keras")
+
+
+def test_a_run_that_a_limit_and_a_signal_stopped_ends_as_one_that_was_never_stopped(
+    unbroken, make_config, monkeypatch, caplog
+):
+    config = make_config("stopped", training__max_updates=2)
+    run = config.run.directory / "stopped"
+    assert train(config) == 0
+
+    class Interrupt(train_module.ProgressLine):
+        def on_train_batch_begin(self, batch, logs=None):
+            if batch == 3:
+                signal.raise_signal(signal.SIGINT)
+
+    longer = make_config("stopped")
+    with monkeypatch.context() as patch, caplog.at_level("INFO"):
+        patch.setattr(train_module, "ProgressLine", Interrupt)
+        assert train(longer, resume=run) == 130
+    assert f"interrupted after 4 updates; go on with:\n  python train.py --resume {run}" in caplog.text
+    assert train(longer, resume=run) == 0
+    for update in (3, 6, 8):
+        assert_same_state(state_at(run, update), state_at(unbroken, update))
+    assert load_run_config(run / "config.yaml") == longer  # the limit that was changed is recorded
+    history = history_of(run)
+    assert list(history.index) == [2, 3, 6, 8]  # it was validated too where a limit ended it
+    pd.testing.assert_frame_equal(history.loc[[3, 6, 8]], history_of(unbroken), check_exact=True)
+    shown = events_of(run)
+    assert [event.step for event in shown.Tensors("training/loss")] == list(range(1, 9))
+    assert [event.step for event in shown.Tensors("validation/bleu")] == [2, 3, 6, 8]
+    assert [update for _, update in probe_archives(run / "probes")] == [2, 3, 6, 8]
+
+
+RECIPES = {
+    "moving average": {"training__ema_decay": 0.8, "training__optimizer": "muon"},
+    "accumulated": {"batches__accumulated": 2, "batches__start_tokens": 300, "batches__doubling_epochs": 1},
+    "read twice": {"training__r_drop": 3.0, "training__average_checkpoints": 2, "training__average_of": "best"},
+}
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_run_of_every_recipe_goes_on_as_if_never_stopped(recipe, make_config):
+    straight = make_config("straight", **RECIPES[recipe])
+    assert train(straight) == 0
+    stopped = make_config("broken", **RECIPES[recipe], training__max_updates=4)
+    run = stopped.run.directory / "broken"
+    assert train(stopped) == 0
+    assert train(make_config("broken", **RECIPES[recipe]), resume=run) == 0
+    assert_same_state(state_at(run, 8), state_at(straight.run.directory / "straight", 8))
+    one, other = (load_run(straight.run.directory / name).model.get_weights() for name in ("straight", "broken"))
+    if recipe != "read twice":  # whose best few may be others, as one was validated where it stopped
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_run_killed_while_it_writes_a_checkpoint_ends_as_one_that_was_left_alone(unbroken, make_config, tmp_path):
+    """tests/benchmarks/kill.py does this fifty times."""
+    config = make_config("killed")
+    run = config.run.directory / "killed"
+    (tmp_path / "killed.yaml").write_text(dump(config), encoding="utf-8")
+    command = [sys.executable, "train.py", "--config", str(tmp_path / "killed.yaml")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while_writing(3)(run, lambda: process.poll() is None)
+        process.kill()
+    assert (run / "checkpoints" / "update-00000003.npz").is_file() and not (run / "model.keras").exists()
+    assert train(config, resume=run) == 0
+    for update in (3, 6, 8):
+        assert_same_state(state_at(run, update), state_at(unbroken, update))
+    pd.testing.assert_frame_equal(history_of(run), history_of(unbroken), check_exact=True)
+    assert [event.step for event in events_of(run).Tensors("training/loss")] == list(range(1, 9))
+
+
+class Killed(BaseException):
+    """Ends training as a process ends that is killed: nothing is tidied up."""
+
+
+def killed(config, monkeypatch, where, name):
+    """Trains until a function is called, and keeps what is there then."""
+
+    def kill(*arguments, **settings):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, name, kill)
+        patch.setattr(train_module.shutil, "rmtree", lambda *arguments, **settings: None)
+        with pytest.raises(Killed):
+            train(config)
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(
+    ("where", "name", "there"),
+    [
+        (prepare_module, "_judge", [".preparation.json", "config.yaml", "tokenizer"]),
+        (Checkpoints, "save", ["config.yaml", "corpus_report.json", "encoded", "history.csv", "probes", "tensorboard"]),
+    ],
+    ids=["while the text is encoded", "at the first checkpoint"],
+)
+def test_a_run_killed_before_its_first_checkpoint_ends_as_one_that_was_left_alone(
+    where, name, there, unbroken, make_config, monkeypatch
+):
+    config = make_config("early")
+    run = config.run.directory / "early"
+    killed(config, monkeypatch, where, name)
+    assert set(there) <= {path.name for path in run.iterdir()} and not list(run.glob("checkpoints/*"))
+    tokenizer = run / "tokenizer" / "sentencepiece.model"
+    made = tokenizer.stat().st_mtime_ns
+    assert train(config, resume=run) == 0
+    assert tokenizer.stat().st_mtime_ns == made
+    assert_same_state(state_at(run, 8), state_at(unbroken, 8))
+    pd.testing.assert_frame_equal(history_of(run), history_of(unbroken), check_exact=True)
+    assert [event.step for event in events_of(run).Tensors("training/loss")] == list(range(1, 9))
+    assert sorted(path.name for path in run.iterdir()) == sorted(path.name for path in unbroken.iterdir())
+
+
+def test_the_same_command_on_a_finished_run_says_so_and_changes_nothing(unbroken, caplog):
+    before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()}
+    with caplog.at_level("INFO"):
+        assert train(load_run_config(unbroken / "config.yaml"), resume=unbroken) == 0
+    assert "unbroken is trained already: 8 updates (8 updates). To train it longer raise that limit" in caplog.text
+    assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before

@@ -1,0 +1,104 @@
+"""What a run leaves for TensorBoard: read back from its event files, and served once."""
+
+import json
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+
+from tests.training.run_files import history_of
+
+
+@pytest.fixture(scope="module")
+def events(unbroken):
+    accumulator = EventAccumulator(str(unbroken / "tensorboard"), size_guidance={"images": 0, "tensors": 0})
+    return accumulator.Reload()
+
+
+def test_tensorboard_has_curves_against_updates(unbroken, events):
+    tensors = set(events.Tags()["tensors"])
+    for name in ("loss", "gradient_norm", "learning_rate"):
+        assert [event.step for event in events.Tensors(f"training/{name}")] == list(range(1, 9))
+    for name in ("loss", "perplexity", "token_accuracy", "bleu"):
+        steps = {
+            event.step: float(tf.make_ndarray(event.tensor_proto)) for event in events.Tensors(f"validation/{name}")
+        }
+        np.testing.assert_allclose(list(steps.values()), history_of(unbroken)[f"val_{name}"], rtol=1e-5)
+        assert list(steps) == [3, 6, 8]
+    assert not {f"training/{name}" for name in ("update", "epoch", "minutes")} & tensors
+
+
+def test_tensorboard_has_the_probes_as_a_table_that_markdown_does_not_change(events):
+    (tag,) = [tag for tag in events.Tags()["tensors"] if tag.startswith("probes")]
+    tables = {event.step: tf.make_ndarray(event.tensor_proto).item().decode() for event in events.Tensors(tag)}
+    assert list(tables) == [3, 6, 8]
+    lines = tables[8].splitlines()
+    assert lines[0] == "| # | source | reference | translation |"
+    assert lines[2].startswith("| 0 | Jane visits Africa . | Jane visite l'Afrique . | ")
+    assert lines[3].startswith(r"| 1 | a \* star \| and \[brackets\] |  | ")
+
+
+def test_tensorboard_has_a_picture_of_each_probes_attention(events):
+    for probe in (0, 1):
+        (tag,) = [tag for tag in events.Tags()["tensors"] if tag.startswith(f"probe {probe}/")]
+        pictures = events.Tensors(tag)
+        assert [event.step for event in pictures] == [3, 6, 8]
+        assert tf.make_ndarray(pictures[0].tensor_proto)[2].startswith(b"\x89PNG")
+
+
+def test_tensorboard_has_the_sharpness_of_the_probes_attention_over_time(events):
+    for name, highest in (("entropy", 5), ("eos_share", 1), ("diagonality", 1)):
+        values = events.Tensors(f"attention/{name}, layer 0")
+        assert [event.step for event in values] == [3, 6, 8]
+        assert all(0 < float(tf.make_ndarray(event.tensor_proto)) < highest for event in values)
+
+
+@pytest.fixture(scope="module")
+def served(unbroken):
+    """Asks a TensorBoard of the run, in a process of its own, for what its plugins show."""
+    program = (
+        "import sys, tensorboard.program as program\n"
+        "board = program.TensorBoard()\n"
+        "board.configure(argv=[None, '--logdir', sys.argv[1], '--port', '0', '--load_fast', 'false'])\n"
+        "print(board.launch(), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", program, str(unbroken)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as board:
+        address = board.stdout.readline().decode().strip()
+
+        def get(path):
+            with urllib.request.urlopen(f"{address}{path}", timeout=60) as answer:
+                return answer.read().decode()
+
+        yield get
+        board.stdin.close()
+
+
+@pytest.mark.minutes
+def test_tensorboard_serves_runs_hyperparameters_and_vectors(served, unbroken):
+    deadline = time.monotonic() + 60
+    wanted, active = {"scalars", "images", "text", "hparams", "projector", "graphs"}, set()
+    while not wanted <= active and time.monotonic() < deadline:  # it reads the files after it has started
+        listing = json.loads(served("data/plugins_listing"))
+        active = {name for name, plugin in listing.items() if plugin["enabled"]}
+        time.sleep(0.1)
+    assert wanted <= active
+    assert json.loads(served("data/runs")) == ["tensorboard"]
+    experiment = json.loads(served("data/plugin/hparams/experiment?request=%7B%7D"))
+    shown = {info["name"]: info for info in experiment["hparamInfos"]}
+    assert {"model.d_model", "model.attention.cross.score", "training.learning_rate", "run.seed"} <= shown.keys()
+    assert "validation/bleu" in {info["name"]["tag"] for info in experiment["metricInfos"]}
+    info = json.loads(served("data/plugin/projector/info?run=tensorboard"))["embeddings"][0]
+    name = urllib.parse.quote(info["tensorName"])
+    names = served(f"data/plugin/projector/metadata?run=tensorboard&name={name}").split("\n")
+    assert names[:4] == ["<pad>", "<unk>", "<s>", "</s>"] and len(names) == 90 + 1
+    assert info["tensorShape"] == [90, 8]
+    graph = served("data/plugin/graphs/graph?run=tensorboard&conceptual=false")
+    assert "decoder_0" in graph and "MatMul" in graph
