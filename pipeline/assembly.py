@@ -16,6 +16,7 @@ from pipeline.evaluation.validation import Validation
 from pipeline.run_directory import RunDirectory
 from pipeline.text.prepare import TrainingText
 from pipeline.training.checkpoint import Checkpoints
+from pipeline.training.device import parts_of_batch
 from pipeline.training.guided_attention import Guidance
 from pipeline.training.input import TrainingBatches
 from pipeline.training.loop import Limits, Training
@@ -73,6 +74,7 @@ def configured_update(
         r_drop=config.training.r_drop,
         accumulating=batches.accumulated > 1,
         guidance=_guidance(config),
+        parts=parts_of_batch(),
     )
 
 

@@ -18,10 +18,11 @@ import tensorflow as tf
 from pipeline.assembly import configured_batches, configured_limits, configured_optimizer, configured_update
 from pipeline.config import RunConfig
 from pipeline.model.build import build_model
+from pipeline.native import usable_cores
 from pipeline.run_directory import RunDirectory
 from pipeline.text.batches import BatchPlan
 from pipeline.text.prepare import TrainingText, prepare_text
-from pipeline.training.device import make_strategy, processor_cores, resolve_precision
+from pipeline.training.device import make_strategy, resolve_precision
 from pipeline.training.memory import keep_freed_memory
 from pipeline.training.step import StepLogs
 
@@ -66,7 +67,7 @@ def _machine() -> Iterator[Finding]:
     gpus = len(tf.config.list_physical_devices("GPU"))
     yield Finding(
         "machine",
-        f"{processor_cores()} processor cores, {gpus or 'no'} GPU{'s' if gpus > 1 else ''}, "
+        f"{usable_cores()} processor cores, {gpus or 'no'} GPU{'s' if gpus > 1 else ''}, "
         f"{_memory() / GIGABYTE:.0f} GiB of memory; matrix products {rates['float32']:.0f} GFLOP/s in float32, "
         f"{rates['bfloat16']:.0f} in bfloat16",
     )

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from pipeline.native import PARTS, usable_cores
+
 
 def make_strategy() -> tf.distribute.Strategy:
     """Several machines where `TF_CONFIG` names them, all GPUs of this one where it has several, else one device.
@@ -41,14 +43,18 @@ def resolve_precision(precision: str) -> str:
     return "mixed_bfloat16" if _cpu_multiplies_bfloat16() else "float32"
 
 
-def processor_cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def searches_at_once(most: int) -> int:
     """How many batches are best searched side by side: one on a GPU, up to `most` on a processor of that many cores."""
-    return 1 if tf.config.list_physical_devices("GPU") else min(processor_cores(), most)
+    return 1 if tf.config.list_physical_devices("GPU") else min(usable_cores(), most)
+
+
+def parts_of_batch() -> int:
+    """In how many parts an update's batch is best computed, side by side.
+
+    On a processor two, be there two cores or more: `pipeline.native` shares the cores between them. With one core it is
+    the same two, so that a seed means the same random numbers everywhere.
+    """
+    return 1 if tf.config.list_physical_devices("GPU") else PARTS
 
 
 def _cpu_multiplies_bfloat16() -> bool:

@@ -1,5 +1,6 @@
 """One update, on one replica or many: the loss is summed over all of their tokens, then divided by their number."""
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import keras
@@ -41,6 +42,8 @@ class Update:
             that it is in the scale of a single cross-entropy); 0 for one pass.
         guidance: where attention is drawn to links; batches are then `GuidedBatch`es.
         accumulating: whether `accumulate` will be called.
+        parts: in how many a device's batch is computed, side by side. Cores that have a part each wait for one another
+            once an update, and not at every product.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Update:
         r_drop: float = 0.0,
         guidance: Guidance | None = None,
         accumulating: bool = False,
+        parts: int = 1,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -63,6 +67,7 @@ class Update:
         self.clip_norm = clip_norm
         self.r_drop = r_drop
         self.guidance = guidance
+        self.parts = parts
         self.replicas = strategy.num_replicas_in_sync
         self._sums = self._make_sums() if accumulating else None
         self._finish = self._graph(self._replica_update, signature)
@@ -121,8 +126,14 @@ class Update:
         self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
         return StepLogs(self._total(loss), tokens, norm)
 
-    def _of_batch(self, source, target_input, target_output, links=None):
+    def _of_batch(self, *batch):
         """Sums over the target tokens of a replica's batch: each variable's gradient, the loss, the tokens."""
+        rows = tf.shape(batch[0])[0]
+        bounds = [rows * part // self.parts for part in range(self.parts + 1)]
+        sums = [self._of_part(*(x[start:end] for x in batch)) for start, end in pairwise(bounds)]
+        return [tf.add_n(values) for values in zip(*sums, strict=True)]
+
+    def _of_part(self, source, target_input, target_output, links=None):
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
             loss, total_loss = self._losses(source, target_input, target_output, links)

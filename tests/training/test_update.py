@@ -58,6 +58,16 @@ def test_an_update_of_one_batch_needs_nothing_accumulated():
     assert_equal_weights(parts_model, whole_model)
 
 
+@pytest.mark.parametrize("rows", [[0, 1, 2, 3], [2, 0, 3], [1]])
+@pytest.mark.parametrize("r_drop", [0.0, 1.0])
+def test_a_batch_in_parts_is_the_same_batch(rows, r_drop):
+    whole_model, _, whole = make_update(clip_norm=0.5, r_drop=r_drop)
+    parts_model, _, parts = make_update(clip_norm=0.5, r_drop=r_drop, parts=2)
+    for _ in range(2):
+        np.testing.assert_allclose(parts(*batch_of(rows)), whole(*batch_of(rows)), rtol=1e-5)
+    assert_equal_weights(parts_model, whole_model, atol=1e-5)
+
+
 def test_two_passes_without_dropout_are_one():
     once_model, _, once = make_update()
     twice_model, _, twice = make_update(r_drop=5.0)
