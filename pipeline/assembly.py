@@ -16,7 +16,7 @@ from pipeline.evaluation.validation import Validation
 from pipeline.run_directory import RunDirectory
 from pipeline.text.prepare import TrainingText
 from pipeline.training.checkpoint import Checkpoints
-from pipeline.training.device import parts_of_batch
+from pipeline.training.device import batches_at_once, parts_of_batch
 from pipeline.training.guided_attention import Guidance
 from pipeline.training.input import TrainingBatches
 from pipeline.training.loop import Limits, Training
@@ -87,7 +87,12 @@ def configured_validation(
     config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model
 ) -> Validation:
     """What is measured of the model between updates."""
-    meter = LikelihoodMeter(make_reader(model), *text.validation_pairs.sides, max_positions=config.model.max_positions)
+    meter = LikelihoodMeter(
+        make_reader(model),
+        *text.validation_pairs.sides,
+        max_positions=config.model.max_positions,
+        workers=batches_at_once(),
+    )
     if meter.too_long:
         log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
     return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)

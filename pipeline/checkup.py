@@ -18,8 +18,8 @@ import tensorflow as tf
 from pipeline.assembly import configured_batches, configured_limits, configured_optimizer, configured_update
 from pipeline.config import RunConfig
 from pipeline.model.build import build_model
-from pipeline.native import usable_cores
 from pipeline.run_directory import RunDirectory
+from pipeline.side_by_side import usable_cores
 from pipeline.text.batches import BatchPlan
 from pipeline.text.prepare import TrainingText, prepare_text
 from pipeline.training.device import make_strategy, resolve_precision

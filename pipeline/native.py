@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pipeline.errors import InputError
-
-# What a CPU computes side by side in training: each has its share of the cores.
-PARTS = 2
+from pipeline.side_by_side import PARTS, usable_cores
 
 
 @contextmanager
@@ -34,11 +32,6 @@ def loading_tensorflow() -> Iterator[None]:
             f"TensorFlow or what belongs to it cannot be loaded: {' '.join(str(error).split())}; the versions must fit "
             "together: python -m pip install -r requirements.txt"
         ) from error
-
-
-def usable_cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

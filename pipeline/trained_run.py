@@ -20,10 +20,8 @@ from pipeline.model.build import build_model
 from pipeline.run_directory import RunDirectory
 from pipeline.text.tokenizer import Tokenizer
 from pipeline.training.checkpoint import Checkpoints, load_checkpoint
-from pipeline.training.device import searches_at_once
+from pipeline.training.device import batches_at_once
 from pipeline.weights_file import check_weights_file
-
-MOST_WORKERS = 4  # each has a batch in memory
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,7 @@ class TrainedRun:
                 sites=key,
                 batch_sentences=self.config.decoding.batch_sentences,
                 max_positions=self.config.model.max_positions,
+                workers=batches_at_once(),
             )
         return self._tracers[key]
 
@@ -111,7 +110,7 @@ def make_translator(model: keras.Model, tokenizer: Tokenizer, config: RunConfig,
         max_target_extra=settings.max_target_extra,
         max_positions=config.model.max_positions,
         # What is drawn by chance depends on the order of the draws.
-        workers=1 if settings.kind == "sampling" else searches_at_once(MOST_WORKERS),
+        workers=1 if settings.kind == "sampling" else batches_at_once(),
     )
 
 

@@ -12,6 +12,7 @@ PIPELINE = ROOT / "pipeline"
 # Each may import from those above it.
 ORDER = [
     "errors",
+    "side_by_side",
     "native",
     "config_yaml",
     "config_messages",

@@ -1,7 +1,6 @@
 """From sentences to translations: batches of similar length, search in a graph, text again."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import keras
@@ -9,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.decoding.search import GreedySearch, Search
+from pipeline.side_by_side import in_order
 from pipeline.text.batches import pad, round_up
 from pipeline.text.tokenizer import EOS, PAD, Tokenizer
 
@@ -47,8 +47,7 @@ class Translator:
         max_target_ratio: a translation has at most `max_target_ratio * source tokens + max_target_extra` tokens.
         max_target_extra: see there.
         max_positions: the most tokens either side can have; longer sources are cut.
-        workers: batches translated side by side. The steps of a search are small, and a processor of several cores is
-            busier with several of them than with the parts of one.
+        workers: batches translated side by side.
     """
 
     def __init__(
@@ -90,12 +89,11 @@ class Translator:
         found = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
         order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
         batches = [order[first : first + self.batch_sentences] for first in range(0, len(order), self.batch_sentences)]
-        with ThreadPoolExecutor(self.workers) as pool:
-            results = pool.map(self._translate_batch, ([rows[i] for i in batch] for batch in batches))
-            for batch, result in zip(batches, results, strict=True):
-                for i, translations in zip(batch, result, strict=True):
-                    cut = len(rows[i]) < len(whole[i])
-                    found[i] = [replace(one, truncated=one.truncated or cut) for one in translations]
+        results = in_order(self._translate_batch, ([rows[i] for i in batch] for batch in batches), self.workers)
+        for batch, result in zip(batches, results, strict=True):
+            for i, translations in zip(batch, result, strict=True):
+                cut = len(rows[i]) < len(whole[i])
+                found[i] = [replace(one, truncated=one.truncated or cut) for one in translations]
         return found
 
     def max_lengths(self, source_lengths: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from pipeline.attention.cross_attention import CrossAttention
 from pipeline.decoding.forced import forced_decode
 from pipeline.decoding.intervention import CHANGES, changed_head
 from pipeline.errors import InputError
+from pipeline.side_by_side import in_order
 from pipeline.text.batches import forced_batch
 from pipeline.text.tokenizer import PAD
 
@@ -41,6 +42,7 @@ def perturbation_table(
     *,
     batch_sentences: int,
     max_positions: int,
+    workers: int = 1,
 ) -> pd.DataFrame:
     """Replaces the weights of one head at a time and reads the targets again.
 
@@ -49,6 +51,7 @@ def perturbation_table(
         pairs: source ids without EOS, and target ids ending in EOS unless truncated.
         batch_sentences: sentences read at once.
         max_positions: the most tokens either side can have.
+        workers: batches read side by side.
 
     Returns:
         One row per layer, head and change, those that cost most likelihood first: `loss_change`, the rise of the
@@ -67,16 +70,18 @@ def perturbation_table(
         for head in range(attention.num_heads)
         for change in range(len(CHANGES))
     ]
-    totals, tokens = np.zeros((len(places), 2)), 0
-    order = sorted(range(len(pairs)), key=lambda i: (len(pairs[i][1]), len(pairs[i][0])))
-    for first in range(0, len(order), batch_sentences):
-        rows = [pairs[i] for i in order[first : first + batch_sentences]]
+
+    def of_batch(rows):
         batch = forced_batch(rows, LENGTH_MULTIPLE, max_positions)
         real = batch.target_output != PAD
         likelihoods, likeliest = (found.numpy()[:, real] for found in graph(*batch, [NOTHING, *places]))
-        totals[:, 0] += (likelihoods[0] - likelihoods[1:]).sum(axis=1)
-        totals[:, 1] += (likeliest[0] != likeliest[1:]).sum(axis=1)
-        tokens += int(real.sum())
+        changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)
+        return np.stack(changes, axis=1)
+
+    ordered = sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0])))
+    batches = (ordered[first : first + batch_sentences] for first in range(0, len(ordered), batch_sentences))
+    totals = sum(in_order(of_batch, batches, workers), start=np.zeros((len(places), 2)))
+    tokens = sum(len(target) for _, target in pairs)
     names = list(CHANGES)
     summary: list[dict[str, Any]] = [
         {"layer": layer, "head": head, "change": names[change], "loss_change": loss, "argmax_changed": changed}

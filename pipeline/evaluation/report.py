@@ -32,6 +32,7 @@ from pipeline.run_directory import EvaluationDirectory, write_atomically, write_
 from pipeline.text.encoded import encode_sentences
 from pipeline.text.pharaoh import write_pharaoh
 from pipeline.trained_run import TrainedRun
+from pipeline.training.device import batches_at_once
 
 PRODUCTS = ("scaled_dot", "dot")  # scores that are `q k^T`, up to a factor
 
@@ -130,7 +131,9 @@ def _scores(
         source, target = (encode_sentences(side, run.tokenizer) for side in (data.source, data.reference))
         # The archive's graph, which takes seconds to trace; but gradients would be computed for nothing.
         read = run.tracer([site for site in run.config.inspection.attention if site != "gradients"]).read
-        meter = LikelihoodMeter(read, source, target, max_positions=run.config.model.max_positions)
+        meter = LikelihoodMeter(
+            read, source, target, max_positions=run.config.model.max_positions, workers=batches_at_once()
+        )
         likelihood = meter.measure()
         metrics.update(
             loss=likelihood.loss,
@@ -203,7 +206,11 @@ def _perturb(run: TrainedRun, folder: EvaluationDirectory, pairs: Sequence[tuple
     log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
     settings = run.config.decoding
     table = perturbation_table(
-        run.model, pairs, batch_sentences=settings.batch_sentences, max_positions=run.config.model.max_positions
+        run.model,
+        pairs,
+        batch_sentences=settings.batch_sentences,
+        max_positions=run.config.model.max_positions,
+        workers=batches_at_once(),
     )
     write_atomically(folder.perturbation, table.to_csv(index=False, float_format="%.6f").encode())
     seconds = round(time.monotonic() - started, 2)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from typing import Any
 
 import keras
@@ -11,6 +11,7 @@ import numpy as np
 from pipeline.decoding.reader import make_reader
 from pipeline.decoding.translator import Translation
 from pipeline.inspection.record import SITE_AXES, Record
+from pipeline.side_by_side import in_order
 from pipeline.text.batches import forced_batch
 from pipeline.text.tokenizer import BOS, EOS, Tokenizer
 
@@ -52,6 +53,7 @@ class Tracer:
         sites: what the records hold: any of `SITE_AXES`.
         batch_sentences: sentences read at once.
         max_positions: the most tokens either side can have; longer ones are cut.
+        workers: batches read side by side.
 
     Attributes:
         read: the `Reader` of these sites.
@@ -65,7 +67,9 @@ class Tracer:
         sites: Sequence[str] = ("cross",),
         batch_sentences: int = 64,
         max_positions: int = 512,
+        workers: int = 1,
     ) -> None:
+        self.workers = workers
         self.tokenizer = tokenizer
         self.sites = tuple(sites)
         self.batch_sentences = batch_sentences
@@ -133,24 +137,32 @@ class Tracer:
         stream = iter(pairs)
         while window := list(islice(stream, WINDOW_SENTENCES)):
             order = sorted(range(len(window)), key=lambda i: (len(window[i].target_ids), len(window[i].source_ids)))
-            records: dict[int, Record] = {}
-            for first in range(0, len(order), self.batch_sentences):
-                rows = order[first : first + self.batch_sentences]
-                records.update(zip(rows, self._batch([window[i] for i in rows]), strict=True))
+            batches = [
+                [window[i] for i in order[first : first + self.batch_sentences]]
+                for first in range(0, len(order), self.batch_sentences)
+            ]
+            records = dict(zip(order, chain.from_iterable(in_order(self._batch, batches, self.workers)), strict=True))
             yield from (records[i] for i in range(len(window)))
 
     def _ids(self, sentences: Sequence[str]) -> list[list[int]]:
         return self.tokenizer.encode(sentences).to_list() if sentences else []
 
-    def _batch(self, pairs: Sequence[Traced]) -> Iterator[Record]:
+    def _batch(self, pairs: Sequence[Traced]) -> list[Record]:
         ids = [(pair.source_ids, pair.target_ids) for pair in pairs]
         forced = self.read(*forced_batch(ids, LENGTH_MULTIPLE, self.max_positions))
         log_probabilities = forced.log_probabilities.numpy()
         attention = {site: weights.numpy() for site, weights in forced.attention.items()}
         source_words, target_words = self._words(pairs)
-        for i, pair in enumerate(pairs):
-            own = {site: weights[i] for site, weights in attention.items()}
-            yield self._record(pair, source_words[i], target_words[i], log_probabilities[i], own)
+        return [
+            self._record(
+                pair,
+                source_words[i],
+                target_words[i],
+                log_probabilities[i],
+                {site: weights[i] for site, weights in attention.items()},
+            )
+            for i, pair in enumerate(pairs)
+        ]
 
     def _words(self, pairs: Sequence[Traced]) -> tuple[list[list[int | None]], list[list[int | None]]]:
         """The words that tokens of the sources belong to, and those of output tokens, EOS with them."""

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from pipeline.native import PARTS, usable_cores
+from pipeline.side_by_side import PARTS, usable_cores
+
+MOST_WORKERS = 4  # each has a batch in memory
 
 
 def make_strategy() -> tf.distribute.Strategy:
@@ -43,9 +45,9 @@ def resolve_precision(precision: str) -> str:
     return "mixed_bfloat16" if _cpu_multiplies_bfloat16() else "float32"
 
 
-def searches_at_once(most: int) -> int:
-    """How many batches are best searched side by side: one on a GPU, up to `most` on a processor of that many cores."""
-    return 1 if tf.config.list_physical_devices("GPU") else min(usable_cores(), most)
+def batches_at_once() -> int:
+    """How many batches are best searched or read side by side: one on a GPU, some on a processor of several cores."""
+    return 1 if tf.config.list_physical_devices("GPU") else min(usable_cores(), MOST_WORKERS)
 
 
 def parts_of_batch() -> int:

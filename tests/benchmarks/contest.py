@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1"}  # the faster kernels for all who use it
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # TensorFlow looks at the cores it may use
 
 
 class Contestant:
@@ -42,6 +42,7 @@ class Contestant:
             [sys.executable, "-m", "tests.benchmarks.contest", module, json.dumps(settings)],
             cwd=ROOT,
             env=environment,
+            preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -17,7 +17,7 @@ PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 
 def test_changes_are_means_over_all_tokens():
     model = shared_transformer()
     layers = [block.cross_attention for block in model.decoder_blocks]
-    table = perturbation_table(model, PAIRS, batch_sentences=2, max_positions=12)
+    table = perturbation_table(model, PAIRS, batch_sentences=2, max_positions=12, workers=2)
     assert len(table) == 2 * 2 * 3 and (table["tokens"] == 10).all()
     assert table["loss_change"].is_monotonic_decreasing
     checked = table[table["change"] != "permuted"]  # which depends on the batch's shape

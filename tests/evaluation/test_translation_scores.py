@@ -88,12 +88,13 @@ def likelihood_by_hand(model, rows=range(6)):
     return loss, right, tokens
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 40, 4096])
-def test_likelihood_is_the_mean_over_real_tokens_whatever_the_batches(batch_tokens):
+@pytest.mark.parametrize(("batch_tokens", "workers"), [(1, 1), (1, 3), (40, 2), (4096, 1)])
+def test_likelihood_is_the_mean_over_real_tokens_whatever_the_batches(batch_tokens, workers):
     model = shared_transformer()
     loss, right, tokens = likelihood_by_hand(model)
     assert tokens == 25 + 6
-    found = LikelihoodMeter(make_reader(model), SOURCE, TARGET, max_positions=MOST, batch_tokens=batch_tokens).measure()
+    batches = {"batch_tokens": batch_tokens, "workers": workers}
+    found = LikelihoodMeter(make_reader(model), SOURCE, TARGET, max_positions=MOST, **batches).measure()
     assert found.loss == pytest.approx(loss / tokens, rel=1e-5)
     assert found.token_accuracy == pytest.approx(right / tokens)
     assert found.perplexity == pytest.approx(math.exp(loss / tokens), rel=1e-4)

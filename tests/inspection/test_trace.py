@@ -24,7 +24,7 @@ def model(tokenizer):
 
 @pytest.fixture(scope="module")
 def tracer(model, tokenizer):
-    return Tracer(model, tokenizer, sites=ALL, batch_sentences=3, max_positions=MOST)
+    return Tracer(model, tokenizer, sites=ALL, batch_sentences=3, max_positions=MOST, workers=2)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,11 @@
 """Ours: text in, text out."""
 
-from pipeline.decoding.beam import BeamSettings
-from pipeline.decoding.search import BeamSearch
-from pipeline.trained_run import make_translator
+from pipeline.native import loading_tensorflow
+
+with loading_tensorflow():
+    from pipeline.decoding.beam import BeamSettings
+    from pipeline.decoding.search import BeamSearch
+    from pipeline.trained_run import make_translator
 from tests.benchmarks.contestants import decoding_text
 
 
