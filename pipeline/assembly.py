@@ -7,8 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from pipeline.config import RunConfig
-from pipeline.config_resume import flat_settings
+from pipeline.config import RunConfig, flat_settings
 from pipeline.decoding.reader import make_reader
 from pipeline.decoding.translator import Translator
 from pipeline.evaluation.likelihood import LikelihoodMeter

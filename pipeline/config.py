@@ -4,7 +4,7 @@ Read from YAML by `load_run_config`, with overrides from the command line by `pi
 run by `save_run_config`. Relative paths are relative to the working directory.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -227,6 +227,15 @@ def make_run_config(values: Mapping[str, Any], origins: Origins, default_name: s
     run = values.get("run", {})
     named = {**values, "run": {"name": default_name, **run}} if isinstance(run, Mapping) else values
     return validate(RunConfig, named, origins)
+
+
+def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting of nested sections with its dotted key."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat_settings(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def dump(config: RunConfig) -> str:

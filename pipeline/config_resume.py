@@ -1,10 +1,8 @@
 """Which settings may differ between the command that began a run and one that goes on with it."""
 
 import re
-from collections.abc import Iterator
-from typing import Any
 
-from pipeline.config import RunConfig
+from pipeline.config import RunConfig, flat_settings
 
 # How long it trains, how it is saved and looked at, and how the finished model translates.
 HARMLESS = re.compile(
@@ -14,15 +12,6 @@ FOR_PEOPLE = (
     "--training.max_updates (but where the learning rate ends with it), --training.max_epochs, --training.max_minutes, "
     "--training.checkpoint_every_minutes, and those of decoding and inspection"
 )
-
-
-def flat_settings(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every setting of nested sections with its dotted key."""
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from flat_settings(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def changes_of_result(began: RunConfig, now: RunConfig) -> list[str]:

@@ -31,7 +31,7 @@ class Guidance:
     head: int
     side: str
     weight: float
-    unlinked: str = "nothing"
+    unlinked: str
 
     def loss(self, cross, links, source, target_output):
         """`guidance_loss` of the head, times the weight.

@@ -61,21 +61,16 @@ def write_table(rows: list[dict[str, object]], folder: Path) -> None:
     table = pd.DataFrame(rows)
     (ROOT / folder / "table.csv").write_text(table.to_csv(index=False), encoding="utf-8")
     lines = ["| " + " | ".join(table.columns) + " |", "|" + " --- |" * len(table.columns)]
-    for row in table.itertuples(index=False):
-        cells = [
-            f"{cell:.3g}"
-            if isinstance(cell, float) and cell < 10
-            else f"{cell:.2f}"
-            if isinstance(cell, float)
-            else f"{cell:,}"
-            if isinstance(cell, int)
-            else cell
-            for cell in row
-        ]
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in table.itertuples(index=False)]
     text = "\n".join(lines) + "\n"
     (ROOT / folder / "table.md").write_text(text, encoding="utf-8")
     print(text, end="")
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}" if value >= 10 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _command(*arguments: object) -> None:

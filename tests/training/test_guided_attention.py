@@ -60,7 +60,7 @@ def test_guidance_reads_its_own_layer_and_head():
     weights = random_weights()
     other = np.full_like(weights, 0.2)
     cross = (np.stack([other, other], 1), np.stack([other, weights], 1))
-    found = Guidance(layer=1, head=1, side="output", weight=0.5).loss(cross, LINKS, IDS, OUTPUTS)
+    found = Guidance(layer=1, head=1, side="output", weight=0.5, unlinked="nothing").loss(cross, LINKS, IDS, OUTPUTS)
     assert float(found) == pytest.approx(0.5 * float(guidance_loss(weights, LINKS, "output")))
 
 
@@ -95,7 +95,11 @@ def test_the_guided_head_learns_where_to_look_and_the_others_do_not(side):
     signature = GuidedBatch(*BATCH_SIGNATURE, tf.TensorSpec([None, None, None], tf.bool))
     optimizer = keras.optimizers.Adam(0.01)
     update = Update(
-        model, optimizer, tf.distribute.get_strategy(), signature, guidance=Guidance(1, 0, side, weight=2.0)
+        model,
+        optimizer,
+        tf.distribute.get_strategy(),
+        signature,
+        guidance=Guidance(1, 0, side, weight=2.0, unlinked="nothing"),
     )
 
     def losses():
