@@ -13,13 +13,13 @@ from pipeline.trained_run import load_run
 KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0/transformer"
 
 
-class GradientsComputed(Exception):
-    pass
+class GradientsComputedError(Exception):
+    """Stands for the work."""
 
 
 def test_gradients_are_computed_for_the_archive_but_not_for_scores(monkeypatch, tmp_path):
     def compute(*batch):
-        raise GradientsComputed
+        raise GradientsComputedError
 
     monkeypatch.setattr(reader, "gradient_times_input", compute)
     shutil.copytree(KEPT, tmp_path / "run")
@@ -28,6 +28,6 @@ def test_gradients_are_computed_for_the_archive_but_not_for_scores(monkeypatch, 
     run = replace(run, config=run.config.model_copy(update={"inspection": inspection}))
     scored = []
     monkeypatch.setattr(report, "_alignment", lambda *_: scored.append(True) or (None, None))
-    with pytest.raises(GradientsComputed):
+    with pytest.raises(GradientsComputedError):
         report.evaluate_set(run, report.EvaluationSet("test", ["a b", "b"], ["b", "a b c"]))
     assert scored  # by then
