@@ -21,7 +21,7 @@ TRANSFORMER = "configs/multi30k_en_de.yaml"
 AS_OTHERS = {
     "training.optimizer": "adam",
     "training.average_checkpoints": 1,
-    "training.warmup_updates": 1000,
+    "training.r_drop": 0.0,
     "batches.batch_tokens": 3072,
     "model.dropout": 0.2,
     "decoding.length_penalty": 1.0,
