@@ -60,7 +60,9 @@ class TanhSum:
         columns = ops.shape(key)[2]
         pairs = ops.tanh(ops.expand_dims(query, 3) + ops.expand_dims(key, 2))
         flat = ops.reshape(pairs, (batch, heads, rows * columns, size))
-        scores = ops.reshape(ops.matmul(flat, ops.expand_dims(v, 2)), (batch, heads, rows, columns))
+        # Not left to the product: where heads are one, oneDNN reads beyond a second factor that is to be repeated.
+        repeated = ops.broadcast_to(ops.expand_dims(v, 2), (batch, heads, size, 1))
+        scores = ops.reshape(ops.matmul(flat, repeated), (batch, heads, rows, columns))
 
         def gradients(upstream):
             by_v = ops.sum(ops.matmul(ops.reshape(upstream, (batch, heads, 1, rows * columns)), flat), (0, 2))

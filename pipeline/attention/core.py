@@ -239,7 +239,7 @@ class MultiHeadAttention(AttentionCore):
         kernel = ops.cast(self.output_projection.kernel, "float32")
         kernel = ops.reshape(kernel, (self.num_heads, self.value_dim, self.output_dim))
         products = ops.matmul(kernel, ops.swapaxes(kernel, -1, -2))  # so that no (B, H, S, output_dim) is made
-        return ops.sqrt(ops.maximum(ops.sum(ops.matmul(value, products) * value, axis=-1), 0.0))
+        return ops.sqrt(ops.maximum(ops.sum(ops.einsum("bhsk,hkl->bhsl", value, products) * value, axis=-1), 0.0))
 
     def _project_value(self, value):
         return self.split_heads(self.value_projection(value) if self.value_projection_wanted else value)
