@@ -73,7 +73,9 @@ class Linformer(Mechanism):
         value_mixing = self._columns(self.value_mixing, length, value.dtype)
         kept = ops.cast(self.dropout(weights, training=training), value.dtype)
         context = ops.matmul(kept, ops.matmul(value_mixing, value))
-        effective = ops.matmul(weights, ops.cast(value_mixing, "float32"))
+        # A matrix that all heads share goes without its axis: see `TanhSum.compare` for why.
+        mixing = value_mixing[0] if value_mixing.shape[0] == 1 else value_mixing
+        effective = ops.matmul(weights, ops.cast(mixing, "float32"))
         return context, effective if mask is None else ops.where(mask, effective, 0.0)
 
     def _check(self, key, mask):

@@ -46,6 +46,16 @@ def test_context_and_weights_equal_the_formula(inputs, share_projections):
         np.testing.assert_allclose(weights, expected[1], atol=1e-5)
 
 
+@pytest.mark.parametrize("share_projections", [False, True])
+def test_a_single_head_attends_by_the_formula_too(inputs, share_projections):
+    one = [np.repeat(x[:, :1], 8, axis=0) for x in inputs]  # a batch, for products that are repeated over it
+    layer = ready(one, share_projections=share_projections)
+    context, weights = layer(*one)
+    np.testing.assert_allclose(context, weights.numpy() @ one[2], atol=1e-5)
+    mixing = [x.numpy()[..., :S] for x in (layer.key_mixing, layer.value_mixing)]
+    np.testing.assert_allclose(weights, oracles.linformer_attention(*one, *mixing, None)[1], atol=1e-5)
+
+
 def test_as_many_identity_projections_as_keys_make_softmax_attention(inputs):
     layer = ready(inputs, projected_length=S, max_length=S)
     layer.set_weights([np.tile(np.eye(S, dtype="float32"), (H, 1, 1))] * 2)

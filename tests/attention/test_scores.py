@@ -16,10 +16,11 @@ def learnt(layer):
     return {variable.name: variable.numpy() for variable in layer.variables}
 
 
+@pytest.mark.parametrize("heads", [3, 1])
 @pytest.mark.parametrize("name", SCORES)
-def test_scores_equal_the_formula_for_each_pair_and_head(name):
+def test_scores_equal_the_formula_for_each_pair_and_head(name, heads):
     generator = np.random.default_rng(0)
-    query, key = generator.normal(size=(2, 3, 4, 5)), generator.normal(size=(2, 3, 6, 5))
+    query, key = generator.normal(size=(2, heads, 4, 5)), generator.normal(size=(2, heads, 6, 5))
     layer = make_score(name)
     layer(query, key)
     stir(layer)
