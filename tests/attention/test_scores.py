@@ -20,7 +20,7 @@ def learnt(layer):
 @pytest.mark.parametrize("name", SCORES)
 def test_scores_equal_the_formula_for_each_pair_and_head(name, heads):
     generator = np.random.default_rng(0)
-    query, key = generator.normal(size=(2, heads, 4, 5)), generator.normal(size=(2, heads, 6, 5))
+    query, key = generator.normal(size=(4, heads, 15, 8)), generator.normal(size=(4, heads, 9, 8))
     layer = make_score(name)
     layer(query, key)
     stir(layer)
