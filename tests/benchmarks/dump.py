@@ -12,8 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from pipeline.inspection.archive import ArchiveWriter
-from pipeline.trained_run import TrainedRun, load_run
+from pipeline.native import loading_tensorflow
+
+with loading_tensorflow():
+    from pipeline.inspection.archive import ArchiveWriter
+    from pipeline.trained_run import TrainedRun, load_run
 from tests.benchmarks.contest import machine
 
 
