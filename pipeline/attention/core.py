@@ -239,6 +239,7 @@ class MultiHeadAttention(AttentionCore):
         kernel = ops.cast(self.output_projection.kernel, "float32")
         kernel = ops.reshape(kernel, (self.num_heads, self.value_dim, self.output_dim))
         products = ops.matmul(kernel, ops.swapaxes(kernel, -1, -2))  # so that no (B, H, S, output_dim) is made
+        # Einsum, because it repeats nothing: see `TanhSum.compare` for what a product would do with a single head.
         return ops.sqrt(ops.maximum(ops.sum(ops.einsum("bhsk,hkl->bhsl", value, products) * value, axis=-1), 0.0))
 
     def _project_value(self, value):

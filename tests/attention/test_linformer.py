@@ -47,13 +47,15 @@ def test_context_and_weights_equal_the_formula(inputs, share_projections):
 
 
 @pytest.mark.parametrize("share_projections", [False, True])
-def test_a_single_head_attends_by_the_formula_too(inputs, share_projections):
-    one = [np.repeat(x[:, :1], 8, axis=0) for x in inputs]  # a batch, for products that are repeated over it
-    layer = ready(one, share_projections=share_projections)
+def test_a_single_head_attends_by_the_formula_too(share_projections):
+    generator = np.random.default_rng(0)  # in sizes in which oneDNN on AVX-512 reads beyond a repeated second factor
+    one = [generator.normal(size=(64, 1, rows, 64)).astype("float32") for rows in (20, 64, 64)]
+    layer = ready(one, projected_length=64, max_length=64, share_projections=share_projections)
     context, weights = layer(*one)
-    np.testing.assert_allclose(context, weights.numpy() @ one[2], atol=1e-5)
-    mixing = [x.numpy()[..., :S] for x in (layer.key_mixing, layer.value_mixing)]
-    np.testing.assert_allclose(weights, oracles.linformer_attention(*one, *mixing, None)[1], atol=1e-5)
+    mixing = layer.key_mixing.numpy(), layer.value_mixing.numpy()
+    expected = oracles.linformer_attention(*one, *mixing)
+    np.testing.assert_allclose(context, expected[0], atol=1e-3)
+    np.testing.assert_allclose(weights, expected[1], atol=1e-3)
 
 
 def test_as_many_identity_projections_as_keys_make_softmax_attention(inputs):

@@ -228,3 +228,11 @@ def test_value_norms_are_the_lengths_of_what_one_head_adds_for_one_key(inputs, v
             alone[:, head, 0] = projected[:, head, s]
             added = layer.merge_heads(alone).numpy() - nothing
             np.testing.assert_allclose(norms[:, head, s], np.linalg.norm(added[:, 0], axis=-1), atol=1e-5)
+
+
+def test_value_norms_of_a_single_head_are_those_of_what_leaves_it():
+    value = np.random.default_rng(0).normal(size=(64, 20, 64)).astype("float32")  # as in Linformer's test
+    layer = ready(MultiHeadAttention(1, 64), value, value, value)
+    _, projected = layer.project_memory(value, value)
+    added = layer.merge_heads(projected).numpy() - layer.merge_heads(np.zeros((1, 1, 1, 64), "float32")).numpy()
+    np.testing.assert_allclose(layer.value_norms(value)[:, 0], np.linalg.norm(added, axis=-1), rtol=1e-4)
