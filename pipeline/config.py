@@ -134,7 +134,7 @@ class InspectionSettings(Settings):
         description="Updates that TensorFlow's profiler watches, once the first ten are over; 0: none. TensorBoard "
         "shows them with tensorboard-plugin-profile installed.",
     )
-    sentences_per_shard: int = Field(default=100, ge=1, description="Sentences per file of the attention archive.")
+    sentences_per_shard: int = Field(default=256, ge=1, description="Sentences per file of the attention archive.")
 
     @property
     def drawn_sentences(self) -> int:

@@ -1,6 +1,6 @@
 """One teacher-forced pass over given targets: every token's probability, and every layer's and head's attention.
 
-Letters: B batch, H heads, T target positions, S source positions.
+Letters: B batch, H heads, T target positions, U of them whose output tokens are given, S source positions.
 """
 
 from typing import Any, NamedTuple
@@ -14,8 +14,8 @@ SITES = ("cross", "norms", "encoder", "decoder")
 class Forced(NamedTuple):
     """What the pass says.
 
-    - log_probabilities: float32 `(B, T)`, of each output token given the source and the tokens before it.
-    - likeliest: int32 `(B, T)`, the token that the model would have put there.
+    - log_probabilities: float32 `(B, U)`, of each output token given the source and the tokens before it.
+    - likeliest: int32 `(B, U)`, the token that the model would have put there.
     - attention: site -> float32 `(B, layers, H, queries, keys)`.
     """
 
@@ -31,7 +31,8 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Forced:
         model: anything with the surface of `pipeline.model.surface`.
         source: int `(B, S)`.
         target_input: int `(B, T)`, from BOS on.
-        target_output: int `(B, T)`, up to EOS.
+        target_output: int `(B, U)`, up to EOS; without columns where only attention is asked for, as what the first U
+            states say of the vocabulary is as much work as a layer or two.
         sites: which attention to return: any of `SITES`.
     """
     return forced_decode(model, model.encode(source, training=False), target_input, target_output, sites)
@@ -40,7 +41,8 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Forced:
 def forced_decode(model, memory, target_input, target_output, sites=()) -> Forced:
     """The second half of `forced_pass`: reads the target, when the source has been read."""
     output = model.decode(target_input, memory, training=False)
-    scores = ops.log_softmax(ops.cast(output.logits, "float32"))
+    states = output.states[:, : ops.shape(target_output)[1]]
+    scores = ops.log_softmax(model.output_embedding.logits(states))
     layers = {"cross": output.cross, "encoder": memory.self_attention, "decoder": output.decoder_self}
     if "norms" in sites:
         norms = model.value_norms(memory)  # of no layer or of all

@@ -12,8 +12,6 @@ from pipeline.text.batches import collate, plan_batches
 from pipeline.text.encoded import EncodedSentences
 from pipeline.text.tokenizer import PAD
 
-LENGTH_MULTIPLE = 8
-
 
 @dataclass(frozen=True)
 class Likelihood:
@@ -69,12 +67,11 @@ class LikelihoodMeter:
                 "so there is nothing to measure; take shorter text, or train with more positions"
             )
         self.source, self.target = source.select(fits), target.select(fits)
-        self.length_multiple = math.gcd(LENGTH_MULTIPLE, max_positions)  # no padding beyond the last position
         plan = plan_batches(
             self.source.lengths,
             self.target.lengths,
             batch_tokens=batch_tokens,
-            length_multiple=self.length_multiple,
+            length_multiple=1,
             seed=0,
             epoch=0,
         )
@@ -90,7 +87,7 @@ class LikelihoodMeter:
 
     def _of_batch(self, rows: np.ndarray) -> tuple[float, int]:
         """Its loss, and how many tokens were the first choice."""
-        batch = collate(self.source, self.target, rows, self.length_multiple)
+        batch = collate(self.source, self.target, rows)
         forced = self._read(*batch)
         real = batch.target_output != PAD
         loss = -float(forced.log_probabilities.numpy()[real].sum(dtype=np.float64))

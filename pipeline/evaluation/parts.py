@@ -56,7 +56,6 @@ def archived(archive: ArchiveWriter, tracer: Tracer, pairs: Sequence[Traced]) ->
     A shard is traced by itself, so that its numbers are the same whether those before it were just traced or kept.
     """
     yield from archive.kept()
-    for first in range(archive.sentences, len(pairs), archive.sentences_per_shard):
-        for record in tracer.trace(pairs[first : first + archive.sentences_per_shard]):
-            archive.append(record)
-            yield record
+    for record in tracer.trace(pairs[archive.sentences :], archive.sentences_per_shard):
+        archive.append(record)
+        yield record

@@ -16,7 +16,6 @@ from pipeline.side_by_side import in_order
 from pipeline.text.batches import forced_batch
 from pipeline.text.tokenizer import PAD
 
-LENGTH_MULTIPLE = 8
 NOTHING = (-1, 0, 0)  # no layer
 
 
@@ -41,7 +40,6 @@ def perturbation_table(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
     *,
     batch_sentences: int,
-    max_positions: int,
     workers: int = 1,
 ) -> pd.DataFrame:
     """Replaces the weights of one head at a time and reads the targets again.
@@ -50,7 +48,6 @@ def perturbation_table(
         model: a Transformer.
         pairs: source ids without EOS, and target ids ending in EOS unless truncated.
         batch_sentences: sentences read at once.
-        max_positions: the most tokens either side can have.
         workers: batches read side by side.
 
     Returns:
@@ -72,7 +69,7 @@ def perturbation_table(
     ]
 
     def of_batch(rows):
-        batch = forced_batch(rows, LENGTH_MULTIPLE, max_positions)
+        batch = forced_batch(rows)
         real = batch.target_output != PAD
         likelihoods, likeliest = (found.numpy()[:, real] for found in graph(*batch, [NOTHING, *places]))
         changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)

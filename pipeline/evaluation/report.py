@@ -209,7 +209,6 @@ def _perturb(run: TrainedRun, folder: EvaluationDirectory, pairs: Sequence[tuple
         run.model,
         pairs,
         batch_sentences=settings.batch_sentences,
-        max_positions=run.config.model.max_positions,
         workers=batches_at_once(),
     )
     write_atomically(folder.perturbation, table.to_csv(index=False, float_format="%.6f").encode())

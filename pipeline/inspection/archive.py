@@ -63,7 +63,7 @@ class ArchiveWriter:
     """
 
     def __init__(
-        self, path: str | Path, *, manifest: dict[str, Any], sentences_per_shard: int = 100, go_on: bool = False
+        self, path: str | Path, *, manifest: dict[str, Any], sentences_per_shard: int = 256, go_on: bool = False
     ) -> None:
         if sentences_per_shard < 1:
             raise ValueError(f"sentences_per_shard must be at least 1. Received: {sentences_per_shard}")

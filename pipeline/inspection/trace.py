@@ -1,5 +1,6 @@
 """From sentence pairs to records: one teacher-forced pass that reads every layer's and head's attention at once."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, islice
@@ -15,8 +16,7 @@ from pipeline.side_by_side import in_order
 from pipeline.text.batches import forced_batch
 from pipeline.text.tokenizer import BOS, EOS, Tokenizer
 
-WINDOW_SENTENCES = 1000  # sorted by length within such windows, so that memory stays flat and the order is kept
-LENGTH_MULTIPLE = 8
+WINDOW_SENTENCES = 256  # sorted by length within such windows, so that memory stays flat and the order is kept
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Traced:
         target_ids: ending in EOS unless truncated.
         mode: where the target comes from: `greedy`, `beam`, `sampling` or `forced`.
         truncated: whether source or target was cut to the longest that they can be.
+        log_probabilities: of the target's tokens, where they are known.
     """
 
     id: int
@@ -42,6 +43,7 @@ class Traced:
     target_ids: list[int]
     mode: str
     truncated: bool
+    log_probabilities: list[float] | None = None
 
 
 class Tracer:
@@ -109,6 +111,7 @@ class Tracer:
                 translation.ids,
                 mode,
                 translation.truncated,
+                translation.log_probabilities,
             )
 
     def of_references(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[Record]:
@@ -132,24 +135,36 @@ class Tracer:
                 len(source_ids) > longest or len(target_ids) > longest,
             )
 
-    def trace(self, pairs: Iterable[Traced]) -> Iterator[Record]:
-        """Records of pairs, in their order."""
+    def trace(self, pairs: Iterable[Traced], window_sentences: int = WINDOW_SENTENCES) -> Iterator[Record]:
+        """Records of pairs, in their order; no batch has sentences of two windows."""
         stream = iter(pairs)
-        while window := list(islice(stream, WINDOW_SENTENCES)):
-            order = sorted(range(len(window)), key=lambda i: (len(window[i].target_ids), len(window[i].source_ids)))
-            batches = [
-                [window[i] for i in order[first : first + self.batch_sentences]]
-                for first in range(0, len(order), self.batch_sentences)
-            ]
-            records = dict(zip(order, chain.from_iterable(in_order(self._batch, batches, self.workers)), strict=True))
-            yield from (records[i] for i in range(len(window)))
+        orders: deque[list[int]] = deque()  # of windows that are not given yet
+
+        def batches() -> Iterator[list[Traced]]:
+            while window := list(islice(stream, window_sentences)):
+                order = sorted(range(len(window)), key=lambda i: (len(window[i].target_ids), len(window[i].source_ids)))
+                orders.append(order)
+                count = -(-len(order) // self.batch_sentences)
+                for part in range(count):
+                    rows = order[len(order) * part // count : len(order) * (part + 1) // count]
+                    yield [window[i] for i in rows]
+
+        # One stream over all windows, so that batches are read while whoever asked looks at the records before.
+        records = chain.from_iterable(in_order(self._batch, batches(), self.workers))
+        for first in records:
+            order = orders.popleft()
+            window = dict(zip(order, chain([first], records), strict=False))
+            yield from (window[i] for i in range(len(order)))
 
     def _ids(self, sentences: Sequence[str]) -> list[list[int]]:
         return self.tokenizer.encode(sentences).to_list() if sentences else []
 
     def _batch(self, pairs: Sequence[Traced]) -> list[Record]:
         ids = [(pair.source_ids, pair.target_ids) for pair in pairs]
-        forced = self.read(*forced_batch(ids, LENGTH_MULTIPLE, self.max_positions))
+        batch = forced_batch(ids)
+        if "gradients" not in self.sites and all(pair.log_probabilities is not None for pair in pairs):
+            batch = batch._replace(target_output=batch.target_output[:, :0])  # nothing is asked of the vocabulary
+        forced = self.read(*batch)
         log_probabilities = forced.log_probabilities.numpy()
         attention = {site: weights.numpy() for site, weights in forced.attention.items()}
         source_words, target_words = self._words(pairs)
@@ -158,7 +173,7 @@ class Tracer:
                 pair,
                 source_words[i],
                 target_words[i],
-                log_probabilities[i],
+                log_probabilities[i] if pair.log_probabilities is None else pair.log_probabilities,
                 {site: weights[i] for site, weights in attention.items()},
             )
             for i, pair in enumerate(pairs)
@@ -183,7 +198,7 @@ class Tracer:
         pair: Traced,
         source_words: list[int | None],
         target_words: list[int | None],
-        log_probabilities: np.ndarray,
+        log_probabilities: np.ndarray | list[float],
         attention: dict[str, np.ndarray],
     ) -> Record:
         lengths = {"source": len(pair.source_ids) + 1, "target": len(pair.target_ids)}
@@ -202,7 +217,7 @@ class Tracer:
             target_output_tokens=outputs,
             source_words=source_words,
             target_words=target_words,
-            token_log_probabilities=log_probabilities[: lengths["target"]].astype(float).tolist(),
+            token_log_probabilities=[float(x) for x in log_probabilities[: lengths["target"]]],
             mode=pair.mode,
             truncated=pair.truncated,
             attention=cut,

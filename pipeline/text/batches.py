@@ -112,21 +112,14 @@ def pad(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndarray:
     return padded
 
 
-def forced_batch(
-    pairs: Sequence[tuple[Sequence[int], Sequence[int]]], length_multiple: int, max_positions: int
-) -> Batch:
+def forced_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
     """The padded arrays of sources and of targets that are given rather than searched.
 
     Args:
         pairs: source ids without EOS, and target ids ending in EOS unless truncated.
-        length_multiple: padded lengths are multiples of this, where that many positions are allowed.
-        max_positions: the most tokens a side can have.
     """
     source_length = max(len(source) for source, _ in pairs) + 1
     target_length = max(len(target) for _, target in pairs)
-    source_length, target_length = (
-        min(int(round_up(length, length_multiple)), max_positions) for length in (source_length, target_length)
-    )
     return Batch(
         pad([[*source, EOS] for source, _ in pairs], source_length),
         pad([[BOS, *target[:-1]] for _, target in pairs], target_length),

@@ -106,7 +106,9 @@ class TrainingBatches:
             # Nothing here is left to tuning, and its thread, which sleeps for up to a minute, would be waited for at
             # the end of an epoch.
             options.autotune.enabled = False
-            return tf.data.Dataset.from_generator(shares, output_signature=signature).prefetch(AHEAD).with_options(options)
+            return (
+                tf.data.Dataset.from_generator(shares, output_signature=signature).prefetch(AHEAD).with_options(options)
+            )
 
         return dataset() if replicas == 1 else self.strategy.distribute_datasets_from_function(dataset)
 

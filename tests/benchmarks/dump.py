@@ -15,6 +15,7 @@ from pathlib import Path
 from pipeline.native import loading_tensorflow
 
 with loading_tensorflow():
+    from pipeline.evaluation.parts import archived
     from pipeline.inspection.archive import ArchiveWriter
     from pipeline.trained_run import TrainedRun, load_run
 from tests.benchmarks.contest import machine
@@ -29,8 +30,10 @@ def turn(run: TrainedRun, sentences: list[str]) -> tuple[float, float, int]:
         path = Path(folder) / "attention"
         with ArchiveWriter(path, manifest={}, sentences_per_shard=run.config.inspection.sentences_per_shard) as archive:
             tracer = run.tracer(run.config.inspection.attention)
-            for record in tracer.of_translations(sentences, None, translations, mode=run.config.decoding.kind):
-                archive.append(record)
+            for _ in archived(
+                archive, tracer, list(tracer.found(sentences, None, translations, run.config.decoding.kind))
+            ):
+                pass
         written = time.perf_counter()
         size = sum(file.stat().st_size for file in path.iterdir())
     return translated - started, written - translated, size

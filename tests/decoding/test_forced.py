@@ -111,3 +111,15 @@ def test_dropout_is_off():
     model = shared_transformer(dropout=0.5, attention_dropout=0.5)
     first, second = (force(model, np.full((B, 4), 7)).log_probabilities for _ in range(2))
     np.testing.assert_array_equal(first, second)
+
+
+def test_without_output_tokens_there_is_attention_alone(model, searched):
+    ids = searched[0].ids.numpy()
+    whole, some, none = (
+        forced_pass(model, SOURCE, np.concatenate([np.full((B, 1), BOS), ids[:, :-1]], 1), ids[:, :given], SITES)
+        for given in (L, 4, 0)
+    )
+    assert none.log_probabilities.shape == none.likeliest.shape == (B, 0)
+    np.testing.assert_allclose(some.log_probabilities, whole.log_probabilities[:, :4], atol=1e-6)
+    for site in SITES:
+        np.testing.assert_array_equal(none.attention[site], whole.attention[site])

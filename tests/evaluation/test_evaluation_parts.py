@@ -14,6 +14,7 @@ from pipeline.run_directory import EvaluationDirectory
 from tests.inspection.test_viewer import make_record
 
 SENTENCES = ["a", "b c", "", "d e f", "g", "h i", "j k l m"]
+SHARD = 2
 
 
 class FakeTranslator:
@@ -51,7 +52,8 @@ class FakeTracer:
         self.traced = []
         self.last = last
 
-    def trace(self, ids):
+    def trace(self, ids, window_sentences):
+        assert window_sentences == SHARD  # so that no number depends on sentences of another shard
         for id_ in ids:
             if id_ == self.last:
                 raise KeyboardInterrupt
@@ -60,7 +62,7 @@ class FakeTracer:
 
 
 def write(folder, tracer, count=7):
-    with ArchiveWriter(folder, manifest={"x": 1}, sentences_per_shard=2, go_on=True) as archive:
+    with ArchiveWriter(folder, manifest={"x": 1}, sentences_per_shard=SHARD, go_on=True) as archive:
         return [record.id for record in archived(archive, tracer, range(count))]
 
 
@@ -121,7 +123,7 @@ def test_a_finished_archive_is_gone_on_with_too(tmp_path):
 
 def test_kept_records_are_those_that_were_written(tmp_path):
     write(tmp_path / "whole", FakeTracer())
-    with ArchiveWriter(tmp_path / "whole", manifest={}, sentences_per_shard=2, go_on=True) as archive:
+    with ArchiveWriter(tmp_path / "whole", manifest={}, sentences_per_shard=SHARD, go_on=True) as archive:
         kept = list(archive.kept())
         assert archive.sentences == len(kept) == 6
     for record in kept:

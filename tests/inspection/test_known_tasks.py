@@ -39,11 +39,11 @@ def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task):
     update = Update(model, optimizer, tf.distribute.get_strategy())
     generator = np.random.default_rng(0)
     for _ in range(UPDATES):
-        logs = update(*forced_batch(pairs_of(task, generator), 1, 12))
+        logs = update(*forced_batch(pairs_of(task, generator)))
     assert float(logs.loss / logs.tokens) < 0.05  # the task is learnt
 
     pairs = pairs_of(task, generator)
-    weights = forced_pass(model, *forced_batch(pairs, 1, 12), ("cross",)).attention["cross"].numpy()[:, 0, 0]
+    weights = forced_pass(model, *forced_batch(pairs), ("cross",)).attention["cross"].numpy()[:, 0, 0]
     gold = [{(source.index(symbol), j) for j, symbol in enumerate(target[:-1])} for source, target in pairs]
     rates = {}
     for side in SIDES:

@@ -5,7 +5,6 @@ import pytest
 
 from pipeline.decoding.forced import forced_pass
 from pipeline.decoding.translator import Translator
-from pipeline.inspection import trace
 from pipeline.inspection.trace import Tracer
 from pipeline.text.tokenizer import BOS, EOS, words_of
 from tests.conftest import SENTENCES
@@ -99,13 +98,20 @@ def test_order_changes_nothing(tracer):
 
 
 @pytest.mark.parametrize("window", [1, 2, 4])
-def test_ids_count_on_across_windows(monkeypatch, tracer, window):
+def test_ids_count_on_across_windows(tracer, window):
     expected = list(tracer.of_references(SOURCES, REFERENCES))
-    monkeypatch.setattr(trace, "WINDOW_SENTENCES", window)
-    found = list(tracer.of_references(SOURCES, REFERENCES))
+    found = list(tracer.trace(tracer.forced(SOURCES, REFERENCES), window))
     assert [record.id for record in found] == list(range(len(SOURCES)))
     assert [record.source for record in found] == SOURCES
     assert_same(found, expected)
+
+
+def test_no_number_depends_on_sentences_of_another_window(tracer):
+    pairs = list(tracer.forced(SOURCES, REFERENCES))
+    for alone, among in zip(tracer.trace(pairs[4:], 4), list(tracer.trace(pairs, 4))[4:], strict=True):
+        assert alone.token_log_probabilities == among.token_log_probabilities
+        for site in ALL:
+            np.testing.assert_array_equal(alone.attention[site], among.attention[site])
 
 
 def test_tokens_of_references_belong_to_their_words(tracer):
