@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-# Into which an update's batch is cut on a processor; each is computed by its share of the cores.
+# Into which an update's work is cut on a processor; each is computed by its share of the cores.
 PARTS = 2
 
 Item = TypeVar("Item")

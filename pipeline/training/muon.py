@@ -5,6 +5,7 @@ from collections import defaultdict
 import keras
 import tensorflow as tf
 
+from pipeline.side_by_side import PARTS
 from pipeline.training.adam import apply_adam
 
 
@@ -25,12 +26,17 @@ class StackedMuon(keras.optimizers.Muon):
                 of_shape[tuple(variable.shape)].append((gradient, variable))
             else:
                 self._apply_adam(gradient, variable, learning_rate * self.adam_lr_ratio)
-        for (rows, columns), pairs in of_shape.items():
-            directions = tf.stack([self._direction(gradient, variable) for gradient, variable in pairs])
-            # The scale of Adam's updates (Liu et al. 2025, section 2.2).
-            step = learning_rate * self.rms_rate * max(rows, columns) ** 0.5
-            for update, (_, variable) in zip(tf.unstack(step * self._orthogonal(directions)), pairs, strict=True):
-                self.assign_sub(variable, update)
+        for pairs in of_shape.values():
+            for part in range(min(PARTS, len(pairs))):  # side by side, as the cores have no other work meanwhile
+                self._apply_orthogonal(pairs[part::PARTS], learning_rate)
+
+    def _apply_orthogonal(self, pairs, learning_rate):
+        """Updates variables of one shape by their gradients."""
+        directions = tf.stack([self._direction(gradient, variable) for gradient, variable in pairs])
+        # The scale of Adam's updates (Liu et al. 2025, section 2.2).
+        step = learning_rate * self.rms_rate * max(directions.shape[1:]) ** 0.5
+        for update, (_, variable) in zip(tf.unstack(step * self._orthogonal(directions)), pairs, strict=True):
+            self.assign_sub(variable, update)
 
     def _apply_adam(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
