@@ -111,7 +111,7 @@ class Tracer:
                 translation.ids,
                 mode,
                 translation.truncated,
-                translation.log_probabilities,
+                translation.log_probabilities if translation.source_ids else None,  # nothing is not searched
             )
 
     def of_references(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[Record]:
@@ -153,7 +153,7 @@ class Tracer:
         records = chain.from_iterable(in_order(self._batch, batches(), self.workers))
         for first in records:
             order = orders.popleft()
-            window = dict(zip(order, chain([first], records), strict=False))
+            window = dict(zip(order, [first, *islice(records, len(order) - 1)], strict=True))
             yield from (window[i] for i in range(len(order)))
 
     def _ids(self, sentences: Sequence[str]) -> list[list[int]]:

@@ -30,10 +30,9 @@ def turn(run: TrainedRun, sentences: list[str]) -> tuple[float, float, int]:
         path = Path(folder) / "attention"
         with ArchiveWriter(path, manifest={}, sentences_per_shard=run.config.inspection.sentences_per_shard) as archive:
             tracer = run.tracer(run.config.inspection.attention)
-            for _ in archived(
-                archive, tracer, list(tracer.found(sentences, None, translations, run.config.decoding.kind))
-            ):
-                pass
+            pairs = list(tracer.found(sentences, None, translations, run.config.decoding.kind))
+            for _ in archived(archive, tracer, pairs):
+                pass  # each is in the archive by then
         written = time.perf_counter()
         size = sum(file.stat().st_size for file in path.iterdir())
     return translated - started, written - translated, size

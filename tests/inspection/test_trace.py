@@ -63,7 +63,7 @@ def test_a_record_is_the_forced_pass_over_its_sentence_alone(model, tokenizer, t
         record.validate()
 
 
-def test_log_probabilities_of_translations_are_those_of_the_search(tracer, translations):
+def test_log_probabilities_of_translations_are_those_of_the_forced_pass(model, tracer, translations):
     records = list(tracer.of_translations(SOURCES, REFERENCES, translations))
     for record, translation in zip(records, translations, strict=True):
         record.validate()
@@ -72,8 +72,10 @@ def test_log_probabilities_of_translations_are_those_of_the_search(tracer, trans
             translation.text,
             translation.truncated,
         )
-        if translation.source_ids:
-            np.testing.assert_allclose(record.token_log_probabilities, translation.log_probabilities, atol=1e-4)
+        ids = translation.ids  # of an empty source EOS alone, which no search looked at
+        batch = (np.array([row], "int32") for row in ([*translation.source_ids, EOS], [BOS, *ids[:-1]], ids))
+        forced = forced_pass(model, *batch, ("cross",))
+        np.testing.assert_allclose(record.token_log_probabilities, forced.log_probabilities[0], atol=1e-4)
     assert [record.reference for record in records] == REFERENCES
 
 
