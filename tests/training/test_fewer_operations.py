@@ -9,6 +9,7 @@ from pipeline.training.muon import StackedMuon
 SHAPES = {
     "a": (6, 9),
     "b": (6, 9),
+    "c": (6, 9),  # an odd number, so that parts are not equal
     "tall": (9, 4),
     "square": (5, 5),
     "bias": (7,),
