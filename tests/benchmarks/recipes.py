@@ -57,7 +57,7 @@ def settings(name: str, updates: int, seed: int) -> dict[str, object]:
         "training.max_updates": updates,
         "training.max_minutes": "null",
         "training.warmup_updates": updates // 6,
-        "training.validate_every_updates": max(1, updates // 12),
+        "training.validate_every_updates": max(1, updates // 8),
         "training.average_checkpoints": 1,
         "training.r_drop": 0.0,  # an update takes twice as long
         **changes,
