@@ -30,7 +30,7 @@ def prepare(settings):
                     max_new_tokens=2 * source.shape[1] + 10,
                 )
             for i, row in zip(batch, ids.tolist(), strict=True):
-                found[i] = [token for token in row[1:] if token]
+                found[i] = row[1 : row.index(EOS, 1) + 1] if EOS in row[1:] else row[1:]
         decoding_text.write(settings, run.tokenizer.decode(found))
         return {"tokens": sum(map(len, found))}
 
