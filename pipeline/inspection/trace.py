@@ -111,7 +111,7 @@ class Tracer:
                 translation.ids,
                 mode,
                 translation.truncated,
-                translation.log_probabilities if translation.source_ids else None,  # nothing is not searched
+                translation.log_probabilities if translation.source_ids else None,  # an empty one was not searched
             )
 
     def of_references(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[Record]:
