@@ -6,7 +6,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -22,13 +22,23 @@ LOGITS = 8  # kept as golden
 TOLERANCE = 1e-2  # of logits: another number format or processor is fine, other weights are off by whole units
 
 
-def write_manifest(
-    config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, weights: str
-) -> None:
-    """Writes `manifest.json`: versions, commit, seed, command line, SHA-256 of data and model, a golden output.
+class KeptWeights(NamedTuple):
+    """Those of all that training went through that the model has.
 
-    `weights` says which of all that training went through the model has.
+    - which: in words.
+    - metric: what they were chosen by.
+    - value: of the metric, on validation.
     """
+
+    which: str
+    metric: str
+    value: float
+
+
+def write_manifest(
+    config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, kept: KeptWeights
+) -> None:
+    """Writes `manifest.json`: versions, commit, seed, command line, SHA-256 of data and model, a golden output."""
     write_json(
         run.manifest,
         {
@@ -38,7 +48,8 @@ def write_manifest(
             "seed": config.run.seed,
             "precision": model.dtype_policy.name,
             "parameters": model.count_params(),
-            "weights": weights,
+            "weights": kept.which,
+            "validation": {kept.metric: kept.value},
             "data_sha256": recorded_sha256(run),
             "tokenizer_sha256": sha256(run.tokenizer),
             "model_sha256": sha256(run.model),

@@ -19,7 +19,7 @@ from pipeline.config import RunConfig, dump
 from pipeline.decoding.search import GreedySearch
 from pipeline.decoding.translator import Translator
 from pipeline.inspection.trace import Tracer
-from pipeline.manifest import write_manifest
+from pipeline.manifest import KeptWeights, write_manifest
 from pipeline.model.build import build_model
 from pipeline.run_directory import RunDirectory, replaced_when_done, write_atomically
 from pipeline.text.prepare import TrainingText, load_text, prepare_text
@@ -93,8 +93,8 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
                 "\ninterrupted after %d updates; go on with:\n  python train.py --resume %s", progress.update, run.root
             )
         elif chief:
-            weights = _best_weights(config, model, checkpoints, progress, training.validate)
-            _finish(config, run, text, model, weights, progress, reason)
+            kept = _best_weights(config, model, checkpoints, progress, training.validate)
+            _finish(config, run, text, model, kept, progress, reason)
         return 130 if interrupted else 0
 
 
@@ -149,7 +149,7 @@ def _best_weights(
     checkpoints: Checkpoints,
     progress: Progress,
     validate: Callable[[], dict[str, float]],
-) -> str:
+) -> KeptWeights:
     """Puts the weights that are best on validation into the model, and says which they are."""
     metric = config.training.early_stopping.metric
     assert progress.best_metric is not None  # training ends with a validation
@@ -167,9 +167,9 @@ def _best_weights(
             progress.best_metric,
         )
         if is_better(metric, value, progress.best_metric):
-            return f"the mean of the {which} {len(paths)} checkpoints with {metric} {value:.2f}"
+            return KeptWeights(f"the mean of the {which} {len(paths)} checkpoints", metric, value)
     load_checkpoint(checkpoints.best, model)
-    return f"update {progress.best_update} with {metric} {progress.best_metric:.2f}"
+    return KeptWeights(f"update {progress.best_update}", metric, progress.best_metric)
 
 
 def _finish(
@@ -177,7 +177,7 @@ def _finish(
     run: RunDirectory,
     text: TrainingText,
     model: keras.Model,
-    weights: str,
+    kept: KeptWeights,
     progress: Progress,
     reason: str,
 ) -> None:
@@ -186,14 +186,14 @@ def _finish(
         model.save(temporary)
     vectors = keras.ops.convert_to_numpy(model.output_embedding.table)
     write_projector(run.tensorboard, text.tokenizer.pieces(range(len(vectors))), vectors)
-    write_manifest(config, run, model, text.tokenizer, weights)
+    write_manifest(config, run, model, text.tokenizer, kept)
     log.info(
-        "trained for %d updates in %.1f minutes (%s); the best was %s on validation\n"
+        "trained for %d updates in %.1f minutes (%s); the best was %s with %s %.2f on validation\n"
         "results: %s\nnext:\n  python evaluate.py %s\n  tensorboard --logdir %s",
         progress.update,
         progress.seconds / 60,
         reason,
-        weights,
+        *kept,
         run.root,
         run.root,
         run.root.parent,

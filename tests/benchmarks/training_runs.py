@@ -36,7 +36,7 @@ def trained(run: Path) -> dict[str, object]:
     manifest = json.loads((ROOT / run / "manifest.json").read_text(encoding="utf-8"))
     history = pd.read_csv(ROOT / run / "history.csv")
     return {
-        "validation BLEU": float(manifest["weights"].rsplit(maxsplit=1)[1]),  # "... with bleu 41.24": also of a mean
+        "validation BLEU": manifest["validation"]["bleu"],  # of the weights that were kept, also of a mean
         "validation loss": history["val_loss"].min(),
         "parameters": manifest["parameters"],
         "updates": int(history["update"].iloc[-1]),

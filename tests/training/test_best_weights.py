@@ -69,7 +69,8 @@ def test_the_mean_is_kept_where_it_is_better_on_validation(training, metric, val
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     for found, expected in zip(weights_of(model), mean if kept == "mean" else weights[0], strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-    assert said.startswith("the mean of the last 2 checkpoints" if kept == "mean" else "update 1")
+    of_mean, of_best = ("the mean of the last 2 checkpoints", metric, value), ("update 1", metric, 30.0)
+    assert said == (of_mean if kept == "mean" else of_best)
     assert f"{value:.2f} for the mean of the last 2 checkpoints, 30.00 for the best single one" in caplog.text
 
 
@@ -78,13 +79,13 @@ def test_those_that_were_best_are_averaged_where_that_is_asked_for(training):
     best = Checkpoints(checkpoints.folder, keep=3, keep_best=2, metric="bleu")
     progress = replace(progress, history=[{"update": i, "val_bleu": value} for i, value in ((1, 30), (2, 20), (3, 29))])
     said = _best_weights(settings(2, which="best"), model, best, progress, lambda: {"val_bleu": 31.0})
-    assert said == "the mean of the best 2 checkpoints with bleu 31.00"
+    assert said == ("the mean of the best 2 checkpoints", "bleu", 31.0)
     for found, first, third in zip(weights_of(model), weights[0], weights[2], strict=True):
         np.testing.assert_allclose(found, (first + third) / 2, rtol=1e-5, atol=1e-6)
 
 
 def test_without_averaging_nothing_is_judged_again(training):
     model, checkpoints, progress, weights = training
-    assert _best_weights(settings(1), model, checkpoints, progress, None).startswith("update 1 with bleu 30.00")
+    assert _best_weights(settings(1), model, checkpoints, progress, None) == ("update 1", "bleu", 30.0)
     for found, expected in zip(weights_of(model), weights[0], strict=True):
         np.testing.assert_array_equal(found, expected)

@@ -119,6 +119,9 @@ def test_the_manifest_says_what_the_run_was_made_of(unbroken, corpus):
     assert set(manifest["data_sha256"]) == {str(corpus / name) for name in names}
     assert all(len(digest) == 64 for digest in manifest["data_sha256"].values())
     assert manifest["parameters"] == load_run(unbroken).model.count_params()
+    losses = pd.read_csv(unbroken / "history.csv").set_index("update")["val_loss"].dropna()
+    assert manifest["weights"] == f"update {losses.idxmin()}"
+    assert manifest["validation"] == pytest.approx({"loss": losses.min()})
 
 
 def test_a_run_whose_weights_were_changed_is_refused(unbroken, tmp_path):
