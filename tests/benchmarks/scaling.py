@@ -49,6 +49,7 @@ def draw(rows: list[dict[str, float | str]], path: Path) -> None:
     """Time above, memory below, a column for each size."""
     mpl.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     figure, axes = pyplot.subplots(2, len(VARIED), figsize=(12, 5.5), sharey="row", layout="constrained")
     for column, varied in enumerate(VARIED):
@@ -59,6 +60,8 @@ def draw(rows: list[dict[str, float | str]], path: Path) -> None:
                 axis.loglog([row["value"] for row in chosen], [row[key] for row in chosen], style, label=name)
             axis.grid(alpha=0.3, which="both")
             axis.set_xticks(VARIED[varied], [str(value) for value in VARIED[varied]])
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
             axis.minorticks_off()
         axes[1, column].set_xlabel({"sentences": "sentences of a batch"}.get(varied, varied))
     axes[0, 0].set_ylabel("seconds an update")
