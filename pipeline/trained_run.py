@@ -47,7 +47,6 @@ class TrainedRun:
                 self.model,
                 self.tokenizer,
                 sites=key,
-                batch_sentences=self.config.decoding.batch_sentences,
                 max_positions=self.config.model.max_positions,
                 workers=batches_at_once(),
             )

@@ -8,7 +8,7 @@ import numpy as np
 from pipeline.decoding.reader import Reader
 from pipeline.errors import InputError
 from pipeline.side_by_side import in_order
-from pipeline.text.batches import collate, plan_batches
+from pipeline.text.batches import READ_TOKENS, batches_by_length, collate
 from pipeline.text.encoded import EncodedSentences
 from pipeline.text.tokenizer import PAD
 
@@ -56,7 +56,7 @@ class LikelihoodMeter:
         target: EncodedSentences,
         *,
         max_positions: int,
-        batch_tokens: int = 4096,
+        batch_tokens: int = READ_TOKENS,
         workers: int = 1,
     ) -> None:
         fits = np.flatnonzero(np.maximum(source.lengths, target.lengths) < max_positions).tolist()
@@ -67,15 +67,7 @@ class LikelihoodMeter:
                 "so there is nothing to measure; take shorter text, or train with more positions"
             )
         self.source, self.target = source.select(fits), target.select(fits)
-        plan = plan_batches(
-            self.source.lengths,
-            self.target.lengths,
-            batch_tokens=batch_tokens,
-            length_multiple=1,
-            seed=0,
-            epoch=0,
-        )
-        self.batches = plan.batches
+        self.batches = batches_by_length(self.source.lengths + 1, self.target.lengths + 1, batch_tokens)  # EOS, BOS
         self._read = read
         self.workers = workers
 

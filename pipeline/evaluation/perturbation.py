@@ -13,7 +13,7 @@ from pipeline.decoding.forced import forced_decode
 from pipeline.decoding.intervention import CHANGES, changed_head
 from pipeline.errors import InputError
 from pipeline.side_by_side import in_order
-from pipeline.text.batches import forced_batch
+from pipeline.text.batches import READ_TOKENS, batches_by_length, forced_batch
 from pipeline.text.tokenizer import PAD
 
 NOTHING = (-1, 0, 0)  # no layer
@@ -39,7 +39,7 @@ def perturbation_table(
     model: keras.Model,
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
     *,
-    batch_sentences: int,
+    batch_tokens: int = READ_TOKENS,
     workers: int = 1,
 ) -> pd.DataFrame:
     """Replaces the weights of one head at a time and reads the targets again.
@@ -47,7 +47,7 @@ def perturbation_table(
     Args:
         model: a Transformer.
         pairs: source ids without EOS, and target ids ending in EOS unless truncated.
-        batch_sentences: sentences read at once.
+        batch_tokens: positions of either side that are read at once, padding included.
         workers: batches read side by side.
 
     Returns:
@@ -69,14 +69,14 @@ def perturbation_table(
     ]
 
     def of_batch(rows):
-        batch = forced_batch(rows)
+        batch = forced_batch([pairs[row] for row in rows])
         real = batch.target_output != PAD
         likelihoods, likeliest = (found.numpy()[:, real] for found in graph(*batch, [NOTHING, *places]))
         changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)
         return np.stack(changes, axis=1)
 
-    ordered = sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0])))
-    batches = (ordered[first : first + batch_sentences] for first in range(0, len(ordered), batch_sentences))
+    lengths = np.array([(len(source) + 1, len(target)) for source, target in pairs]).reshape(-1, 2).T
+    batches = batches_by_length(*lengths, batch_tokens)
     totals = sum(in_order(of_batch, batches, workers), start=np.zeros((len(places), 2)))
     tokens = sum(len(target) for _, target in pairs)
     names = list(CHANGES)

@@ -204,13 +204,7 @@ def _perturb(run: TrainedRun, folder: EvaluationDirectory, pairs: Sequence[tuple
     """Writes what replacing heads does, and returns how many seconds that took."""
     started = time.monotonic()
     log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
-    settings = run.config.decoding
-    table = perturbation_table(
-        run.model,
-        pairs,
-        batch_sentences=settings.batch_sentences,
-        workers=batches_at_once(),
-    )
+    table = perturbation_table(run.model, pairs, workers=batches_at_once())
     write_atomically(folder.perturbation, table.to_csv(index=False, float_format="%.6f").encode())
     seconds = round(time.monotonic() - started, 2)
     log.info("that took %.0f s", seconds)

@@ -13,7 +13,7 @@ from pipeline.decoding.reader import make_reader
 from pipeline.decoding.translator import Translation
 from pipeline.inspection.record import SITE_AXES, Record
 from pipeline.side_by_side import in_order
-from pipeline.text.batches import forced_batch
+from pipeline.text.batches import READ_TOKENS, batches_by_length, forced_batch
 from pipeline.text.tokenizer import BOS, EOS, Tokenizer
 
 WINDOW_SENTENCES = 256  # sorted by length within such windows, so that memory stays flat and the order is kept
@@ -53,7 +53,7 @@ class Tracer:
         model: anything with the surface of `pipeline.model.surface`.
         tokenizer: the one it was trained with.
         sites: what the records hold: any of `SITE_AXES`.
-        batch_sentences: sentences read at once.
+        batch_tokens: positions of either side that are read at once, padding included.
         max_positions: the most tokens either side can have; longer ones are cut.
         workers: batches read side by side.
 
@@ -67,14 +67,14 @@ class Tracer:
         tokenizer: Tokenizer,
         *,
         sites: Sequence[str] = ("cross",),
-        batch_sentences: int = 64,
+        batch_tokens: int = READ_TOKENS,
         max_positions: int = 512,
         workers: int = 1,
     ) -> None:
         self.workers = workers
         self.tokenizer = tokenizer
         self.sites = tuple(sites)
-        self.batch_sentences = batch_sentences
+        self.batch_tokens = batch_tokens
         self.max_positions = max_positions
         self.read: Any = make_reader(model, self.sites)
 
@@ -142,12 +142,10 @@ class Tracer:
 
         def batches() -> Iterator[list[Traced]]:
             while window := list(islice(stream, window_sentences)):
-                order = sorted(range(len(window)), key=lambda i: (len(window[i].target_ids), len(window[i].source_ids)))
-                orders.append(order)
-                count = -(-len(order) // self.batch_sentences)
-                for part in range(count):
-                    rows = order[len(order) * part // count : len(order) * (part + 1) // count]
-                    yield [window[i] for i in rows]
+                lengths = np.array([(len(pair.source_ids) + 1, len(pair.target_ids)) for pair in window]).T
+                found = batches_by_length(*lengths, self.batch_tokens)
+                orders.append(np.concatenate(found).tolist())
+                yield from ([window[i] for i in rows] for rows in found)
 
         # One stream over all windows, so that batches are read while whoever asked looks at the records before.
         records = chain.from_iterable(in_order(self._batch, batches(), self.workers))

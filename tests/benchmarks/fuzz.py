@@ -21,12 +21,11 @@ import tempfile
 import time
 import traceback
 import zipfile
-from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-KEPT = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+from tests.benchmarks.fuzzed_files import KINDS, ROOT
+
 SPARE_MEMORY = 4 << 30
 LONGEST_SECONDS = 60
 TOKENS = [
@@ -96,87 +95,6 @@ def change_file(path: Path, generator: random.Random) -> None:
             archive.writestr(member, changed(content, generator) if member == name else content)
 
 
-def prepared(kind: str, folder: Path) -> Callable[[Path], object]:
-    """Writes valid files into a folder, and returns what reads a folder of such."""
-    from pipeline.config import load_run_config
-    from pipeline.evaluation.translations import read_translations, translations_table, write_translations
-    from pipeline.inspection.archive import ArchiveWriter, AttentionArchive
-    from pipeline.text.corpus import read_parallel_files, read_table
-    from pipeline.text.encoded import EncodedSentences
-    from pipeline.text.pharaoh import read_pharaoh
-    from pipeline.text.tokenizer import Tokenizer
-    from pipeline.trained_run import load_run
-    from pipeline.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-    from pipeline.translate import lines_of
-    from pipeline.weights_file import check_weights_file
-
-    demo = ROOT / "data" / "demo"
-    head = {name: b"".join((demo / name).open("rb").readlines()[:30]) for name in ("test.en", "test.fr", "test.align")}
-    if kind == "corpus":
-        (folder / "a").write_bytes(head["test.en"])
-        (folder / "b").write_bytes(head["test.fr"])
-        return lambda path: [
-            list(side) for c in [read_parallel_files(path / "a", path / "b")] for side in (c.source, c.target)
-        ]
-    if kind == "table":
-        rows = zip(head["test.en"].splitlines(), head["test.fr"].splitlines(), strict=True)
-        (folder / "a").write_bytes(b"x\ty\n" + b"".join(b"%s\t%s\n" % row for row in rows))
-        return lambda path: list(read_table(path / "a", "x", "y", header=True).target)
-    if kind == "stdin":
-        (folder / "a").write_bytes(head["test.en"])
-        return lambda path: list(lines_of((path / "a").open("rb")))
-    if kind == "pharaoh":
-        (folder / "a").write_bytes(head["test.align"])
-        return lambda path: read_pharaoh(path / "a")
-    if kind == "config":
-        shutil.copy(ROOT / "configs" / "demo.yaml", folder / "a.yaml")
-        return lambda path: load_run_config(path / "a.yaml")
-    if kind == "tokenizer":
-        shutil.copy(KEPT / "tokenizer" / "sentencepiece.model", folder / "a")
-        return lambda path: [(t := Tokenizer(path / "a")).decode(t.encode(["the cat sleeps ."]).to_list())]
-    if kind == "encoded":
-        EncodedSentences.of_rows([[4, 5], [], [6, 7, 8]]).save(folder / "a")
-        return lambda path: [row.tolist() for row in EncodedSentences.load(path / "a")]
-    if kind == "translations":
-        from pipeline.decoding.translator import Translation
-
-        found = [Translation(f"w {n}", [4], [5, 3], [-0.5, -0.25], truncated=False) for n in range(5)]
-        write_translations(translations_table(["a"] * 5, ["b c"] * 5, found, tokenized=True), folder / "a")
-        return lambda path: read_translations(path / "a")
-    if kind == "archive":
-        from tests.inspection.test_viewer import make_record
-
-        with ArchiveWriter(folder / "attention", manifest={}, sentences_per_shard=2) as archive:
-            for id_ in range(5):
-                archive.append(make_record(id_, "the cat sleeps", "le chat dort bien"))
-
-        def read_archive(path):
-            archive = AttentionArchive(path / "attention")
-            try:
-                return [archive.to_frame(), *archive]
-            finally:
-                archive.close()
-
-        return read_archive
-    if kind == "run":
-        shutil.copytree(KEPT, folder, dirs_exist_ok=True)
-        (folder / "expected.json").unlink()
-        return lambda path: load_run(path)
-    import keras
-
-    model = load_run(KEPT).model
-    optimizer = keras.optimizers.Adam()
-    optimizer.build(model.trainable_variables)
-    save_checkpoint(folder / "a.npz", model, optimizer, Progress(history=[{"update": 1, "val_bleu": 0.5}]))
-    return lambda path: [check_weights_file(path / "a.npz", 100), load_checkpoint(path / "a.npz", model, optimizer)]
-
-
-KINDS = (
-    *("corpus", "table", "stdin", "pharaoh", "config", "tokenizer", "encoded", "translations", "archive", "run"),
-    "checkpoint",
-)
-
-
 def serve(kind: str, seed: int, first: int, seconds: float) -> None:
     """Reads changed files of a kind, and prints a line of JSON before each and for each finding."""
     from pipeline.errors import InputError
@@ -186,7 +104,7 @@ def serve(kind: str, seed: int, first: int, seconds: float) -> None:
     with tempfile.TemporaryDirectory() as name:
         valid, folder = Path(name) / "valid", Path(name) / "changed"
         valid.mkdir()
-        read = prepared(kind, valid)
+        read = KINDS[kind](valid)
         read(valid)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + SPARE_MEMORY, used + SPARE_MEMORY))
@@ -244,7 +162,7 @@ def main() -> int:
     if options.serve:
         serve(options.serve, options.seed, options.first, 60 * options.minutes)
         return 0
-    kinds = (options.only,) if options.only else KINDS
+    kinds = (options.only,) if options.only else tuple(KINDS)
     total = 0
     for kind in kinds:
         files, findings = fuzz(kind, options.seed, options.first, 60 * options.minutes / len(kinds))

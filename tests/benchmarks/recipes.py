@@ -40,6 +40,7 @@ RECIPES: dict[str, dict[str, object]] = {
     "learning rate 0.006": {"training.learning_rate": 0.006},
     "learning rate 0.0015": {"training.learning_rate": 0.0015},
     "3,072 tokens a batch": {"batches.batch_tokens": 3072, "updates": 1 / 2},
+    "two batches an update": {"batches.accumulated": 2, "updates": 1 / 2},
     "batches from 768 to 1,536 tokens": {
         "batches.start_tokens": 768,
         "batches.doubling_epochs": 3,

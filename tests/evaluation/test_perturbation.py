@@ -17,7 +17,7 @@ PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 
 def test_changes_are_means_over_all_tokens():
     model = shared_transformer()
     layers = [block.cross_attention for block in model.decoder_blocks]
-    table = perturbation_table(model, PAIRS, batch_sentences=2, workers=2)
+    table = perturbation_table(model, PAIRS, batch_tokens=10, workers=2)
     assert len(table) == 2 * 2 * 3 and (table["tokens"] == 10).all()
     assert table["loss_change"].is_monotonic_decreasing
     checked = table[table["change"] != "permuted"]  # which depends on the batch's shape
@@ -37,4 +37,4 @@ def test_changes_are_means_over_all_tokens():
 
 def test_a_model_without_heads_to_change_is_told():
     with pytest.raises(InputError, match=r"--perturb .* Transformer"):
-        perturbation_table(object(), PAIRS, batch_sentences=8)
+        perturbation_table(object(), PAIRS)

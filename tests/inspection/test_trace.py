@@ -23,7 +23,7 @@ def model(tokenizer):
 
 @pytest.fixture(scope="module")
 def tracer(model, tokenizer):
-    return Tracer(model, tokenizer, sites=ALL, batch_sentences=3, max_positions=MOST, workers=2)
+    return Tracer(model, tokenizer, sites=ALL, batch_tokens=40, max_positions=MOST, workers=2)
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +87,10 @@ def test_rows_sum_to_one_over_the_sentences_own_tokens(tracer):
             np.testing.assert_allclose(record.attention[site].sum(-1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("batch_sentences", [1, 7])
-def test_batch_size_changes_nothing(monkeypatch, tracer, batch_sentences):
+@pytest.mark.parametrize("batch_tokens", [1, 1000])
+def test_batch_size_changes_nothing(monkeypatch, tracer, batch_tokens):
     expected = list(tracer.of_references(SOURCES, REFERENCES))
-    monkeypatch.setattr(tracer, "batch_sentences", batch_sentences)
+    monkeypatch.setattr(tracer, "batch_tokens", batch_tokens)
     assert_same(tracer.of_references(SOURCES, REFERENCES), expected)
 
 

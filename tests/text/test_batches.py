@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.text.batches import collate, pad, plan_batches, tokens_of_epoch
+from pipeline.text.batches import batches_by_length, collate, pad, plan_batches, tokens_of_epoch
 from pipeline.text.encoded import EncodedSentences
 from pipeline.text.tokenizer import BOS, EOS, PAD
 
@@ -103,6 +103,24 @@ def test_similar_lengths_stand_together_so_that_little_is_padding():
 def test_batches_are_as_full_as_they_may_be():
     found = plan([(7, 7)] * 100, batch_tokens=64)
     assert sorted(len(batch) for batch in found.batches) == [4] + [8] * 12
+
+
+@given(pairs=LENGTHS, batch_tokens=st.integers(1, 200))
+def test_batches_by_length_hold_every_sentence_once_and_no_more_positions_than_allowed(pairs, batch_tokens):
+    lengths = np.array(pairs, int).reshape(-1, 2) + 1
+    found = batches_by_length(*lengths.T, batch_tokens)
+    assert sorted(row for rows in found for row in rows) == list(range(len(pairs)))
+    assert all(len(rows) == 1 or len(rows) * lengths[rows].max() <= batch_tokens for rows in found)
+    widest = [lengths[rows].max() for rows in found]
+    assert widest == sorted(widest)
+
+
+def test_batches_by_length_of_few_sentences_have_less_padding_than_a_plan():
+    generator = np.random.default_rng(1)
+    source = generator.normal(15, 5, 256)  # as captions and their translations are
+    lengths = np.stack([source, source + generator.normal(0, 2.5, 256)], axis=1).clip(2).astype(int)
+    positions = sum(len(rows) * lengths[rows].max(0).sum() for rows in batches_by_length(*lengths.T, 512))
+    assert 1 - lengths.sum() / positions < 0.9 * plan(lengths - 1, batch_tokens=512).padding_share
 
 
 def test_a_batch_has_the_sentences_with_bos_and_eos_in_their_places():

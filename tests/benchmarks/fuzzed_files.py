@@ -1,0 +1,153 @@
+"""The kinds of files that are fuzzed: each function writes valid ones into a folder, and returns what reads such a one.
+
+Each imports what it needs and no more, since it has a process of its own and TensorFlow takes seconds to load.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+
+Read = Callable[[Path], object]
+"""Reads all of what stands in a folder of that kind."""
+
+
+def demo_lines(name: str) -> bytes:
+    """The first lines of a file of the demo corpus."""
+    with (ROOT / "data" / "demo" / name).open("rb") as file:
+        return b"".join(file.readlines()[:30])
+
+
+def corpus(folder: Path) -> Read:
+    """Two files of parallel text."""
+    from pipeline.text.corpus import read_parallel_files
+
+    (folder / "a").write_bytes(demo_lines("test.en"))
+    (folder / "b").write_bytes(demo_lines("test.fr"))
+
+    def read(folder: Path) -> object:
+        pairs = read_parallel_files(folder / "a", folder / "b")
+        return list(pairs.source), list(pairs.target)
+
+    return read
+
+
+def table(folder: Path) -> Read:
+    """Parallel text in a table."""
+    from pipeline.text.corpus import read_table
+
+    rows = zip(demo_lines("test.en").splitlines(), demo_lines("test.fr").splitlines(), strict=True)
+    (folder / "a").write_bytes(b"x\ty\n" + b"".join(b"%s\t%s\n" % row for row in rows))
+    return lambda folder: list(read_table(folder / "a", "x", "y", header=True).target)
+
+
+def stdin(folder: Path) -> Read:
+    """What `pipeline.translate` is given."""
+    from pipeline.translate import lines_of
+
+    (folder / "a").write_bytes(demo_lines("test.en"))
+    return lambda folder: list(lines_of((folder / "a").open("rb")))
+
+
+def pharaoh(folder: Path) -> Read:
+    """Word alignments."""
+    from pipeline.text.pharaoh import read_pharaoh
+
+    (folder / "a").write_bytes(demo_lines("test.align"))
+    return lambda folder: read_pharaoh(folder / "a")
+
+
+def config(folder: Path) -> Read:
+    """A config."""
+    from pipeline.config import load_run_config
+
+    shutil.copy(ROOT / "configs" / "demo.yaml", folder / "a.yaml")
+    return lambda folder: load_run_config(folder / "a.yaml")
+
+
+def tokenizer(folder: Path) -> Read:
+    """A tokenizer, which is used too."""
+    from pipeline.text.tokenizer import Tokenizer
+
+    shutil.copy(KEPT / "tokenizer" / "sentencepiece.model", folder / "a")
+
+    def read(folder: Path) -> object:
+        found = Tokenizer(folder / "a")
+        return found.decode(found.encode(["the cat sleeps ."]).to_list())
+
+    return read
+
+
+def encoded(folder: Path) -> Read:
+    """Encoded sentences."""
+    from pipeline.text.encoded import EncodedSentences
+
+    EncodedSentences.of_rows([[4, 5], [], [6, 7, 8]]).save(folder / "a")
+    return lambda folder: [row.tolist() for row in EncodedSentences.load(folder / "a")]
+
+
+def translations(folder: Path) -> Read:
+    """An evaluation's table of translations."""
+    from pipeline.decoding.translator import Translation
+    from pipeline.evaluation.translations import read_translations, translations_table, write_translations
+
+    found = [Translation(f"w {n}", [4], [5, 3], [-0.5, -0.25], truncated=False) for n in range(5)]
+    write_translations(translations_table(["a"] * 5, ["b c"] * 5, found, tokenized=True), folder / "a")
+    return lambda folder: read_translations(folder / "a")
+
+
+def archive(folder: Path) -> Read:
+    """An attention archive."""
+    from pipeline.inspection.archive import ArchiveWriter, AttentionArchive
+    from tests.inspection.test_viewer import make_record
+
+    with ArchiveWriter(folder / "attention", manifest={}, sentences_per_shard=2) as writer:
+        for id_ in range(5):
+            writer.append(make_record(id_, "the cat sleeps", "le chat dort bien"))
+
+    def read(folder: Path) -> object:
+        found = AttentionArchive(folder / "attention")
+        try:
+            return [found.to_frame(), *found]
+        finally:
+            found.close()
+
+    return read
+
+
+def run(folder: Path) -> Read:
+    """A trained run."""
+    from pipeline.trained_run import load_run
+
+    shutil.copytree(KEPT, folder, dirs_exist_ok=True)
+    (folder / "expected.json").unlink()
+    return load_run
+
+
+def checkpoint(folder: Path) -> Read:
+    """A checkpoint of that run's model."""
+    import keras
+
+    from pipeline.trained_run import load_run
+    from pipeline.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+    from pipeline.weights_file import check_weights_file
+
+    model = load_run(KEPT).model
+    optimizer = keras.optimizers.Adam()
+    optimizer.build(model.trainable_variables)
+    save_checkpoint(folder / "a.npz", model, optimizer, Progress(history=[{"update": 1, "val_bleu": 0.5}]))
+    return lambda folder: [
+        check_weights_file(folder / "a.npz", 100),
+        load_checkpoint(folder / "a.npz", model, optimizer),
+    ]
+
+
+KINDS: dict[str, Callable[[Path], Read]] = {
+    kind.__name__: kind
+    for kind in (
+        *(corpus, table, stdin, pharaoh, config, tokenizer, encoded, translations, archive, run),
+        checkpoint,
+    )
+}
