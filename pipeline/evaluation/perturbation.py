@@ -75,8 +75,8 @@ def perturbation_table(
         changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)
         return np.stack(changes, axis=1)
 
-    lengths = np.array([(len(source) + 1, len(target)) for source, target in pairs]).reshape(-1, 2).T
-    batches = batches_by_length(*lengths, batch_tokens)
+    source, target = (np.array([len(pair[side]) for pair in pairs], int) for side in (0, 1))
+    batches = batches_by_length(source + 1, target, batch_tokens)  # EOS
     totals = sum(in_order(of_batch, batches, workers), start=np.zeros((len(places), 2)))
     tokens = sum(len(target) for _, target in pairs)
     names = list(CHANGES)

@@ -142,8 +142,9 @@ class Tracer:
 
         def batches() -> Iterator[list[Traced]]:
             while window := list(islice(stream, window_sentences)):
-                lengths = np.array([(len(pair.source_ids) + 1, len(pair.target_ids)) for pair in window]).T
-                found = batches_by_length(*lengths, self.batch_tokens)
+                source = np.array([len(pair.source_ids) + 1 for pair in window])
+                target = np.array([len(pair.target_ids) for pair in window])
+                found = batches_by_length(source, target, self.batch_tokens)
                 orders.append(np.concatenate(found).tolist())
                 yield from ([window[i] for i in rows] for rows in found)
 
