@@ -23,7 +23,7 @@ class Translation:
         text: the translation.
         source_ids: the tokens that were translated, without EOS.
         ids: the tokens of the translation, ending in EOS unless truncated.
-        log_probabilities: natural logarithms, one for each of `ids`.
+        log_probabilities: natural logarithms, one for each of `ids`; 0.0 for an empty source, which is not searched.
         truncated: whether the longest length was reached before EOS, or the source was cut to the longest it can be.
         score: what the search ranked it by.
     """
