@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.text.encoded import EncodedSentences
 from pipeline.text.tokenizer import BOS, EOS, PAD
 
-READ_TOKENS = 1536  # of a batch that is read rather than learnt from: a core's products are not faster in larger ones
+READ_TOKENS = 1536  # of a batch that is read rather than learnt from: larger ones pad more and were no faster
 
 
 class Batch(NamedTuple):
@@ -104,7 +104,7 @@ def batches_by_length(
     """Puts sentences of similar lengths together, for passes in which neither order nor chance mean anything.
 
     By the longer side, as it decides how many fit: of a few hundred sentences, too few for each length of one side to
-    fill batches, that leaves a quarter less padding than by one side and then the other.
+    fill batches, that leaves a quarter less padding (captions) than by one side and then the other.
 
     Args:
         source_lengths: int `(sentences,)`, positions of each source.

@@ -146,8 +146,5 @@ def checkpoint(folder: Path) -> Read:
 
 KINDS: dict[str, Callable[[Path], Read]] = {
     kind.__name__: kind
-    for kind in (
-        *(corpus, table, stdin, pharaoh, config, tokenizer, encoded, translations, archive, run),
-        checkpoint,
-    )
+    for kind in (corpus, table, stdin, pharaoh, config, tokenizer, encoded, translations, archive, run, checkpoint)
 }

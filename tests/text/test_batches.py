@@ -105,6 +105,11 @@ def test_batches_are_as_full_as_they_may_be():
     assert sorted(len(batch) for batch in found.batches) == [4] + [8] * 12
 
 
+def test_a_long_sentence_makes_no_batch_small_but_its_own():
+    found = plan([(29, 1)] + [(3, 3)] * 16, batch_tokens=64)
+    assert sorted(len(batch) for batch in found.batches) == [2, 15]
+
+
 @given(pairs=LENGTHS, batch_tokens=st.integers(1, 200))
 def test_batches_by_length_hold_every_sentence_once_and_no_more_positions_than_allowed(pairs, batch_tokens):
     lengths = np.array(pairs, int).reshape(-1, 2) + 1
