@@ -8,9 +8,9 @@ import logging
 import sys
 from pathlib import Path
 
-from pipeline.config_decoding import add_decoding_options
-from pipeline.errors import ArgumentParser, exit_cleanly
-from pipeline.native import loading_tensorflow
+from pipeline.cli import ArgumentParser, exit_cleanly
+from pipeline.config.options import add_decoding_options
+from pipeline.runtime.import_tensorflow import importing_tensorflow
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -56,8 +56,8 @@ def main(arguments: list[str]) -> None:
     """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
     options = make_parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    with loading_tensorflow():
-        from pipeline.evaluation.command import evaluate
+    with importing_tensorflow():
+        from pipeline.evaluation.request import evaluate
 
     evaluate(options)
 

@@ -6,9 +6,9 @@ Kept short on purpose: it only joins the parts, each of which says in its own fi
 import logging
 import sys
 
-from pipeline.config_cli import parse_train_arguments
-from pipeline.errors import exit_cleanly
-from pipeline.native import loading_tensorflow
+from pipeline.cli import exit_cleanly
+from pipeline.config.command_line import parse_train_arguments
+from pipeline.runtime.import_tensorflow import importing_tensorflow
 
 
 @exit_cleanly
@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     settings = parse_train_arguments(arguments)
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logging.getLogger("pipeline").setLevel(logging.INFO)  # TensorFlow's own information is for its developers
-    with loading_tensorflow():
+    with importing_tensorflow():
         from pipeline.train import train
 
     return train(settings.config, resume=settings.resume)

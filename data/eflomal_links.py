@@ -17,8 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.native import loading_tensorflow
+from pipeline.cli import ArgumentParser, exit_cleanly
+from pipeline.errors import InputError
+from pipeline.runtime.import_tensorflow import importing_tensorflow
 
 
 @exit_cleanly
@@ -27,9 +28,9 @@ def main(arguments: list[str]) -> None:
     parser = ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("config", type=Path, metavar="CONFIG", help="whose data.train is aligned")
     options = parser.parse_args(arguments)
-    with loading_tensorflow():
+    with importing_tensorflow():
+        from pipeline.alignment.symmetrise import grow_diag
         from pipeline.config import load_run_config
-        from pipeline.inspection.symmetrise import grow_diag
         from pipeline.text.pharaoh import iterate_pharaoh, write_pharaoh
         from pipeline.text.prepare import read_corpus
         from pipeline.text.tokenizer import words_of

@@ -1,0 +1,19 @@
+"""qkv trains a small neural translator and shows where its attention went.
+
+The packages, in the order in which they may import each other:
+
+- `config`: the settings of a run, read from YAML and the command line
+- `runtime`: how TensorFlow is imported, and which cores and devices are used
+- `text`: parallel text -> cleaned pairs -> subword ids -> batches
+- `layers`, `attention`, `model`: Keras layers, the attention layers, and the architectures made of them
+- `decoding`: greedy search, beam search, sampling, and teacher-forced passes
+- `metrics`: BLEU, chrF and likelihood
+- `inspection`: records of attention, their archive, measures, heat maps, the viewer
+- `training`: loss, optimizers, one training step, the loop, checkpoints, TensorBoard
+- `trained_run`: a finished run, loaded
+- `alignment`: word alignments read off attention, and their error rate
+- `evaluation`: everything that `evaluate.py` writes
+
+The commands: `train.py`, `evaluate.py`, and `python -m pipeline.NAME` for `translate`, `align`, `compare`, `draw`,
+`view` and `doctor`.
+"""

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.native import loading_tensorflow
+from .cli import ArgumentParser, exit_cleanly
+from .errors import InputError
+from .runtime.import_tensorflow import importing_tensorflow
 
 PROGRESS_PAIRS = 10_000  # a minute's work, more or less
 SYMMETRISATIONS = ("grow-diag-final-and", "grow-diag", "intersection", "union")  # all that there are
@@ -68,15 +69,15 @@ def main(arguments: list[str]) -> None:
     if options.subwords and options.reverse:
         raise InputError("--subwords: two runs cut words into different subwords; leave out REVERSE_RUN")
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    with loading_tensorflow():
-        from pipeline.config import load_run_config
-        from pipeline.evaluation.aligner import Direction, align
-        from pipeline.inspection import symmetrise
-        from pipeline.run_directory import RunDirectory
-        from pipeline.text.corpus import read_parallel_files
-        from pipeline.text.pharaoh import pharaoh_line, write_pharaoh
-        from pipeline.text.prepare import read_corpus
-        from pipeline.trained_run import settings_of_set
+    with importing_tensorflow():
+        from .alignment import symmetrise
+        from .alignment.aligner import Direction, align
+        from .config import load_run_config
+        from .run_directory import RunDirectory
+        from .text.corpus import read_parallel_files
+        from .text.pharaoh import pharaoh_line, write_pharaoh
+        from .text.prepare import read_corpus
+        from .trained_run import settings_of_set
 
     if options.set:
         path = RunDirectory.open(options.run).config

@@ -3,8 +3,9 @@
 import sys
 from pathlib import Path
 
-from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.native import loading_tensorflow
+from .cli import ArgumentParser, exit_cleanly
+from .errors import InputError
+from .runtime.import_tensorflow import importing_tensorflow
 
 
 @exit_cleanly
@@ -26,9 +27,9 @@ def main(arguments: list[str]) -> None:
         raise InputError("expected at least two runs to compare, found one; see --help")
     if options.samples < 100:
         raise InputError(f"--samples: expected at least 100, found {options.samples}")
-    with loading_tensorflow():
-        from pipeline.evaluation.comparison import Evaluated, as_text, compare, means_over_seeds
-        from pipeline.run_directory import write_atomically
+    with importing_tensorflow():
+        from .evaluation.comparison import Evaluated, as_text, compare, means_over_seeds
+        from .files import write_atomically
 
     systems = [Evaluated.find(path, options.set) for path in options.runs]
     table = compare(systems, options.samples)

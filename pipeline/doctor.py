@@ -3,9 +3,10 @@
 import logging
 import sys
 
-from pipeline.config_cli import parse_train_arguments
-from pipeline.errors import InputError, exit_cleanly
-from pipeline.native import loading_tensorflow
+from .cli import exit_cleanly
+from .config.command_line import parse_train_arguments
+from .errors import InputError
+from .runtime.import_tensorflow import importing_tensorflow
 
 HELP = """usage: python -m pipeline.doctor CONFIG [--section.key VALUE ...]
 
@@ -24,8 +25,8 @@ def main(arguments: list[str]) -> None:
         raise InputError("expected a config file, such as configs/demo.yaml; see --help")
     config = parse_train_arguments(["--config", *arguments]).config
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
-    with loading_tensorflow():
-        from pipeline.checkup import check_up
+    with importing_tensorflow():
+        from .training.checkup import check_up
 
     for finding in check_up(config):
         label = "" if finding.fine else "LOOK: "

@@ -3,8 +3,9 @@
 import sys
 from pathlib import Path
 
-from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.native import loading_tensorflow
+from .cli import ArgumentParser, exit_cleanly
+from .errors import InputError
+from .runtime.import_tensorflow import importing_tensorflow
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -41,10 +42,10 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     if options.output.suffix not in SUFFIXES:
         raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(options.output)!r}")
-    with loading_tensorflow():
-        from pipeline.inspection import AttentionArchive
-        from pipeline.inspection.heatmap import attention_figure, save_figure
-        from pipeline.run_directory import RunDirectory
+    with importing_tensorflow():
+        from .inspection import AttentionArchive
+        from .inspection.heatmap import attention_figure, save_figure
+        from .run_directory import RunDirectory
 
     archive = AttentionArchive(RunDirectory.open(options.run).evaluation(options.set).attention)
     if options.sentence not in archive.ids:

@@ -3,36 +3,40 @@
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import keras
 
-from pipeline.assembly import (
-    configured_checkpoints,
-    configured_optimizer,
-    configured_training,
+from .config import RunConfig
+from .config.run import dump
+from .decoding.build import build_translator
+from .decoding.search import GreedySearch
+from .decoding.translator import Translator
+from .files import replaced_when_done, write_atomically
+from .inspection.recorder import AttentionRecorder
+from .model.build import build_model
+from .run_directory import RunDirectory
+from .runtime.devices import is_chief, make_strategy, resolve_precision
+from .runtime.memory import keep_freed_memory
+from .text.prepare import TrainingText, load_text, prepare_text
+from .trained_run.manifest import write_manifest
+from .training.best_weights import KeptWeights, keep_best_weights
+from .training.build import (
+    build_checkpoints,
+    build_optimizer,
+    build_training,
     hyperparameters,
 )
-from pipeline.config import RunConfig, dump
-from pipeline.decoding.search import GreedySearch
-from pipeline.decoding.translator import Translator
-from pipeline.inspection.trace import Tracer
-from pipeline.manifest import KeptWeights, write_manifest
-from pipeline.model.build import build_model
-from pipeline.run_directory import RunDirectory, replaced_when_done, write_atomically
-from pipeline.text.prepare import TrainingText, load_text, prepare_text
-from pipeline.trained_run import make_translator
-from pipeline.training.callbacks import History, ProgressLine
-from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint, load_mean
-from pipeline.training.device import is_chief, make_strategy, resolve_precision
-from pipeline.training.loop import INTERRUPTED, Training, is_better
-from pipeline.training.memory import keep_freed_memory
-from pipeline.training.probe_archive import ProbeArchive
-from pipeline.training.profile import Profile
-from pipeline.training.projector import write_projector
-from pipeline.training.tensorboard import TensorBoard
+from .training.callbacks.probe_archive import ProbeArchive
+from .training.callbacks.profile import Profile
+from .training.callbacks.progress import History, ProgressLine
+from .training.callbacks.projector import write_projector
+from .training.callbacks.tensorboard import TensorBoard
+from .training.checkpoint import Progress
+from .training.checkpoint_folder import Checkpoints
+from .training.loop import INTERRUPTED, Training
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +67,8 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
             model = build_model(
                 config.model, text.tokenizer.vocabulary_size, resolve_precision(config.training.precision)
             )
-            optimizer = configured_optimizer(config, model)
-        checkpoints = configured_checkpoints(config, run)
+            optimizer = build_optimizer(config, model)
+        checkpoints = build_checkpoints(config, run)
         begun = checkpoints.all() or run.model.is_file()
         progress = checkpoints.restore(model, optimizer) if begun else Progress()
         if chief:
@@ -72,10 +76,8 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
             if not begun:
                 _forget(run)
         # By greedy search, which is fast, whatever the config says of the finished model.
-        translator = make_translator(model, text.tokenizer, config, GreedySearch())
-        training = configured_training(
-            config, text, model, optimizer, strategy, translator, checkpoints if chief else None
-        )
+        translator = build_translator(model, text.tokenizer, config, GreedySearch())
+        training = build_training(config, text, model, optimizer, strategy, translator, checkpoints if chief else None)
         if run.model.is_file() and (reason := training.finished(progress)):
             log.info(
                 "%s is trained already: %d updates (%s). To train it longer raise that limit, where the learning rate "
@@ -93,7 +95,7 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
                 "\ninterrupted after %d updates; go on with:\n  python train.py --resume %s", progress.update, run.root
             )
         elif chief:
-            kept = _best_weights(config, model, checkpoints, progress, training.validate)
+            kept = keep_best_weights(config, model, checkpoints, progress, training.validate)
             _finish(config, run, text, model, kept, progress, reason)
         return 130 if interrupted else 0
 
@@ -132,7 +134,7 @@ def _callbacks(
 ) -> list[keras.callbacks.Callback]:
     """Those of the worker that writes."""
     probes = [(probe.source, probe.reference) for probe in config.inspection.probes]
-    tracer = Tracer(training.model, translator.tokenizer, max_positions=translator.max_positions)
+    tracer = AttentionRecorder(training.model, translator.tokenizer, max_positions=translator.max_positions)
     profiled = config.inspection.profile_updates
     return [
         *([Profile(run.tensorboard, profiled)] if profiled else []),
@@ -141,35 +143,6 @@ def _callbacks(
         TensorBoard(run.tensorboard, translator, tracer, probes, hyperparameters(config), progress.update),
         ProbeArchive(run.probes, tracer, probes, progress.update),
     ]
-
-
-def _best_weights(
-    config: RunConfig,
-    model: keras.Model,
-    checkpoints: Checkpoints,
-    progress: Progress,
-    validate: Callable[[], dict[str, float]],
-) -> KeptWeights:
-    """Puts the weights that are best on validation into the model, and says which they are."""
-    metric = config.training.early_stopping.metric
-    assert progress.best_metric is not None  # training ends with a validation
-    which, count = config.training.average_of, config.training.average_checkpoints
-    paths = checkpoints.recent()[-count:] if which == "last" else checkpoints.best_few(progress)
-    if min(len(paths), count) > 1:
-        load_mean(paths, model)
-        value = validate()[f"val_{metric}"]
-        log.info(
-            "validation %s: %.2f for the mean of the %s %d checkpoints, %.2f for the best single one",
-            metric,
-            value,
-            which,
-            len(paths),
-            progress.best_metric,
-        )
-        if is_better(metric, value, progress.best_metric):
-            return KeptWeights(f"the mean of the {which} {len(paths)} checkpoints", metric, value)
-    load_checkpoint(checkpoints.best, model)
-    return KeptWeights(f"update {progress.best_update}", metric, progress.best_metric)
 
 
 def _finish(

@@ -7,12 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from pipeline.config_decoding import add_decoding_options, with_decoding_options
-from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.native import loading_tensorflow
+from .cli import ArgumentParser, exit_cleanly
+from .config.options import add_decoding_options, with_decoding_options
+from .errors import InputError
+from .runtime.import_tensorflow import importing_tensorflow
 
 if TYPE_CHECKING:
-    from pipeline.decoding.translator import Translation
+    from .decoding.translator import Translation
 
 WINDOW_LINES = 1000  # translated together, so that memory stays flat however long the input is
 
@@ -47,8 +48,8 @@ def main(arguments: list[str]) -> None:
     )
     add_decoding_options(parser)
     options = parser.parse_args(arguments)
-    with loading_tensorflow():
-        from pipeline.trained_run import load_run  # after --help, which TensorFlow would hold up
+    with importing_tensorflow():
+        from .trained_run import load_run  # after --help, which TensorFlow would hold up
 
     run = load_run(options.run, options.checkpoint)
     run = replace(run, config=with_decoding_options(run.config, options))

@@ -2,9 +2,15 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pipeline.errors import ArgumentParser, InputError, exit_cleanly
-from pipeline.native import loading_tensorflow
+from .cli import ArgumentParser, exit_cleanly
+from .errors import InputError
+from .run_directory import RunDirectory
+from .runtime.import_tensorflow import importing_tensorflow
+
+if TYPE_CHECKING:
+    from .inspection.viewer.page import ViewerRun
 
 
 @exit_cleanly
@@ -27,9 +33,9 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     if options.sentences < 1:
         raise InputError(f"--sentences: expected at least 1, found {options.sentences}")
-    with loading_tensorflow():
-        from pipeline.evaluation.viewer import stages_of_training, viewer_run
-        from pipeline.inspection.page import write_viewer
+    with importing_tensorflow():
+        from .inspection.viewer.page import write_viewer
+        from .inspection.viewer.stages import stages_of_training
 
     if options.over_training:
         if len(options.runs) > 1:
@@ -37,12 +43,31 @@ def main(arguments: list[str]) -> None:
         write_viewer(options.output, f"{options.runs[0].name}, over training", stages_of_training(options.runs[0]))
         sys.stdout.write(f"{options.output}\n")
         return
-    runs = [viewer_run(root, options.set, options.sentences) for root in options.runs]
+    runs = [_evaluated(root, options.set, options.sentences) for root in options.runs]
     for run in runs[1:]:
         if [s["sourceText"] for s in run.sentences] != [s["sourceText"] for s in runs[0].sentences]:
             raise InputError(f"{run.name} and {runs[0].name} are not of the same sentences; compare one set")
     write_viewer(options.output, f"{' and '.join(run.name for run in runs)}, {options.set}", runs)
     sys.stdout.write(f"{options.output}\n")
+
+
+def _evaluated(root: Path, name: str, sentences: int) -> "ViewerRun":
+    """The first sentences of the evaluation on a set.
+
+    Raises:
+        InputError: there is none, or it is damaged.
+    """
+    from .evaluation.translations import read_translations
+    from .inspection import AttentionArchive
+    from .inspection.viewer.page import ViewerRun
+
+    evaluation = RunDirectory.open(root).evaluation(name)
+    archive = AttentionArchive(evaluation.attention)
+    scores: list[float] = []
+    if evaluation.translations.is_file():
+        table = read_translations(evaluation.translations)
+        scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else []
+    return ViewerRun(root.name, scores=scores).add_all(archive[i] for i in archive.ids[:sentences])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import RunConfig
-from pipeline.config_cli import parse_train_arguments
+from pipeline.config.command_line import parse_train_arguments
 from pipeline.errors import InputError
 
 MINIMAL = """\

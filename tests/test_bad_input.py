@@ -14,7 +14,7 @@ import evaluate
 import train
 from pipeline import translate
 from pipeline.config import load_run_config
-from pipeline.config_yaml import dump_yaml
+from pipeline.config.yaml import dump_yaml
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
 ONE_UPDATE = {"training.max_updates": 1, "data.max_source_tokens": 40, "data.max_target_tokens": 40}

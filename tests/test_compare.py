@@ -8,7 +8,7 @@ import pytest
 import sacrebleu
 
 from pipeline import compare
-from pipeline.config import make_run_config, save_run_config
+from pipeline.config.run import dump, make_run_config
 from tests.tiny_runs import small_settings, write_small_corpus
 
 SENTENCES = [
@@ -31,7 +31,7 @@ def make(tmp_path_factory):
         root = folder / name
         evaluation = root / "evaluations" / "test"
         evaluation.mkdir(parents=True, exist_ok=True)
-        save_run_config(make_run_config(settings, {}, name), root / "config.yaml")
+        (root / "config.yaml").write_text(dump(make_run_config(settings, {}, name)), encoding="utf-8")
         (root / "manifest.json").write_text(json.dumps({"parameters": 12345}))
         pd.DataFrame({"update": [5, 10], "minutes": [1.5, 3.25]}).to_csv(root / "history.csv", index=False)
         metrics = {"search": search, "loss": 1.25, "decoding": {"beam_size": 5}}

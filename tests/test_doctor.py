@@ -7,7 +7,7 @@ from collections import namedtuple
 import pytest
 
 from pipeline import doctor
-from pipeline.config import dump
+from pipeline.config.run import dump
 from tests.tiny_runs import small_config, write_small_corpus
 
 pytestmark = pytest.mark.slow

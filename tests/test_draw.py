@@ -6,7 +6,7 @@ import pytest
 
 from pipeline import draw
 from pipeline.inspection import ArchiveWriter
-from tests.inspection.test_viewer import make_record
+from tests.inspection.viewer.test_page import make_record
 
 
 @pytest.fixture

@@ -24,10 +24,10 @@ import pytest
 import evaluate
 import train
 from pipeline import align, translate, view
+from pipeline.alignment.error_rate import alignment_error_rate
 from pipeline.config import load_run_config
-from pipeline.evaluation import command
-from pipeline.evaluation.folder import evaluation_folder
-from pipeline.inspection.alignment import alignment_error_rate
+from pipeline.evaluation import request as command
+from pipeline.evaluation.resumable import evaluation_folder
 from pipeline.run_directory import EvaluationDirectory, RunDirectory
 from pipeline.text.pharaoh import read_pharaoh
 from pipeline.trained_run import load_run

@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.evaluation.folder import evaluation_folder
-from pipeline.inspection.archive import ArchiveWriter, AttentionArchive
-from pipeline.run_directory import EvaluationDirectory, replaced_when_done, write_atomically, write_json
+from pipeline.evaluation.resumable import evaluation_folder
+from pipeline.files import replaced_when_done, write_atomically, write_json
+from pipeline.inspection.archive import AttentionArchive
+from pipeline.inspection.archive_writer import ArchiveWriter
+from pipeline.run_directory import EvaluationDirectory
 from pipeline.text.encoded import EncodedPairs, EncodedSentences
-from pipeline.training.callbacks import History
-from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint
+from pipeline.training.callbacks.progress import History
+from pipeline.training.checkpoint import Progress, load_checkpoint
+from pipeline.training.checkpoint_folder import Checkpoints
 from tests.failing_files import KINDS, Killed, every_failure, failing
-from tests.inspection.test_viewer import make_record
+from tests.inspection.viewer.test_page import make_record
 
 pytestmark = pytest.mark.minutes
 
@@ -93,7 +96,7 @@ def evaluate(final, number):
 
 
 def test_an_evaluation_is_the_old_one_or_the_new_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.evaluation.folder._is_running", lambda process: False)  # what failed was another's
+    monkeypatch.setattr("pipeline.evaluation.resumable._is_running", lambda process: False)  # what failed was another's
 
     def number_in(folder):
         archive = AttentionArchive(folder / "evaluations" / "test" / "attention")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import InputError, exit_cleanly
+from pipeline.cli import exit_cleanly
+from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
 
 ROOT = Path(__file__).parents[1]

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import RunConfig, make_run_config
-from pipeline.config_yaml import read_yaml
+from pipeline.config import RunConfig
+from pipeline.config.run import make_run_config
+from pipeline.config.yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
 PAIRS = {"train": 120, "validation": 10, "test": 10}

@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from data.fetch import download, require, sha256, write_whole
 from data.manythings.split import Pair, assign, check_split, components, summary
 from data.manythings.tokenize_text import tokenize
-from pipeline.errors import InputError, exit_cleanly
+from pipeline.cli import exit_cleanly
+from pipeline.errors import InputError
 
 URL = "https://www.manythings.org/anki/fra-eng.zip"
 TABLE, ARCHIVE, SPLIT, TOKENIZED = "fra.txt", "fra-eng.zip", "split.txt", "tokenized.tsv"

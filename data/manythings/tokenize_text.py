@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from pipeline.errors import InputError, exit_cleanly
+from pipeline.cli import exit_cleanly
+from pipeline.errors import InputError
 
 _UNIFIED = str.maketrans(
     dict.fromkeys("‘’‛ʼ′´`", "'")

@@ -13,7 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from data.fetch import download, is_prepared, require, verified, write_whole
-from pipeline.errors import InputError, exit_cleanly
+from pipeline.cli import exit_cleanly
+from pipeline.errors import InputError
 
 # The head of the repository may hold later corrections to the English training text, so both commits are fixed.
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset"

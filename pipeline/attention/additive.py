@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from pipeline.attention.mechanisms import make_mechanism
-from pipeline.layers.dense import Dense
+from ..layers.dense import Dense
+from .mechanisms import make_mechanism
 
 
 @keras.saving.register_keras_serializable(package="qkv")

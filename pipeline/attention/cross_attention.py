@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from pipeline.attention.core import MultiHeadAttention
+from .multi_head import MultiHeadAttention
 
 
 @keras.saving.register_keras_serializable(package="qkv")

@@ -10,7 +10,7 @@ import math
 import keras
 from keras import ops
 
-from pipeline.attention.comparisons import DotProduct, TanhSum
+from .pairwise import DotProduct, TanhSum
 
 
 class Score(keras.Layer):
@@ -20,7 +20,7 @@ class Score(keras.Layer):
     """
 
     comparison: type[DotProduct] | type[TanhSum] = DotProduct
-    """How prepared queries and keys are compared, see `pipeline.attention.comparisons`."""
+    """How prepared queries and keys are compared, see `pipeline.attention.pairwise`."""
 
     sizes_may_differ = False
     """Whether queries and keys of different sizes can be compared."""

@@ -5,7 +5,7 @@ from itertools import accumulate
 import keras
 from keras import ops
 
-from pipeline.attention.core import AttentionCore
+from .multi_head import AttentionCore
 
 
 @keras.saving.register_keras_serializable(package="qkv")

@@ -10,14 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops
 
-from pipeline.decoding.constraints import NEVER, ban_early_end, ban_never_chosen, ban_repeated_ngrams
-from pipeline.decoding.greedy import put
-from pipeline.text.tokenizer import BOS, EOS, PAD
-
-PART = 50  # about the root of what there is: as much work between the parts as within them
+from ..text.tokenizer import BOS, EOS, PAD
+from .constraints import NEVER, ban_early_end, ban_never_chosen, ban_repeated_ngrams
+from .greedy import put
+from .hypotheses import Hypotheses, concatenate, fill_up, largest_of_many, pick, take_rows
 
 
 @dataclass(frozen=True)
@@ -52,24 +50,6 @@ class BeamSettings:
     def length_divisor(self, length):
         """What the log-probability of a hypothesis of so many tokens is divided by."""
         return ((5.0 + ops.cast(length, "float32")) / 6.0) ** self.length_penalty
-
-
-class Hypotheses(NamedTuple):
-    """Some hypotheses of each sentence, best first.
-
-    - ids: int32 `(B, N, L)`, ending in EOS unless truncated, then PAD.
-    - log_probabilities: float32 `(B, N, L)` of each token, 0 for PAD.
-    - scores: float32 `(B, N)`, what they are ranked by; minus infinity where there are no more.
-    """
-
-    ids: Any
-    log_probabilities: Any
-    scores: Any
-
-    def best(self, count):
-        """The `count` of each sentence with the highest scores, and which they were; ties go to the earlier."""
-        scores, which = ops.top_k(self.scores, count)
-        return Hypotheses(pick(self.ids, which), pick(self.log_probabilities, which), scores), which
 
 
 class _Search(NamedTuple):
@@ -136,9 +116,9 @@ def beam_search(
         search = search._replace(step=search.step + 1, target_state=target_state)
         bonus = coverage_bonus(coverage, search, settings) if settings.coverage_penalty else None
         ends = ops.equal(tokens, EOS)
-        ended = set_aside(search, candidates, parents, ends, bonus, settings)
+        ended = finish_hypotheses(search, candidates, parents, ends, bonus, settings)
         growing, which = candidates._replace(scores=ops.where(ends, NEVER, candidates.scores)).best(settings.size)
-        return leave_out_finished(search, ended, growing, pick(parents, which), max_lengths, settings)
+        return drop_finished(search, ended, growing, pick(parents, which), max_lengths, settings)
 
     batch = ops.shape(max_lengths)[0]
     none = Hypotheses(
@@ -181,22 +161,6 @@ def extensions(logits, search, settings):
     return candidates, parents, tokens
 
 
-def largest_of_many(x, count):
-    """`ops.top_k` of rows `(A, M)` for a large M, in two stages: it looks at every number in turn, a maximum at many.
-
-    The largest numbers stand in the parts with the largest maxima, since each of these has one that comes before any
-    number of the other parts; ties are settled by place in both.
-    """
-    rows, many = ops.shape(x)
-    parts = -(-many // PART)
-    x = ops.pad(x, ((0, 0), (0, parts * PART - many)), constant_values=NEVER) if many % PART else x
-    x = ops.reshape(x, (rows, parts, PART))
-    _, best_parts = ops.top_k(ops.max(x, axis=2), min(count, parts))
-    best_parts = ops.sort(best_parts, axis=1)
-    numbers, which = ops.top_k(ops.reshape(pick(x, best_parts), (rows, -1)), count)
-    return numbers, ops.take_along_axis(best_parts, which // PART, axis=1) * PART + which % PART
-
-
 def coverage_bonus(coverage, search, settings):
     """What a coverage penalty adds to each hypothesis' score, never positive: float32 `(A, K)`."""
     rows = ops.shape(search.rows)[0]
@@ -204,7 +168,7 @@ def coverage_bonus(coverage, search, settings):
     return settings.coverage_penalty * ops.sum(ops.log(ops.clip(attention, 1e-9, 1.0)), axis=-1)
 
 
-def set_aside(search, candidates, parents, ends, bonus, settings):
+def finish_hypotheses(search, candidates, parents, ends, bonus, settings):
     """The best K ended hypotheses `(A, K, ...)`: those before this step, and those of the first K candidates that end.
 
     Args:
@@ -224,7 +188,7 @@ def set_aside(search, candidates, parents, ends, bonus, settings):
     return concatenate(before, candidates._replace(scores=scores)).best(settings.size)[0]
 
 
-def leave_out_finished(search, ended, growing, parents, max_lengths, settings):
+def drop_finished(search, ended, growing, parents, max_lengths, settings):
     """The next `_Search`, with what ended written down and only those sentences that are not finished.
 
     Args:
@@ -256,31 +220,3 @@ def leave_out_finished(search, ended, growing, parents, max_lengths, settings):
         ops.cond(ops.any(finished), lambda: take_rows(search.source_state, kept), lambda: search.source_state),
         take_rows(search.target_state, came_from),
     )
-
-
-def fill_up(ended, growing, wanted):
-    """Where it is `wanted`, bool `(A,)`, puts growing hypotheses in the places of ended ones that there are not."""
-    size = ops.shape(ended.scores)[1]
-    places = ops.expand_dims(ops.arange(size, dtype="int32"), 0)
-    there = ops.sum(ops.cast(ops.greater(ended.scores, NEVER), "int32"), axis=1, keepdims=True)
-    from_growing = ops.logical_and(ops.expand_dims(wanted, 1), places >= there)
-    which = ops.where(from_growing, size + places - there, places)
-    both = concatenate(ended, growing)
-    return Hypotheses(*(pick(x, which) for x in both))
-
-
-def concatenate(first, second):
-    """`Hypotheses` of the same sentences, those of the first before those of the second."""
-    return Hypotheses(*(ops.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
-
-
-def pick(x, which):
-    """Elements of the second axis by number: `(A, N, ...)` and int `(A, M)` to `(A, M, ...)`."""
-    rows, size, *rest = ops.shape(x)
-    numbers = which + size * ops.expand_dims(ops.arange(rows, dtype=which.dtype), 1)
-    return ops.take(ops.reshape(x, (-1, *rest)), numbers, axis=0)
-
-
-def take_rows(nested, rows):
-    """These rows of tensors, nested in anything; those without axes stay as they are."""
-    return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0) if len(x.shape) else x, nested)

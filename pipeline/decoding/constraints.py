@@ -8,7 +8,7 @@ Letters: R hypotheses, L most tokens of a target, V vocabulary.
 
 from keras import ops
 
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from ..text.tokenizer import BOS, EOS, PAD
 
 NEVER = -float("inf")
 

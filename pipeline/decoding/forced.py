@@ -11,7 +11,7 @@ SITES = ("cross", "norms", "encoder", "decoder")
 """Attention between target and source; the same, each weight times the length of what it weighs; self-attentions."""
 
 
-class Forced(NamedTuple):
+class TeacherForced(NamedTuple):
     """What the pass says.
 
     - log_probabilities: float32 `(B, U)`, of each output token given the source and the tokens before it.
@@ -24,11 +24,11 @@ class Forced(NamedTuple):
     attention: dict[str, Any]
 
 
-def forced_pass(model, source, target_input, target_output, sites=()) -> Forced:
+def forced_pass(model, source, target_input, target_output, sites=()) -> TeacherForced:
     """Reads source and target once, without dropout.
 
     Args:
-        model: anything with the surface of `pipeline.model.surface`.
+        model: anything with the surface of `pipeline.model.interface`.
         source: int `(B, S)`.
         target_input: int `(B, T)`, from BOS on.
         target_output: int `(B, U)`, up to EOS; without columns where only attention is asked for, as what the first U
@@ -38,7 +38,7 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Forced:
     return forced_decode(model, model.encode(source, training=False), target_input, target_output, sites)
 
 
-def forced_decode(model, memory, target_input, target_output, sites=()) -> Forced:
+def forced_decode(model, memory, target_input, target_output, sites=()) -> TeacherForced:
     """The second half of `forced_pass`: reads the target, when the source has been read."""
     output = model.decode(target_input, memory, training=False)
     states = output.states[:, : ops.shape(target_output)[1]]
@@ -48,7 +48,7 @@ def forced_decode(model, memory, target_input, target_output, sites=()) -> Force
         norms = model.value_norms(memory)  # of no layer or of all
         layers["norms"] = tuple(shares(x * ops.expand_dims(y, 2)) for x, y in zip(output.cross, norms, strict=False))
     (batch, queries), keys = ops.shape(target_input), ops.shape(memory.mask)[-1]
-    return Forced(
+    return TeacherForced(
         ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1),
         ops.cast(ops.argmax(scores, axis=-1), "int32"),
         {

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from pipeline.decoding.constraints import ban_never_chosen
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from ..text.tokenizer import BOS, EOS, PAD
+from .constraints import ban_never_chosen
 
 
 class SearchResult(NamedTuple):

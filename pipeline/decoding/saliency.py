@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from pipeline.decoding.forced import forced_decode, shares
+from .forced import forced_decode, shares
 
 
 def gradient_times_input(model, source, target_input, target_output):
@@ -19,7 +19,7 @@ def gradient_times_input(model, source, target_input, target_output):
     It has neither layers nor heads, as it looks through the whole model. Each target position takes a backward pass.
 
     Args:
-        model: anything with the surface of `pipeline.model.surface`.
+        model: anything with the surface of `pipeline.model.interface`.
         source: int `(B, S)`.
         target_input: int `(B, T)`, from BOS on.
         target_output: int `(B, T)`, up to EOS.

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from pipeline.decoding.constraints import NEVER
+from .constraints import NEVER
 
 
 def narrowed(scores, temperature=1.0, top_k=0, top_p=1.0):

@@ -8,11 +8,12 @@ from typing import Protocol
 
 from keras import ops
 
-from pipeline.decoding.beam import BeamSettings, Hypotheses, beam_search
-from pipeline.decoding.constraints import ban_early_end, ban_repeated_ngrams
-from pipeline.decoding.greedy import greedy_search, likeliest
-from pipeline.decoding.sampling import Sampler
-from pipeline.model.surface import Memory, TranslationModel, rows_for_each
+from ..model.interface import Memory, TranslationModel, rows_for_each
+from .beam import BeamSettings, beam_search
+from .constraints import ban_early_end, ban_repeated_ngrams
+from .greedy import greedy_search, likeliest
+from .hypotheses import Hypotheses
+from .sampling import Sampler
 
 
 class Search(Protocol):

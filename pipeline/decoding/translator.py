@@ -7,10 +7,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.decoding.search import GreedySearch, Search
-from pipeline.side_by_side import in_order
-from pipeline.text.batches import pad, round_up
-from pipeline.text.tokenizer import EOS, PAD, Tokenizer
+from ..runtime.cores import in_order
+from ..text.batches import pad, round_up
+from ..text.tokenizer import EOS, PAD, Tokenizer
+from .search import GreedySearch, Search
 
 LENGTH_MULTIPLE = 8
 
@@ -40,7 +40,7 @@ class Translator:
     """Translates sentences with a model of any architecture.
 
     Args:
-        model: anything with the surface of `pipeline.model.surface`.
+        model: anything with the surface of `pipeline.model.interface`.
         tokenizer: the one it was trained with.
         search: how translations are found; greedily if not given.
         batch_sentences: sentences translated at once.

@@ -11,11 +11,11 @@ import pandas as pd
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
-from pipeline.config import RunConfig, load_run_config
-from pipeline.errors import InputError
-from pipeline.evaluation.scores import bleu_metric
-from pipeline.evaluation.translations import read_translations
-from pipeline.run_directory import EvaluationDirectory, RunDirectory
+from ..config import RunConfig, load_run_config
+from ..errors import InputError
+from ..metrics.bleu import bleu_metric
+from ..run_directory import EvaluationDirectory, RunDirectory
+from .translations import read_translations
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import sacrebleu
 
-from pipeline.decoding.translator import Translation
-from pipeline.errors import InputError
-from pipeline.evaluation.scores import bleu_metric
-from pipeline.run_directory import write_atomically
+from ..decoding.translator import Translation
+from ..errors import InputError
+from ..files import write_atomically
+from ..metrics.bleu import bleu_metric
 
 TEXTS = ("source", "reference", "translation")
 

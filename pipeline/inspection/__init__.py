@@ -1,6 +1,7 @@
 """Where the attention went: kept as numbers, measured, compared with gold alignments, drawn."""
 
-from pipeline.inspection.archive import ArchiveWriter, AttentionArchive
-from pipeline.inspection.record import Record
+from .archive import AttentionArchive
+from .archive_writer import ArchiveWriter
+from .record import Record
 
 __all__ = ["ArchiveWriter", "AttentionArchive", "Record"]

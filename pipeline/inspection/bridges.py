@@ -2,13 +2,23 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
-from pipeline.inspection.head_alignment import Place
-from pipeline.inspection.record import Record
-from pipeline.run_directory import write_atomically
+import numpy as np
+
+from ..files import write_atomically
+from .record import Record
 
 
-def write_soft_alignments(path: Path, records: Iterable[Record], place: Place) -> None:
+class WeightsOfRecord(Protocol):
+    """Picks one matrix of a record, as `pipeline.alignment.readout.AlignmentReadout` does."""
+
+    def weights(self, record: Record) -> np.ndarray:
+        """Attention `(T, S)`."""
+        ...
+
+
+def write_soft_alignments(path: Path, records: Iterable[Record], place: WeightsOfRecord) -> None:
     """Writes the cross-attention of one layer and head as Nematus does, which SoftAlignments draws.
 
     Of each sentence a line `number ||| target ||| 0 ||| source ||| source length target length`, a row of weights for

@@ -16,9 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from pipeline.inspection.head_alignment import SIDES
-from pipeline.inspection.record import SITE_AXES, Record
-from pipeline.run_directory import write_atomically
+from ..files import write_atomically
+from .record import SIDES, SITE_AXES, Record
 
 COLOURS = "magma_r"  # perceptually uniform; light to dark for every kind of colour vision, and in print
 

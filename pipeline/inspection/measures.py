@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from pipeline.inspection.record import SITE_AXES, Record
+from .record import SITE_AXES, Record
 
 MEASURES = (
     "entropy",

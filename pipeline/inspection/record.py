@@ -133,3 +133,6 @@ class Record:
 
     def _error(self, message: str) -> ValueError:
         return ValueError(f"sentence {self.id}: {message}")
+
+
+SIDES = ("output", "input")

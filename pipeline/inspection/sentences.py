@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.inspection.measures import MEASURES
-from pipeline.inspection.record import Record
+from .measures import MEASURES
+from .record import Record
 
 UNDER, OVER = 0.2, 3.0
 """A word counts as under-attended below so much of its fair share, as over-attended above so much of it."""

@@ -5,9 +5,9 @@ Letters: B batch, T positions, D model width.
 
 import keras
 
-from pipeline.attention.self_attention import SelfAttention
-from pipeline.model.feed_forward import FeedForward
-from pipeline.model.residual import Residual
+from ..attention.self_attention import SelfAttention
+from .feed_forward import FeedForward
+from .residual import Residual
 
 
 class Block(keras.Layer):

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from pipeline.config_model import (
-    AttentionSettings,
+from ..config.attention import AttentionSettings
+from ..config.model import (
     BlocksSettings,
     DecoderOnlySettings,
     ModelSettings,
     RecurrentSettings,
     TransformerSettings,
 )
-from pipeline.model.decoder_only import DecoderOnly
-from pipeline.model.recurrent import Recurrent
-from pipeline.model.surface import TranslationModel
-from pipeline.model.transformer import Transformer
+from .decoder_only import DecoderOnly
+from .interface import TranslationModel
+from .recurrent import Recurrent
+from .transformer import Transformer
 
 MODELS: dict[type, type[TranslationModel]] = {
     TransformerSettings: Transformer,

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from pipeline.attention.cross_attention import CrossAttention
-from pipeline.model.block import Block
+from ..attention.cross_attention import CrossAttention
+from .block import Block
 
 
 class BlockCache(NamedTuple):

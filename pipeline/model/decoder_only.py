@@ -9,11 +9,11 @@ Letters: B batch, H heads, T target positions, S source positions, L cached posi
 import keras
 from keras import ops
 
-from pipeline.attention.masks import causal_mask, padding_mask
-from pipeline.layers.layer_normalization import LayerNormalization
-from pipeline.model.block import Block
-from pipeline.model.embedding import PositionalEmbedding, make_embeddings
-from pipeline.model.surface import DecoderOutput, Memory, TranslationModel, rows_for_each
+from ..attention.masks import causal_mask, padding_mask
+from ..layers.layer_normalization import LayerNormalization
+from .block import Block
+from .embedding import PositionalEmbedding, make_embeddings
+from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 
 
 @keras.saving.register_keras_serializable(package="qkv")

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from pipeline.layers.dropout import Dropout
+from ..layers.dropout import Dropout
 
 
 def sinusoidal_positions(length, width):

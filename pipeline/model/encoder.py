@@ -5,7 +5,7 @@ Letters: B batch, H heads, S source positions, D model width.
 
 import keras
 
-from pipeline.model.block import Block
+from .block import Block
 
 
 @keras.saving.register_keras_serializable(package="qkv")

@@ -2,8 +2,8 @@
 
 import keras
 
-from pipeline.layers.dense import Dense
-from pipeline.layers.dropout import Dropout
+from ..layers.dense import Dense
+from ..layers.dropout import Dropout
 
 
 @keras.saving.register_keras_serializable(package="qkv")

@@ -7,13 +7,13 @@ memory's states (2 N when the source is read from both ends, else N), V vocabula
 import keras
 from keras import ops
 
-from pipeline.attention.core import MultiHeadAttention
-from pipeline.attention.masks import padding_mask
-from pipeline.layers.dense import Dense
-from pipeline.layers.dropout import Dropout
-from pipeline.model.embedding import make_embeddings
-from pipeline.model.recurrent_decoder import BahdanauDecoder, LuongDecoder, RecurrentState
-from pipeline.model.surface import DecoderOutput, Memory, TranslationModel, rows_for_each
+from ..attention.masks import padding_mask
+from ..attention.multi_head import MultiHeadAttention
+from ..layers.dense import Dense
+from ..layers.dropout import Dropout
+from .embedding import make_embeddings
+from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
+from .recurrent_decoder import BahdanauDecoder, LuongDecoder, RecurrentState
 
 DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
 PROJECTED = ("additive", "dot", "scaled_dot", "cosine")  # the others have matrices of their own, or compare nothing

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from pipeline.layers.dense import Dense
-from pipeline.layers.dropout import Dropout
+from ..layers.dense import Dense
+from ..layers.dropout import Dropout
 
 
 class RecurrentState(NamedTuple):

@@ -2,8 +2,8 @@
 
 import keras
 
-from pipeline.layers.dropout import Dropout
-from pipeline.layers.layer_normalization import LayerNormalization
+from ..layers.dropout import Dropout
+from ..layers.layer_normalization import LayerNormalization
 
 
 @keras.saving.register_keras_serializable(package="qkv")

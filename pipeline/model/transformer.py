@@ -8,12 +8,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from pipeline.attention.masks import causal_mask, padding_mask
-from pipeline.layers.layer_normalization import LayerNormalization
-from pipeline.model.decoder import DecoderBlock
-from pipeline.model.embedding import PositionalEmbedding, make_embeddings
-from pipeline.model.encoder import EncoderBlock
-from pipeline.model.surface import DecoderOutput, Memory, TranslationModel
+from ..attention.masks import causal_mask, padding_mask
+from ..layers.layer_normalization import LayerNormalization
+from .decoder import DecoderBlock
+from .embedding import PositionalEmbedding, make_embeddings
+from .encoder import EncoderBlock
+from .interface import DecoderOutput, Memory, TranslationModel
 
 
 @keras.saving.register_keras_serializable(package="qkv")

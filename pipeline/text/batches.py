@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.text.encoded import EncodedSentences
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from .encoded import EncodedSentences
+from .tokenizer import BOS, EOS, PAD
 
-READ_TOKENS = 1536  # of a batch that is read rather than learnt from: larger ones pad more and were no faster
+FORCED_BATCH_TOKENS = 1536  # of a batch that is read rather than learnt from: larger ones pad more and were no faster
 
 
 class Batch(NamedTuple):
@@ -46,7 +46,7 @@ class BatchPlan:
     padding_share: float
 
 
-def tokens_of_epoch(batch_tokens: int, start_tokens: int | None, doubling_epochs: int, epoch: int) -> int:
+def epoch_tokens(batch_tokens: int, start_tokens: int | None, doubling_epochs: int, epoch: int) -> int:
     """How many tokens a batch of that epoch has at most: `start_tokens`, doubled ever so often, up to `batch_tokens`.
 
     Gradients of small batches are noisy, which costs little while the learning rate is high, and later much (Smith et
@@ -99,7 +99,7 @@ def plan_batches(
 
 
 def batches_by_length(
-    source_lengths: np.ndarray, target_lengths: np.ndarray, batch_tokens: int = READ_TOKENS
+    source_lengths: np.ndarray, target_lengths: np.ndarray, batch_tokens: int = FORCED_BATCH_TOKENS
 ) -> list[np.ndarray]:
     """Puts sentences of similar lengths together, for passes in which neither order nor chance mean anything.
 

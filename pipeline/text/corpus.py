@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.errors import InputError
-from pipeline.text.lines import Lines, read_lines
+from ..errors import InputError
+from .lines import Lines, read_lines
 
 
 @dataclass(frozen=True)

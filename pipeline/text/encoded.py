@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.errors import DAMAGE, InputError
-from pipeline.run_directory import replaced_when_done
-from pipeline.text.tokenizer import Tokenizer
+from ..errors import DAMAGE, InputError
+from ..files import replaced_when_done
+from .tokenizer import Tokenizer
 
 CHUNK_SENTENCES = 10_000
 

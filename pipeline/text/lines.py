@@ -11,7 +11,7 @@ from typing import BinaryIO, overload
 
 import numpy as np
 
-from pipeline.errors import InputError
+from ..errors import InputError
 
 BLOCK_BYTES = 1 << 20
 CHUNK_LINES = 4096

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.errors import InputError
-from pipeline.run_directory import write_atomically
+from ..errors import InputError
+from ..files import write_atomically
 
 Link = tuple[int, int]
 

@@ -5,21 +5,22 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pipeline.config import RunConfig
-from pipeline.config_data import CorpusSettings, DataSettings
-from pipeline.errors import InputError
-from pipeline.run_directory import RunDirectory, sha256, write_json
-from pipeline.text.corpus import Corpus, read_parallel_files, read_table
-from pipeline.text.encoded import EncodedPairs, encode_sentences, sample_segmentation
-from pipeline.text.findings import REASONS, examine, locate, overlap, select
-from pipeline.text.pharaoh import GoldAlignment, iterate_pharaoh
-from pipeline.text.token_links import link_tokens
-from pipeline.text.tokenizer import Tokenizer, train_tokenizer, words_of
+from ..config import RunConfig
+from ..config.data import CorpusSettings, DataSettings
+from ..errors import InputError
+from ..files import write_json
+from ..run_directory import RunDirectory
+from .cleaning import REASONS, examine, locate, overlap, select
+from .corpus import Corpus, read_parallel_files, read_table
+from .encoded import EncodedPairs, encode_sentences, sample_segmentation
+from .pharaoh import GoldAlignment, iterate_pharaoh
+from .provenance import _check_unchanged, data_sha256
+from .token_links import link_tokens
+from .tokenizer import Tokenizer, train_tokenizer, words_of
 
 log = logging.getLogger(__name__)
 
@@ -131,39 +132,6 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     linked = config.training.guided_attention is not None
     segmentations = [EncodedPairs.load(run.encoded / name, linked) for name in _names(config)]
     return TrainingText(Tokenizer(run.tokenizer), segmentations, validation, validation_pairs)
-
-
-def recorded_sha256(run: RunDirectory) -> dict[str, str]:
-    """The SHA-256 that every file of the data had when it was read; none of a run from before these were kept."""
-    try:
-        return dict(json.loads(run.corpus_report.read_text(encoding="utf-8"))["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def data_sha256(settings: DataSettings) -> dict[str, str]:
-    """The SHA-256 of every file that the settings name."""
-    corpora = [corpus for corpus in (settings.train, settings.validation, settings.test) if corpus is not None]
-    return {str(path): sha256(path) for path in sorted({path for corpus in corpora for path in _files(corpus)})}
-
-
-def _files(corpus: CorpusSettings) -> list[Path]:
-    named = (corpus.source, corpus.target, corpus.table, corpus.split_file, corpus.alignments)
-    return [path for path in named if path is not None and path.is_file()]
-
-
-def _check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
-    """Training text is read from the run itself, but validation reads its files anew."""
-    known = recorded_sha256(run)
-    changed = {path for path, digest in data_sha256(settings).items() if known.get(path, digest) != digest}
-    for path in _files(settings.validation):
-        if str(path) in changed:
-            raise InputError(
-                f"{path} has changed since the run began, so that validation would no longer be of the same text; "
-                "put the old file back, or train anew"
-            )
-    for name in sorted(changed):
-        log.warning("%s has changed since the run began; training goes on with the text as it was", name)
 
 
 def _names(config: RunConfig) -> list[str]:

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from pipeline.text.encoded import EncodedPairs, EncodedSentences
-from pipeline.text.pharaoh import Link
+from .encoded import EncodedPairs, EncodedSentences
+from .pharaoh import Link
 
 
 def link_tokens(pairs: EncodedPairs, links: Iterable[Collection[Link]], word_starts: np.ndarray) -> EncodedSentences:

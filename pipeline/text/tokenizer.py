@@ -14,9 +14,9 @@ import sentencepiece
 import tensorflow as tf
 import tensorflow_text
 
-from pipeline.errors import InputError
-from pipeline.native import native_chatter_silenced
-from pipeline.run_directory import write_atomically
+from ..errors import InputError
+from ..files import write_atomically
+from ..runtime.import_tensorflow import silenced_stderr
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 WORD_START = "\u2581"  # SentencePiece's mark for the space before a word
@@ -87,7 +87,7 @@ class Tokenizer:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
             self.vocabulary_size = self._processor.get_piece_size()
             self._pieces = [self._processor.id_to_piece(token) for token in range(self.vocabulary_size)]
-            with native_chatter_silenced():
+            with silenced_stderr():
                 self._in_tensorflow  # noqa: B018  # fails here rather than at the first use
         except (OSError, RuntimeError, UnicodeDecodeError, tf.errors.OpError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None

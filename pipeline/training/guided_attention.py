@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from pipeline.text.tokenizer import EOS, PAD
+from ..text.tokenizer import EOS, PAD
 
 LEAST_WEIGHT = 1e-9
 
 
 @dataclass(frozen=True)
-class Guidance:
+class GuidedAttention:
     """Which head of the cross-attention is taught, and how strongly.
 
     Args:
@@ -34,7 +34,7 @@ class Guidance:
     unlinked: str
 
     def loss(self, cross, links, source, target_output):
-        """`guidance_loss` of the head, times the weight.
+        """`guided_attention_loss` of the head, times the weight.
 
         Args:
             cross: tuple over layers of float32 `(B, H, T, S)`.
@@ -44,7 +44,7 @@ class Guidance:
         """
         if self.unlinked == "eos":
             links = with_eos(links, source, target_output)
-        return self.weight * guidance_loss(cross[self.layer][:, self.head], links, self.side)
+        return self.weight * guided_attention_loss(cross[self.layer][:, self.head], links, self.side)
 
 
 def with_eos(links, source, target_output):
@@ -53,7 +53,7 @@ def with_eos(links, source, target_output):
     return tf.logical_or(links, tf.logical_and(alone[:, :, None], (source == EOS)[:, None]))
 
 
-def guidance_loss(weights, links, side):
+def guided_attention_loss(weights, links, side):
     """`- sum_t mean_{s linked with t} log a_ts`, over the rows whose token has links.
 
     It is the cross-entropy between the attention and an even spread over what is linked.
@@ -61,7 +61,7 @@ def guidance_loss(weights, links, side):
     Args:
         weights: float32 `(B, T, S)`, a head's attention.
         links: bool `(B, T, S)`: output token t is linked with source token s.
-        side: `output` or `input`, see `Guidance`.
+        side: `output` or `input`, see `GuidedAttention`.
 
     Returns:
         float32 scalar: the sum over rows, to be divided by the number of target tokens.

@@ -6,9 +6,9 @@ from itertools import count
 import numpy as np
 import tensorflow as tf
 
-from pipeline.text.batches import Batch, BatchPlan, GuidedBatch, collate, plan_batches, tokens_of_epoch
-from pipeline.text.encoded import EncodedPairs
-from pipeline.text.token_links import link_matrices
+from ..text.batches import Batch, BatchPlan, GuidedBatch, collate, epoch_tokens, plan_batches
+from ..text.encoded import EncodedPairs
+from ..text.token_links import link_matrices
 
 AHEAD = 4  # batches kept ready; one is made in a few milliseconds, a step takes a hundred times as long
 
@@ -19,7 +19,7 @@ class TrainingBatches:
     Args:
         segmentations: the encoded training pairs; epochs take one after the other, and then the first again.
         strategy: says which replicas there are.
-        batch_tokens: see `tokens_of_epoch`.
+        batch_tokens: see `epoch_tokens`.
         start_tokens: see there.
         doubling_epochs: see there.
         length_multiple: see `plan_batches`.
@@ -50,7 +50,7 @@ class TrainingBatches:
 
     def tokens(self, epoch: int) -> int:
         """How many a batch of that epoch has at most."""
-        return tokens_of_epoch(self.batch_tokens, self.start_tokens, self.doubling_epochs, epoch)
+        return epoch_tokens(self.batch_tokens, self.start_tokens, self.doubling_epochs, epoch)
 
     @property
     def full_epoch(self) -> int:

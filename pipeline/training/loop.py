@@ -17,11 +17,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from pipeline.errors import InputError
-from pipeline.training.checkpoint import LOWER_IS_BETTER, Checkpoints, Progress
-from pipeline.training.input import TrainingBatches
-from pipeline.training.optimizer import averaged_weights
-from pipeline.training.step import StepLogs, Update
+from ..errors import InputError
+from .checkpoint import LOWER_IS_BETTER, Progress
+from .checkpoint_folder import Checkpoints
+from .input import TrainingBatches
+from .optimizers import averaged_weights
+from .step import TrainStep, TrainStepMetrics
 
 INTERRUPTED = "interrupted"
 
@@ -39,7 +40,7 @@ class Training:
     """Trains until a limit, early stopping, or somebody asks it to stop.
 
     Args:
-        model: anything with the surface of `pipeline.model.surface`.
+        model: anything with the surface of `pipeline.model.interface`.
         optimizer: the model's.
         update: of that model by that optimizer.
         batches: what to train on.
@@ -58,7 +59,7 @@ class Training:
         self,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
-        update: Update,
+        update: TrainStep,
         batches: TrainingBatches,
         validate: Callable[[], dict[str, float]],
         checkpoints: Checkpoints | None,
@@ -107,7 +108,7 @@ class Training:
                 reason = self._epoch(progress, events, clock, meter)
             if not progress.history or progress.history[-1]["update"] != progress.update:
                 if reason == INTERRUPTED:  # nothing that a run without the interruption would not have done
-                    self._save_in_passing(progress, meter)
+                    self._save_interim(progress, meter)
                 else:
                     self._validate(progress, events, clock, meter)
             events.on_train_end()
@@ -130,14 +131,14 @@ class Training:
             if progress.update % self.validate_every == 0:
                 self._validate(progress, events, clock, meter)
             elif self.save_every is not None and clock.seconds() - self.saved >= self.save_every:
-                self._save_in_passing(progress, meter)
+                self._save_interim(progress, meter)
             reason = self._finished(progress, clock.seconds())
             if reason:
                 return reason
         events.on_epoch_end(progress.epoch - 1, progress.history[-1] if progress.history else {})
         return None
 
-    def _update(self, group: Sequence[Any], number: int) -> StepLogs:
+    def _update(self, group: Sequence[Any], number: int) -> TrainStepMetrics:
         *others, last = group
         try:
             for batch in others:
@@ -177,11 +178,11 @@ class Training:
         if self.checkpoints is not None:
             self.checkpoints.save(self.model, self.optimizer, progress, best)
 
-    def _save_in_passing(self, progress: Progress, meter: "_Meter") -> None:
+    def _save_interim(self, progress: Progress, meter: "_Meter") -> None:
         """Keeps the state between validations."""
         self._note(progress, meter)
         if self.checkpoints is not None:
-            self.checkpoints.save_passing(self.model, self.optimizer, progress)
+            self.checkpoints.save_interim(self.model, self.optimizer, progress)
 
     def _note(self, progress: Progress, meter: "_Meter") -> None:
         """Brings up to date what a checkpoint holds besides the model."""
@@ -262,11 +263,11 @@ class _Meter:
     """Sums of logs since they were last read, also before an interruption. They stay on the device until then."""
 
     def __init__(self, progress: Progress) -> None:
-        self.logs = [StepLogs(*logs) for logs in progress.unread]
+        self.logs = [TrainStepMetrics(*logs) for logs in progress.unread]
         self.since: float | None = None
         self.last = dict(progress.last_logs)
 
-    def add(self, logs: StepLogs) -> None:
+    def add(self, logs: TrainStepMetrics) -> None:
         self.logs.append(logs)
 
     def read(self, seconds: float) -> dict[str, float]:

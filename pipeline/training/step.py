@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from pipeline.text.batches import Batch, GuidedBatch
-from pipeline.text.tokenizer import PAD
-from pipeline.training.divergence import fused_divergence
-from pipeline.training.guided_attention import Guidance
-from pipeline.training.objective import fused_cross_entropy
+from ..text.batches import Batch, GuidedBatch
+from ..text.tokenizer import PAD
+from .guided_attention import GuidedAttention
+from .loss import fused_cross_entropy
+from .r_drop import fused_divergence
 
 # Of a batch on one device. All lengths are free, so that none of them retraces.
 BATCH_SIGNATURE = Batch(*(tf.TensorSpec([None, None], tf.int32),) * 3)
 
 
-class StepLogs(NamedTuple):
+class TrainStepMetrics(NamedTuple):
     """Of all replicas together: the sum of the loss over target tokens, their number, the norm of the mean gradient."""
 
     loss: Any
@@ -24,19 +24,20 @@ class StepLogs(NamedTuple):
     gradient_norm: Any
 
 
-class Update:
+class TrainStep:
     """The graph of an update.
 
-    Called with a batch's tensors, per replica where there are many, it changes the model and returns `StepLogs`.
+    Called with a batch's tensors, per replica where there are several, it updates the model and returns
+    `TrainStepMetrics`.
     `accumulate` takes further batches of the same update beforehand: their gradients and tokens count as if all were
     one batch.
 
     Args:
-        model: anything with the surface of `pipeline.model.surface`.
+        model: anything with the surface of `pipeline.model.interface`.
         optimizer: built for the model's variables, made in the strategy's scope.
         strategy: says which replicas there are.
         signature: of the batches; `TrainingBatches` knows it where there are many replicas.
-        label_smoothing: see `pipeline.training.objective`.
+        label_smoothing: see `pipeline.training.loss`.
         clip_norm: longest gradient over all variables; 0 for no limit.
         r_drop: weight of the divergence between two passes over the batch (Liang et al. 2021, equation 4, halved, so
             that it is in the scale of a single cross-entropy); 0 for one pass.
@@ -56,7 +57,7 @@ class Update:
         label_smoothing: float = 0.0,
         clip_norm: float = 0.0,
         r_drop: float = 0.0,
-        guidance: Guidance | None = None,
+        guidance: GuidedAttention | None = None,
         accumulating: bool = False,
         parts: int = 1,
     ) -> None:
@@ -73,11 +74,11 @@ class Update:
         self._finish = self._graph(self._replica_update, signature)
         self._add = self._graph(self._replica_accumulate, signature)
 
-    def __call__(self, *batch: Any) -> StepLogs:
+    def __call__(self, *batch: Any) -> TrainStepMetrics:
         logs = self._finish(*batch)
         if self.replicas == 1:
             return logs
-        return StepLogs(*(self.strategy.experimental_local_results(value)[0] for value in logs))
+        return TrainStepMetrics(*(self.strategy.experimental_local_results(value)[0] for value in logs))
 
     def accumulate(self, *batch: Any) -> None:
         """Adds a batch to the update that the next call makes."""
@@ -124,7 +125,7 @@ class Update:
         # The optimizer sums over replicas once more; each has the whole already.
         gradients = [gradient / self.replicas for gradient in gradients]
         self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
-        return StepLogs(self._total(loss), tokens, norm)
+        return TrainStepMetrics(self._total(loss), tokens, norm)
 
     def _of_batch(self, *batch):
         """Sums over the target tokens of a replica's batch: each variable's gradient, the loss, the tokens."""

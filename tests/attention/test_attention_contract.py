@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 
 from pipeline.attention.additive import AdditiveAttention
-from pipeline.attention.core import MultiHeadAttention
 from pipeline.attention.cross_attention import CrossAttention
+from pipeline.attention.multi_head import MultiHeadAttention
 from pipeline.attention.scores import SCORES, Additive
 from pipeline.attention.self_attention import SelfAttention
 from tests.layer_contract import ATTENTION_CHECKS, LAYER_CHECKS, B, LayerCase, S, T

@@ -34,5 +34,5 @@ def test_every_section_with_code_is_read():
 
 @pytest.mark.parametrize("name", ["fixed_weights", "linformer", "lsh"])
 def test_the_page_names_files_that_exist(name):
-    assert f"`{name}.py`" in PAGE.read_text(encoding="utf-8")
-    assert (PAGE.parent / f"{name}.py").is_file()
+    assert f"`mechanisms/{name}.py`" in PAGE.read_text(encoding="utf-8")
+    assert (PAGE.parent / "mechanisms" / f"{name}.py").is_file()

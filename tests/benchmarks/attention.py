@@ -39,7 +39,7 @@ import tensorflow as tf
 from pipeline.attention.additive import AdditiveAttention
 from pipeline.attention.mechanisms import MECHANISMS
 from pipeline.attention.self_attention import SelfAttention
-from pipeline.training.memory import keep_freed_memory
+from pipeline.runtime.memory import keep_freed_memory
 
 mpl.use("Agg")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.config_model import TransformerSettings
+from pipeline.config.model import TransformerSettings
 from pipeline.errors import InputError
 from pipeline.model.embedding import sinusoidal_positions
 from pipeline.text.tokenizer import BOS, EOS, PAD

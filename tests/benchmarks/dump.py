@@ -12,11 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from pipeline.native import loading_tensorflow
+from pipeline.runtime.import_tensorflow import importing_tensorflow
 
-with loading_tensorflow():
-    from pipeline.evaluation.parts import archived
-    from pipeline.inspection.archive import ArchiveWriter
+with importing_tensorflow():
+    from pipeline.evaluation.resumable import archived
+    from pipeline.inspection.archive_writer import ArchiveWriter
     from pipeline.trained_run import TrainedRun, load_run
 from tests.benchmarks.contest import machine
 

@@ -100,8 +100,9 @@ def translations(folder: Path) -> Read:
 
 def archive(folder: Path) -> Read:
     """An attention archive."""
-    from pipeline.inspection.archive import ArchiveWriter, AttentionArchive
-    from tests.inspection.test_viewer import make_record
+    from pipeline.inspection.archive import AttentionArchive
+    from pipeline.inspection.archive_writer import ArchiveWriter
+    from tests.inspection.viewer.test_page import make_record
 
     with ArchiveWriter(folder / "attention", manifest={}, sentences_per_shard=2) as writer:
         for id_ in range(5):
@@ -131,8 +132,8 @@ def checkpoint(folder: Path) -> Read:
     import keras
 
     from pipeline.trained_run import load_run
+    from pipeline.trained_run.weights_file import check_weights_file
     from pipeline.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-    from pipeline.weights_file import check_weights_file
 
     model = load_run(KEPT).model
     optimizer = keras.optimizers.Adam()

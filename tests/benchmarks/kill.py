@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
-from pipeline.config_yaml import dump_yaml
+from pipeline.config.yaml import dump_yaml
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
 CHANGES = {

@@ -6,7 +6,7 @@ import pytest
 
 from data.manythings import prepare as manythings
 from data.manythings.tokenize_text import tokenize
-from pipeline.inspection.alignment import alignment_error_rate, check_ranges, diagonal_links
+from pipeline.alignment.error_rate import alignment_error_rate, check_ranges, diagonal_links
 from pipeline.text.pharaoh import read_pharaoh
 
 DIRECTORY = Path(manythings.__file__).parent / "alignments"

@@ -7,9 +7,10 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from pipeline.decoding.beam import PART, BeamSettings, beam_search, largest_of_many
+from pipeline.decoding.beam import BeamSettings, beam_search
 from pipeline.decoding.greedy import greedy_search
-from pipeline.model.surface import rows_for_each
+from pipeline.decoding.hypotheses import TOP_K_CHUNK, largest_of_many
+from pipeline.model.interface import rows_for_each
 from pipeline.text.tokenizer import BOS, EOS, PAD
 from tests.tiny_models import MODELS, SOURCE, shared_model
 
@@ -262,7 +263,7 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
     np.testing.assert_array_equal(found.ids, expected.ids)
 
 
-@pytest.mark.parametrize("many", [7, PART, PART + 1, 5 * PART, 20 * PART + 3])
+@pytest.mark.parametrize("many", [7, TOP_K_CHUNK, TOP_K_CHUNK + 1, 5 * TOP_K_CHUNK, 20 * TOP_K_CHUNK + 3])
 @pytest.mark.parametrize("values", [2, 5, 10**6], ids=["hardly any but ties", "many ties", "no ties"])
 def test_the_largest_of_many_are_those_of_top_k_in_its_order(many, values):
     x = np.random.default_rng(many).integers(0, values, size=(6, many)).astype("float32")
@@ -273,6 +274,6 @@ def test_the_largest_of_many_are_those_of_top_k_in_its_order(many, values):
 
 
 def test_of_equal_numbers_in_two_parts_the_first_counts_wherever_the_larger_maximum_is():
-    x = np.full((1, 3 * PART), -np.inf, "float32")
-    x[0, [4, 7, PART, PART + 1]] = [8, 3, 9, 3]
-    np.testing.assert_array_equal(largest_of_many(x, 3)[1], [[PART, 4, 7]])
+    x = np.full((1, 3 * TOP_K_CHUNK), -np.inf, "float32")
+    x[0, [4, 7, TOP_K_CHUNK, TOP_K_CHUNK + 1]] = [8, 3, 9, 3]
+    np.testing.assert_array_equal(largest_of_many(x, 3)[1], [[TOP_K_CHUNK, 4, 7]])

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.config import DecodingSettings
+from pipeline.config.decoding import DecodingSettings
+from pipeline.decoding.build import build_search
 from pipeline.decoding.search import BeamSearch, GreedySearch, Sampling
 from pipeline.text.tokenizer import BOS, EOS, PAD
-from pipeline.trained_run import make_search
 from tests.tiny_models import MODELS, SOURCE, shared_model
 
 L = 8
@@ -51,7 +51,7 @@ SEARCHES = {
 )
 def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gives_them(name, settings):
     model = shared_model(MODELS[name][0], **MODELS[name][1])
-    found = found_by(make_search(settings, seed=1), model)
+    found = found_by(build_search(settings, seed=1), model)
     assert found.ids.shape == (len(SOURCE), settings.n_best, L)
     assert np.all(np.isfinite(found.scores))
     if settings.kind == "beam":
@@ -72,8 +72,8 @@ def a_model():
     "make",
     [
         lambda constraints: GreedySearch(**constraints),
-        lambda constraints: make_search(DecodingSettings(search="sampling", n_best=3, **constraints), 1),
-        lambda constraints: make_search(DecodingSettings(beam_size=3, n_best=3, **constraints), 1),
+        lambda constraints: build_search(DecodingSettings(search="sampling", n_best=3, **constraints), 1),
+        lambda constraints: build_search(DecodingSettings(beam_size=3, n_best=3, **constraints), 1),
     ],
     ids=["greedy", "sampling", "beam"],
 )
@@ -91,13 +91,13 @@ def test_constraints_hold_in_every_search(make):
 
 def test_a_seed_settles_what_is_drawn():
     def drawn(seed):
-        return found_by(make_search(DecodingSettings(search="sampling", n_best=4), seed), a_model()).ids.tolist()
+        return found_by(build_search(DecodingSettings(search="sampling", n_best=4), seed), a_model()).ids.tolist()
 
     assert drawn(1) == drawn(1) != drawn(2)
 
 
 def test_all_draws_of_a_sentence_are_drawn_for_themselves():
-    found = found_by(make_search(DecodingSettings(search="sampling", n_best=4), 1), a_model())
+    found = found_by(build_search(DecodingSettings(search="sampling", n_best=4), 1), a_model())
     assert len({tuple(row) for row in found.ids[0].tolist()}) > 1
 
 
@@ -107,4 +107,4 @@ def test_all_draws_of_a_sentence_are_drawn_for_themselves():
     ids=str,
 )
 def test_settings_name_the_search(settings, expected):
-    assert type(make_search(DecodingSettings(**settings), 1)) is expected
+    assert type(build_search(DecodingSettings(**settings), 1)) is expected

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.inspection import ArchiveWriter, AttentionArchive, archive
+from pipeline.inspection import ArchiveWriter, AttentionArchive, archive, archive_writer
 
 
 def write(path, records, sentences_per_shard=3, manifest=None):
@@ -163,7 +163,7 @@ def test_a_crash_between_shard_and_lines_leaves_no_line_without_its_shard(tmp_pa
         real(path, data)
         raise OSError("power cut")
 
-    monkeypatch.setattr(archive, "write_atomically", write_then_crash)
+    monkeypatch.setattr(archive_writer, "write_atomically", write_then_crash)
     with pytest.raises(OSError, match="power cut"):
         writer.append(records[3])
     assert (tmp_path / "shard-00001.npz").exists()

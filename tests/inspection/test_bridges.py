@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from pipeline.alignment.readout import AlignmentReadout
 from pipeline.inspection import ArchiveWriter, AttentionArchive
 from pipeline.inspection.bridges import write_soft_alignments
-from pipeline.inspection.head_alignment import Place
 
 
 def read_soft_alignments(text):
@@ -20,7 +20,7 @@ def read_soft_alignments(text):
 @pytest.mark.parametrize("head", [2, "mean"])
 def test_soft_alignments_hold_tokens_and_weights(make_record, tmp_path, head):
     records = [make_record(0), make_record(1, (0, 1, 1, 2, 3, None), (0, 1, None))]
-    write_soft_alignments(tmp_path / "nematus.txt", records, Place(1, head, "output"))
+    write_soft_alignments(tmp_path / "nematus.txt", records, AlignmentReadout(1, head, "output"))
     found = list(read_soft_alignments((tmp_path / "nematus.txt").read_text(encoding="utf-8")))
     for record, (number, source, target, weights, sizes) in zip(records, found, strict=True):
         heads = record.attention["cross"][1]
@@ -31,7 +31,7 @@ def test_soft_alignments_hold_tokens_and_weights(make_record, tmp_path, head):
 
 def test_no_token_is_taken_for_a_separator(make_record, tmp_path):
     record = make_record(0, source_tokens=["|||", "a b", "|", "\u2581c", "</s>"])
-    write_soft_alignments(tmp_path / "nematus.txt", [record], Place(0, 0, "output"))
+    write_soft_alignments(tmp_path / "nematus.txt", [record], AlignmentReadout(0, 0, "output"))
     ((_, source, *_),) = read_soft_alignments((tmp_path / "nematus.txt").read_text(encoding="utf-8"))
     assert len(source) == 5 and not any("|" in token for token in source)
 

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.alignment.error_rate import alignment_error_rate
+from pipeline.alignment.links import as_links, link_words
+from pipeline.alignment.readout import row_words, word_matrix
 from pipeline.decoding.forced import forced_pass
-from pipeline.inspection.alignment import alignment_error_rate
-from pipeline.inspection.head_alignment import SIDES, word_matrix, words_of_rows
-from pipeline.inspection.word_links import as_links, link_words
+from pipeline.inspection.record import SIDES
 from pipeline.model.transformer import Transformer
 from pipeline.text.batches import forced_batch
 from pipeline.text.pharaoh import GoldAlignment
 from pipeline.text.tokenizer import EOS
-from pipeline.training.step import Update
+from pipeline.training.step import TrainStep
 
 pytestmark = pytest.mark.minutes
 
@@ -36,7 +37,7 @@ def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task):
     )
     optimizer = keras.optimizers.Adam(0.003)
     model(np.ones((1, 2), "int32"), np.ones((1, 2), "int32"))
-    update = Update(model, optimizer, tf.distribute.get_strategy())
+    update = TrainStep(model, optimizer, tf.distribute.get_strategy())
     generator = np.random.default_rng(0)
     for _ in range(UPDATES):
         logs = update(*forced_batch(pairs_of(task, generator)))
@@ -51,7 +52,7 @@ def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task):
         for matrix, (source, target) in zip(weights, pairs, strict=True):
             words = [*range(len(source)), None]
             matrix = matrix[: len(target), : len(words)]
-            rows = words_of_rows([*range(len(target) - 1), None], side)
+            rows = row_words([*range(len(target) - 1), None], side)
             links.append(as_links(link_words(word_matrix(matrix, words, rows, len(source), len(source)), "target")))
         golds = [GoldAlignment(frozenset(one), frozenset(one)) for one in gold]
         rates[side] = alignment_error_rate(links, golds).aer

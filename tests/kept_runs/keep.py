@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pipeline.config import make_run_config
-from pipeline.config_yaml import read_yaml
+from pipeline.config.run import make_run_config
+from pipeline.config.yaml import read_yaml
 from pipeline.train import train
 from pipeline.trained_run import load_run
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.text.batches import batches_by_length, collate, pad, plan_batches, tokens_of_epoch
+from pipeline.text.batches import batches_by_length, collate, epoch_tokens, pad, plan_batches
 from pipeline.text.encoded import EncodedSentences
 from pipeline.text.tokenizer import BOS, EOS, PAD
 
@@ -76,9 +76,9 @@ def test_a_plan_depends_on_seed_and_epoch_alone():
 
 
 def test_batches_grow_by_doubling_up_to_their_full_size():
-    sizes = [tokens_of_epoch(3000, 500, 2, epoch) for epoch in range(8)]
+    sizes = [epoch_tokens(3000, 500, 2, epoch) for epoch in range(8)]
     assert sizes == [500, 500, 1000, 1000, 2000, 2000, 3000, 3000]
-    assert tokens_of_epoch(3000, 500, 1, 10**9) == tokens_of_epoch(3000, None, 1, 0) == 3000
+    assert epoch_tokens(3000, 500, 1, 10**9) == epoch_tokens(3000, None, 1, 0) == 3000
 
 
 def test_epochs_mix_sentences_of_equal_lengths_anew():

@@ -9,7 +9,8 @@ import tensorflow as tf
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
 from pipeline.text import prepare
-from pipeline.text.prepare import data_sha256, load_text, prepare_text, recorded_sha256
+from pipeline.text.prepare import load_text, prepare_text
+from pipeline.text.provenance import data_sha256, recorded_sha256
 from pipeline.text.tokenizer import EOS
 from pipeline.training.input import TrainingBatches
 from tests.tiny_runs import small_config, write_small_corpus

@@ -8,8 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.train import _best_weights
-from pipeline.training.checkpoint import Checkpoints, Progress, load_mean
+from pipeline.training.best_weights import keep_best_weights
+from pipeline.training.checkpoint import Progress, load_mean
+from pipeline.training.checkpoint_folder import Checkpoints
 from tests.layer_contract import stir
 from tests.tiny_transformer import make_transformer
 
@@ -63,7 +64,7 @@ def test_the_mean_is_kept_where_it_is_better_on_validation(training, metric, val
         return {f"val_{metric}": value}
 
     with caplog.at_level(logging.INFO):
-        said = _best_weights(settings(2, metric), model, checkpoints, progress, validate)
+        said = keep_best_weights(settings(2, metric), model, checkpoints, progress, validate)
     mean = [np.mean(last_two, axis=0) for last_two in zip(weights[1], weights[2], strict=True)]
     for found, expected in zip(judged[0], mean, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
@@ -78,7 +79,7 @@ def test_those_that_were_best_are_averaged_where_that_is_asked_for(training):
     model, checkpoints, progress, weights = training
     best = Checkpoints(checkpoints.folder, keep=3, keep_best=2, metric="bleu")
     progress = replace(progress, history=[{"update": i, "val_bleu": value} for i, value in ((1, 30), (2, 20), (3, 29))])
-    said = _best_weights(settings(2, which="best"), model, best, progress, lambda: {"val_bleu": 31.0})
+    said = keep_best_weights(settings(2, which="best"), model, best, progress, lambda: {"val_bleu": 31.0})
     assert said == ("the mean of the best 2 checkpoints", "bleu", 31.0)
     for found, first, third in zip(weights_of(model), weights[0], weights[2], strict=True):
         np.testing.assert_allclose(found, (first + third) / 2, rtol=1e-5, atol=1e-6)
@@ -86,6 +87,6 @@ def test_those_that_were_best_are_averaged_where_that_is_asked_for(training):
 
 def test_without_averaging_nothing_is_judged_again(training):
     model, checkpoints, progress, weights = training
-    assert _best_weights(settings(1), model, checkpoints, progress, None) == ("update 1", "bleu", 30.0)
+    assert keep_best_weights(settings(1), model, checkpoints, progress, None) == ("update 1", "bleu", 30.0)
     for found, expected in zip(weights_of(model), weights[0], strict=True):
         np.testing.assert_array_equal(found, expected)

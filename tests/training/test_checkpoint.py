@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint, save_checkpoint
-from pipeline.training.optimizer import averaged_weights
+from pipeline.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from pipeline.training.checkpoint_folder import Checkpoints
+from pipeline.training.optimizers import averaged_weights
 from tests.layer_contract import stir
 from tests.tiny_transformer import SOURCE, TARGET, make_transformer
 
@@ -223,7 +224,7 @@ def test_one_in_passing_stays_until_the_next_and_is_not_among_those_of_validatio
     checkpoints = Checkpoints(tmp_path, keep=2)
     checkpoints.save(model, optimizer, Progress(update=500))
     for update in (600, 700):
-        checkpoints.save_passing(model, optimizer, Progress(update=update))
+        checkpoints.save_interim(model, optimizer, Progress(update=update))
     names = ["passing-00000700.npz", "update-00000500.npz"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert [path.name for path in checkpoints.recent()] == names[1:]
@@ -231,7 +232,7 @@ def test_one_in_passing_stays_until_the_next_and_is_not_among_those_of_validatio
     assert checkpoints.restore(model, optimizer).update == 700
     (tmp_path / names[0]).write_bytes(b"damaged")
     assert checkpoints.restore(model, optimizer).update == 500
-    checkpoints.save_passing(model, optimizer, Progress(update=800))
+    checkpoints.save_interim(model, optimizer, Progress(update=800))
     checkpoints.save(model, optimizer, Progress(update=1000))
     assert [path.name for path in checkpoints.all()] == ["update-00000500.npz", "update-00001000.npz"]
 
@@ -241,7 +242,7 @@ def test_one_in_passing_that_a_crash_left_behind_a_validation_is_older(saved, tm
     checkpoints = Checkpoints(tmp_path, keep=2)
     for update in (500, 1000):
         checkpoints.save(model, optimizer, Progress(update=update))
-    checkpoints.save_passing(model, optimizer, Progress(update=700))
+    checkpoints.save_interim(model, optimizer, Progress(update=700))
     assert checkpoints.restore(model, optimizer).update == 1000
 
 

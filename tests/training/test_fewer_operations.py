@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 
-from pipeline.training.adam import FusedAdam
-from pipeline.training.muon import StackedMuon
+from pipeline.training.optimizers.adam import FusedAdam
+from pipeline.training.optimizers.muon import StackedMuon
 
 SHAPES = {
     "a": (6, 9),

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.assembly import configured_batches
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
 from pipeline.text.batches import GuidedBatch
@@ -15,8 +14,9 @@ from pipeline.text.prepare import prepare_text
 from pipeline.text.tokenizer import EOS, PAD
 from pipeline.train import train
 from pipeline.trained_run import load_run
-from pipeline.training.guided_attention import Guidance, guidance_loss, with_eos
-from pipeline.training.step import BATCH_SIGNATURE, Update
+from pipeline.training.build import build_batches
+from pipeline.training.guided_attention import GuidedAttention, guided_attention_loss, with_eos
+from pipeline.training.step import BATCH_SIGNATURE, TrainStep
 from tests.tiny_runs import small_config, write_small_corpus
 from tests.tiny_transformer import SOURCE, TARGET, make_transformer
 
@@ -44,7 +44,7 @@ def test_the_loss_is_the_cross_entropy_with_an_even_spread_over_what_is_linked(s
             linked = np.flatnonzero(LINKS[b, t - shift]) if t >= shift else []
             if len(linked):
                 expected -= np.mean(np.log(weights[b, t, linked]))
-    assert float(guidance_loss(weights, LINKS, side)) == pytest.approx(expected, rel=1e-5)
+    assert float(guided_attention_loss(weights, LINKS, side)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_nothing_linked_and_no_weight_at_all_leave_finite_gradients():
@@ -52,7 +52,7 @@ def test_nothing_linked_and_no_weight_at_all_leave_finite_gradients():
     for links in (LINKS, np.zeros_like(LINKS)):
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            loss = guidance_loss(weights, links, "output")
+            loss = guided_attention_loss(weights, links, "output")
         assert np.isfinite(loss) and np.isfinite(tape.gradient(loss, weights)).all()
 
 
@@ -60,8 +60,10 @@ def test_guidance_reads_its_own_layer_and_head():
     weights = random_weights()
     other = np.full_like(weights, 0.2)
     cross = (np.stack([other, other], 1), np.stack([other, weights], 1))
-    found = Guidance(layer=1, head=1, side="output", weight=0.5, unlinked="nothing").loss(cross, LINKS, IDS, OUTPUTS)
-    assert float(found) == pytest.approx(0.5 * float(guidance_loss(weights, LINKS, "output")))
+    found = GuidedAttention(layer=1, head=1, side="output", weight=0.5, unlinked="nothing").loss(
+        cross, LINKS, IDS, OUTPUTS
+    )
+    assert float(found) == pytest.approx(0.5 * float(guided_attention_loss(weights, LINKS, "output")))
 
 
 def test_tokens_without_links_are_taught_the_end_of_the_source_and_padding_is_not():
@@ -74,8 +76,8 @@ def test_tokens_without_links_are_taught_the_end_of_the_source_and_padding_is_no
     assert found[0].sum() == found[1].sum() == 2  # EOS has become padding
 
     cross = (random_weights()[:, None],)
-    taught = Guidance(0, 0, "input", 1.0, unlinked="eos").loss(cross, LINKS, IDS, OUTPUTS)
-    assert float(taught) == pytest.approx(float(guidance_loss(cross[0][:, 0], expected, "input")))
+    taught = GuidedAttention(0, 0, "input", 1.0, unlinked="eos").loss(cross, LINKS, IDS, OUTPUTS)
+    assert float(taught) == pytest.approx(float(guided_attention_loss(cross[0][:, 0], expected, "input")))
 
 
 @pytest.fixture(scope="module")
@@ -94,17 +96,19 @@ def test_the_guided_head_learns_where_to_look_and_the_others_do_not(side):
         links[b, t, generator.integers((SOURCE[b] != 0).sum())] = True
     signature = GuidedBatch(*BATCH_SIGNATURE, tf.TensorSpec([None, None, None], tf.bool))
     optimizer = keras.optimizers.Adam(0.01)
-    update = Update(
+    update = TrainStep(
         model,
         optimizer,
         tf.distribute.get_strategy(),
         signature,
-        guidance=Guidance(1, 0, side, weight=2.0, unlinked="nothing"),
+        guidance=GuidedAttention(1, 0, side, weight=2.0, unlinked="nothing"),
     )
 
     def losses():
         cross = model.decode(TARGET, model.encode(SOURCE)).cross
-        return np.array([[float(guidance_loss(layer[:, head], links, side)) for head in range(2)] for layer in cross])
+        return np.array(
+            [[float(guided_attention_loss(layer[:, head], links, side)) for head in range(2)] for layer in cross]
+        )
 
     before = losses()
     for _ in range(150):
@@ -126,7 +130,7 @@ def test_every_sentence_of_a_batch_comes_with_its_own_links(corpus, tmp_path):
     for source, target, flat in zip(*pairs, strict=True):
         expected[tuple(source), tuple(target)] = {(j, i) for i, j in flat.reshape(-1, 2).tolist()}
     seen = 0
-    for batch in configured_batches(config, text, tf.distribute.get_strategy()).epoch(0):
+    for batch in build_batches(config, text, tf.distribute.get_strategy()).epoch(0):
         for source, target, links in zip(batch.source, batch.target_output, batch.links, strict=True):
             ids = [tuple(row[: row.tolist().index(EOS)]) for row in (source.numpy(), target.numpy())]
             assert set(map(tuple, np.argwhere(links).tolist())) == expected[tuple(ids)]

@@ -9,9 +9,10 @@ import pytest
 import tensorflow as tf
 
 from pipeline.errors import InputError
-from pipeline.training.checkpoint import Checkpoints, Progress, load_checkpoint
+from pipeline.training.checkpoint import Progress, load_checkpoint
+from pipeline.training.checkpoint_folder import Checkpoints
 from pipeline.training.loop import Limits, Training
-from pipeline.training.step import StepLogs
+from pipeline.training.step import TrainStepMetrics
 
 BATCHES = 3  # of an epoch
 
@@ -60,7 +61,7 @@ class FakeRun:
     def _update(self, epoch, batch):
         self.seen.append((epoch, batch))
         self.model.trainable_variables[0].assign_add([[1.0]])
-        return StepLogs(np.float32(6), np.float32(3), np.float32(1))
+        return TrainStepMetrics(np.float32(6), np.float32(3), np.float32(1))
 
     def _validate(self):
         value = self.metrics.pop(0) if len(self.metrics) > 1 else self.metrics[0]
@@ -251,7 +252,7 @@ def test_a_signal_leaves_no_trace_in_the_history_or_in_the_means_of_logs(tmp_pat
 
     class Uneven(FakeRun):
         def _update(self, epoch, batch):
-            return StepLogs(np.float32(len(self.seen) + 1), *super()._update(epoch, batch)[1:])
+            return TrainStepMetrics(np.float32(len(self.seen) + 1), *super()._update(epoch, batch)[1:])
 
     settings = {"log_every": 3, "validate_every": 4}
     expected = finish(Uneven(**settings), Progress())

@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 
 from pipeline import train as train_module
-from pipeline.config import dump, load_run_config
+from pipeline.config import load_run_config
+from pipeline.config.run import dump
 from pipeline.text import prepare as prepare_module
 from pipeline.train import train
 from pipeline.trained_run import load_run
-from pipeline.training.checkpoint import Checkpoints
-from pipeline.training.probe_archive import probe_archives
+from pipeline.training.callbacks.probe_archive import probe_archives
+from pipeline.training.checkpoint_folder import Checkpoints
 from tests.benchmarks.kill import while_writing
 from tests.tiny_runs import ROOT
 from tests.training.run_files import assert_same_state, events_of, history_of, state_at, weights_in

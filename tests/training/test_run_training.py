@@ -17,7 +17,7 @@ from pipeline.errors import InputError
 from pipeline.inspection import AttentionArchive
 from pipeline.train import train
 from pipeline.trained_run import load_run
-from pipeline.training.probe_archive import probe_archives
+from pipeline.training.callbacks.probe_archive import probe_archives
 from tests.layer_contract import stir
 from tests.tiny_runs import ROOT
 from tests.training.run_files import TIMES, history_of, state_at

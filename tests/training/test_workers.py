@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import dump
+from pipeline.config.run import dump
 from tests.tiny_runs import ROOT, small_config, write_small_corpus
 
 pytestmark = pytest.mark.minutes

@@ -1,11 +1,11 @@
 """Ours: text in, text out."""
 
-from pipeline.native import loading_tensorflow
+from pipeline.runtime.import_tensorflow import importing_tensorflow
 
-with loading_tensorflow():
+with importing_tensorflow():
     from pipeline.decoding.beam import BeamSettings
+    from pipeline.decoding.build import build_translator
     from pipeline.decoding.search import BeamSearch
-    from pipeline.trained_run import make_translator
 from tests.benchmarks.contestants import decoding_text
 
 
@@ -13,7 +13,7 @@ def prepare(settings):
     """Beam search, in batches as the run's config says."""
     run, sentences = decoding_text.load(settings)
     search = BeamSearch(BeamSettings(settings["beam"], 1, settings["length_penalty"]))
-    translator = make_translator(run.model, run.tokenizer, run.config, search)
+    translator = build_translator(run.model, run.tokenizer, run.config, search)
 
     def turn():
         found = translator.translate(sentences)

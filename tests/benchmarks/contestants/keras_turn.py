@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from pipeline.training.objective import cross_entropy
+from pipeline.training.loss import cross_entropy
 from tests.benchmarks.contestants.training_batch import make_batch
 
 

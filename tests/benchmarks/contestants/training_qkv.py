@@ -1,15 +1,15 @@
 """An update of ours."""
 
-from pipeline.native import loading_tensorflow
+from pipeline.runtime.import_tensorflow import importing_tensorflow
 
-with loading_tensorflow():
+with importing_tensorflow():
     import tensorflow as tf
 
 from pipeline.model.transformer import Transformer
-from pipeline.training.device import parts_of_batch
-from pipeline.training.memory import keep_freed_memory
-from pipeline.training.optimizer import make_optimizer
-from pipeline.training.step import Update
+from pipeline.runtime.devices import slices_per_update
+from pipeline.runtime.memory import keep_freed_memory
+from pipeline.training.optimizers import make_optimizer
+from pipeline.training.step import TrainStep
 from tests.benchmarks.contestants.training_batch import make_batch
 
 
@@ -30,7 +30,7 @@ def prepare(settings):
     model.build((None, None), (None, None))
     optimizer = make_optimizer("adam", 1e-3, beta_1=0.9, beta_2=0.98, epsilon=1e-7)
     optimizer.build(model.trainable_variables)
-    update = Update(model, optimizer, tf.distribute.get_strategy(), label_smoothing=0.1, parts=parts_of_batch())
+    update = TrainStep(model, optimizer, tf.distribute.get_strategy(), label_smoothing=0.1, parts=slices_per_update())
     batch = [tf.constant(ids) for ids in make_batch(settings)]
 
     def turn():

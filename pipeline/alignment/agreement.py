@@ -1,0 +1,62 @@
+"""Which heads of two models of opposite directions link the same words: a choice that needs no gold alignments.
+
+Heads that align do so in both directions; two that look elsewhere have no reason to agree (Liang et al. 2006 trained
+aligners to; Zenkel et al. 2020 judge attention by it).
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..inspection.record import SIDES, Record
+from .readout import AlignmentReadout, all_readouts, links_of_heads
+
+
+class Agreement(NamedTuple):
+    """The two places that agree most.
+
+    Args:
+        forward: of the model from source to target.
+        backward: of the model from target to source.
+        value: 2 |A and B| / (|A| + |B|) of their links A and B over all sentences, 0 to 1.
+    """
+
+    forward: AlignmentReadout
+    backward: AlignmentReadout
+    value: float
+
+
+def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agreement:
+    """Compares every layer, head and side of the one with every one of the other.
+
+    Args:
+        forward: records of pairs.
+        backward: records of the same pairs with source and target exchanged, in the same order.
+
+    Raises:
+        ValueError: there are no pairs, or not as many of the one as of the other, or a model has no cross-attention.
+    """
+    shared: np.ndarray | int = 0
+    links: np.ndarray | int = 0
+    places: tuple[list[AlignmentReadout], list[AlignmentReadout]] = ([], [])
+    for one, other in zip(forward, backward, strict=True):
+        places = all_readouts(one), all_readouts(other)
+        a, b = _flat(one), _flat(other, turned=True)
+        if a.shape[1] != b.shape[1]:
+            raise ValueError(f"sentence {one.id}: the two directions are not of the same words")
+        shared = shared + a @ b.T
+        links = links + a.sum(axis=1)[:, None] + b.sum(axis=1)[None]
+    if not places[0] or not places[1]:
+        raise ValueError("there is no cross-attention to compare")
+    agreement = 2 * shared / np.maximum(links, 1)
+    i, j = np.unravel_index(np.argmax(agreement), agreement.shape)
+    return Agreement(places[0][i], places[1][j], float(agreement[i, j]))
+
+
+def _flat(record: Record, turned: bool = False) -> np.ndarray:
+    """Links as numbers, `(places, source words * target words)`; `turned` where the record's source is the target."""
+    links = np.stack([links_of_heads(record, side) for side in SIDES])  # (side, layer, head, target, source)
+    if not turned:
+        links = np.swapaxes(links, -1, -2)
+    return links.reshape(-1, links.shape[-2] * links.shape[-1]).astype(np.float64)

@@ -1,0 +1,131 @@
+"""Word alignments as sets of links: the error rate against a gold standard, and baselines.
+
+A link is `(i, j)`: source word i, target word j, both from 0. Error rates need pairs whose target text is given: gold
+links belong to the words of the reference, so on a model's own translations they measure nothing.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InputError
+from ..text.pharaoh import GoldAlignment, Link
+
+
+@dataclass(frozen=True)
+class RangeCheck:
+    """Gold alignments without the links that point outside their sentences, and what was dropped from where.
+
+    Attributes:
+        gold: one alignment a sentence, in the order given.
+        dropped: how many links were out of range.
+        lines: the line numbers, from 1, that held them.
+    """
+
+    gold: list[GoldAlignment]
+    dropped: int
+    lines: list[int]
+
+
+@dataclass(frozen=True)
+class AlignmentScore:
+    """Alignment error rate, precision and recall, each 0 to 1; not-a-number where nothing was there to count."""
+
+    aer: float
+    precision: float
+    recall: float
+
+
+@dataclass(frozen=True)
+class AlignmentCounts:
+    """What the scores are made of: A links, S sure, P possible. Sentences are added up before anything is divided.
+
+    Attributes:
+        links: |A|.
+        sure: |S|.
+        links_in_sure: |A and S|.
+        links_in_possible: |A and P|.
+    """
+
+    links: int = 0
+    sure: int = 0
+    links_in_sure: int = 0
+    links_in_possible: int = 0
+
+    @classmethod
+    def of(cls, links: Collection[Link], gold: GoldAlignment) -> "AlignmentCounts":
+        """Counts one sentence."""
+        given = frozenset(links)
+        return cls(len(given), len(gold.sure), len(given & gold.sure), len(given & gold.possible))
+
+    def __add__(self, other: "AlignmentCounts") -> "AlignmentCounts":
+        return AlignmentCounts(
+            self.links + other.links,
+            self.sure + other.sure,
+            self.links_in_sure + other.links_in_sure,
+            self.links_in_possible + other.links_in_possible,
+        )
+
+    def score(self) -> AlignmentScore:
+        """AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), precision against P, recall of S (Och and Ney 2003)."""
+        return AlignmentScore(
+            aer=1.0 - _ratio(self.links_in_sure + self.links_in_possible, self.links + self.sure),
+            precision=_ratio(self.links_in_possible, self.links),
+            recall=_ratio(self.links_in_sure, self.sure),
+        )
+
+
+def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldAlignment]) -> AlignmentScore:
+    """Scores a corpus: counts are pooled over all sentences, rates of single sentences are never averaged.
+
+    Raises:
+        ValueError: the two lists differ in length.
+    """
+    return sum((AlignmentCounts.of(a, g) for a, g in zip(links, gold, strict=True)), AlignmentCounts()).score()
+
+
+def check_ranges(
+    gold: Sequence[GoldAlignment], source_word_counts: Sequence[int], target_word_counts: Sequence[int]
+) -> RangeCheck:
+    """Drops the links that point outside their sentences (published sets hold some) and tells how many and where.
+
+    Raises:
+        InputError: the three lists differ in length, so the gold file belongs to other text.
+    """
+    if not len(gold) == len(source_word_counts) == len(target_word_counts):
+        raise InputError(
+            f"{len(gold)} gold alignments for {len(source_word_counts)} source and {len(target_word_counts)} target "
+            "sentences: each line of the gold file must belong to the same line of the two text files"
+        )
+    kept, dropped, lines = [], 0, []
+    for number, (alignment, n_source, n_target) in enumerate(
+        zip(gold, source_word_counts, target_word_counts, strict=True), start=1
+    ):
+        inside = frozenset((i, j) for i, j in alignment.possible if 0 <= i < n_source and 0 <= j < n_target)
+        kept.append(GoldAlignment(alignment.sure & inside, inside))
+        if outside := len(alignment.possible) - len(inside):
+            dropped += outside
+            lines.append(number)
+    return RangeCheck(kept, dropped, lines)
+
+
+def diagonal_links(n_source: int, n_target: int) -> set[Link]:
+    """Baseline: each target word with the source word whose middle is nearest, both sentences stretched to one length.
+
+    A target word exactly between two source words takes the even one.
+    """
+    if not n_source:
+        return set()
+    return {(round((j + 0.5) / n_target * n_source - 0.5), j) for j in range(n_target)}
+
+
+def random_links(n_source: int, n_target: int, generator: np.random.Generator) -> set[Link]:
+    """Baseline: each target word with one source word, all equally likely."""
+    if not n_source:
+        return set()
+    return {(int(i), j) for j, i in enumerate(generator.integers(n_source, size=n_target))}
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else float("nan")

@@ -1,0 +1,64 @@
+"""Two alignments of one sentence pair made into one, as phrase-based translation did it (Och and Ney 2003, sect. 4.3).
+
+Links are (source word, target word) in both; the one was read from source to target, the other from target to source.
+"""
+
+from collections.abc import Callable, Collection
+
+from ..text.pharaoh import Link
+
+Symmetrisation = Callable[[Collection[Link], Collection[Link]], set[Link]]
+
+NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def intersection(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
+    """What both have: few links, mostly right."""
+    return set(forward) & set(backward)
+
+
+def union(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
+    """What either has: many links, hardly one missing."""
+    return set(forward) | set(backward)
+
+
+def grow_diag(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
+    """The intersection, and links of the union that touch one already there and align a word that had none yet.
+
+    Points are gone through in order until nothing more is added, as Moses does (Koehn et al. 2005, section 2.1).
+    """
+    links, candidates = intersection(forward, backward), union(forward, backward)
+    sources, targets = {i for i, _ in links}, {j for _, j in links}
+    added = True
+    while added:
+        added = False
+        for i, j in sorted(links):
+            for down, right in NEIGHBOURS:
+                new = (i + down, j + right)
+                if new in candidates and new not in links and (new[0] not in sources or new[1] not in targets):
+                    links.add(new)
+                    sources.add(new[0])
+                    targets.add(new[1])
+                    added = True
+    return links
+
+
+def grow_diag_final_and(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
+    """`grow_diag`, and then links of either direction between two words that have none yet."""
+    links = grow_diag(forward, backward)
+    sources, targets = {i for i, _ in links}, {j for _, j in links}
+    for direction in (forward, backward):
+        for i, j in sorted(direction):
+            if i not in sources and j not in targets:
+                links.add((i, j))
+                sources.add(i)
+                targets.add(j)
+    return links
+
+
+SYMMETRISATIONS: dict[str, Symmetrisation] = {
+    "intersection": intersection,
+    "union": union,
+    "grow-diag": grow_diag,
+    "grow-diag-final-and": grow_diag_final_and,
+}

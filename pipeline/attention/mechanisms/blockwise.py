@@ -1,0 +1,86 @@
+"""Softmax attention in bounded memory: the same numbers as `Softmax`, without the matrix of all pairs."""
+
+import keras
+from keras import ops
+
+from ..masks import masked_softmax
+from .mechanism import Mechanism
+from .online_softmax import attend, score_matrix
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Blockwise(Mechanism):
+    """`weights = softmax(score(q, k))` like `Softmax`, but the context is summed up over blocks of keys.
+
+    FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4), for every score function: memory grows with T + S
+    and not with T * S, forward and backward, and for additive scores not with T * S * K either. It takes one more
+    comparison of every pair, because the gradient computes the scores again.
+
+    Weights are computed apart from the context, and take room for T * S numbers. A graph (`tf.function`, `jax.jit`)
+    leaves them out when nobody reads them; eagerly they are always computed. `weights_of_rows` has those of a few
+    queries alone.
+
+    Args:
+        block_size: the most queries or keys of a block; fewer where a block of pairs would be large.
+        score, score_settings: as in `Mechanism`.
+        dropout: 0 alone.
+
+    Call arguments and returns: as in `Mechanism`.
+
+    Raises:
+        ValueError: dropout is wanted: the weights that it would act on are never held.
+
+    Example:
+        >>> query, key, value = (keras.random.normal(shape) for shape in [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)])
+        >>> context, weights = Blockwise(block_size=2)(query, key, value)
+        >>> context.shape, weights.shape
+        (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
+    """
+
+    def __init__(self, block_size=128, **kwargs):
+        super().__init__(**kwargs)
+        if block_size < 1:
+            raise ValueError(f"block_size: expected at least 1, found {block_size}")
+        if self.dropout.rate:
+            raise ValueError(
+                "dropout: blockwise attention never holds the weights that it would act on, so expected 0, found "
+                f"{self.dropout.rate}; take the mechanism softmax for dropout on weights"
+            )
+        self.block_size = block_size
+
+    def _prepare(self, query, key):
+        """What is compared, in float32, because half precision cannot sum over many keys."""
+        query, key, *learnt = (ops.cast(x, "float32") for x in self.score.prepare(query, key))
+        return query, key, learnt
+
+    def _weights(self, query, key, learnt, mask):
+        return masked_softmax(score_matrix(self.score.comparison, query, key, learnt, self.block_size), mask)
+
+    def call(self, query, key, value, mask=None, training=None):
+        mask = None if mask is None else ops.convert_to_tensor(mask, "bool")
+        query, key, learnt = self._prepare(query, key)
+        weights = self._weights(query, key, learnt, mask)
+        context = attend(
+            self.score.comparison, query, key, ops.cast(value, "float32"), learnt, mask, limit=self.block_size
+        )
+        return ops.cast(context, value.dtype), weights
+
+    def weights_of_rows(self, query, key, rows, mask=None):
+        """The weights of some queries, in room for these alone.
+
+        Args:
+            query: `(B, H, T, K)`.
+            key: `(B, H, S, K)`.
+            rows: int `(R,)`, positions of queries.
+            mask: as in the call.
+
+        Returns:
+            float32 `(B, H, R, S)`: those rows of the weights that a call returns.
+        """
+        if mask is not None and ops.shape(mask)[2] != 1:
+            mask = ops.take(mask, rows, axis=2)
+        query, key, learnt = self._prepare(ops.take(query, rows, axis=2), key)
+        return self._weights(query, key, learnt, mask)
+
+    def get_config(self):
+        return {**super().get_config(), "block_size": self.block_size}

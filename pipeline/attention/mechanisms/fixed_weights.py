@@ -1,0 +1,87 @@
+"""Mechanisms that give all weight to one key, or the same to all: to teach with, and to compare others against.
+
+Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
+"""
+
+import keras
+from keras import ops
+
+from ..masks import masked_softmax
+from .mechanism import Mechanism
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class OneHot(Mechanism):
+    """`weights = one_hot(argmax(score(q, k)))`: look-up, where softmax is a look-up in proportion.
+
+    Of equal scores the first wins. The argmax has no gradient, so that of the softmax stands in for it (the
+    straight-through estimator, Bengio et al. 2013): biased, but queries and keys learn.
+
+    Example:
+        >>> query, key = keras.ops.array([[[[1.0, 0.0]]]]), keras.ops.array([[[[0.0, 1.0], [2.0, 0.0], [1.0, 0.0]]]])
+        >>> context, weights = OneHot()(query, key, keras.ops.array([[[[10.0], [20.0], [30.0]]]]))
+        >>> float(context[0, 0, 0, 0]), weights[0, 0, 0].numpy().tolist()
+        (20.0, [0.0, 1.0, 0.0])
+    """
+
+    def call(self, query, key, value, mask=None, training=None):
+        scores = ops.cast(self.score(query, key), "float32")
+        soft = masked_softmax(scores, mask)
+        # Not the argmax of the softmax, in which scores that differ by little are equal.
+        allowed = scores if mask is None else ops.where(mask, scores, -float("inf"))
+        hard = ops.one_hot(ops.argmax(allowed, axis=-1), ops.shape(scores)[-1], dtype="float32")
+        hard = hard if mask is None else ops.where(mask, hard, 0.0)
+        weights = ops.stop_gradient(hard) + (soft - ops.stop_gradient(soft))
+        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
+        return ops.matmul(kept, value), weights
+
+
+class FixedWeights(Mechanism):
+    """Weights that follow from the mask alone, whatever queries and keys say; subclasses say which keys get them."""
+
+    uses_score = False
+
+    def choose(self, equal):
+        """`(B, H, T, S) -> (B, H, T, S)`: the weights, from equal weights over the keys that the mask allows."""
+        raise NotImplementedError
+
+    def call(self, query, key, value, mask=None, training=None):
+        scores = ops.zeros((*ops.shape(query)[:3], ops.shape(key)[2]), "float32")
+        weights = self.choose(masked_softmax(scores, mask))
+        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
+        return ops.matmul(kept, value), weights
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Uniform(FixedWeights):
+    """The same weight on every key that the mask allows: the context is the mean of its values.
+
+    What attention is worth shows in the difference to this.
+
+    Example:
+        >>> query, key = keras.ops.ones((1, 1, 1, 4)), keras.ops.ones((1, 1, 4, 4))
+        >>> Uniform()(query, key, key)[1][0, 0, 0].numpy().tolist()
+        [0.25, 0.25, 0.25, 0.25]
+    """
+
+    def choose(self, equal):
+        return equal
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Last(FixedWeights):
+    """All weight on the last key that the mask allows.
+
+    Over the states of a recurrent encoder this is the one context vector that translation had before attention
+    (Sutskever et al. 2014, section 2). Under a causal mask the last key is that of the position itself.
+
+    Example:
+        >>> query, key = keras.ops.ones((1, 1, 1, 4)), keras.ops.ones((1, 1, 4, 4))
+        >>> Last()(query, key, key, mask=keras.ops.array([[[[True, True, True, False]]]]))[1][0, 0, 0].numpy().tolist()
+        [0.0, 0.0, 1.0, 0.0]
+    """
+
+    def choose(self, equal):
+        positions = ops.arange(ops.shape(equal)[-1], dtype="int32")
+        allowed = ops.where(equal > 0, positions, -1)
+        return ops.cast(ops.logical_and(allowed >= 0, allowed == ops.max(allowed, -1, keepdims=True)), "float32")

@@ -1,0 +1,102 @@
+"""Attention to a fixed number of mixtures of the keys, instead of to the keys.
+
+Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head,
+P projected length (the paper's k).
+"""
+
+import keras
+from keras import ops
+
+from ..masks import masked_softmax
+from .mechanism import Mechanism
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Linformer(Mechanism):
+    """`context = softmax(score(q, E k)) F v`, with learnt E and F along the length (Wang et al. 2020, equation 7).
+
+    P mixtures of the keys and values stand in for all S of them, so time and memory grow with S and not with its
+    square. Keys that are masked are zero before they are mixed. A mixture cannot be seen by one query and hidden from
+    another: a mask that differs between queries, such as a causal one, is refused.
+
+    The returned weights are the effective ones, `softmax(score(q, E k)) F`, so that `context = weights value` as
+    everywhere. They are what the values were multiplied by and no distribution: some are negative, and a row sums to
+    anything. They alone take room for T * S numbers, which a graph (`tf.function`, `jax.jit`) leaves out when nobody
+    reads them.
+
+    Args:
+        projected_length: P.
+        max_length: the largest S. E and F have a column for each source position, so positions have a meaning here
+            even without position embeddings.
+        share_projections: one matrix for keys, values and all heads, instead of an E and an F for each head.
+        score, score_settings, dropout: as in `Mechanism`; dropout is on the weights of the mixtures.
+
+    Call arguments and returns: as in `Mechanism`; the mask's third axis has one element.
+
+    Raises:
+        ValueError: the source is longer than `max_length`, or the mask differs between queries. A length that is
+            unknown until the graph runs fails there, in an operation named source_is_longer_than_max_length.
+
+    Example:
+        >>> query, key, value = (keras.random.normal(shape) for shape in [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)])
+        >>> context, weights = Linformer(projected_length=2, max_length=10)(query, key, value)
+        >>> context.shape, weights.shape
+        (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
+    """
+
+    has_cached_step = False
+
+    def __init__(self, projected_length=32, max_length=256, share_projections=False, **kwargs):
+        super().__init__(**kwargs)
+        self.projected_length = projected_length
+        self.max_length = max_length
+        self.share_projections = share_projections
+
+    def build(self, query_shape, key_shape, value_shape):
+        shape = (1 if self.share_projections else key_shape[1], self.projected_length, self.max_length)
+        # Glorot over one head's matrix: Keras would read three axes as a convolution's.
+        limit = (6 / (self.projected_length + self.max_length)) ** 0.5
+        uniform = keras.initializers.RandomUniform(-limit, limit)
+        self.key_mixing = self.add_weight(name="key_mixing", shape=shape, initializer=uniform)
+        self.value_mixing = self.key_mixing
+        if not self.share_projections:
+            self.value_mixing = self.add_weight(name="value_mixing", shape=shape, initializer=uniform.clone())
+        super().build(query_shape, (*key_shape[:2], self.projected_length, key_shape[-1]), value_shape)
+
+    def call(self, query, key, value, mask=None, training=None):
+        self._check(key, mask)
+        length = ops.shape(key)[2]
+        if mask is not None:
+            keep = ops.swapaxes(mask, -1, -2)  # (B, H, S, 1)
+            key, value = (ops.where(keep, side, ops.zeros_like(side)) for side in (key, value))
+        weights = masked_softmax(self.score(query, ops.matmul(self._columns(self.key_mixing, length, key.dtype), key)))
+        value_mixing = self._columns(self.value_mixing, length, value.dtype)
+        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
+        context = ops.matmul(kept, ops.matmul(value_mixing, value))
+        # A matrix that all heads share goes without its axis: see `TanhSum.compare` for why.
+        mixing = value_mixing[0] if value_mixing.shape[0] == 1 else value_mixing
+        effective = ops.matmul(weights, ops.cast(mixing, "float32"))
+        return context, effective if mask is None else ops.where(mask, effective, 0.0)
+
+    def _check(self, key, mask):
+        if key.shape[2] is not None and key.shape[2] > self.max_length:
+            raise ValueError(f"source length: expected max_length = {self.max_length} at most, found {key.shape[2]}")
+        if mask is not None and (len(mask.shape) != 4 or mask.shape[2] != 1):
+            raise ValueError(
+                "mask: linformer mixes the keys before any query sees them, so all queries must be allowed the same "
+                f"keys: expected shape (B or 1, H or 1, 1, S), found {tuple(mask.shape)}; for a causal mask take "
+                "softmax, blockwise or lsh"
+            )
+
+    def _columns(self, mixing, length, dtype):
+        """The first `length` columns of a matrix that has `max_length` of them."""
+        with keras.name_scope("source_is_longer_than_max_length"):  # what a graph that fails here will say
+            return ops.slice(ops.cast(mixing, dtype), (0, 0, 0), (*mixing.shape[:2], length))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "projected_length": self.projected_length,
+            "max_length": self.max_length,
+            "share_projections": self.share_projections,
+        }

@@ -1,0 +1,243 @@
+"""Self-attention among positions whose vectors point the same way, found by hashing instead of by comparing all pairs.
+
+Letters: B batch, H heads, T target (query) positions, S source (key) positions and as many, K key size, V value size of
+a head, C chunks, m positions in a chunk. A position in a chunk is called a slot; some are empty.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from ..masks import LOWEST, masked_softmax
+from .mechanism import Mechanism
+
+ITSELF = -1e15  # below every score and above every masked one
+
+
+class Places(NamedTuple):
+    """Where one round of hashing puts each position. All are int `(B, H, S)`."""
+
+    chunk: Any
+    """The chunk of a position."""
+    before: Any
+    """The chunk before that one in the same bucket, or -1."""
+    offset: Any
+    """The position's place in its chunk."""
+    slot: Any
+    """Its index among the slots of the whole batch, `(B, C, H, m)` flattened."""
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class LSH(Mechanism):
+    """Softmax over those keys that a locality-sensitive hash finds (Reformer, Kitaev et al. 2020, section 2).
+
+    Queries and keys are one projection, keys brought to unit length. A hash `argmax([k R; -k R])` with random R throws
+    each position into one of `buckets`, near ones likely into the same. The positions of a bucket, in order, are cut
+    into chunks of `chunk_length`, and a query attends to its own chunk and the one before it in its bucket. Over
+    several `rounds` it attends to the union of what it found, each key counted once: round r adds
+    `exp(z_r - z) softmax_r(score - log N) value`, with z_r the log of the round's sum of exponentials, z that of all
+    rounds, and N the number of rounds that found the key (appendix A, equations 14 to 16). A position attends to
+    itself only where the mask leaves nothing else among what it found.
+
+    The number of scores is `rounds * (S + buckets * (chunk_length - 1)) * 2 * chunk_length` at most: linear in S.
+    `buckets=1` with `chunk_length >= S` compares everything and is softmax attention, but for that rule about itself.
+
+    **Against the paper.** There all positions, sorted by bucket, are cut as one row, so that where a chunk begins
+    depends on positions that come later: what a position may see would tell it of its future. Here every bucket
+    starts a chunk of its own: under a causal mask a context is a function of the past alone, and padding at the end
+    changes nothing. The price is `buckets * (chunk_length - 1)` empty slots at most.
+
+    **Randomness.** In training R is drawn anew each time, so that no two positions are kept apart for good. Otherwise
+    R is a weight that is not trained: the same input always gets the same attention, also after saving and loading.
+
+    The returned weights are those of the sum over the rounds. They alone take room for T * S numbers, which a graph
+    (`tf.function`, `jax.jit`) leaves out when nobody reads them.
+
+    Args:
+        buckets: 1, or an even number.
+        chunk_length: m; about half the average bucket, `S / buckets`, or less leaves few slots empty.
+        rounds: number of hash functions; more find more of what the full softmax would weigh.
+        seed: of the random R; None for another one in each layer.
+        score: dot, scaled_dot or cosine: those that grow as the angle shrinks, by which the hash sorts.
+        score_settings, dropout: as in `Mechanism`.
+
+    Call arguments and returns: as in `Mechanism`, with T = S, and queries and keys from one projection.
+
+    Raises:
+        ValueError: an odd number of buckets, a score that does not depend on the angle, or T other than S.
+
+    Example:
+        >>> x = keras.random.normal((1, 2, 5, 4))
+        >>> context, weights = LSH(buckets=2, chunk_length=2, rounds=2, seed=1)(x, x, x)
+        >>> context.shape, weights.shape
+        (TensorShape([1, 2, 5, 4]), TensorShape([1, 2, 5, 5]))
+    """
+
+    shares_query_and_key = True
+    has_cached_step = False
+
+    def __init__(self, buckets=8, chunk_length=16, rounds=4, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if buckets != 1 and buckets % 2:
+            raise ValueError(f"buckets: expected 1 or an even number, found {buckets}")
+        if self.score_name not in ("dot", "scaled_dot", "cosine"):
+            raise ValueError(
+                f"score: lsh finds keys by their angle; expected dot, scaled_dot or cosine, found {self.score_name!r}"
+            )
+        self.buckets = buckets
+        self.chunk_length = chunk_length
+        self.rounds = rounds
+        self.seed = seed
+        # Another seed than that of the weight, or the first update would draw the same.
+        self.seed_generator = keras.random.SeedGenerator(None if seed is None else seed + 1)
+
+    def build(self, query_shape, key_shape, value_shape):
+        super().build(query_shape, key_shape, value_shape)
+        self.rotations = self.add_weight(
+            name="rotations",
+            shape=(self.rounds, key_shape[1], key_shape[-1], max(1, self.buckets // 2)),
+            initializer=keras.initializers.RandomNormal(stddev=1.0, seed=self.seed),
+            trainable=False,
+            autocast=False,
+        )
+
+    def call(self, query, key, value, mask=None, training=None):
+        queries, keys = query.shape[2], key.shape[2]
+        if None not in (queries, keys) and queries != keys:
+            raise ValueError(f"lsh is for self-attention: expected as many queries as keys, found {queries} and {keys}")
+        if mask is not None and len(mask.shape) != 4:
+            raise ValueError(f"mask: expected shape (B or 1, H or 1, T or 1, S), found {tuple(mask.shape)}")
+        unit = ops.normalize(ops.cast(key, "float32"), axis=-1, epsilon=1e-6)
+        rotations = self.rotations
+        if training:
+            rotations = keras.random.normal(self.rotations.shape, seed=self.seed_generator)
+        rounds = [self._place(self._hash(unit, rotations[r])) for r in range(self.rounds)]
+        unit = ops.cast(unit, key.dtype)
+        found = [self._attend(query, unit, value, mask, rounds, r, training) for r in range(self.rounds)]
+        parts, log_sums, windows = zip(*found, strict=True)
+        shares = ops.split(masked_softmax(ops.concatenate(log_sums, axis=-1)), self.rounds, axis=-1)
+        context = sum(ops.cast(share, part.dtype) * part for share, part in zip(shares, parts, strict=True))
+        spread = [self._spread(window, places) for window, places in zip(windows, rounds, strict=True)]
+        return context, sum(share * weights for share, weights in zip(shares, spread, strict=True))
+
+    def _hash(self, unit, rotation):
+        """The bucket of each position by one hash function: `(B, H, S, K)` and `(H, K, buckets / 2) -> (B, H, S)`."""
+        rotated = ops.einsum("bhsk,hkn->bhsn", unit, rotation)
+        if self.buckets == 1:
+            return ops.zeros_like(rotated[..., 0], dtype="int32")
+        return ops.argmax(ops.concatenate([rotated, -rotated], axis=-1), axis=-1)
+
+    def _place(self, bucket):
+        """Sorts by bucket, positions of one bucket in order, each bucket from a new chunk on: a counting sort."""
+        member = ops.one_hot(bucket, self.buckets, dtype="int32")  # (B, H, S, buckets)
+        rank = ops.sum(ops.cumsum(member, axis=2) * member, axis=-1) - 1
+        chunks = -(-ops.sum(member, axis=2, keepdims=True) // self.chunk_length)
+        first = ops.sum((ops.cumsum(chunks, axis=-1) - chunks) * member, axis=-1)
+        chunk, offset = first + rank // self.chunk_length, rank % self.chunk_length
+        before = ops.where(rank < self.chunk_length, -1, chunk - 1)
+        batch, heads, length = ops.shape(bucket)
+        row = _range(batch, 0, 3) * self._chunks(length) + chunk
+        return Places(chunk, before, offset, (row * heads + _range(heads, 1, 3)) * self.chunk_length + offset)
+
+    def _chunks(self, length):
+        """C: enough for any number of positions in each bucket."""
+        return (length + self.buckets * (self.chunk_length - 1)) // self.chunk_length
+
+    def _attend(self, query, key, value, mask, rounds, r, training):
+        """What round r finds.
+
+        Returns:
+            For each position its context `(B, H, S, V)`, the log of the sum of the exponentials of its scores
+            `(B, H, S, 1)`, and its weights `(B, H, S, 2 m)` on the chunk before its own and its own.
+        """
+        batch, heads, length = ops.shape(query)[:3]
+        slots = (batch, self._chunks(length), heads, self.chunk_length)
+        # The index of each slot's position among those of the whole batch, (B, H, S) flattened; -1 in an empty slot.
+        numbers = ops.arange(1, batch * heads * length + 1, dtype="int32")
+        source = ops.scatter(ops.reshape(rounds[r].slot, (-1, 1)), numbers, (math.prod(slots),)) - 1
+        source = ops.reshape(source, slots)
+        filled, source = source >= 0, ops.maximum(source, 0)
+
+        query = _rows(query, source)
+        key = _with_chunk_before(_rows(key, source), axis=-2)
+        value = _with_chunk_before(_rows(value, source), axis=-2)
+        scores = self.score(*(ops.reshape(side, (-1, heads, *side.shape[-2:])) for side in (query, key)))
+        scores = ops.reshape(ops.cast(scores, "float32"), (*slots, 2 * self.chunk_length))
+
+        seen = [_seen(places, source) for places in rounds]
+        times = sum(ops.cast(pairs, "float32") for pairs in seen)
+        allowed = ops.logical_and(seen[r], ops.expand_dims(_with_chunk_before(filled, axis=-1), -2))
+        queries = ops.expand_dims(source % length, -1)
+        keys = ops.expand_dims(_with_chunk_before(source % length, axis=-1), -2)
+        if mask is not None:
+            allowed = ops.logical_and(allowed, _pick(mask, queries, keys))
+        scores = ops.where(queries == keys, ITSELF, scores - ops.log(ops.maximum(times, 1.0)))
+        log_sum = ops.logsumexp(ops.where(allowed, scores, LOWEST), axis=-1, keepdims=True)
+        weights = masked_softmax(scores, allowed)
+        context = ops.matmul(ops.cast(self.dropout(weights, training=training), value.dtype), value)
+        return tuple(_rows(x, rounds[r].slot, axes=4) for x in (context, log_sum, weights))
+
+    def _spread(self, window, places):
+        """From weights on two chunks to weights on all keys: `(B, H, T, 2 m) -> (B, H, T, S)`."""
+        width = 2 * self.chunk_length
+        batch, heads, length = ops.shape(places.chunk)
+        distance = ops.expand_dims(places.chunk, 2) - ops.expand_dims(places.chunk, 3)  # (B, H, T, S)
+        column = (distance + 1) * self.chunk_length + ops.expand_dims(places.offset, 2)
+        inside = ops.logical_and(column >= 0, column < width)
+        rows = ops.reshape(ops.arange(batch * heads * length, dtype="int32"), (batch, heads, length, 1))
+        return ops.where(
+            inside, ops.take(ops.reshape(window, (-1,)), rows * width + ops.clip(column, 0, width - 1)), 0.0
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "buckets": self.buckets,
+            "chunk_length": self.chunk_length,
+            "rounds": self.rounds,
+            "seed": self.seed,
+        }
+
+
+def _seen(places, source):
+    """Whether a round puts two positions into the same chunk, or the key's just before the query's in their bucket.
+
+    Args:
+        places: of the round.
+        source: the positions to compare, int `(B, C, H, m)`, each as a query with those of its chunk and the one
+            before as keys.
+
+    Returns:
+        bool `(B, C, H, m, 2 m)`.
+    """
+    chunk, before = (ops.expand_dims(_rows(table, source), -1) for table in (places.chunk, places.before))
+    keys = ops.expand_dims(_with_chunk_before(ops.squeeze(chunk, -1), axis=-1), -2)
+    return ops.logical_or(keys == chunk, keys == before)
+
+
+def _with_chunk_before(x, axis):
+    """Joins each chunk of `(B, C, H, m, ...)` to the one before it along `axis`; before the first come zeros."""
+    before = ops.concatenate([ops.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
+    return ops.concatenate([before, x], axis=axis)
+
+
+def _rows(x, index, axes=3):
+    """Takes rows of x, whose first `axes` axes are counted through as one."""
+    return ops.take(ops.reshape(x, (-1, *x.shape[axes:])), index, axis=0)
+
+
+def _pick(mask, queries, keys):
+    """The mask for pairs of positions: queries `(B, C, H, m, 1)` and keys `(B, C, H, 1, 2 m)`."""
+    batch, _, heads = ops.shape(queries)[:3]
+    index = 0
+    for axis, place in enumerate((_range(batch, 0, 5), _range(heads, 2, 5), queries, keys)):
+        size = ops.shape(mask)[axis]
+        index = index * size + (0 if mask.shape[axis] == 1 else ops.minimum(place, size - 1))
+    return ops.take(ops.reshape(mask, (-1,)), index)
+
+
+def _range(size, axis, axes):
+    """0, 1, ... along one of `axes` axes."""
+    return ops.reshape(ops.arange(size, dtype="int32"), [size if a == axis else 1 for a in range(axes)])

@@ -1,0 +1,60 @@
+"""Checks across sections of a config: settings that are valid by themselves and contradict each other.
+
+Each raises ValueError with the settings, what was found and what was expected.
+"""
+
+from .data import DataSettings
+from .decoding import DecodingSettings
+from .inspection import InspectionSettings
+from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
+from .training import TrainingSettings
+
+
+def check_positions(data: DataSettings, model: ArchitectureSettings) -> None:
+    """The longest sentences must fit the model's positions."""
+    for key in ("max_source_tokens", "max_target_tokens"):
+        tokens = getattr(data, key)
+        if tokens + 1 > model.max_positions:
+            raise ValueError(
+                f"model.max_positions ({model.max_positions}) must exceed data.{key} ({tokens}): "
+                "BOS or EOS takes a position too"
+            )
+
+
+def check_coverage(decoding: DecodingSettings, model: ArchitectureSettings) -> None:
+    """A coverage penalty needs cross-attention."""
+    if decoding.coverage_penalty and getattr(model, "cross_attention", "") == "none":
+        raise ValueError("decoding.coverage_penalty: a model without cross-attention covers nothing; expected 0")
+
+
+def check_guided_attention(training: TrainingSettings, data: DataSettings, model: ArchitectureSettings) -> None:
+    """Guided attention needs word links and a head whose weights are learnt."""
+    guided = training.guided_attention
+    if guided is None:
+        return
+    key = "training.guided_attention"
+    if data.train.alignments is None:
+        raise ValueError(f"{key} needs data.train.alignments, a file with the word links of the training pairs")
+    layers, heads = model.guided_heads
+    if not layers:
+        raise ValueError(
+            f"{key} needs cross-attention with learnt weights: architecture transformer with mechanism softmax, or "
+            "recurrent with a score function"
+        )
+    if guided.layer >= layers or guided.head >= heads:
+        raise ValueError(
+            f"{key}: the model has no head {guided.head} in decoder layer {guided.layer}; its {layers} layers and "
+            f"{heads} heads are counted from 0"
+        )
+
+
+def check_inspected_attention(inspection: InspectionSettings, model: ArchitectureSettings) -> None:
+    """Only attention that the architecture has can be written."""
+    sites = inspection.attention
+    if isinstance(model, RecurrentSettings) and not {"cross"} <= set(sites) <= {"cross", "gradients"}:
+        raise ValueError(
+            f"inspection.attention ({', '.join(sites)}): a recurrent model has no self-attention and no projected "
+            "values; expected [cross] or [cross, gradients]"
+        )
+    if "norms" in sites and not isinstance(model, TransformerSettings):
+        raise ValueError("inspection.attention: norms are those of a Transformer's cross-attention; leave them out")

@@ -1,0 +1,193 @@
+"""Checks settings against their schema, and says in one readable message everything that is wrong with them."""
+
+import difflib
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
+
+import yaml  # type: ignore[import-untyped]
+from pydantic import BaseModel, Tag, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from ..errors import InputError
+from .yaml import Origins, parse_yaml
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+_KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "text", Path: "a path"}
+_SECTION = "a section of keys and values"
+_LIMITS = {
+    "ge": ">= {}",
+    "gt": "> {}",
+    "le": "<= {}",
+    "lt": "< {}",
+    "min_length": "that is not empty",
+}
+
+
+def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) -> Schema:
+    """Settings made from nested values.
+
+    Raises:
+        InputError: names each wrong key, what was found there, what was expected and, from `origins`, where it stands.
+    """
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        problems: dict[str, str] = {}
+        for details in error.errors():
+            key, problem = _describe(schema, details)
+            problems.setdefault(key, (f"{key}: " if key else "") + problem + _origin(key, origins))
+        heading = [f"{len(problems)} settings are wrong:"] if len(problems) > 1 else []
+        raise InputError("\n  ".join([*heading, *problems.values()])) from error
+
+
+def parse_value(key: str, field: FieldInfo, text: str) -> Any:
+    """What an argument of the command line says: as in a config file, except that text needs no quotes.
+
+    Raises:
+        InputError: it is not YAML.
+    """
+    kinds = alternatives(field.annotation)
+    if (str in kinds or Path in kinds) and int not in kinds:
+        return None if text == "null" and type(None) in kinds else text
+    try:
+        return parse_yaml(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"{key}: expected {expectation(field)}, found {text!r} (command line)") from error
+
+
+def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every dotted key of a schema with its field, sections before what is in them; a key of several variants once."""
+    seen: set[str] = set()
+    for name, field in schema.model_fields.items():
+        yield f"{prefix}{name}", field
+        for section in sections_of(field).values():
+            for key, below in walk(section, f"{prefix}{name}."):
+                if key not in seen:
+                    seen.add(key)
+                    yield key, below
+
+
+def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
+    """The schemas of the keys under a field, where it has keys of its own: by tag, where one key chooses among them."""
+    sections = {}
+    for kind in alternatives(field.annotation):
+        schema, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+        if _is_section(schema):
+            sections[next((note.tag for note in notes if isinstance(note, Tag)), "")] = schema
+    return sections
+
+
+def expectation(field: FieldInfo) -> str:
+    """What a field takes, in words: "an integer >= 1 or null"."""
+    kinds = [_kind(kind) for kind in alternatives(field.annotation)]
+    limits = [
+        text.format(getattr(limit, name))
+        for limit in field.metadata
+        for name, text in _LIMITS.items()
+        if getattr(limit, name, None) is not None
+    ]
+    kinds[0] = " ".join([kinds[0], " and ".join(limits)]).strip()
+    return " or ".join(dict.fromkeys(kinds))
+
+
+def nearest_key(key: str, keys: Sequence[str]) -> str | None:
+    """The one of dotted `keys` that was probably meant: of the same name, or spelt alike, in the same section first."""
+    section, _, name = key.rpartition(".")
+    siblings = {known.rpartition(".")[2]: known for known in reversed(keys) if known.rpartition(".")[0] == section}
+    everywhere = {known.rpartition(".")[2]: known for known in reversed(keys)}
+    if name in everywhere:
+        return everywhere[name]
+    for candidates in (siblings, everywhere):
+        alike = difflib.get_close_matches(name, candidates, n=1, cutoff=0.7)
+        if alike:
+            return candidates[alike[0]]
+    alike = difflib.get_close_matches(key, keys, n=1, cutoff=0.7)
+    return alike[0] if alike else None
+
+
+def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, FieldInfo | None, list[str]]:
+    """The dotted key of one of pydantic's locations, its field if there is one, and the keys that could stand there."""
+    parts: list[str] = []
+    field: FieldInfo | None = None
+    sections: dict[str, type[BaseModel]] = {"": schema}
+    known = list(schema.model_fields)
+    for part in location:
+        if isinstance(part, int) and field and not sections:  # an item of a list
+            item = get_args(field.annotation)[0]
+            sections = {"": item} if _is_section(item) else {}
+        elif part in sections:  # not a key, but which of several schemas is meant
+            sections = {"": sections[str(part)]}
+            continue
+        elif not sections:  # not a key, but one of the types that a field allows
+            break
+        else:
+            section = next(iter(sections.values()))
+            known = [".".join([*parts, name]) for name in section.model_fields]
+            field = section.model_fields.get(str(part))
+            sections = sections_of(field) if field else {}
+        parts.append(str(part))
+    return ".".join(parts), field, known
+
+
+def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]:
+    """The dotted key of one of pydantic's errors, and what is wrong there."""
+    key, field, siblings = _resolve(schema, details["loc"])
+    if details["type"] in ("extra_forbidden", "invalid_key"):
+        everywhere = [known for known, _ in walk(schema)]
+        if key in everywhere:
+            return key, f"goes with another architecture than {details['loc'][1]}"
+        meant = nearest_key(key, siblings + everywhere)
+        return key, "no such key" + (f"; did you mean {meant}?" if meant else "")
+    if details["type"] == "value_error":
+        return key, str(details["ctx"]["error"])
+    if details["type"] == "union_tag_invalid" and field is not None:
+        return f"{key}.architecture", (
+            f"expected one of {', '.join(sections_of(field))}, found {details['ctx']['tag']!r}"
+        )
+    if field is None:
+        wanted = _SECTION
+    elif isinstance(details["loc"][-1], int):
+        wanted = _kind(get_args(field.annotation)[0])
+    else:
+        wanted = expectation(field)
+    found = "nothing" if details["type"] == "missing" else _shown(details["input"])
+    number = details["type"] == "string_type" and isinstance(details["input"], int | float)
+    return key, f"expected {wanted}, found {found}" + (", which is text only in quotes" if number else "")
+
+
+def _origin(key: str, origins: Origins) -> str:
+    """The place of a key, or of the section that it is missing from, in brackets."""
+    while key and key not in origins:
+        key = key.rpartition(".")[0]
+    return f" ({origins[key]})" if key else ""
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = "a section of keys" if isinstance(value, Mapping) else repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The types that a union allows, or the one type."""
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def _is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _kind(kind: Any) -> str:
+    if kind is type(None):
+        return "null"
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(str, get_args(kind)))
+    if get_origin(kind) is tuple:
+        item = get_args(kind)[0]
+        return "a list of sections" if _is_section(item) else "a list of " + _kind(item).removeprefix("one of ")
+    return _KINDS.get(kind, _SECTION)

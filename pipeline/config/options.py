@@ -1,0 +1,112 @@
+"""The settings of decoding as options of the commands that translate: for once other than the run's own."""
+
+import argparse
+import functools
+from collections.abc import Sequence
+
+import jsonargparse
+from pydantic.fields import FieldInfo
+
+from ..errors import InputError
+from .decoding import DecodingSettings
+from .messages import expectation, nearest_key, parse_value, sections_of, validate, walk
+from .run import RunConfig
+
+
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
+    """An option for every setting of decoding."""
+    group = parser.add_argument_group("how translations are found, where not as the run's config says")
+    for name, field in DecodingSettings.model_fields.items():
+        text = f"{field.description} ({expectation(field)})".replace("%", "%%")
+        group.add_argument(f"--{name}", metavar="VALUE", help=text)
+
+
+def with_decoding_options(config: RunConfig, options: argparse.Namespace) -> RunConfig:
+    """The config with those settings that options replace.
+
+    Raises:
+        InputError: a value is wrong, or does not go with the others.
+    """
+    given = {
+        name: parse_value(f"decoding.{name}", field, text)
+        for name, field in DecodingSettings.model_fields.items()
+        if (text := getattr(options, name)) is not None
+    }
+    values = config.model_dump()
+    values["decoding"].update(given)
+    return validate(RunConfig, values, {f"decoding.{name}": "command line" for name in given})
+
+
+USAGE = """train.py --config FILE [--section.key VALUE ...] [--print_config]
+       train.py --resume RUN [--section.key VALUE ...]"""
+
+
+DESCRIPTION = """Trains a translator. Settings come from FILE; those on the command line replace them. A VALUE is
+written as in YAML: 0.1, true, null, [cross, encoder]. The same command goes on with a run that was interrupted; with
+--resume, settings come from the run. What would change the result of the rest is refused then."""
+
+
+def make_parser() -> jsonargparse.ArgumentParser:
+    """The options, and the help that lists every key with its meaning, what it takes, and its default."""
+    parser = jsonargparse.ArgumentParser(
+        prog="train.py",
+        usage=USAGE,
+        description=DESCRIPTION,
+        formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=8),  # type: ignore[arg-type]
+        print_config=None,  # ours prints what the schema made of the settings
+        exit_on_error=False,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--config", metavar="FILE", help="YAML file with the settings of a new run; configs/ has some.")
+    parser.add_argument("--resume", metavar="RUN", help="Folder of a run to go on with, by its own saved settings.")
+    parser.add_argument("--print_config", action="store_true", help="Print the settings as a config file, and stop.")
+    parser.add_argument("--debug", action="store_true", help="Show the traceback of an error.")
+    _add_sections(parser)
+    return parser
+
+
+def _add_sections(parser: jsonargparse.ArgumentParser) -> None:
+    """Adds each section as a group with its keys as options; keys that several sections share are spelt out once."""
+    shown: set[tuple[str, ...]] = set()
+    keys: set[str] = set()
+    for section_key, section_field in walk(RunConfig):
+        for tag, section in sections_of(section_field).items():
+            names = tuple(section.model_fields)
+            repeated = names in shown
+            shown.add(names)
+            note = f" The same keys as above: --{section_key}.{names[0]} and so on." * repeated
+            title = f"{section_key} ({tag})" if tag else section_key
+            meaning = section.__doc__ if tag else section_field.description
+            group = parser.add_argument_group(title, f"{meaning}{note}")
+            for name, field in section.model_fields.items():
+                option = f"--{section_key}.{name}"
+                if not sections_of(field) and option not in keys:
+                    keys.add(option)
+                    text = f"{field.description} ({expectation(field)}; {_default(field)})".replace("%", "%%")
+                    group.add_argument(option, metavar="VALUE", help=argparse.SUPPRESS if repeated else text)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "must be given"
+    if field.default is None or isinstance(field.default, bool):
+        return f"default {str(field.default).lower().replace('none', 'null')}"
+    if isinstance(field.default, tuple):
+        return f"default [{', '.join(field.default)}]"
+    return f"default {field.default!r}" if field.default == "\t" else f"default {field.default}"
+
+
+def _settable() -> list[tuple[str, FieldInfo]]:
+    return [(key, field) for key, field in walk(RunConfig) if not sections_of(field)]
+
+
+def _refuse_unknown_options(argv: Sequence[str]) -> None:
+    keys = [key for key, _ in _settable()] + ["config", "resume", "print_config", "debug", "help"]
+    problems = []
+    for argument in argv:
+        name = argument[2:].partition("=")[0]
+        if argument.startswith("--") and name not in keys:
+            meant = nearest_key(name, keys)
+            problems.append(f"--{name}: no such option" + (f"; did you mean --{meant}?" if meant else "; see --help"))
+    if problems:
+        raise InputError("\n  ".join(problems))

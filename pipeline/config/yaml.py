@@ -1,0 +1,107 @@
+"""Settings as YAML text: reading with the line of every key, and writing what reads back as the same."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from ..errors import InputError
+
+Origins = dict[str, str]
+"""Where the setting of each dotted key came from, for error messages: {"model.d_model": "configs/tiny.yaml:12"}."""
+
+# Scalars as YAML 1.2 has them. PyYAML's own rules, of YAML 1.1, read the language code `no` as false, the number `1e-9`
+# as text, `010` as 8 and `1:30` as 90.
+_SCALARS = {
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    "int": (r"[-+]?(0|[1-9][0-9_]*)", list("-+0123456789")),
+    "float": (r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    "merge": (r"<<", ["<"]),
+}
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers: dict = {}  # noqa: RUF012 - the type that PyYAML wants here
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what either version of YAML would take for something other than text."""
+
+
+for _kind, (_pattern, _first_characters) in _SCALARS.items():
+    for _reader_or_writer in (_Loader, _Dumper):
+        _reader_or_writer.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_kind}", re.compile(rf"^(?:{_pattern})$"), _first_characters
+        )
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
+    # PyYAML would write these line breaks as they are, and read them back as spaces; in double quotes it escapes them.
+    style = '"' if set(text) & set("\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def read_yaml(path: Path) -> tuple[dict[str, Any], Origins]:
+    """The keys and values in a file, and the line of each key.
+
+    Raises:
+        InputError: the file cannot be read, is not YAML, is empty, or repeats a key.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        values = loader.construct_document(root) if root else None
+        keys = list(_keys(root))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read as a config file: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected UTF-8 text, found byte {error.object[error.start]:#04x}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reason = " ".join(part for part in (error.problem, error.context) if part)
+        raise InputError(f"{path}:{mark.line + 1 if mark else 1}: this is not valid YAML: {reason}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: this is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        found = "nothing" if values is None else f"{type(values).__name__} {str(values)[:40]!r}"
+        raise InputError(f"{path}: expected sections of settings such as data: and training:, found {found}")
+    origins: Origins = {}
+    for key, line in keys:
+        if key in origins:
+            raise InputError(f"{path}:{line}: {key} is given twice; the first is at {origins[key]}")
+        origins[key] = f"{path}:{line}"
+    return values, origins
+
+
+def parse_yaml(text: str) -> Any:
+    """The value that a piece of text has in a config file.
+
+    Raises:
+        yaml.YAMLError, ValueError: the text is not YAML, or a value is not of the type that it is marked as.
+    """
+    return yaml.load(text, _Loader)
+
+
+def dump_yaml(values: dict[str, Any]) -> str:
+    """The text of a config file with these values, in their order."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _keys(node: yaml.Node | None, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """Dotted key and line, from 1, of everything in a document."""
+    if isinstance(node, yaml.MappingNode):
+        children = [(key.value, key, value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        children = [(str(index), item, item) for index, item in enumerate(node.value)]
+    else:
+        return
+    for name, place, value in children:
+        yield f"{prefix}{name}", place.start_mark.line + 1
+        yield from _keys(value, f"{prefix}{name}.")

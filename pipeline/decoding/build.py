@@ -1,0 +1,43 @@
+"""From settings to a search and a translator."""
+
+import keras
+
+from ..config import RunConfig
+from ..config.decoding import DecodingSettings
+from ..runtime.devices import parallel_batches
+from ..text.tokenizer import Tokenizer
+from .beam import BeamSettings
+from .sampling import Sampler
+from .search import BeamSearch, GreedySearch, Sampling, Search
+from .translator import Translator
+
+
+def build_translator(model: keras.Model, tokenizer: Tokenizer, config: RunConfig, search: Search) -> Translator:
+    """Translates by that search, in batches and up to lengths as the config says."""
+    settings = config.decoding
+    return Translator(
+        model,
+        tokenizer,
+        search=search,
+        batch_sentences=settings.batch_sentences,
+        max_target_ratio=settings.max_target_ratio,
+        max_target_extra=settings.max_target_extra,
+        max_positions=config.model.max_positions,
+        # What is drawn by chance depends on the order of the draws.
+        workers=1 if settings.kind == "sampling" else parallel_batches(),
+    )
+
+
+def build_search(settings: DecodingSettings, seed: int) -> Search:
+    """The search that the settings ask for; `seed` is for what is drawn by chance."""
+    constraints = {"min_length": settings.min_length, "no_repeat_ngram": settings.no_repeat_ngram}
+    if settings.kind == "sampling":
+        sampler = Sampler(settings.temperature, settings.top_k, settings.top_p, seed)
+        return Sampling(**constraints, sampler=sampler, count=settings.n_best)
+    if settings.kind == "greedy":
+        return GreedySearch(**constraints)
+    return BeamSearch(
+        BeamSettings(
+            settings.beam_size, settings.n_best, settings.length_penalty, settings.coverage_penalty, **constraints
+        )
+    )

@@ -1,0 +1,45 @@
+"""What the attention archive's reader and writer agree on: names of its files and arrays, and its lines."""
+
+import json
+import re
+from dataclasses import fields
+from typing import Any
+
+from .record import Record
+
+FORMAT_VERSION = 1
+
+
+MANIFEST = "manifest.json"
+
+
+SENTENCES = "sentences.jsonl"
+
+
+SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
+
+
+METADATA = tuple(field.name for field in fields(Record) if field.name != "attention")
+
+
+def sites_of(record: Record) -> dict[str, list[int]]:
+    """Layers and heads of each site."""
+    return {site: list(weights.shape[:2]) for site, weights in sorted(record.attention.items())}
+
+
+def json_line(line: dict[str, Any]) -> str:
+    return json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def array_key(site: str, id_: int) -> str:
+    return f"{site}/{id_:06d}"
+
+
+def parse_line(text: str) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(line, dict) or not {"shard", *METADATA} <= line.keys():
+        return None
+    return line if SHARD.fullmatch(str(line["shard"])) else None  # no path out of the archive

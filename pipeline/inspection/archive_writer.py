@@ -1,0 +1,176 @@
+"""Writes the attention archive, shard by shard."""
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from itertools import groupby, islice, takewhile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from ..errors import InputError
+from ..files import write_atomically
+from .archive_format import (
+    FORMAT_VERSION,
+    MANIFEST,
+    METADATA,
+    SENTENCES,
+    array_key,
+    json_line,
+    parse_line,
+    sites_of,
+)
+from .record import Record
+
+
+class ArchiveWriter:
+    """Writes an archive, shard by shard; a crash at any moment leaves a folder that is seen to be unfinished.
+
+    A shard is moved into place before the lines of its sentences are appended, and the manifest is written at the end.
+    Used as a context manager, an exception inside leaves the manifest unwritten.
+
+    Args:
+        path: the folder; made if missing.
+        manifest: JSON-ready facts to keep with the archive, e.g. versions and the model's hash.
+        sentences_per_shard: sentences held in memory and written together.
+        go_on: whether the whole shards of an archive that is there stay, see `kept`; else what an unfinished one left
+            is removed.
+
+    Raises:
+        InputError: the folder already holds a finished archive, and not to go on with it.
+        ValueError: the manifest uses a name that the archive fills in itself.
+    """
+
+    def __init__(
+        self, path: str | Path, *, manifest: dict[str, Any], sentences_per_shard: int = 256, go_on: bool = False
+    ) -> None:
+        if sentences_per_shard < 1:
+            raise ValueError(f"sentences_per_shard must be at least 1. Received: {sentences_per_shard}")
+        self._path = Path(path)
+        self._given = dict(manifest)
+        self.sentences_per_shard = sentences_per_shard
+        self._pending: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
+        self._sites: dict[str, list[int]] | None = None
+        self._ids: set[int] = set()
+        self._shards = 0
+        self._open = True
+        if taken := sorted(self._given.keys() & self._facts().keys()):
+            raise ValueError(f"manifest names that the archive fills in itself: {', '.join(taken)}")
+        if go_on:
+            (self._path / MANIFEST).unlink(missing_ok=True)
+        if (self._path / MANIFEST).exists():
+            raise InputError(f"{self._path}: already holds an attention archive; move it away or choose another folder")
+        self._path.mkdir(parents=True, exist_ok=True)
+        self._kept = self._whole_shards() if go_on else []
+        # Before the shards, as no line may outlive its shard.
+        write_atomically(self._path / SENTENCES, "".join(map(json_line, self._kept)).encode())
+        for leftover in set(self._path.glob("shard-*.npz")) - {self._path / line["shard"] for line in self._kept}:
+            leftover.unlink()
+        self._ids = {line["id"] for line in self._kept}
+        self._shards = len(self._kept) // sentences_per_shard
+        for record in islice(self.kept(), 1):
+            self._sites = sites_of(record)
+
+    @property
+    def sentences(self) -> int:
+        """How many there are so far."""
+        return len(self._ids)
+
+    def kept(self) -> Iterator[Record]:
+        """The sentences that were there when the archive was opened to go on with it, in order."""
+        for name, lines in groupby(self._kept, key=lambda line: line["shard"]):
+            with np.load(self._path / name, allow_pickle=False) as shard:
+                for line in lines:
+                    keys = [key for key in shard.files if key.endswith(f"/{line['id']:06d}")]
+                    attention = {key.split("/")[0]: shard[key] for key in keys}
+                    yield Record(**{name: line[name] for name in METADATA}, attention=attention)
+
+    def _whole_shards(self) -> list[dict[str, Any]]:
+        """The lines of the first shards, up to one that is not there, or not all of whose lines are."""
+        try:
+            texts = (self._path / SENTENCES).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+        parsed = takewhile(lambda line: line is not None, (parse_line(t) if t.endswith("\n") else None for t in texts))
+        whole: list[dict[str, Any]] = []
+        for number, (name, group) in enumerate(groupby((one for one in parsed if one), key=lambda line: line["shard"])):
+            lines = list(group)
+            in_place = name == f"shard-{number:05d}.npz" and zipfile.is_zipfile(self._path / name)
+            if not in_place or len(lines) != self.sentences_per_shard:
+                break
+            whole += lines
+        return whole
+
+    def append(self, record: Record) -> None:
+        """Adds one sentence. Its weights are copied, so views into a batch do not keep the batch in memory.
+
+        Raises:
+            ValueError: lists and axes of the record do not fit (see `Record.validate`), its id was appended before, its
+                sites, layers or heads differ from those of the first sentence, or the archive is closed.
+        """
+        if not self._open:
+            raise ValueError("the archive is closed")
+        record.validate()
+        if record.id in self._ids:
+            raise ValueError(f"sentence {record.id}: appended before")
+        sites = sites_of(record)
+        if self._sites not in (None, sites):
+            raise ValueError(f"sentence {record.id}: sites with (layers, heads) are {sites}, before {self._sites}")
+        self._sites = sites
+        self._ids.add(record.id)
+        line = {"id": record.id, "shard": self._shard_name()} | {name: getattr(record, name) for name in METADATA}
+        arrays = {
+            array_key(site, record.id): np.array(w, np.float32, order="C") for site, w in record.attention.items()
+        }
+        self._pending.append((line, arrays))
+        if len(self._pending) == self.sentences_per_shard:
+            self._write_shard()
+
+    def close(self) -> None:
+        """Writes what is pending, then the manifest. A second call does nothing."""
+        if not self._open:
+            return
+        if self._pending:
+            self._write_shard()
+        text = json.dumps(self._given | self._facts(), ensure_ascii=False, indent=2)
+        write_atomically(self._path / MANIFEST, (text + "\n").encode())
+        self._open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        self._open = False
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "format_version": FORMAT_VERSION,
+            "sentences": len(self._ids),
+            "shards": self._shards,
+            "sites": self._sites or {},  # site -> [layers, heads]
+            "complete": True,
+        }
+
+    def _shard_name(self) -> str:
+        return f"shard-{self._shards:05d}.npz"
+
+    def _write_shard(self) -> None:
+        shard = io.BytesIO()
+        # savez takes the arrays as keywords; its other parameters' names hold no slash and cannot be meant.
+        np.savez(shard, **{key: array for _, arrays in self._pending for key, array in arrays.items()})  # type: ignore[arg-type]
+        lines = "".join(json_line(line) for line, _ in self._pending)
+        write_atomically(self._path / self._shard_name(), shard.getvalue())
+        with (self._path / SENTENCES).open("ab") as sentences:
+            sentences.write(lines.encode())
+            sentences.flush()
+            os.fsync(sentences.fileno())
+        self._shards += 1
+        self._pending.clear()

@@ -1,0 +1,107 @@
+"""Whether a head's weights matter to the model: what happens to its predictions when they are replaced."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+import tensorflow as tf
+
+from ..attention.cross_attention import CrossAttention
+from ..decoding.forced import forced_decode
+from ..errors import InputError
+from ..runtime.cores import in_order
+from ..text.batches import FORCED_BATCH_TOKENS, batches_by_length, forced_batch
+from ..text.tokenizer import PAD
+from .intervention import CHANGES, changed_head
+
+NOTHING = (-1, 0, 0)  # no layer
+
+
+def cross_attention_layers(model: keras.Model) -> list[CrossAttention]:
+    """The cross-attention of each decoder layer of a Transformer; none of other architectures."""
+    layers = [block.cross_attention for block in getattr(model, "decoder_blocks", ())]
+    return [layer for layer in layers if isinstance(layer, CrossAttention)]
+
+
+def check_perturbable(model: keras.Model) -> None:
+    """Refuses models whose heads cannot be changed one by one.
+
+    Raises:
+        InputError: the model has no cross-attention of that kind.
+    """
+    if not cross_attention_layers(model):
+        raise InputError("--perturb changes heads of a Transformer's cross-attention, and this model has none")
+
+
+def perturbation_table(
+    model: keras.Model,
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
+    batch_tokens: int = FORCED_BATCH_TOKENS,
+    workers: int = 1,
+) -> pd.DataFrame:
+    """Replaces the weights of one head at a time and reads the targets again.
+
+    Args:
+        model: a Transformer.
+        pairs: source ids without EOS, and target ids ending in EOS unless truncated.
+        batch_tokens: positions of either side that are read at once, padding included.
+        workers: batches read side by side.
+
+    Returns:
+        One row per layer, head and change, those that cost most likelihood first: `loss_change`, the rise of the
+        negative log-likelihood of a target token in nats, and `argmax_changed`, the share of tokens that are no longer
+        predicted as before. Both in the mean over all target tokens, whose number is `tokens`.
+
+    Raises:
+        InputError: see `check_perturbable`.
+    """
+    check_perturbable(model)
+    layers = cross_attention_layers(model)
+    graph = _reader(model, layers)
+    places = [
+        (layer, head, change)
+        for layer, attention in enumerate(layers)
+        for head in range(attention.num_heads)
+        for change in range(len(CHANGES))
+    ]
+
+    def of_batch(rows):
+        batch = forced_batch([pairs[row] for row in rows])
+        real = batch.target_output != PAD
+        likelihoods, likeliest = (found.numpy()[:, real] for found in graph(*batch, [NOTHING, *places]))
+        changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)
+        return np.stack(changes, axis=1)
+
+    source, target = (np.array([len(pair[side]) for pair in pairs], int) for side in (0, 1))
+    batches = batches_by_length(source + 1, target, batch_tokens)  # EOS
+    totals = sum(in_order(of_batch, batches, workers), start=np.zeros((len(places), 2)))
+    tokens = sum(len(target) for _, target in pairs)
+    names = list(CHANGES)
+    summary: list[dict[str, Any]] = [
+        {"layer": layer, "head": head, "change": names[change], "loss_change": loss, "argmax_changed": changed}
+        for (layer, head, change), (loss, changed) in zip(places, totals / max(tokens, 1), strict=True)
+    ]
+    table = pd.DataFrame(summary).assign(tokens=tokens)
+    return table.sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
+
+
+def _reader(model: keras.Model, layers: Sequence[CrossAttention]) -> Callable[..., Any]:
+    """A graph of a batch, and of places (layer, head, change) by number: for each of these, every target token's
+    log-probability and what the model would have put in its place. The source is read once for all."""
+
+    def read(source, target_input, target_output, places):
+        memory = model.encode(source, training=False)
+
+        def read_target(place):
+            with changed_head(layers, *tf.unstack(place)):
+                forced = forced_decode(model, memory, target_input, target_output)
+            return forced.log_probabilities, forced.likeliest
+
+        outputs = tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([None, None], tf.int32)
+        return tf.map_fn(read_target, places, fn_output_signature=outputs, parallel_iterations=1)
+
+    ids, numbers = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, 3], tf.int32)
+    return tf.function(read, input_signature=(ids,) * 3 + (numbers,), autograph=False)

@@ -1,0 +1,34 @@
+"""What the viewer shows of attention that was written before: of an evaluation, or of the probes over training."""
+
+import re
+from pathlib import Path
+
+from ...errors import InputError
+from ...run_directory import RunDirectory
+from .. import AttentionArchive
+from .page import ViewerRun
+
+MOST_STAGES = 8  # side by side
+
+
+def stages_of_training(root: Path) -> list[ViewerRun]:
+    """The probes of a run at several validations, evenly spread, the first and the last among them.
+
+    Raises:
+        InputError: no probe has a reference, or an archive is damaged.
+    """
+    archives = probe_archives(RunDirectory.open(root).probes)
+    if not archives:
+        raise InputError(
+            f"{root}: no attention over training: none of inspection.probes has a reference, "
+            "or the run is of an earlier version"
+        )
+    count = min(MOST_STAGES, len(archives))
+    chosen = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
+    return [ViewerRun(f"update {update:,}").add_all(AttentionArchive(path)) for path, update in chosen]
+
+
+def probe_archives(folder: Path) -> list[tuple[Path, int]]:
+    """The archives in a folder with the updates that they are of, earliest first."""
+    found = ((path, re.fullmatch(r"update-([0-9]+)", path.name)) for path in sorted(folder.glob("update-*")))
+    return [(path, int(match[1])) for path, match in found if match]

@@ -1,0 +1,45 @@
+"""Which files a run's text was read from, and whether they are still the same."""
+
+import json
+import logging
+from pathlib import Path
+
+from ..config.data import CorpusSettings, DataSettings
+from ..errors import InputError
+from ..files import sha256
+from ..run_directory import RunDirectory
+
+log = logging.getLogger(__name__)
+
+
+def recorded_sha256(run: RunDirectory) -> dict[str, str]:
+    """The SHA-256 that every file of the data had when it was read; none of a run from before these were kept."""
+    try:
+        return dict(json.loads(run.corpus_report.read_text(encoding="utf-8"))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def data_sha256(settings: DataSettings) -> dict[str, str]:
+    """The SHA-256 of every file that the settings name."""
+    corpora = [corpus for corpus in (settings.train, settings.validation, settings.test) if corpus is not None]
+    return {str(path): sha256(path) for path in sorted({path for corpus in corpora for path in _files(corpus)})}
+
+
+def _files(corpus: CorpusSettings) -> list[Path]:
+    named = (corpus.source, corpus.target, corpus.table, corpus.split_file, corpus.alignments)
+    return [path for path in named if path is not None and path.is_file()]
+
+
+def _check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
+    """Training text is read from the run itself, but validation reads its files anew."""
+    known = recorded_sha256(run)
+    changed = {path for path, digest in data_sha256(settings).items() if known.get(path, digest) != digest}
+    for path in _files(settings.validation):
+        if str(path) in changed:
+            raise InputError(
+                f"{path} has changed since the run began, so that validation would no longer be of the same text; "
+                "put the old file back, or train anew"
+            )
+    for name in sorted(changed):
+        log.warning("%s has changed since the run began; training goes on with the text as it was", name)

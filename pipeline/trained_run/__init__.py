@@ -1,0 +1,107 @@
+"""A finished run, ready to translate: config, tokenizer, and the model in float32 whatever it was trained in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import keras
+
+from ..config import RunConfig, load_run_config
+from ..config.data import CorpusSettings
+from ..decoding.build import build_search, build_translator
+from ..decoding.translator import Translator
+from ..errors import DAMAGE, InputError
+from ..inspection.recorder import AttentionRecorder
+from ..model.build import build_model
+from ..run_directory import RunDirectory
+from ..runtime.devices import parallel_batches
+from ..text.tokenizer import Tokenizer
+from ..training.checkpoint import load_checkpoint
+from ..training.checkpoint_folder import Checkpoints
+from .manifest import check_golden
+from .weights_file import check_weights_file
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """What evaluation and translation need of a run."""
+
+    directory: RunDirectory
+    config: RunConfig
+    tokenizer: Tokenizer
+    model: keras.Model
+
+    @cached_property
+    def translator(self) -> Translator:
+        """Translates as the config says. Made once, since its graph takes seconds to trace."""
+        search = build_search(self.config.decoding, self.config.run.seed)
+        return build_translator(self.model, self.tokenizer, self.config, search)
+
+    def tracer(self, sites: Sequence[str]) -> AttentionRecorder:
+        """Reads the attention of those sites, named twice or once. Made once for each choice of them."""
+        key = tuple(dict.fromkeys(sites))
+        if key not in self._tracers:
+            self._tracers[key] = AttentionRecorder(
+                self.model,
+                self.tokenizer,
+                sites=key,
+                max_positions=self.config.model.max_positions,
+                workers=parallel_batches(),
+            )
+        return self._tracers[key]
+
+    @cached_property
+    def _tracers(self) -> dict[tuple[str, ...], AttentionRecorder]:
+        return {}
+
+
+def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings:
+    """Where the text of a run's `train`, `validation` or `test` set is.
+
+    Raises:
+        InputError: the config, which stands in the file at `path`, names no such set.
+    """
+    settings = getattr(config.data, name)
+    if settings is None:
+        raise InputError(f"{path}: data.{name} is null; give your own text with --source")
+    return settings
+
+
+def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
+    """Loads a run. Weights alone are read from its files, into a model built from its config.
+
+    Args:
+        root: the run's folder.
+        checkpoint: `best`, or `last` for the newest weights; that works while training goes on.
+
+    Raises:
+        InputError: it is no run, has nothing trained yet, or its files do not fit together.
+    """
+    run = RunDirectory.open(root)
+    config = load_run_config(run.config)
+    tokenizer = Tokenizer(run.tokenizer)
+    checkpoints = Checkpoints(run.checkpoints)
+    best = run.model if run.model.is_file() else checkpoints.best
+    weights = checkpoints.last() if checkpoint == "last" else best
+    if not weights.is_file():
+        raise InputError(f"{weights}: missing, so that there is nothing to translate with; train first, or anew")
+    check_weights_file(weights, config.model.least_parameters(tokenizer.vocabulary_size))
+    model = build_model(config.model, tokenizer.vocabulary_size)
+    if weights == run.model:
+        _load_weights(model, weights)
+        check_golden(run, model, tokenizer.vocabulary_size)
+    else:
+        load_checkpoint(weights, model)
+    return TrainedRun(run, config, tokenizer, model)
+
+
+def _load_weights(model: keras.Model, path: Path) -> None:
+    try:
+        model.load_weights(path)
+    except DAMAGE as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(
+            f"{path}: the weights do not fit the run's config, or the file is damaged: {reason}; "
+            "restore the file, or train anew"
+        ) from None

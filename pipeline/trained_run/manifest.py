@@ -1,0 +1,89 @@
+"""What a run was made of, and a few outputs of its model, so that what is loaded later can be known to be the same."""
+
+import json
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from ..config import RunConfig
+from ..errors import InputError
+from ..files import sha256, write_json
+from ..run_directory import RunDirectory
+from ..text.provenance import recorded_sha256
+from ..text.tokenizer import BOS, Tokenizer
+from ..training.best_weights import KeptWeights
+
+PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
+LOGITS = 8  # kept as golden
+TOLERANCE = 1e-2  # of logits: another number format or processor is fine, other weights are off by whole units
+
+
+def write_manifest(
+    config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, kept: KeptWeights
+) -> None:
+    """Writes `manifest.json`: versions, commit, seed, command line, SHA-256 of data and model, a golden output."""
+    write_json(
+        run.manifest,
+        {
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+            "git_commit": _git_commit(),
+            "command_line": sys.argv,
+            "seed": config.run.seed,
+            "precision": model.dtype_policy.name,
+            "parameters": model.count_params(),
+            "weights": kept.which,
+            "validation": {kept.metric: kept.value},
+            "data_sha256": recorded_sha256(run),
+            "tokenizer_sha256": sha256(run.tokenizer),
+            "model_sha256": sha256(run.model),
+            "golden_logits": golden_logits(model, tokenizer.vocabulary_size),
+        },
+    )
+
+
+def golden_logits(model: keras.Model, vocabulary_size: int) -> list[float]:
+    """A few logits for fixed ids, which tell one set of weights from another."""
+    ids = 4 + np.arange(5)[None] % (vocabulary_size - 4)
+    target = np.array([[BOS, 4, 5]])
+    logits = keras.ops.convert_to_numpy(model(ids.astype("int32"), target.astype("int32"), training=False))
+    return [float(value) for value in logits[0, -1, :LOGITS]]
+
+
+def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) -> None:
+    """Compares a loaded model with what was written down when it was saved.
+
+    Raises:
+        InputError: the manifest is missing or damaged, or the model gives other numbers.
+    """
+    try:
+        manifest = json.loads(run.manifest.read_text(encoding="utf-8"))
+        expected = np.array(manifest["golden_logits"], float).reshape(LOGITS)
+        bfloat16 = "bfloat16" in manifest["precision"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{run.manifest}: missing or damaged; training writes it when it ends: python train.py --resume {run.root}"
+        ) from None
+    found = golden_logits(model, vocabulary_size)
+    scale = max(1.0, float(np.abs(expected).max()))
+    tolerance = TOLERANCE * scale * (10 if bfloat16 else 1)
+    if not np.allclose(found, expected, atol=tolerance):
+        raise InputError(
+            f"{run.model}: the model gives other numbers than when it was saved (expected {expected[0]:.4f}, "
+            f"found {found[0]:.4f}); the file or the config was changed: train anew or restore them"
+        )
+
+
+def _git_commit() -> Any:
+    try:
+        answer = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+        )
+    except OSError:
+        return None
+    return answer.stdout.strip() or None

@@ -1,0 +1,156 @@
+"""From settings to the parts that train: what each setting of batches and training is for, in one place."""
+
+import logging
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ..config import RunConfig
+from ..config.run import flat_settings
+from ..decoding.forced_graph import make_forced_graph
+from ..decoding.translator import Translator
+from ..metrics.likelihood import LikelihoodMeter
+from ..run_directory import RunDirectory
+from ..runtime.devices import parallel_batches, slices_per_update
+from ..text.prepare import TrainingText
+from .checkpoint_folder import Checkpoints
+from .guided_attention import GuidedAttention
+from .input import TrainingBatches
+from .loop import Limits, Training
+from .optimizers import make_optimizer
+from .schedule import WarmupSchedule
+from .step import TrainStep
+from .validation import Validation
+
+COMPARED = ("tokenizer", "batches", "model", "training", "decoding")
+
+log = logging.getLogger(__name__)
+
+
+def build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
+    """The optimizer with its learning rate's schedule, built for the model. To be made in the strategy's scope."""
+    settings = config.training
+    schedule = WarmupSchedule(settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates)
+    made = make_optimizer(
+        settings.optimizer,
+        schedule,
+        beta_1=settings.beta_1,
+        beta_2=settings.beta_2,
+        epsilon=settings.epsilon,
+        ema_decay=settings.ema_decay,
+    )
+    made.build(model.trainable_variables)
+    return made
+
+
+def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy) -> TrainingBatches:
+    """The batches of every epoch."""
+    return TrainingBatches(
+        text.segmentations,
+        strategy,
+        batch_tokens=config.batches.batch_tokens,
+        start_tokens=config.batches.start_tokens,
+        doubling_epochs=config.batches.doubling_epochs,
+        # no padding beyond the last position
+        length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
+        seed=config.run.seed,
+        accumulated=config.batches.accumulated,
+    )
+
+
+def build_train_step(
+    config: RunConfig, model: keras.Model, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches
+) -> TrainStep:
+    """The graph of an update."""
+    return TrainStep(
+        model,
+        optimizer,
+        batches.strategy,
+        batches.signature,
+        label_smoothing=config.training.label_smoothing,
+        clip_norm=config.training.clip_norm,
+        r_drop=config.training.r_drop,
+        accumulating=batches.accumulated > 1,
+        guidance=_guided_attention(config),
+        parts=slices_per_update(),
+    )
+
+
+def _guided_attention(config: RunConfig) -> GuidedAttention | None:
+    settings = config.training.guided_attention
+    return GuidedAttention(**settings.model_dump()) if settings else None
+
+
+def build_validation(config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model) -> Validation:
+    """What is measured of the model between updates."""
+    meter = LikelihoodMeter(
+        make_forced_graph(model),
+        *text.validation_pairs.sides,
+        max_positions=config.model.max_positions,
+        workers=parallel_batches(),
+    )
+    if meter.too_long:
+        log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
+    return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)
+
+
+def build_training(
+    config: RunConfig,
+    text: TrainingText,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    strategy: tf.distribute.Strategy,
+    translator: Translator,
+    checkpoints: Checkpoints | None,
+) -> Training:
+    """The loop, from batches to validations; `checkpoints` for the worker that writes."""
+    settings = config.training
+    batches = build_batches(config, text, strategy)
+    plan = batches.plan(0)
+    log.info(
+        "%s parameters in %s; %d batches an epoch, %.1f %% of their positions are padding",
+        f"{model.count_params():,}",
+        model.dtype_policy.name,
+        len(plan.batches),
+        100 * plan.padding_share,
+    )
+    return Training(
+        model,
+        optimizer,
+        build_train_step(config, model, optimizer, batches),
+        batches,
+        build_validation(config, text, translator, model),
+        checkpoints,
+        limits=build_limits(config),
+        validate_every=settings.validate_every_updates,
+        log_every=settings.log_every_updates,
+        save_every=60 * settings.checkpoint_every_minutes if settings.checkpoint_every_minutes else None,
+        metric=settings.early_stopping.metric,
+        patience=settings.early_stopping.patience,
+    )
+
+
+def hyperparameters(config: RunConfig) -> dict[str, Any]:
+    """By dotted key the settings that runs are compared by: those of text, model, training and search."""
+
+    values = config.model_dump(mode="json", include={"run": {"seed"}, **dict.fromkeys(COMPARED, True)})
+    return dict(flat_settings(values))
+
+
+def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
+    """The checkpoints of the run, as many as are gone on from or averaged."""
+    settings = config.training
+    averaged = {settings.average_of: settings.average_checkpoints}
+    return Checkpoints(
+        run.checkpoints,
+        max(settings.keep_checkpoints, averaged.get("last", 1)),
+        averaged.get("best", 0),
+        settings.early_stopping.metric,
+    )
+
+
+def build_limits(config: RunConfig) -> Limits:
+    """When training ends."""
+    return Limits(config.training.max_updates, config.training.max_epochs, config.training.max_minutes)

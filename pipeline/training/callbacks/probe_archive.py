@@ -1,0 +1,49 @@
+"""The probes' attention over their references, kept at every validation, so that one can see when alignment emerges."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+
+from ...inspection.archive_writer import ArchiveWriter
+from ...inspection.recorder import AttentionRecorder
+from ...inspection.viewer.stages import probe_archives
+
+
+class ProbeArchive(keras.callbacks.Callback):
+    """Writes an attention archive `update-00000850` at every validation.
+
+    The references are what is read, not the translations: these are other ones each time, and at first no sentences.
+
+    Args:
+        folder: where the archives go.
+        tracer: of the model that trains.
+        probes: (source, reference or None); those without a reference are left out.
+        first_update: updates made before; archives of later ones are of a run that was cut short, and go.
+    """
+
+    def __init__(
+        self, folder: Path, tracer: AttentionRecorder, probes: Sequence[tuple[str, str | None]], first_update: int = 0
+    ) -> None:
+        super().__init__()
+        self.folder = folder
+        self.tracer = tracer
+        self.pairs = [(source, reference) for source, reference in probes if reference]
+        self.first_update = first_update
+
+    def on_train_begin(self, logs=None):
+        for archive, update in probe_archives(self.folder):
+            if update > self.first_update:
+                shutil.rmtree(archive)
+
+    def on_test_end(self, logs=None):
+        if not self.pairs:
+            return
+        update = int(logs["update"])
+        archive = self.folder / f"update-{update:08d}"
+        shutil.rmtree(archive, ignore_errors=True)  # one that a crash cut short
+        sources, references = zip(*self.pairs, strict=True)
+        with ArchiveWriter(archive, manifest={"update": update}) as writer:
+            for record in self.tracer.of_references(sources, references):
+                writer.append(record)

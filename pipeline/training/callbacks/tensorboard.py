@@ -1,0 +1,126 @@
+"""What TensorBoard shows of a run: curves against updates, and the probe sentences with where their attention goes."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.plugins.hparams import api as hparams_api
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+from ...decoding.translator import Translator
+from ...inspection.heatmap import attention_figure, figure_to_png
+from ...inspection.measures import heads_table
+from ...inspection.record import Record
+from ...inspection.recorder import AttentionRecorder
+
+MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#!~$"})
+PLACE = ("update", "epoch", "minutes")
+
+
+class TensorBoard(keras.callbacks.Callback):
+    """Writes event files; every step is a number of updates.
+
+    Args:
+        folder: where the event files go.
+        translator: of the model that trains.
+        tracer: of the same model.
+        probes: (source, reference or None) of each fixed sentence.
+        hyperparameters: the run's settings by dotted key, shown beside its last validation.
+        first_update: updates made before; what older event files say of later ones is of a run that was cut short.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        translator: Translator,
+        tracer: AttentionRecorder,
+        probes: Sequence[tuple[str, str | None]],
+        hyperparameters: dict[str, Any] | None = None,
+        first_update: int = 0,
+    ) -> None:
+        super().__init__()
+        self.folder = folder
+        self.translator = translator
+        self.tracer = tracer
+        self.sources = [source for source, _ in probes]
+        self.references = [reference or "" for _, reference in probes]
+        self.hyperparameters = hyperparameters or {}
+        self.first_update = first_update
+        self.writer: Any = None
+
+    def on_train_begin(self, logs=None):
+        if self.first_update:
+            forget_from(self.folder, self.first_update + 1)
+        self.writer = tf.summary.create_file_writer(str(self.folder))
+        if not self.first_update:
+            with self.writer.as_default(step=0):
+                tf.summary.graph(self.tracer.graph)
+        if self.hyperparameters:
+            with self.writer.as_default(step=self.first_update):
+                hyperparameters(self.hyperparameters)
+
+    def on_train_batch_end(self, batch, logs=None):
+        if logs:
+            self._scalars("training", {name: value for name, value in logs.items() if name not in PLACE}, logs)
+
+    def on_test_end(self, logs=None):
+        validation = {name[4:]: value for name, value in logs.items() if name.startswith("val_")}
+        self._scalars("validation", validation, logs)
+        if self.sources:
+            self._probes(int(logs["update"]))
+        self.writer.flush()
+
+    def on_train_end(self, logs=None):
+        self.writer.close()
+
+    def _scalars(self, section: str, values: dict[str, float], logs: dict[str, float]) -> None:
+        with self.writer.as_default(step=int(logs["update"])):
+            for name, value in values.items():
+                tf.summary.scalar(f"{section}/{name}", value)
+
+    def _probes(self, update: int) -> None:
+        translations = self.translator.translate(self.sources)
+        records = list(self.tracer.of_translations(self.sources, self.references, translations))
+        with self.writer.as_default(step=update):
+            tf.summary.text("probes", probe_table(records))
+            for layer, heads in heads_table(records).groupby("layer"):
+                for name in ("entropy", "eos_share", "diagonality"):
+                    tf.summary.scalar(f"attention/{name}, layer {layer}", heads[name].mean())
+            for record in records:
+                for layer in range(len(record.attention["cross"])):
+                    png = figure_to_png(attention_figure(record, "cross", layer), dots_per_inch=80)
+                    image = tf.expand_dims(tf.io.decode_png(png, channels=3), 0)
+                    tf.summary.image(
+                        f"probe {record.id}/cross-attention layer {layer}",
+                        image,
+                        description=f"{record.source.translate(MARKDOWN)}: all heads; rows are output tokens",
+                    )
+
+
+def hyperparameters(values: dict[str, Any]) -> None:
+    """Writes settings for TensorBoard's table of hyperparameters, which takes numbers, text and truth values."""
+    hparams_api.hparams(
+        {name: value if isinstance(value, bool | int | float) else str(value) for name, value in values.items()}
+    )
+
+
+def forget_from(folder: Path, update: int) -> None:
+    """Tells TensorBoard to forget what the event files there say of this update and later ones."""
+    writer = EventFileWriter(str(folder))
+    start = SessionLog(status=SessionLog.SessionStatus.START)
+    for _ in range(2):  # TensorBoard takes the first that it sees for the start of the run, and forgets nothing
+        writer.add_event(Event(wall_time=time.time(), step=update, session_log=start))
+    writer.close()
+
+
+def probe_table(records: Sequence[Record]) -> str:
+    """A Markdown table of probe sentences, their references and their translations."""
+    rows = ["| # | source | reference | translation |", "| --- | --- | --- | --- |"]
+    for record in records:
+        cells = (str(record.id), record.source, record.reference or "", record.hypothesis)
+        rows.append("| " + " | ".join(cell.translate(MARKDOWN) for cell in cells) + " |")
+    return "\n".join(rows)

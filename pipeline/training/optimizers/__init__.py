@@ -1,0 +1,67 @@
+"""What turns gradients into updates."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+
+from .adam import FusedAdam
+from .muon import StackedMuon
+
+
+def make_optimizer(
+    name: str, learning_rate: Any, *, beta_1: float, beta_2: float, epsilon: float, ema_decay: float | None = None
+) -> keras.optimizers.Optimizer:
+    """An optimizer by its name.
+
+    Args:
+        name: `adam` (Kingma and Ba 2015), or `muon` (Jordan et al. 2024): momentum made orthogonal for matrices, in the
+            scale of Adam's updates (Liu et al. 2025, section 2.2), and Adam for embeddings and vectors.
+        learning_rate: a number or a schedule.
+        beta_1: Adam's decay of the mean of gradients, per update.
+        beta_2: Adam's decay of the mean of squared gradients, per update.
+        epsilon: Adam's guard against division by zero.
+        ema_decay: of the moving average of the weights, per update; None for no average.
+
+    Raises:
+        ValueError: unknown name.
+    """
+    average = {} if ema_decay is None else {"use_ema": True, "ema_momentum": ema_decay}
+    if name == "adam":
+        return FusedAdam(learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, name="adam", **average)
+    if name == "muon":
+        return StackedMuon(
+            learning_rate,
+            adam_beta_1=beta_1,
+            adam_beta_2=beta_2,
+            epsilon=epsilon,
+            weight_decay=None,
+            adam_weight_decay=None,
+            name="muon",
+            **average,
+        )
+    raise ValueError(f"optimizer: adam or muon. Received: {name!r}")
+
+
+def moving_averages(optimizer: keras.optimizers.Optimizer | None) -> list[Any]:
+    """The moving average of each trainable variable, in their order; none where the optimizer keeps none."""
+    return optimizer._model_variables_moving_average if optimizer is not None and optimizer.use_ema else []
+
+
+@contextmanager
+def averaged_weights(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
+    """Within the block the model has the moving average of its weights, and bit for bit its own again after it.
+
+    Where the optimizer keeps no average, it keeps its own.
+    """
+    averages = moving_averages(optimizer)
+    variables = model.trainable_variables if averages else []
+    own = [keras.ops.convert_to_numpy(variable) for variable in variables]
+    for variable, average in zip(variables, averages, strict=True):
+        variable.assign(average)
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, own, strict=True):
+            variable.assign(value)

@@ -1,0 +1,62 @@
+"""Keras' Muon, in fewer and larger products: matrices of one shape are made orthogonal together."""
+
+from collections import defaultdict
+
+import keras
+import tensorflow as tf
+
+from ...runtime.cores import CORE_GROUPS
+from .adam import apply_adam
+
+
+class StackedMuon(keras.optimizers.Muon):
+    """Makes the updates that `keras.optimizers.Muon` makes (Jordan et al. 2024).
+
+    A Transformer has dozens of small matrices, and for each a product of its own takes longer to start than to compute.
+    What is not a matrix is updated by `apply_adam`. With several replicas it is Keras' own.
+    """
+
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        if self._distribution_strategy.num_replicas_in_sync > 1:
+            super()._backend_update_step(grads, trainable_variables, learning_rate)
+            return
+        of_shape = defaultdict(list)
+        for gradient, variable in zip(grads, trainable_variables, strict=True):
+            if self.adam_velocities[self._get_variable_index(variable)] is None:
+                of_shape[tuple(variable.shape)].append((gradient, variable))
+            else:
+                self._apply_adam(gradient, variable, learning_rate * self.adam_lr_ratio)
+        for pairs in of_shape.values():
+            for part in range(min(CORE_GROUPS, len(pairs))):  # side by side, as the cores have no other work meanwhile
+                self._apply_orthogonal(pairs[part::CORE_GROUPS], learning_rate)
+
+    def _apply_orthogonal(self, pairs, learning_rate):
+        """Updates variables of one shape by their gradients."""
+        directions = tf.stack([self._direction(gradient, variable) for gradient, variable in pairs])
+        # The scale of Adam's updates (Liu et al. 2025, section 2.2).
+        step = learning_rate * self.rms_rate * max(directions.shape[1:]) ** 0.5
+        for update, (_, variable) in zip(tf.unstack(step * self._orthogonal(directions)), pairs, strict=True):
+            self.assign_sub(variable, update)
+
+    def _apply_adam(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        state = self.momentums[index], self.adam_velocities[index]
+        decays = self.adam_beta_1, self.adam_beta_2
+        apply_adam(variable, *state, gradient, learning_rate, self.iterations, *decays, self.epsilon)
+
+    def _direction(self, gradient, variable):
+        """Nesterov's momentum, brought up to date."""
+        momentum = self.momentums[self._get_variable_index(variable)]
+        self.assign(momentum, self.momentum * momentum + gradient)
+        return gradient + self.momentum * momentum
+
+    def _orthogonal(self, x):
+        """The Newton-Schulz iteration on `(matrices, rows, columns)`."""
+        a, b, c = self.muon_a, self.muon_b, self.muon_c
+        wide = x.shape[1] <= x.shape[2]
+        x = x if wide else tf.linalg.matrix_transpose(x)
+        x = x / (tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7)
+        for _ in range(self.ns_steps):
+            square = tf.matmul(x, x, transpose_b=True)
+            x = a * x + tf.matmul(b * square + c * tf.matmul(square, square), x)
+        return x if wide else tf.linalg.matrix_transpose(x)

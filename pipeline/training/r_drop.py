@@ -1,0 +1,106 @@
+"""R-Drop: two passes with other units dropped are drawn to the same predictions (Liang et al. 2021, equation 2).
+
+Letters: N tokens, D model width, V vocabulary.
+"""
+
+import tensorflow as tf
+
+from .loss import even_chunks
+
+CHUNK_TOKENS = 512  # two chunks' (512, V) float32 scores fit a CPU's last cache for V of some thousands
+
+
+def divergence(first_logits, second_logits, token_weights):
+    """`sum_n w_n (KL(p_n || q_n) + KL(q_n || p_n)) / 2` for p and q, the softmax of either logits.
+
+    The definition, against which `fused_divergence` is tested.
+
+    Args:
+        first_logits: float `(N, V)`.
+        second_logits: float `(N, V)`.
+        token_weights: float `(N,)`: 1 for a token that counts, 0 for padding.
+
+    Returns:
+        float32 scalar: the sum, to be divided by the number of tokens of all replicas.
+    """
+    first, second = (tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits in (first_logits, second_logits))
+    return tf.reduce_sum(token_weights * tf.reduce_sum((tf.exp(first) - tf.exp(second)) * (first - second), -1)) / 2
+
+
+def fused_divergence(first, second, table, token_weights):
+    """`divergence(first table^T, second table^T, ...)` with value and gradient made together, a chunk at a time.
+
+    Args:
+        first: states of the first pass, float `(N, D)`.
+        second: states of the second, `(N, D)`.
+        table: `(V, D)`, the output embedding.
+        token_weights: float32 `(N,)`.
+
+    Returns:
+        float32 scalar.
+    """
+
+    @tf.custom_gradient
+    def divergence_of(first, second, table):
+        value, gradients = _value_and_gradients(first, second, table, token_weights)
+        first_gradient, second_gradient, table_gradient = gradients
+
+        def gradient(upstream):
+            return (
+                tf.cast(upstream * first_gradient, first.dtype),
+                tf.cast(upstream * second_gradient, second.dtype),
+                upstream * table_gradient,
+            )
+
+        return value, gradient
+
+    return divergence_of(first, second, tf.convert_to_tensor(table))
+
+
+def _value_and_gradients(first, second, table, token_weights):
+    product_type = first.dtype  # as in `fused_cross_entropy`
+    kernel = tf.cast(table, product_type)
+    count = tf.shape(first)[0]
+    chunks, size = even_chunks(count, CHUNK_TOKENS)
+    filled = [tf.pad(states, ((0, chunks * size - count), (0, 0))) for states in (first, second)]
+    filled_weights = tf.pad(token_weights, ((0, chunks * size - count),))
+
+    def chunk(index, value, table_gradient, first_gradient, second_gradient):
+        rows = [states[index * size : (index + 1) * size] for states in filled]
+        scores = [tf.cast(tf.matmul(part, kernel, transpose_b=True), tf.float32) for part in rows]
+        weights = filled_weights[index * size : (index + 1) * size, None] / 2
+        p, q = (tf.nn.softmax(part) for part in scores)
+        # Normalisers are left out of log p - log q: p and q have the same sum, and each gradient's own mean goes.
+        apart = scores[0] - scores[1]
+        change = p - q
+        value += tf.reduce_sum(weights * change * apart)
+        score_gradients = (
+            weights * (change + p * (apart - tf.reduce_sum(p * apart, -1, keepdims=True))),
+            weights * (-change - q * (apart - tf.reduce_sum(q * apart, -1, keepdims=True))),
+        )
+        parts = []
+        for gradient, states in zip(score_gradients, rows, strict=True):
+            gradient = tf.cast(gradient, product_type)
+            parts.append(tf.cast(tf.matmul(gradient, kernel), tf.float32))
+            table_gradient += tf.cast(tf.matmul(gradient, states, transpose_a=True), tf.float32)
+        return (
+            index + 1,
+            value,
+            table_gradient,
+            first_gradient.write(index, parts[0]),
+            second_gradient.write(index, parts[1]),
+        )
+
+    shape = (None, table.shape[-1])
+    _, value, table_gradient, first_gradient, second_gradient = tf.while_loop(
+        lambda index, *_: index < chunks,
+        chunk,
+        (
+            0,
+            0.0,
+            tf.zeros(table.shape, tf.float32),
+            *(tf.TensorArray(tf.float32, chunks, element_shape=shape) for _ in range(2)),
+        ),
+        parallel_iterations=1,
+    )
+    return value, (first_gradient.concat()[:count], second_gradient.concat()[:count], table_gradient)

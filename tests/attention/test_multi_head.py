@@ -1,0 +1,238 @@
+"""The three multi-head layers: the paper's formula, Keras' layer with the same weights, and each other."""
+
+import keras
+import numpy as np
+import pytest
+
+from pipeline.attention.cross_attention import CrossAttention
+from pipeline.attention.multi_head import MultiHeadAttention
+from pipeline.attention.scores import SCORES
+from pipeline.attention.self_attention import SelfAttention
+from tests import oracles
+from tests.layer_contract import stir
+
+
+@pytest.fixture
+def inputs():
+    generator = np.random.default_rng(0)
+    return [generator.normal(size=shape).astype("float32") for shape in ((2, 3, 8), (2, 5, 6), (2, 5, 7))]
+
+
+@pytest.fixture
+def mask():
+    return np.random.default_rng(1).random((2, 2, 3, 5)) < 0.6
+
+
+def ready(layer, *inputs):
+    layer(*inputs)
+    return stir(layer)
+
+
+def matrices(layer):
+    sides = ("query", "key", "value", "output")
+    return {side: [w.numpy() for w in getattr(layer, f"{side}_projection").weights] for side in sides}
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_context_and_weights_equal_the_formula(inputs, mask, score):
+    layer = ready(MultiHeadAttention(2, 4, value_dim=3, output_dim=5, score=score), *inputs)
+    context, weights = layer(*inputs, mask=mask)
+    learnt = {variable.name: variable.numpy() for variable in layer.score.variables}
+    expected_context, expected_weights = oracles.multi_head_attention(
+        *inputs, 2, score=score, learnt=learnt, mask=mask, projections=matrices(layer)
+    )
+    np.testing.assert_allclose(weights, expected_weights, atol=2e-5)
+    np.testing.assert_allclose(context, expected_context, atol=1e-4)
+
+
+def test_without_projection_the_inputs_themselves_are_cut_into_heads(mask):
+    generator = np.random.default_rng(0)
+    query, key, value = (generator.normal(size=(2, n, width)) for n, width in ((3, 8), (5, 8), (5, 6)))
+    layer = MultiHeadAttention(2, 4, value_dim=3, projection=False)
+    context, weights = layer(query, key, value, mask=mask)
+    expected_context, expected_weights = oracles.multi_head_attention(query, key, value, 2, mask=mask)
+    np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
+    np.testing.assert_allclose(context, expected_context, atol=1e-5)
+    assert layer.count_params() == 0
+
+
+def test_context_and_weights_equal_those_computed_by_hand():
+    layer = MultiHeadAttention(1, 2, score="dot", projection=False)
+    key = np.float32([[[np.log(3), 5], [0, 7]]])
+    context, weights = layer(np.float32([[[1, 0]]]), key, np.float32([[[4, 0], [8, 4]]]))
+    np.testing.assert_allclose(weights, [[[[0.75, 0.25]]]], rtol=1e-6)
+    np.testing.assert_allclose(context, [[[5, 1]]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_keras_multi_head_attention_agrees_with_the_same_weights(inputs, mask, use_bias):
+    layer = ready(MultiHeadAttention(2, 4, value_dim=3, output_dim=5, use_bias=use_bias), *inputs)
+    query, key, value = inputs
+    peer = keras.layers.MultiHeadAttention(2, 4, value_dim=3, output_shape=5, use_bias=use_bias)
+    peer.build(query.shape, value.shape, key.shape)
+    ours = matrices(layer)
+    for side, dense in (("query", peer.query_dense), ("key", peer.key_dense), ("value", peer.value_dense)):
+        dense.set_weights([w.reshape(s.shape) for w, s in zip(ours[side], dense.weights, strict=True)])
+    peer.output_dense.set_weights(
+        [w.reshape(s.shape) for w, s in zip(ours["output"], peer.output_dense.weights, strict=True)]
+    )
+    mask = mask | (np.arange(5) == 0)  # a row without keys is another thing in Keras
+    expected_context, expected_weights = peer(query, value, key, attention_mask=mask, return_attention_scores=True)
+    context, weights = layer(query, key, value, mask=mask)
+    np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
+    np.testing.assert_allclose(context, expected_context, atol=1e-5)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_self_attention_is_multi_head_attention_of_a_sequence_to_itself(inputs, score):
+    x = inputs[0]
+    layer = ready(SelfAttention(2, 4, value_dim=3, score=score), x)
+    peer = MultiHeadAttention(2, 4, value_dim=3, score=score)
+    peer(x, x, x)
+    kernel, bias = (w.numpy() for w in layer.qkv_projection.weights)
+    for projection, part in (
+        (peer.query_projection, slice(0, 8)),
+        (peer.key_projection, slice(8, 16)),
+        (peer.value_projection, slice(16, 22)),
+    ):
+        projection.set_weights([kernel[:, part], bias[part]])
+    peer.output_projection.set_weights(layer.output_projection.get_weights())
+    peer.score.set_weights(layer.score.get_weights())
+    mask = np.tril(np.ones((1, 1, 3, 3), bool))
+    for found, expected in zip(layer(x, mask=mask), peer(x, x, x, mask=mask), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_cross_attention_puts_positions_on_the_keys_and_not_on_the_values(inputs, mask, batch):
+    x, memory, _ = inputs
+    positions = np.random.default_rng(2).normal(size=(*batch, 5, 6)).astype("float32")
+    layer = ready(CrossAttention(2, 4), x, memory)
+    peer = MultiHeadAttention(2, 4)
+    peer(x, memory, memory)
+    for side in ("query", "key", "value", "output"):
+        getattr(peer, f"{side}_projection").set_weights(getattr(layer, f"{side}_projection").get_weights())
+    found = layer(x, memory, mask=mask, memory_positions=positions)
+    for one, other in zip(found, peer(x, memory + positions, memory, mask=mask), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    for one, other in zip(layer(x, memory, mask=mask), peer(x, memory, memory, mask=mask), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert np.abs(layer(x, memory, mask=mask)[1] - found[1]).max() > 0.01
+
+
+def test_memory_projected_once_serves_one_query_after_another(inputs):
+    query, key, value = inputs
+    layer = ready(MultiHeadAttention(2, 4, value_dim=3), *inputs)
+    context, weights = layer(*inputs)
+    keys, values = layer.project_memory(key, value)
+    for t in range(3):
+        step_context, step_weights = layer.attend(layer.project_query(query[:, t : t + 1]), keys, values)
+        np.testing.assert_allclose(step_context[:, 0], context[:, t], atol=1e-6)
+        np.testing.assert_allclose(step_weights[:, :, 0], weights[:, :, t], atol=1e-6)
+
+
+def test_dropped_weights_are_scaled_up_so_that_the_mean_context_stays():
+    layer = MultiHeadAttention(1, 1, projection=False, dropout=0.5)
+    query, memory = np.zeros((4000, 1, 1), "float32"), np.ones((4000, 4, 1), "float32")
+    context, _ = layer(query, memory, memory, training=True)
+    assert set(np.round(np.ravel(context), 3)) == {0, 0.5, 1, 1.5, 2}
+    assert np.mean(context) == pytest.approx(1, abs=0.05)
+
+
+def test_a_mask_that_keras_carries_along_is_never_taken_for_ours():
+    ids = np.array([[1, 2, 0], [3, 0, 0], [1, 1, 1]])
+    x = keras.layers.Embedding(5, 8, mask_zero=True)(ids)  # B = T = 3: Keras' (B, T) mask would broadcast
+    with pytest.raises(ValueError, match="mask: expected 4 axes"):
+        SelfAttention(2, 4)(x)
+    context, _ = SelfAttention(2, 4)(x, mask=np.ones((1, 1, 3, 3), bool))
+    assert getattr(context, "_keras_mask", None) is None
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MultiHeadAttention(2, 4, score="euclid"), "score.*found 'euclid'"),
+        (lambda: MultiHeadAttention(2, 4, output_dim=9, projection=False), "output_dim.* 8 .*found 9"),
+        (lambda: SelfAttention(2, 4, value_dim=3, projection=False)(np.zeros((1, 3, 8))), "x: .* 6, found 8"),
+        (lambda: SelfAttention(2, 4, projection=False)(np.zeros((1, 3, 6))), "x: .* 8, found 6"),
+        (lambda: MultiHeadAttention(2, 4, projection=False)(*np.zeros((3, 1, 3, 6))), "query: .* 8, found 6"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_was_found(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_values_without_projection_come_out_as_they_are(inputs, mask):
+    query, key, _ = inputs
+    value = np.random.default_rng(3).normal(size=(2, 5, 6)).astype("float32")
+    layer = ready(MultiHeadAttention(2, 4, value_dim=3, value_projection=False), query, key, value)
+    context, weights = layer(query, key, value, mask=mask)
+    by_head = np.einsum("bhts,bshv->bthv", weights, value.reshape(2, 5, 2, 3))
+    np.testing.assert_allclose(context, by_head.reshape(2, 3, 6), atol=1e-5)
+    assert {layer.path for layer in layer.weights} == {
+        f"{layer.name}/{side}/{part}" for side in ("query", "key") for part in ("kernel", "bias")
+    }
+
+
+@pytest.mark.parametrize("value_projection", [True, False])
+def test_self_attention_puts_positions_on_queries_and_keys_and_not_on_values(value_projection):
+    generator = np.random.default_rng(0)
+    x, positions = generator.normal(size=(2, 3, 6)).astype("float32"), generator.normal(size=(3, 6)).astype("float32")
+    layer = ready(SelfAttention(2, 4, value_dim=3, value_projection=value_projection), x)
+    query, key, _ = layer.project(x + positions)
+    _, _, value = layer.project(x)
+    for found, expected in zip(layer(x, positions=positions), layer.attend(query, key, value), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_cross_attention_puts_the_positions_of_x_on_the_queries(inputs):
+    x, memory, _ = inputs
+    positions = np.random.default_rng(2).normal(size=x.shape[1:]).astype("float32")
+    layer = ready(CrossAttention(2, 4), x, memory)
+    for found, expected in zip(layer(x, memory, positions=positions), layer(x + positions, memory), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("score", ["general", "concat"])
+def test_scores_that_can_compare_queries_and_keys_of_two_sizes_without_projection(score):
+    generator = np.random.default_rng(0)
+    query, key = generator.normal(size=(2, 3, 4)).astype("float32"), generator.normal(size=(2, 5, 6)).astype("float32")
+    layer = ready(MultiHeadAttention(1, 4, value_dim=6, score=score, projection=False), query, key, key)
+    learnt = {variable.name: variable.numpy() for variable in layer.score.variables}
+    expected_context, expected_weights = oracles.multi_head_attention(query, key, key, 1, score=score, learnt=learnt)
+    context, weights = layer(query, key, key)
+    np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
+    np.testing.assert_allclose(context, expected_context, atol=1e-5)
+
+
+@pytest.mark.parametrize("value_projection", [True, False])
+def test_value_norms_are_the_lengths_of_what_one_head_adds_for_one_key(inputs, value_projection):
+    query, key, value = inputs
+    value = value[..., :6]
+    layer = ready(
+        MultiHeadAttention(
+            2, 4, value_dim=3, output_dim=5 if value_projection else 6, value_projection=value_projection
+        ),
+        query,
+        key,
+        value,
+    )
+    norms = layer.value_norms(value).numpy()
+    assert norms.shape == (2, 2, 5)
+    _, projected = layer.project_memory(key, value)
+    nothing = layer.merge_heads(np.zeros((2, 2, 1, 3), "float32")).numpy()
+    for head in range(2):
+        for s in range(5):
+            alone = np.zeros((2, 2, 1, 3), "float32")
+            alone[:, head, 0] = projected[:, head, s]
+            added = layer.merge_heads(alone).numpy() - nothing
+            np.testing.assert_allclose(norms[:, head, s], np.linalg.norm(added[:, 0], axis=-1), atol=1e-5)
+
+
+def test_value_norms_of_a_single_head_are_those_of_what_leaves_it():
+    value = np.random.default_rng(0).normal(size=(64, 20, 64)).astype("float32")  # as in Linformer's test
+    layer = ready(MultiHeadAttention(1, 64), value, value, value)
+    _, projected = layer.project_memory(value, value)
+    added = layer.merge_heads(projected).numpy() - layer.merge_heads(np.zeros((1, 1, 1, 64), "float32")).numpy()
+    np.testing.assert_allclose(layer.value_norms(value)[:, 0], np.linalg.norm(added, axis=-1), rtol=1e-4)

@@ -1,0 +1,67 @@
+"""The model section: one schema for each architecture, and combinations that cannot work are refused with a way out."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import load_run_config
+from pipeline.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
+from tests.config_files import parsed, problem
+
+REFUSED = [
+    ("{attention: {cross: {mechanism: lsh}}}", "attention.cross.mechanism: lsh makes queries and keys by one"),
+    ("{attention: {decoder_self: {mechanism: lsh}}}", "lsh has no step that adds one token to a cache"),
+    ("{attention: {decoder_self: {mechanism: linformer}}}", "linformer mixes all positions .* expected softmax"),
+    ("{attention: {encoder_self: {mechanism: lsh, score: additive}}}", "lsh finds keys by their angle, which additive"),
+    ("{attention: {encoder_self: {mechanism: lsh, buckets: 3}}}", "buckets: expected 1 or an even number, found 3"),
+    ("{attention: {encoder_self: {mechanism: lsh, projection: false}}}", "lsh hashes projected queries"),
+    ("{attention: {cross: {mechanism: uniform, score: dot}}}", "uniform compares nothing: leave out score, or take"),
+    ("{attention: {cross: {mechanism: blockwise}}, attention_dropout: 0.1}", "set it to 0"),
+    ("{attention: {cross: {projection: false, key_dim: 16}}}", r"key_dim \(16\) times num_heads \(4\) must be d_model"),
+    ("{num_heads: 3}", r"d_model \(128\) must be a multiple of num_heads \(3\)"),
+    ("{architecture: recurrent, input_feeding: true}", "input_feeding goes with decoder luong"),
+    ("{architecture: recurent}", "model.architecture: expected one of transformer, recurrent, .* found 'recurent'"),
+    ("{architecture: recurrent, d_ff: 64}", "model.d_ff: goes with another architecture than recurrent"),
+    ("{hidden_dim: 64}", "model.hidden_dim: goes with another architecture than transformer"),
+    ("{architecture: recurrent, hiden_dim: 64}", "model.hiden_dim: no such key; did you mean model.hidden_dim"),
+    ("{architecture: decoder_only, layers: 0}", "model.layers: expected an integer >= 1, found 0"),
+    ("{architecture: decoder_only, attention: {cross: {}}}", "model.attention.cross: goes with another architecture"),
+]
+
+
+@pytest.mark.parametrize(("model", "message"), REFUSED)
+def test_what_cannot_work_is_refused_when_the_config_is_read(config_file: Path, model: str, message: str):
+    said = problem(config_file, text=config_file.read_text() + f"model: {model}\n")
+    with pytest.raises(AssertionError, match=message):  # shows the whole message when it does not match
+        raise AssertionError(said)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "schema"),
+    [("transformer", TransformerSettings), ("recurrent", RecurrentSettings), ("decoder_only", DecoderOnlySettings)],
+)
+def test_the_architecture_chooses_the_schema(config_file: Path, architecture: str, schema: type):
+    config = parsed(config_file, "--model.architecture", architecture)
+    assert config.model == schema()
+    assert config.model.architecture == architecture
+
+
+def test_a_recurrent_model_has_only_cross_attention_to_show(config_file: Path):
+    said = problem(config_file, "--model.architecture", "recurrent", "--inspection.attention", "[cross, encoder]")
+    assert "no self-attention and no projected values; expected [cross] or [cross, gradients]" in said
+    parsed(config_file, "--model.architecture", "recurrent", "--inspection.attention", "[cross, gradients]")
+    said = problem(config_file, "--model.architecture", "decoder_only", "--inspection.attention", "[cross, norms]")
+    assert "norms are those of a Transformer's cross-attention" in said
+
+
+def test_a_key_of_another_architecture_on_the_command_line_is_taken(config_file: Path):
+    overrides = ("--model.architecture", "recurrent", "--model.hidden_dim", "24", "--model.cross_attention", "none")
+    model = parsed(config_file, *overrides).model
+    assert (model.hidden_dim, model.cross_attention) == (24, "none")
+
+
+def test_heads_need_not_divide_the_width_where_sizes_are_given(config_file: Path):
+    sizes = "{key_dim: 5, value_dim: 7}"
+    sites = ", ".join(f"{site}: {sizes}" for site in ("encoder_self", "decoder_self", "cross"))
+    config_file.write_text(config_file.read_text() + f"model: {{num_heads: 3, attention: {{{sites}}}}}\n")
+    assert load_run_config(config_file).model.attention.cross.key_dim == 5

@@ -1,0 +1,123 @@
+"""BLEU and chrF are sacreBLEU's, and the likelihood is the plain mean over all real target tokens."""
+
+import math
+
+import numpy as np
+import pytest
+import sacrebleu
+
+from pipeline.decoding.forced_graph import make_forced_graph
+from pipeline.errors import InputError
+from pipeline.metrics.bleu import bleu_metric, score_translations
+from pipeline.metrics.likelihood import Likelihood, LikelihoodMeter
+from pipeline.text.encoded import EncodedSentences
+from pipeline.text.tokenizer import BOS, EOS
+from tests.tiny_transformer import make_transformer, shared_transformer
+
+TRANSLATIONS = ["the cat sat on the mat .", "a dog, maybe?", "it rains in the big town today"]
+REFERENCES = ["the cat lay on the mat .", "a dog , maybe ?", "it rains in the town today"]
+
+
+def bleu_by_hand(translations, references):
+    """Papineni et al. 2002, section 2.3, on words between spaces; every n-gram order must have a match."""
+    matches, totals, lengths = np.zeros(4), np.zeros(4), np.zeros(2)
+    for translation, reference in zip(translations, references, strict=True):
+        words = translation.split(), reference.split()
+        lengths += [len(side) for side in words]
+        for n in range(1, 5):
+            grams, others = ([tuple(side[i : i + n]) for i in range(len(side) - n + 1)] for side in words)
+            matches[n - 1] += sum(min(grams.count(gram), others.count(gram)) for gram in set(grams))
+            totals[n - 1] += len(grams)
+    return 100 * min(1, math.exp(1 - lengths[1] / lengths[0])) * math.exp(np.log(matches / totals).mean())
+
+
+def test_tokenised_text_is_split_at_spaces_only():
+    found = score_translations(TRANSLATIONS, REFERENCES, tokenized=True)
+    assert found["bleu"] == pytest.approx(bleu_by_hand(TRANSLATIONS, REFERENCES))
+    assert "|tok:none|" in found["signatures"]["bleu"]
+    assert (found["translation_length"], found["reference_length"]) == (7 + 3 + 7, 7 + 5 + 6)
+    assert found["brevity_penalty"] == pytest.approx(math.exp(1 - 18 / 17))
+
+
+def test_plain_text_is_tokenised_by_sacrebleu():
+    found = score_translations(TRANSLATIONS, REFERENCES, tokenized=False)
+    assert found["bleu"] == pytest.approx(sacrebleu.corpus_bleu(TRANSLATIONS, [REFERENCES]).score)
+    spaced = [text.replace("dog, maybe?", "dog , maybe ?") for text in TRANSLATIONS]
+    assert found["bleu"] == pytest.approx(bleu_by_hand(spaced, REFERENCES))
+    assert "|tok:13a|" in found["signatures"]["bleu"]
+
+
+@pytest.mark.parametrize("tokenized", [True, False])
+def test_chrf_is_sacrebleus_and_has_its_signature(tokenized):
+    found = score_translations(TRANSLATIONS, REFERENCES, tokenized=tokenized)
+    assert found["chrf"] == pytest.approx(sacrebleu.corpus_chrf(TRANSLATIONS, [REFERENCES]).score)
+    assert "nc:6|nw:0" in found["signatures"]["chrf"]
+    assert all(f"version:{sacrebleu.__version__}" in signature for signature in found["signatures"].values())
+
+
+def test_the_same_text_scores_100():
+    found = score_translations(REFERENCES, REFERENCES, tokenized=True)
+    assert found["bleu"] == pytest.approx(100) and found["chrf"] == pytest.approx(100)
+
+
+def test_a_short_sentence_that_is_right_scores_100():
+    assert bleu_metric(False, effective_order=True).sentence_score("a dog", ["a dog"]).score == pytest.approx(100)
+
+
+def encoded(*lengths, seed):
+    ids = np.random.default_rng(seed).integers(4, 17, sum(lengths)).astype("int32")
+    return EncodedSentences(ids, np.concatenate([[0], np.cumsum(lengths)]))
+
+
+SOURCE, TARGET = encoded(5, 1, 9, 0, 3, 2, seed=0), encoded(2, 7, 4, 3, 9, 0, seed=1)
+
+
+MOST = 12  # positions of the tiny Transformer
+
+
+def likelihood_by_hand(model, rows=range(6)):
+    """One sentence after the other, without padding of its own: (sum of surprises, first choices, tokens)."""
+    loss, right, tokens = 0.0, 0, 0
+    for source, target in ((SOURCE[row], TARGET[row]) for row in rows):
+        # Two tokens of padding more, which are cut off again: Keras warns of softmax over one key.
+        logits = np.asarray(model(np.array([[*source, EOS, 0, 0]]), np.array([[BOS, *target, 0, 0]])), "float64")[0]
+        for row, token in zip(logits, [*target, EOS], strict=False):
+            loss -= row[token] - row.max() - math.log(np.exp(row - row.max()).sum())
+            right += int(row.argmax() == token)
+            tokens += 1
+    return loss, right, tokens
+
+
+@pytest.mark.parametrize(("batch_tokens", "workers"), [(1, 1), (1, 3), (40, 2), (4096, 1)])
+def test_likelihood_is_the_mean_over_real_tokens_whatever_the_batches(batch_tokens, workers):
+    model = shared_transformer()
+    loss, right, tokens = likelihood_by_hand(model)
+    assert tokens == 25 + 6
+    batches = {"batch_tokens": batch_tokens, "workers": workers}
+    found = LikelihoodMeter(make_forced_graph(model), SOURCE, TARGET, max_positions=MOST, **batches).measure()
+    assert found.loss == pytest.approx(loss / tokens, rel=1e-5)
+    assert found.token_accuracy == pytest.approx(right / tokens)
+    assert found.perplexity == pytest.approx(math.exp(loss / tokens), rel=1e-4)
+
+
+def test_pairs_too_long_for_the_model_are_left_out_and_counted():
+    model = shared_transformer()
+    loss, _, tokens = likelihood_by_hand(model, rows=[0, 1, 3, 5])
+    meter = LikelihoodMeter(make_forced_graph(model), SOURCE, TARGET, max_positions=8)  # 7 tokens and EOS fit, 9 do not
+    assert meter.too_long == 2
+    assert meter.measure().loss == pytest.approx(loss / tokens, rel=1e-5)
+    with pytest.raises(InputError, match=r"all 6 pairs .*max_positions \(1\)"):
+        LikelihoodMeter(make_forced_graph(model), SOURCE, encoded(1, 1, 1, 1, 1, 1, seed=0), max_positions=1)
+
+
+def test_likelihood_follows_the_model_as_it_changes():
+    model = make_transformer(dropout=0.1)
+    meter = LikelihoodMeter(make_forced_graph(model), SOURCE, TARGET, max_positions=MOST)
+    before = meter.measure()
+    assert meter.measure() == before  # no dropout
+    model.set_weights([weight * 0.5 for weight in model.get_weights()])
+    assert abs(meter.measure().loss - before.loss) > 1e-3
+
+
+def test_a_hopeless_loss_has_a_finite_perplexity():
+    assert math.isfinite(Likelihood(5000.0, 0.0).perplexity)

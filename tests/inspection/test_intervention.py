@@ -1,0 +1,80 @@
+"""One head's weights replaced: each change against a loop, nothing else touched, and the layers as they were after."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.inspection.intervention import CHANGES, changed_head, permuted, uniform, without_top
+from tests.tiny_transformer import SOURCE, TARGET, make_transformer, shared_transformer
+
+ALLOWED = np.array([[1, 1, 1, 1, 0], [1, 0, 1, 0, 0], [0, 0, 1, 0, 0]], bool)[None, None]
+WEIGHTS = np.array([[0.1, 0.5, 0.3, 0.1, 0], [0.25, 0, 0.75, 0, 0], [0, 0, 1, 0, 0]], np.float32)[None, None]
+
+
+def test_uniform_is_equal_over_what_is_allowed():
+    expected = [[0.25] * 4 + [0], [0.5, 0, 0.5, 0, 0], [0, 0, 1, 0, 0]]
+    np.testing.assert_allclose(uniform(WEIGHTS, ALLOWED)[0, 0], expected)
+
+
+def test_without_the_top_the_others_share_its_weight_in_proportion():
+    expected = [[0.2, 0, 0.6, 0.2, 0], [1, 0, 0, 0, 0], [0, 0, 1, 0, 0]]
+    np.testing.assert_allclose(without_top(WEIGHTS, ALLOWED)[0, 0], expected, atol=1e-6)
+    one_hot = np.eye(5, dtype=np.float32)[None, None, 1:2]
+    np.testing.assert_allclose(without_top(one_hot, ALLOWED[:, :, :1])[0, 0, 0], [1 / 3, 0, 1 / 3, 1 / 3, 0], atol=1e-6)
+
+
+def test_permuted_weights_change_places_among_what_is_allowed():
+    generator = np.random.default_rng(0)
+    allowed = generator.random((3, 2, 7, 9)) < 0.6
+    weights = np.where(allowed, generator.random(allowed.shape), 0).astype("float32")
+    found = permuted(weights, allowed, seed=1).numpy()
+    assert not found[~allowed].any()
+    np.testing.assert_array_equal(np.sort(found, axis=-1), np.sort(weights, axis=-1))
+    assert np.mean(found[allowed] != weights[allowed]) > 0.5
+    np.testing.assert_array_equal(permuted(weights, allowed, seed=1), found)
+    assert np.any(permuted(weights, allowed, seed=2).numpy() != found)
+    np.testing.assert_array_equal(permuted(WEIGHTS, ALLOWED)[0, 0, 2], WEIGHTS[0, 0, 2])
+
+
+def read(model, layer=-1, head=0, change=0):
+    layers = [block.cross_attention for block in model.decoder_blocks]
+    with changed_head(layers, layer, head, change):
+        return model.decode(TARGET, model.encode(SOURCE))
+
+
+@pytest.mark.parametrize("change", range(len(CHANGES)))
+def test_only_the_chosen_head_attends_otherwise(change):
+    model = shared_transformer()
+    usual, found = read(model), read(model, 1, 0, change)
+    mask = np.broadcast_to((SOURCE != 0)[:, None], usual.cross[1][:, 0].shape)
+    expected = list(CHANGES.values())[change](usual.cross[1], np.repeat(mask[:, None], 2, axis=1))[:, 0]
+    np.testing.assert_allclose(found.cross[1][:, 0], expected, atol=1e-6)
+    np.testing.assert_allclose(found.cross[1][:, 1], usual.cross[1][:, 1], atol=1e-6)
+    np.testing.assert_allclose(found.cross[0], usual.cross[0], atol=1e-6)
+    assert np.abs(found.logits - usual.logits).max() > 1e-3
+
+
+def test_no_layer_chosen_is_no_change_and_nothing_stays_behind():
+    model = shared_transformer()
+    expected = model.decode(TARGET, model.encode(SOURCE)).logits
+    np.testing.assert_allclose(read(model).logits, expected, atol=1e-6)
+    with pytest.raises(KeyError), changed_head([model.decoder_blocks[0].cross_attention], 0, 0, 0):
+        raise KeyError
+    np.testing.assert_array_equal(model.decode(TARGET, model.encode(SOURCE)).logits, expected)
+    assert "attend" not in vars(model.decoder_blocks[0].cross_attention)
+
+
+def test_uniform_weights_do_what_the_uniform_mechanism_does():
+    sizes = {"decoder_layers": 1, "num_heads": 1}
+    model, other = make_transformer(**sizes), make_transformer(**sizes, cross={"mechanism": "uniform"})
+    other.set_weights(model.get_weights())
+    expected = other.decode(TARGET, other.encode(SOURCE))
+    found = read(model, 0, 0, list(CHANGES).index("uniform"))
+    np.testing.assert_allclose(found.logits, expected.logits, atol=1e-5)
+
+
+def test_one_graph_serves_every_layer_head_and_change():
+    model = shared_transformer()
+    graph = tf.function(lambda *chosen: read(model, *chosen).logits, input_signature=[tf.TensorSpec([], tf.int32)] * 3)
+    for chosen in ((-1, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 2)):
+        np.testing.assert_allclose(graph(*chosen), read(model, *chosen).logits, atol=1e-5)

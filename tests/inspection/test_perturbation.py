@@ -1,0 +1,40 @@
+"""What replacing a head costs: against passes one by one, whatever the batches; models without such heads are told."""
+
+import numpy as np
+import pytest
+
+from pipeline.decoding.forced import forced_pass
+from pipeline.errors import InputError
+from pipeline.inspection.intervention import CHANGES, changed_head
+from pipeline.inspection.perturbation import perturbation_table
+from pipeline.text.batches import forced_batch
+from pipeline.text.tokenizer import EOS
+from tests.tiny_transformer import shared_transformer
+
+PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 15, 4], [9, EOS])]
+
+
+def test_changes_are_means_over_all_tokens():
+    model = shared_transformer()
+    layers = [block.cross_attention for block in model.decoder_blocks]
+    table = perturbation_table(model, PAIRS, batch_tokens=10, workers=2)
+    assert len(table) == 2 * 2 * 3 and (table["tokens"] == 10).all()
+    assert table["loss_change"].is_monotonic_decreasing
+    checked = table[table["change"] != "permuted"]  # which depends on the batch's shape
+    for row in checked[::3].to_dict("records"):
+        losses, changed = [], []
+        for pair in PAIRS:
+            batch = forced_batch([pair])
+            usual = forced_pass(model, *batch)
+            with changed_head(layers, row["layer"], row["head"], list(CHANGES).index(row["change"])):
+                found = forced_pass(model, *batch)
+            losses += list((usual.log_probabilities - found.log_probabilities)[0].numpy())
+            changed += list((usual.likeliest != found.likeliest)[0].numpy())
+        assert row["loss_change"] == pytest.approx(np.mean(losses), abs=1e-5)
+        assert row["argmax_changed"] == pytest.approx(np.mean(changed))
+    assert (table["loss_change"].abs() > 1e-4).any() and (table["argmax_changed"] > 0).any()
+
+
+def test_a_model_without_heads_to_change_is_told():
+    with pytest.raises(InputError, match=r"--perturb .* Transformer"):
+        perturbation_table(object(), PAIRS)

@@ -1,0 +1,190 @@
+"""Records of translations and references: what one forced pass says, cut to each sentence's own tokens."""
+
+import numpy as np
+import pytest
+
+from pipeline.decoding.forced import forced_pass
+from pipeline.decoding.translator import Translator
+from pipeline.inspection.recorder import AttentionRecorder
+from pipeline.text.tokenizer import BOS, EOS, words_of
+from tests.conftest import SENTENCES
+from tests.tiny_transformer import shared_transformer
+
+SOURCES = [*SENTENCES[:4], "", "dog", SENTENCES[4]]
+REFERENCES = ["le chat voit le chien", "le chien", "", "the small dog sees Éva", "Éva", "le chien et le chat", "dog"]
+ALL = ("cross", "encoder", "decoder")
+MOST = 24
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    return shared_transformer(vocabulary_size=tokenizer.vocabulary_size, max_positions=MOST)
+
+
+@pytest.fixture(scope="module")
+def tracer(model, tokenizer):
+    return AttentionRecorder(model, tokenizer, sites=ALL, batch_tokens=40, max_positions=MOST, workers=2)
+
+
+@pytest.fixture(scope="module")
+def translations(model, tokenizer):
+    return Translator(model, tokenizer, max_target_ratio=0.5, max_positions=MOST).translate(SOURCES)
+
+
+def assert_same(found, expected):
+    """Compares everything but the ids."""
+    for one, other in zip(found, expected, strict=True):
+        assert (one.source_tokens, one.target_output_tokens) == (other.source_tokens, other.target_output_tokens)
+        np.testing.assert_allclose(one.token_log_probabilities, other.token_log_probabilities, atol=1e-5)
+        assert one.attention.keys() == other.attention.keys()
+        for site, weights in one.attention.items():
+            np.testing.assert_allclose(weights, other.attention[site], atol=1e-5)
+
+
+def words_spelt(tokens, words):
+    """The words that tokens with the same number spell together."""
+    spelt = {}
+    for token, word in zip(tokens, words, strict=True):
+        if word is not None:
+            spelt[word] = spelt.get(word, "") + token.replace("▁", "")
+    return [spelt[word] for word in sorted(spelt)]
+
+
+def test_a_record_is_the_forced_pass_over_its_sentence_alone(model, tokenizer, tracer):
+    for record, source, target in zip(tracer.of_references(SOURCES, REFERENCES), SOURCES, REFERENCES, strict=True):
+        if not source or not target:
+            continue
+        source_ids, target_ids = tokenizer.encode([source, target]).to_list()
+        batch = (np.array([row], "int32") for row in ([*source_ids, EOS], [BOS, *target_ids], [*target_ids, EOS]))
+        forced = forced_pass(model, *batch, ALL)
+        np.testing.assert_allclose(record.token_log_probabilities, forced.log_probabilities[0], atol=1e-5)
+        for site in ALL:
+            np.testing.assert_allclose(record.attention[site], forced.attention[site][0], atol=1e-5)
+        record.validate()
+
+
+def test_log_probabilities_of_translations_are_those_of_the_forced_pass(model, tracer, translations):
+    records = list(tracer.of_translations(SOURCES, REFERENCES, translations))
+    for record, translation in zip(records, translations, strict=True):
+        record.validate()
+        assert (record.mode, record.hypothesis, record.truncated) == (
+            "greedy",
+            translation.text,
+            translation.truncated,
+        )
+        ids = translation.ids  # of an empty source EOS alone, which no search looked at
+        batch = (np.array([row], "int32") for row in ([*translation.source_ids, EOS], [BOS, *ids[:-1]], ids))
+        forced = forced_pass(model, *batch, ("cross",))
+        np.testing.assert_allclose(record.token_log_probabilities, forced.log_probabilities[0], atol=1e-4)
+    assert [record.reference for record in records] == REFERENCES
+
+
+def test_rows_sum_to_one_over_the_sentences_own_tokens(tracer):
+    for record in tracer.of_references(SOURCES, REFERENCES):
+        T, S = len(record.target_output_tokens), len(record.source_tokens)
+        for site, (queries, keys) in {"cross": (T, S), "encoder": (S, S), "decoder": (T, T)}.items():
+            assert record.attention[site].shape == (2, 2, queries, keys)
+            np.testing.assert_allclose(record.attention[site].sum(-1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 1000])
+def test_batch_size_changes_nothing(monkeypatch, tracer, batch_tokens):
+    expected = list(tracer.of_references(SOURCES, REFERENCES))
+    monkeypatch.setattr(tracer, "batch_tokens", batch_tokens)
+    assert_same(tracer.of_references(SOURCES, REFERENCES), expected)
+
+
+def test_order_changes_nothing(tracer):
+    expected = list(tracer.of_references(SOURCES, REFERENCES))
+    assert_same(tracer.of_references(SOURCES[::-1], REFERENCES[::-1]), expected[::-1])
+
+
+@pytest.mark.parametrize("window", [1, 2, 4])
+def test_ids_count_on_across_windows(tracer, window):
+    expected = list(tracer.of_references(SOURCES, REFERENCES))
+    found = list(tracer.trace(tracer.forced(SOURCES, REFERENCES), window))
+    assert [record.id for record in found] == list(range(len(SOURCES)))
+    assert [record.source for record in found] == SOURCES
+    assert_same(found, expected)
+
+
+def test_no_number_depends_on_sentences_of_another_window(tracer):
+    pairs = list(tracer.forced(SOURCES, REFERENCES))
+    for alone, among in zip(tracer.trace(pairs[4:], 4), list(tracer.trace(pairs, 4))[4:], strict=True):
+        assert alone.token_log_probabilities == among.token_log_probabilities
+        for site in ALL:
+            np.testing.assert_array_equal(alone.attention[site], among.attention[site])
+
+
+def test_tokens_of_references_belong_to_their_words(tracer):
+    for record, source, reference in zip(tracer.of_references(SOURCES, REFERENCES), SOURCES, REFERENCES, strict=True):
+        assert (record.mode, record.reference, record.hypothesis, record.truncated) == (
+            "forced",
+            reference,
+            reference,
+            False,
+        )
+        assert words_spelt(record.source_tokens, record.source_words) == words_of(source)
+        assert words_spelt(record.target_output_tokens, record.target_words) == words_of(reference)
+        assert record.source_tokens[-1] == record.target_output_tokens[-1] == "</s>"
+        assert record.source_words[-1] is record.target_words[-1] is None
+        assert record.target_input_tokens == ["<s>", *record.target_output_tokens[:-1]]
+
+
+def test_tokens_of_translations_belong_to_their_words(tracer, translations):
+    for record in tracer.of_translations(SOURCES, None, translations):
+        words = [word for word in record.target_words if word is not None]
+        assert sorted(set(words)) == list(range(len(words_of(record.hypothesis))))
+        assert record.reference is None
+
+
+def test_empty_sentences_have_eos_alone(tracer):
+    records = list(tracer.of_references(SOURCES, REFERENCES))
+    assert records[4].source_tokens == ["</s>"] and records[4].source_words == [None]
+    assert records[2].target_output_tokens == ["</s>"] and records[2].target_input_tokens == ["<s>"]
+    assert records[2].attention["cross"].shape[2] == 1 and records[4].attention["cross"].shape[3] == 1
+
+
+def test_nothing_gives_no_records(tracer):
+    assert list(tracer.of_references([], [])) == []
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_what_is_over_the_longest_length_is_cut_and_marked(tokenizer, tracer, side):
+    long, short = "the small dog sees the cat and " * 8, "le chat"
+    pair = (long, short) if side == "source" else (short, long)
+    cut, whole = tracer.of_references([pair[0], short], [pair[1], "the dog"])
+    cut.validate()
+    assert cut.truncated and not whole.truncated
+    ids = tokenizer.encode([long]).to_list()[0]
+    if side == "source":
+        assert cut.source_tokens == [*tokenizer.pieces(ids[: MOST - 1]), "</s>"]
+    else:
+        assert cut.target_output_tokens == tokenizer.pieces(ids[:MOST])
+        assert len([word for word in cut.target_words if word is not None]) == MOST
+    assert cut.hypothesis == pair[1]
+
+
+def test_sentences_of_just_the_longest_length_are_whole(tokenizer, tracer):
+    text = ("dog " * (MOST - 1)).strip()
+    lengths = len(tokenizer.encode([text]).to_list()[0])
+    words = words_of(text)[: (MOST - 1) * len(words_of(text)) // lengths]
+    text = " ".join(words)
+    assert len(tokenizer.encode([text]).to_list()[0]) == MOST - 1
+    (record,) = tracer.of_references([text], [text])
+    assert not record.truncated and len(record.source_tokens) == len(record.target_output_tokens) == MOST
+
+
+def test_records_hold_the_sites_asked_for(model, tokenizer):
+    (record,) = AttentionRecorder(model, tokenizer, sites=("decoder", "cross"), max_positions=MOST).of_references(
+        ["a"], ["dog"]
+    )
+    assert set(record.attention) == {"decoder", "cross"}
+
+
+def test_by_token_every_token_but_eos_is_a_word(tracer):
+    for record in tracer.of_references(SOURCES, REFERENCES):
+        found = record.by_token()
+        assert found.source_words == [*range(len(record.source_tokens) - 1), None]
+        assert found.target_words == [*range(len(record.target_output_tokens) - 1), None]
+        found.validate()

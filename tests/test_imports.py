@@ -1,0 +1,195 @@
+"""What may import what, read from the source: the layout's order, and where each library is let in."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PIPELINE = ROOT / "pipeline"
+
+# Each may import from itself and from those before it.
+ORDER = [
+    "errors",
+    "files",
+    "run_directory",
+    "cli",
+    "config",
+    "runtime",
+    "text",
+    "layers",
+    "attention",
+    "model",
+    "decoding",
+    "metrics",
+    "inspection",
+    "training",
+    "trained_run",
+    "alignment",
+    "evaluation",
+]
+# These may import all of ORDER, and nothing imports them.
+COMMANDS = {"align", "compare", "doctor", "draw", "train", "translate", "view"}
+
+MODULES = sorted(PIPELINE.rglob("*.py"))
+
+
+def name_of(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports_of(path):
+    """Every module that a file imports, by its absolute name, also inside functions."""
+    package = path.relative_to(ROOT).parent.parts
+    known = {name_of(module) for module in MODULES}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            below = [f"{module}.{alias.name}" for alias in node.names if f"{module}.{alias.name}" in known]
+            yield from below or [module]
+
+
+def libraries_of(path):
+    """The packages that a file imports, without those of Python itself and our own."""
+    return {module.split(".")[0] for module in imports_of(path)} - set(sys.stdlib_module_names) - {"pipeline"}
+
+
+def room_of(module):
+    """The room of the layout that `pipeline.ROOM...` is in."""
+    return module.split(".")[1]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if path.parent != PIPELINE or path.stem != "__init__"], ids=name_of
+)
+def test_a_module_imports_only_from_before_it(path):
+    here = room_of(name_of(path))
+    for module in imports_of(path):
+        if not module.startswith("pipeline"):
+            continue
+        assert module != "pipeline", f"{path}: name the module that is imported"
+        there = room_of(module)
+        assert there in ORDER, (
+            f"{path} imports {module}: nothing imports a command, and every room has its place in ORDER"
+        )
+        if here not in COMMANDS:
+            assert here in ORDER, f"{path} has no place in ORDER"
+            assert ORDER.index(there) <= ORDER.index(here), f"{path} imports {module}, which comes after it"
+
+
+def test_imports_inside_the_package_are_relative():
+    """The package is installed under another name than that of its folder."""
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            absolute = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            absolute += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not any(name.split(".")[0] in ("pipeline", "qkv") for name in absolute), f"{path}:{node.lineno}"
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    graph = {name_of(path): {m for m in imports_of(path) if m.startswith("pipeline.")} for path in MODULES}
+    done: set[str] = set()
+
+    def visit(module, above):
+        assert module not in above, " -> ".join([*above, module])
+        if module not in done:
+            for other in sorted(graph.get(module, ())):
+                visit(other, [*above, module])
+            done.add(module)
+
+    for module in graph:
+        visit(module, [])
+
+
+@pytest.mark.parametrize("part", ["layers", "attention", "model"])
+def test_layers_need_keras_and_numpy_alone(part):
+    for path in (PIPELINE / part).rglob("*.py"):
+        assert libraries_of(path) <= {"keras", "numpy"}, path
+
+
+def test_only_the_tokenizer_knows_the_libraries_of_subwords():
+    users = {name_of(path) for path in MODULES if libraries_of(path) & {"tensorflow_text", "sentencepiece"}}
+    assert users == {"pipeline.text.tokenizer"}
+
+
+NEED_A_MODEL = {"recorder", "intervention", "perturbation"}
+
+
+def test_inspection_reads_and_draws_without_tensorflow_and_keras():
+    """All of it but what runs a model."""
+    users = {
+        path.stem for path in (PIPELINE / "inspection").rglob("*.py") if libraries_of(path) & {"tensorflow", "keras"}
+    }
+    assert users == NEED_A_MODEL
+
+
+def test_settings_stop_at_the_door():
+    """Commands, and what builds models, text or evaluations from settings, read a config; all else takes arguments."""
+    readers = {
+        name_of(path)
+        for path in MODULES
+        if path.parent != PIPELINE / "config" and any(room.startswith("pipeline.config") for room in imports_of(path))
+    }
+    assert readers == {
+        "pipeline.align",
+        "pipeline.alignment.gold",
+        "pipeline.decoding.build",
+        "pipeline.doctor",
+        "pipeline.evaluation.comparison",
+        "pipeline.evaluation.request",
+        "pipeline.model.build",
+        "pipeline.text.prepare",
+        "pipeline.text.provenance",
+        "pipeline.train",
+        "pipeline.trained_run",
+        "pipeline.trained_run.manifest",
+        "pipeline.training.best_weights",
+        "pipeline.training.build",
+        "pipeline.training.checkup",
+        "pipeline.translate",
+    }
+
+
+# Tests that belong to no single module, or to several.
+OF_NO_MODULE = {
+    "attention/test_attention_contract",
+    "attention/test_attention_examples",
+    "attention/test_other_backend",
+    "attention/test_readme_examples",
+    "inspection/test_known_tasks",
+    "model/test_architectures",
+    "model/test_cached_decoding",
+    "model/test_future",
+    "model/test_model_layer_contract",
+    "model/test_parts",
+    "model/test_saved_model_file",
+    "training/optimizers/test_optimizers",
+    "training/test_fewer_operations",
+    "training/test_resumed_runs",
+    "training/test_run_in_tensorboard",
+    "training/test_run_training",
+    "training/test_workers",
+    "test_architecture_runs",
+    "test_bad_input",
+    "test_configs_build",
+    "test_end_to_end",
+    "test_failing_files",
+    "test_fuzz",
+    "test_imports",
+    "test_kept_runs",
+}
+
+
+def test_every_test_file_stands_at_its_modules_path():
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        place = path.relative_to(ROOT / "tests")
+        if place.parts[0] in ("data", "benchmarks") or str(place.with_suffix("")) in OF_NO_MODULE:
+            continue
+        module = PIPELINE / place.with_name(place.name.removeprefix("test_"))
+        assert module.is_file() or (module.with_suffix("") / "__init__.py").is_file(), f"{path}: no {module}"
+    gone = {name for name in OF_NO_MODULE if not (ROOT / "tests" / f"{name}.py").is_file()}
+    assert not gone, f"listed and not there: {gone}"

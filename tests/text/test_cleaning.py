@@ -1,0 +1,74 @@
+"""What is odd is found once, told with its place, and dropped, kept or refused as was said."""
+
+import numpy as np
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.text.cleaning import REASONS, Finding, examine, locate, overlap, select
+from pipeline.text.corpus import Corpus
+
+
+def corpus_of(*pairs, lines=None):
+    sources, targets = [list(side) for side in zip(*pairs, strict=True)]
+    return Corpus(sources, targets, lines or list(range(1, len(pairs) + 1)), "made.tsv")
+
+
+def found(corpus, **limits):
+    lengths = [np.array([len(text.split()) for text in side]) for side in (corpus.source, corpus.target)]
+    defaults = {"max_source_tokens": 50, "max_target_tokens": 50, "max_length_ratio": 3.0}
+    return examine(corpus, *lengths, **(defaults | limits))
+
+
+def test_each_pair_is_named_once_for_the_first_reason_that_holds():
+    long = "w " * 60
+    corpus = corpus_of(("a", "b"), ("", "b"), (long, "b"), ("w " * 12, "b"), ("a", "b"), ("", "b"), ("a", "\u2003"))
+    assert found(corpus) == [
+        (1, "empty_side"),
+        (2, "over_long"),
+        (3, "length_ratio"),
+        (4, "duplicate"),
+        (5, "empty_side"),
+        (6, "empty_side"),
+    ]
+
+
+def test_limits_are_inclusive_and_each_side_has_its_own():
+    corpus = corpus_of(("w " * 12, "w " * 4))
+    assert found(corpus, max_source_tokens=12, max_target_tokens=4, max_length_ratio=3.0) == []
+    assert found(corpus, max_source_tokens=11) == [(0, "over_long")]
+    assert found(corpus, max_target_tokens=3) == [(0, "over_long")]
+    assert found(corpus, max_length_ratio=2.9) == [(0, "length_ratio")]
+
+
+def test_the_ratio_of_short_sentences_is_not_judged():
+    assert found(corpus_of(("w " * 10, "w"))) == []
+    assert found(corpus_of(("w", "w " * 11))) == [(0, "length_ratio")]
+
+
+def test_the_same_source_with_another_target_is_no_duplicate():
+    assert found(corpus_of(("a", "b"), ("a", "c"), ("b", "a"))) == []
+
+
+def test_dropped_pairs_leave_and_kept_ones_stay():
+    corpus = corpus_of(("a", "b"), ("", "b"), ("a", "b"), ("c", "d"), lines=[3, 5, 8, 9])
+    actions = dict.fromkeys(REASONS, "drop") | {"duplicate": "keep"}
+    assert select(corpus, found(corpus), actions).tolist() == [0, 2, 3]
+    assert locate(corpus, found(corpus)) == [Finding(5, "empty_side"), Finding(8, "duplicate")]
+
+
+def test_an_error_names_the_first_place_the_count_and_the_setting():
+    corpus = corpus_of(("a", "b"), ("", "b"), ("", "c"), lines=[3, 5, 8])
+    with pytest.raises(InputError, match=r"made.tsv:5: empty side, the first of 2 of 3 pairs.*data\.on_empty_side"):
+        select(corpus, found(corpus), dict.fromkeys(REASONS, "error"))
+
+
+def test_an_unknown_action_is_refused():
+    with pytest.raises(InputError, match="expected one of drop, keep, error"):
+        select(corpus_of(("a", "b")), [], {"duplicate": "ignore"})
+
+
+def test_overlap_counts_pairs_and_sides_and_names_lines():
+    training = corpus_of(("a", "A"), ("b", "B"))
+    other = corpus_of(("a", "A"), ("a", "x"), ("x", "B"), ("y", "y"), lines=[2, 4, 6, 8])
+    result = overlap(training, other)
+    assert (result.pairs, result.sources, result.targets, result.lines) == (1, 2, 2, [2, 4])

@@ -1,0 +1,68 @@
+"""What a person sees while a run trains: plain lines in a file, one rewritten line on a terminal."""
+
+import io
+
+import pytest
+
+from pipeline.training.callbacks.progress import ProgressLine, clock
+from pipeline.training.loop import Limits
+
+FIRST = {"update": 50, "epoch": 0, "minutes": 1.0, "loss": 5.4321, "learning_rate": 1e-3}
+SECOND = {**FIRST, "update": 100, "minutes": 1.5, "loss": 4.5, "tokens_per_second": 12345.6}
+VALIDATION = {
+    **SECOND,
+    "val_loss": 4.25,
+    "val_perplexity": 70.1,
+    "val_token_accuracy": 0.31,
+    "val_bleu": 1.5,
+}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def show(stream, limits=None):
+    line = ProgressLine(limits or Limits(updates=200), updates_per_epoch=80, stream=stream)
+    line.on_train_batch_end(49, FIRST)
+    line.on_train_batch_end(50, {})  # between two lines of logs nothing is said
+    line.on_train_batch_end(99, SECOND)
+    line.on_test_end(VALIDATION)
+    return stream.getvalue()
+
+
+def test_elsewhere_than_on_a_terminal_every_report_is_a_plain_line():
+    text = show(io.StringIO())
+    assert "\r" not in text and "\x1b" not in text and text.endswith("\n")
+    first, second, validation = text.splitlines()
+    assert first == "update     50  epoch 1  loss 5.432  learning rate 1.00e-03"
+    assert second == "update    100  epoch 1  loss 4.500  12,346 tokens/s  learning rate 1.00e-03  1:00 left"
+    assert "validation: loss 4.250  perplexity 70.10  accuracy 0.310  BLEU 1.50  after 1:30" in validation
+
+
+def test_on_a_terminal_one_line_is_rewritten_and_validations_stay():
+    text = show(Terminal())
+    assert text.count("\n") == 1 and text.endswith("\n")
+    written = text.removesuffix("\n").split("\r\x1b[K")
+    assert [part[:13] for part in written] == ["", "update     50", "update    100", "update    100"]
+    assert "validation" in written[-1]
+
+
+@pytest.mark.parametrize(
+    ("limits", "left"),
+    [
+        (Limits(minutes=2), "0:30 left"),
+        (Limits(epochs=2), "0:36 left"),
+        (Limits(updates=200, minutes=100), "1:00 left"),
+        (Limits(updates=2000, minutes=1.75), "0:15 left"),
+        (Limits(), None),
+    ],
+)
+def test_the_time_left_is_that_to_the_nearest_limit(limits, left):
+    second = show(io.StringIO(), limits).splitlines()[1]
+    assert second.endswith(left) if left else "left" not in second
+
+
+def test_clock_shows_hours_only_where_there_are_some():
+    assert [clock(seconds) for seconds in (-3, 5, 125, 3725)] == ["0:00", "0:05", "2:05", "1:02:05"]

@@ -1,0 +1,48 @@
+"""The optimizers by name: what one update does to matrices, embeddings and vectors."""
+
+import keras
+import numpy as np
+import pytest
+
+from pipeline.training.optimizers import make_optimizer
+from tests.tiny_transformer import make_transformer
+
+RATE = 0.01
+
+
+def updates_of(name):
+    """What one update by random gradients adds to each variable, with its gradient."""
+    model = make_transformer()
+    optimizer = make_optimizer(name, RATE, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    optimizer.build(model.trainable_variables)
+    generator = np.random.default_rng(0)
+    gradients = [generator.normal(size=variable.shape).astype("float32") for variable in model.trainable_variables]
+    before = [np.array(variable) for variable in model.trainable_variables]
+    optimizer.apply([keras.ops.convert_to_tensor(gradient) for gradient in gradients])
+    changes = [np.array(variable) - old for variable, old in zip(model.trainable_variables, before, strict=True)]
+    return model.trainable_variables, gradients, changes
+
+
+def test_the_first_update_of_adam_is_the_sign_of_the_gradient():
+    for _, gradient, change in zip(*updates_of("adam"), strict=True):
+        np.testing.assert_allclose(change, -RATE * np.sign(gradient), rtol=1e-3, atol=1e-6)
+
+
+def test_muon_turns_matrices_by_nearly_orthogonal_steps_and_leaves_the_rest_to_adam():
+    matrices = 0
+    for variable, gradient, change in zip(*updates_of("muon"), strict=True):
+        if len(variable.shape) == 2 and "embedding" not in variable.path:
+            matrices += 1
+            scale = RATE * 0.2 * np.sqrt(max(variable.shape))  # Liu et al. 2025, equation 4
+            values = np.linalg.svd(change / scale, compute_uv=False)
+            assert np.median(values) > 0.6 and values.max() < 1.3  # the gradient's smallest are not lifted all the way
+            u, _, v = np.linalg.svd(gradient, full_matrices=False)
+            assert np.sum(-change / scale * (u @ v)) > 0.9 * len(values) * values.mean()  # towards the nearest one
+        else:
+            np.testing.assert_allclose(change, -RATE * np.sign(gradient), rtol=1e-3, atol=1e-6)
+    assert matrices > 20
+
+
+def test_another_name_is_an_error():
+    with pytest.raises(ValueError, match=r"optimizer: adam or muon\. Received: 'sgd'"):
+        make_optimizer("sgd", RATE, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
