@@ -22,7 +22,7 @@ def test_a_kept_run_says_what_it_said_when_it_was_saved(path):
     translations = run.translator.translate(sentences)
     assert [translation.text for translation in translations] == expected["translations"]
     assert len(set(expected["translations"])) > 2
-    records = run.tracer(("cross",)).of_translations(sentences, None, translations, mode="beam")
+    records = run.recorder(("cross",)).record_translations(sentences, None, translations, mode="beam")
     for record, likelihoods, attention in zip(
         records, expected["log_probabilities"], expected["attention"], strict=True
     ):

@@ -48,13 +48,13 @@ class Direction:
         if place is not None:
             return cls(run, source, target, _parse_place(place, run))
         gold = choice_set(run)
-        choice = choose_head(head_table(run.tracer(read_sites(run)), gold), gold.name) if gold else None
+        choice = choose_head(head_table(run.recorder(read_sites(run)), gold), gold.name) if gold else None
         return cls(run, source, target, choice)
 
     def records(self, count: int | None = None) -> Iterator[Record]:
         """The cross-attention over the targets of the first `count` pairs, or of all."""
-        tracer = self.run.tracer(["cross", *([self.choice.site] if self.choice else [])])
-        return tracer.of_references(self.source[:count], self.target[:count])
+        recorder = self.run.recorder(["cross", *([self.choice.site] if self.choice else [])])
+        return recorder.record_references(self.source[:count], self.target[:count])
 
 
 def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool = False) -> Iterator[set[Link]]:
@@ -126,7 +126,7 @@ def _parse_place(text: str, run: TrainedRun) -> ChosenReadout:
             f"expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS ({', '.join(LINKS)}) "
             f"and ,SITE ({', '.join(ALIGNED_SITES)}); found {text!r}"
         )
-    record = next(run.tracer(["cross", site]).of_references(["a"], ["a"]))
+    record = next(run.recorder(["cross", site]).record_references(["a"], ["a"]))
     layers, heads = record.attention[site].shape[:2]
     if not 0 <= layer < layers or not (head == MEAN_HEAD or 0 <= int(head) < heads):
         raise InputError(

@@ -72,9 +72,9 @@ def read_sites(run: TrainedRun) -> tuple[str, ...]:
     return tuple(site for site in ALIGNED_SITES if site != "gradients" or site in run.config.inspection.attention)
 
 
-def head_table(tracer: AttentionRecorder, gold_set: GoldSet) -> pd.DataFrame:
-    """The error rate of every layer, head and side of what the tracer reads, in one forced pass over the pairs."""
-    records = tracer.of_references(gold_set.corpus.source, gold_set.corpus.target)
+def head_table(recorder: AttentionRecorder, gold_set: GoldSet) -> pd.DataFrame:
+    """The error rate of every layer, head and side of what the recorder reads, in one forced pass over the pairs."""
+    records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target)
     return score_heads(records, gold_set.gold, gold_set.word_counts)
 
 

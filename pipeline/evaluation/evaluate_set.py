@@ -17,11 +17,12 @@ from ..alignment.readout import ChosenReadout
 from ..decoding.translator import Translation
 from ..files import write_atomically, write_json
 from ..inspection.archive_writer import ArchiveWriter
+from ..inspection.forced_pairs import ForcedPair, pair_references, pair_translations
 from ..inspection.heatmap import attention_figure, save_figure
 from ..inspection.measures import HeadsMeter, measure_site
 from ..inspection.perturbation import check_perturbable, cross_attention_layers, perturbation_table
 from ..inspection.record import Record
-from ..inspection.recorder import AttentionRecorder, ForcedPair
+from ..inspection.recorder import AttentionRecorder
 from ..inspection.sentences import sentence_row
 from ..inspection.spectra import spectra_table
 from ..inspection.viewer.page import ViewerRun, write_viewer
@@ -84,12 +85,14 @@ def evaluate_set(
         choice, alignment = _alignment(run, data, folder)
         if alignment:
             metrics["alignment"] = alignment
-        tracer = run.tracer([*run.config.inspection.attention, *([choice.site] if choice else [])])
+        recorder = run.recorder([*run.config.inspection.attention, *([choice.site] if choice else [])])
         if force_references:
             assert data.reference is not None  # the command line's own check
-            traced = list(tracer.forced(data.source, data.reference))
+            source_ids, reference_ids = (run.tokenizer.encode(side).to_list() for side in (data.source, data.reference))
+            longest = run.config.model.max_positions
+            pairs = list(pair_references(data.source, data.reference, source_ids, reference_ids, longest))
         else:
-            traced = list(tracer.found(data.source, data.reference, translations, mode=run.config.decoding.kind))
+            pairs = list(pair_translations(data.source, data.reference, translations, run.config.decoding.kind))
         table = translations_table(data.source, data.reference, translations, tokenized=run.config.data.tokenized)
         write_translations(table, folder.translations)
         viewer = ViewerRun(
@@ -97,14 +100,14 @@ def evaluate_set(
             data.gold.gold if data.gold else (),
             table["sentence_bleu"].tolist() if "sentence_bleu" in table else (),
         )
-        _write_records(run, folder, tracer, traced, choice, viewer)
+        _write_records(run, folder, recorder, pairs, choice, viewer)
         shown = {key: getattr(choice, key) for key in ("site", "layer", "head", "side")} if choice else {}
         write_viewer(folder.viewer, f"{run.directory.root.name}, {data.name}", [viewer], **shown)
         _draw_probes(run, folder)
         _write_spectra(run, folder)
         if perturbed:
-            pairs = [(one.source_ids, one.target_ids) for one in traced[:perturbed]]
-            metrics["perturbation_seconds"] = _perturb(run, folder, pairs)
+            ids_of_pairs = [(pair.source_ids, pair.target_ids) for pair in pairs[:perturbed]]
+            metrics["perturbation_seconds"] = _perturb(run, folder, ids_of_pairs)
         metrics["seconds"] = round(time.monotonic() - started, 2)
         shutil.rmtree(folder.parts)
         write_json(folder.metrics, metrics)
@@ -131,7 +134,7 @@ def _scores(
         metrics.update(score_translations(texts, data.reference, tokenized=run.config.data.tokenized))
         source, target = (encode_sentences(side, run.tokenizer) for side in (data.source, data.reference))
         # The archive's graph, which takes seconds to trace; but gradients would be computed for nothing.
-        read = run.tracer([site for site in run.config.inspection.attention if site != "gradients"]).read
+        read = run.recorder([site for site in run.config.inspection.attention if site != "gradients"]).read
         meter = LikelihoodMeter(
             read, source, target, max_positions=run.config.model.max_positions, workers=parallel_batches()
         )
@@ -150,9 +153,9 @@ def _alignment(
 ) -> tuple[ChosenReadout | None, dict[str, Any] | None]:
     if data.gold is None and data.choose_on is None:
         return None, None
-    tracer = run.tracer(read_sites(run))
-    table = head_table(tracer, data.gold) if data.gold is not None else None
-    choose_on = head_table(tracer, data.choose_on) if data.choose_on is not None else table
+    recorder = run.recorder(read_sites(run))
+    table = head_table(recorder, data.gold) if data.gold is not None else None
+    choose_on = head_table(recorder, data.choose_on) if data.choose_on is not None else table
     if choose_on is None or choose_on.empty:
         log.warning("the model has no cross-attention: there are no alignments to read off it")
         return None, None
@@ -170,8 +173,8 @@ def _alignment(
 def _write_records(
     run: TrainedRun,
     folder: EvaluationDirectory,
-    tracer: AttentionRecorder,
-    traced: Sequence[ForcedPair],
+    recorder: AttentionRecorder,
+    pairs: Sequence[ForcedPair],
     choice: ChosenReadout | None,
     viewer: ViewerRun,
 ) -> None:
@@ -185,7 +188,7 @@ def _write_records(
         sentences_per_shard=settings.sentences_per_shard,
         go_on=True,
     ) as archive:
-        for record in archived(archive, tracer, traced):
+        for record in archived(archive, recorder, pairs):
             measures = measure_site(record)
             heads.add(record, measures)
             rows.append(sentence_row(record, measures))
@@ -248,7 +251,7 @@ def _draw_probes(run: TrainedRun, folder: EvaluationDirectory) -> None:
     sources = [probe.source for probe in probes]
     translations = run.translator.translate(sources)
     references = [probe.reference or "" for probe in probes]
-    for record in run.tracer(("cross",)).of_translations(
+    for record in run.recorder(("cross",)).record_translations(
         sources, references, translations, mode=run.config.decoding.kind
     ):
         _draw(record, folder.heatmaps, f"probe-{record.id:06d}")

@@ -19,8 +19,9 @@ import keras
 from ..decoding.translator import Translation, Translator
 from ..files import sha256, write_json
 from ..inspection.archive_writer import ArchiveWriter
+from ..inspection.forced_pairs import ForcedPair
 from ..inspection.record import Record
-from ..inspection.recorder import AttentionRecorder, ForcedPair
+from ..inspection.recorder import AttentionRecorder
 from ..run_directory import EvaluationDirectory
 from ..trained_run import TrainedRun
 
@@ -111,12 +112,12 @@ def translate_in_parts(translator: Translator, sentences: Sequence[str], folder:
     return [translation for translation in found if translation is not None]
 
 
-def archived(archive: ArchiveWriter, tracer: AttentionRecorder, pairs: Sequence[ForcedPair]) -> Iterator[Record]:
+def archived(archive: ArchiveWriter, recorder: AttentionRecorder, pairs: Sequence[ForcedPair]) -> Iterator[Record]:
     """Records of pairs, each in the archive when it is given: those that it kept, then the others, a shard at a time.
 
-    A shard is traced by itself, so that its numbers are the same whether those before it were just traced or kept.
+    A shard is recorded by itself, so that its numbers are the same whether those before it were just recorded or kept.
     """
     yield from archive.kept()
-    for record in tracer.trace(pairs[archive.sentences :], archive.sentences_per_shard):
+    for record in recorder.record(pairs[archive.sentences :], archive.sentences_per_shard):
         archive.append(record)
         yield record

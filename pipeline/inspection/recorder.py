@@ -1,64 +1,38 @@
-"""From sentence pairs to records: one teacher-forced pass that reads every layer's and head's attention at once."""
+"""From sentence pairs to records: one teacher-forced pass reads the attention of every layer and head."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, compress, islice
 from typing import Any
 
 import keras
 import numpy as np
 
-from ..decoding.forced_graph import make_forced_graph
+from ..decoding.forced_graph import ForcedGraph, make_forced_graph
 from ..decoding.translator import Translation
 from ..runtime.cores import in_order
 from ..text.batches import FORCED_BATCH_TOKENS, batches_by_length, forced_batch
 from ..text.tokenizer import BOS, EOS, Tokenizer
+from .forced_pairs import ForcedPair, pair_references, pair_translations
 from .record import SITE_AXES, Record
 
 WINDOW_SENTENCES = 256  # sorted by length within such windows, so that memory stays flat and the order is kept
 
 
-@dataclass(frozen=True)
-class ForcedPair:
-    """A sentence pair to be traced.
-
-    Args:
-        id: position of the sentence in its file, from 0.
-        source: its text.
-        reference: its given translation, or None.
-        hypothesis: the text of the target that is read.
-        source_ids: without EOS.
-        target_ids: ending in EOS unless truncated.
-        mode: where the target comes from: `greedy`, `beam`, `sampling` or `forced`.
-        truncated: whether source or target was cut to the longest that they can be.
-        log_probabilities: of the target's tokens, where they are known.
-    """
-
-    id: int
-    source: str
-    reference: str | None
-    hypothesis: str
-    source_ids: list[int]
-    target_ids: list[int]
-    mode: str
-    truncated: bool
-    log_probabilities: list[float] | None = None
-
-
 class AttentionRecorder:
-    """Makes records of sentence pairs.
+    """Records the attention of sentence pairs.
 
     Args:
         model: anything with the surface of `pipeline.model.interface`.
         tokenizer: the one it was trained with.
-        sites: what the records hold: any of `SITE_AXES`.
+        sites: the attention sites that it can record: any of `SITE_AXES`.
         batch_tokens: positions of either side that are read at once, padding included.
-        max_positions: the most tokens either side can have; longer ones are cut.
+        max_positions: the most tokens that the model takes on either side; longer sentences are cut.
         workers: batches read side by side.
 
     Attributes:
-        read: the `ForcedGraph` of these sites.
+        read: the `ForcedGraph` of all sites but `gradients`, which take as long as everything else and have a graph of
+            their own.
     """
 
     def __init__(
@@ -76,110 +50,94 @@ class AttentionRecorder:
         self.sites = tuple(sites)
         self.batch_tokens = batch_tokens
         self.max_positions = max_positions
-        self.read: Any = make_forced_graph(model, self.sites)
+        self.read: Any = make_forced_graph(model, [site for site in sites if site != "gradients"])
+        self._read_gradients: ForcedGraph | None = None
+        if "gradients" in sites:
+            self._read_gradients = make_forced_graph(model, ("gradients",))
 
     @property
     def graph(self) -> Any:
-        """What is computed, as TensorFlow's `GraphDef`."""
+        """What `read` computes, as TensorFlow's `GraphDef`."""
         return self.read.get_concrete_function().graph.as_graph_def()
 
-    def of_translations(
+    def record_translations(
         self,
         sources: Sequence[str],
         references: Sequence[str] | None,
         translations: Sequence[Translation],
         mode: str = "greedy",
     ) -> Iterator[Record]:
-        """Records of what a search found, in order."""
-        return self.trace(self.found(sources, references, translations, mode))
+        """Records the translations that a search found, in order."""
+        return self.record(pair_translations(sources, references, translations, mode))
 
-    def found(
+    def record_references(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[Record]:
+        """Records given translations, in order."""
+        source_ids, reference_ids = (self._encode(side) for side in (sources, references))
+        return self.record(pair_references(sources, references, source_ids, reference_ids, self.max_positions))
+
+    def _encode(self, sentences: Sequence[str]) -> list[list[int]]:
+        return self.tokenizer.encode(sentences).to_list() if sentences else []
+
+    def record(
         self,
-        sources: Sequence[str],
-        references: Sequence[str] | None,
-        translations: Sequence[Translation],
-        mode: str = "greedy",
-    ) -> Iterator[ForcedPair]:
-        """What is traced of what a search found."""
-        for i, (source, translation) in enumerate(zip(sources, translations, strict=True)):
-            yield ForcedPair(
-                i,
-                source,
-                references[i] if references is not None else None,
-                translation.text,
-                translation.source_ids,
-                translation.ids,
-                mode,
-                translation.truncated,
-                translation.log_probabilities if translation.source_ids else None,  # an empty one was not searched
-            )
+        pairs: Iterable[ForcedPair],
+        window_sentences: int = WINDOW_SENTENCES,
+        sites: Collection[str] | None = None,
+    ) -> Iterator[Record]:
+        """Records pairs, in their order.
 
-    def of_references(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[Record]:
-        """Records of given translations, in order."""
-        return self.trace(self.forced(sources, references))
-
-    def forced(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[ForcedPair]:
-        """What is traced of given translations."""
-        longest = self.max_positions - 1  # one more for EOS or BOS
-        for i, (source, reference, source_ids, target_ids) in enumerate(
-            zip(sources, references, self._ids(sources), self._ids(references), strict=True)
-        ):
-            yield ForcedPair(
-                i,
-                source,
-                reference,
-                reference,
-                source_ids[:longest],
-                [*target_ids, EOS][: self.max_positions],
-                "forced",
-                len(source_ids) > longest or len(target_ids) > longest,
-            )
-
-    def trace(self, pairs: Iterable[ForcedPair], window_sentences: int = WINDOW_SENTENCES) -> Iterator[Record]:
-        """Records of pairs, in their order; no batch has sentences of two windows."""
+        Args:
+            pairs: what is read.
+            window_sentences: pairs that are batched together; no batch has sentences of two windows.
+            sites: those of the recorder's sites that the records hold; by default all.
+        """
         stream = iter(pairs)
-        orders: deque[list[int]] = deque()  # of windows that are not given yet
+        orders: deque[list[int]] = deque()  # of the windows whose records have not been given yet
 
         def batches() -> Iterator[list[ForcedPair]]:
             while window := list(islice(stream, window_sentences)):
                 source = np.array([len(pair.source_ids) + 1 for pair in window])
                 target = np.array([len(pair.target_ids) for pair in window])
-                found = batches_by_length(source, target, self.batch_tokens)
-                orders.append(np.concatenate(found).tolist())
-                yield from ([window[i] for i in rows] for rows in found)
+                rows_of_batches = batches_by_length(source, target, self.batch_tokens)
+                orders.append(np.concatenate(rows_of_batches).tolist())
+                yield from ([window[i] for i in rows] for rows in rows_of_batches)
 
-        # One stream over all windows, so that batches are read while whoever asked looks at the records before.
-        records = chain.from_iterable(in_order(self._batch, batches(), self.workers))
+        def record_batch(batch: list[ForcedPair]) -> list[Record]:
+            return self._record_batch(batch, self.sites if sites is None else sites)
+
+        # One stream over all windows, so that batches are read while the caller looks at the records before.
+        records = chain.from_iterable(in_order(record_batch, batches(), self.workers))
         for first in records:
             order = orders.popleft()
             window = dict(zip(order, [first, *islice(records, len(order) - 1)], strict=True))
             yield from (window[i] for i in range(len(order)))
 
-    def _ids(self, sentences: Sequence[str]) -> list[list[int]]:
-        return self.tokenizer.encode(sentences).to_list() if sentences else []
-
-    def _batch(self, pairs: Sequence[ForcedPair]) -> list[Record]:
-        ids = [(pair.source_ids, pair.target_ids) for pair in pairs]
-        batch = forced_batch(ids)
-        if "gradients" not in self.sites and all(pair.log_probabilities is not None for pair in pairs):
+    def _record_batch(self, pairs: Sequence[ForcedPair], sites: Collection[str]) -> list[Record]:
+        batch = forced_batch([(pair.source_ids, pair.target_ids) for pair in pairs])
+        attention = {}
+        if "gradients" in sites:
+            assert self._read_gradients is not None
+            attention = self._read_gradients(*batch).attention
+        if all(pair.log_probabilities is not None for pair in pairs):
             batch = batch._replace(target_output=batch.target_output[:, :0])  # nothing is asked of the vocabulary
         forced = self.read(*batch)
+        attention |= forced.attention
+        weights = {site: attention[site].numpy() for site in self.sites if site in sites}
         log_probabilities = forced.log_probabilities.numpy()
-        attention = {site: weights.numpy() for site, weights in forced.attention.items()}
         source_words, target_words = self._words(pairs)
         return [
-            self._record(
+            self._make_record(
                 pair,
                 source_words[i],
                 target_words[i],
                 log_probabilities[i] if pair.log_probabilities is None else pair.log_probabilities,
-                {site: weights[i] for site, weights in attention.items()},
+                {site: weights[site][i] for site in weights},
             )
             for i, pair in enumerate(pairs)
         ]
 
     def _words(self, pairs: Sequence[ForcedPair]) -> tuple[list[list[int | None]], list[list[int | None]]]:
-        """The words that tokens of the sources belong to, and those of output tokens, EOS with them."""
+        """The words that the tokens of the sources and the output tokens belong to; None for EOS."""
         source = [
             [*words[: len(pair.source_ids)], None]
             for pair, words in zip(pairs, self.tokenizer.words_from_text([pair.source for pair in pairs]), strict=True)
@@ -192,7 +150,7 @@ class AttentionRecorder:
         ]
         return source, target
 
-    def _record(
+    def _make_record(
         self,
         pair: ForcedPair,
         source_words: list[int | None],

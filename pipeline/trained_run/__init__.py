@@ -38,21 +38,21 @@ class TrainedRun:
         search = build_search(self.config.decoding, self.config.run.seed)
         return build_translator(self.model, self.tokenizer, self.config, search)
 
-    def tracer(self, sites: Sequence[str]) -> AttentionRecorder:
+    def recorder(self, sites: Sequence[str]) -> AttentionRecorder:
         """Reads the attention of those sites, named twice or once. Made once for each choice of them."""
         key = tuple(dict.fromkeys(sites))
-        if key not in self._tracers:
-            self._tracers[key] = AttentionRecorder(
+        if key not in self._recorders:
+            self._recorders[key] = AttentionRecorder(
                 self.model,
                 self.tokenizer,
                 sites=key,
                 max_positions=self.config.model.max_positions,
                 workers=parallel_batches(),
             )
-        return self._tracers[key]
+        return self._recorders[key]
 
     @cached_property
-    def _tracers(self) -> dict[tuple[str, ...], AttentionRecorder]:
+    def _recorders(self) -> dict[tuple[str, ...], AttentionRecorder]:
         return {}
 
 

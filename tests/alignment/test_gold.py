@@ -16,14 +16,14 @@ from pipeline.text.corpus import Corpus
 WORDS = 3, 4  # of sources and targets; every word is one token
 
 
-class PlantedTracer:
+class PlantedRecorder:
     """Gives records whose head h links target word j with source word (j + shift h) modulo 3."""
 
     def __init__(self, shifts, side="output"):
         self.shifts = shifts
         self.side = side
 
-    def of_references(self, sources, references):
+    def record_references(self, sources, references):
         for id_, (source, reference) in enumerate(zip(sources, references, strict=True)):
             S, T = (len(text.split()) + 1 for text in (source, reference))
             weights = np.full((1, len(self.shifts), T, S), 0.01, np.float32)
@@ -66,10 +66,10 @@ SHIFTED_BY_1, SHIFTED_BY_0 = "1-0 2-1 0-2 1-3", "0-0 1-1 2-2 0-3"
 def test_the_head_is_the_best_of_one_set_and_its_score_that_of_the_other(gold_set):
     development = gold_set("development", SHIFTED_BY_1, SHIFTED_BY_1, SHIFTED_BY_0)
     test = gold_set("test", SHIFTED_BY_0, SHIFTED_BY_0, SHIFTED_BY_0, SHIFTED_BY_1)
-    tracer = PlantedTracer([0, 1])
-    choice = choose_head(head_table(tracer, development), "development")
+    recorder = PlantedRecorder([0, 1])
+    choice = choose_head(head_table(recorder, development), "development")
     assert choice == ChosenReadout(0, 1, "output", chosen_on="development")
-    metrics = alignment_metrics(head_table(tracer, test), choice, test)
+    metrics = alignment_metrics(head_table(recorder, test), choice, test)
     assert metrics["aer"] == pytest.approx(75)  # head 1 is right in one sentence of four
     assert metrics["precision"] == metrics["recall"] == pytest.approx(25)
     assert (metrics["layer"], metrics["head"], metrics["side"], metrics["chosen_on"]) == (0, 1, "output", "development")
@@ -81,7 +81,7 @@ def test_the_head_is_the_best_of_one_set_and_its_score_that_of_the_other(gold_se
 @pytest.mark.parametrize("side", ["output", "input"])
 def test_the_side_on_which_the_links_were_planted_is_chosen(gold_set, side):
     test = gold_set("test", SHIFTED_BY_1)
-    table = head_table(PlantedTracer([2, 1], side), test)
+    table = head_table(PlantedRecorder([2, 1], side), test)
     choice = choose_head(table, "test")
     assert (choice.head, choice.side) == (1, side)
     assert alignment_metrics(table, choice, test)["aer"] == pytest.approx(0)
@@ -89,12 +89,12 @@ def test_the_side_on_which_the_links_were_planted_is_chosen(gold_set, side):
 
 def test_links_of_a_choice_give_the_error_rate_of_the_table(gold_set):
     test = gold_set("test", SHIFTED_BY_1, "0-0 1?1", SHIFTED_BY_0, "2-3")
-    tracer = PlantedTracer([0, 1, 2])
-    table = head_table(tracer, test)
+    recorder = PlantedRecorder([0, 1, 2])
+    table = head_table(recorder, test)
     assert len(table) == 2 * len(LINKS) * (3 + 1)  # both sides; every way of linking; three heads and their mean
     for _, row in table.iterrows():
         choice = ChosenReadout(int(row["layer"]), row["head"], row["side"], row["linked"], chosen_on="test")
-        records = tracer.of_references(test.corpus.source, test.corpus.target)
+        records = recorder.record_references(test.corpus.source, test.corpus.target)
         score = alignment_error_rate([choice.links(record) for record in records], test.gold)
         assert (score.aer, score.precision, score.recall) == pytest.approx(
             (row["aer"], row["precision"], row["recall"]), nan_ok=True
@@ -102,18 +102,18 @@ def test_links_of_a_choice_give_the_error_rate_of_the_table(gold_set):
 
 
 def test_alignments_may_be_read_off_the_weighted_norms(gold_set):
-    class AttentionRecorder(PlantedTracer):
-        def of_references(self, sources, references):
-            norms = PlantedTracer([1, 0]).of_references(sources, references)
-            for record, other in zip(super().of_references(sources, references), norms, strict=True):
+    class AttentionRecorder(PlantedRecorder):
+        def record_references(self, sources, references):
+            norms = PlantedRecorder([1, 0]).record_references(sources, references)
+            for record, other in zip(super().record_references(sources, references), norms, strict=True):
                 yield replace(record, attention={**record.attention, "norms": other.attention["cross"]})
 
-    test, tracer = gold_set("test", SHIFTED_BY_1), AttentionRecorder([0, 2])
-    table = head_table(tracer, test)
+    test, recorder = gold_set("test", SHIFTED_BY_1), AttentionRecorder([0, 2])
+    table = head_table(recorder, test)
     assert sorted(table["site"].unique()) == ["cross", "norms"] and len(table) == 2 * 2 * len(LINKS) * (2 + 1)
     choice = choose_head(table, "test")
     assert (choice.site, choice.head, choice.side) == ("norms", 0, "output")
-    record = next(tracer.of_references(test.corpus.source, test.corpus.target))
+    record = next(recorder.record_references(test.corpus.source, test.corpus.target))
     assert choice.links(record) == test.gold[0].sure
     metrics = alignment_metrics(table, choice, test)
     assert (metrics["site"], metrics["aer"]) == ("norms", pytest.approx(0))
@@ -126,12 +126,12 @@ def test_baselines_stand_beside_the_score(gold_set):
     diagonal = "0-0 1-1 1-2 2-3"  # four words over three: middles 1/8, 3/8, 5/8, 7/8 of the way
     test = gold_set("test", *[diagonal] * 200)
     metrics = alignment_metrics(
-        head_table(PlantedTracer([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
+        head_table(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
     )
     assert metrics["diagonal_aer"] < 30
     assert metrics["random_aer"] == pytest.approx(100 * (1 - 1 / 3), abs=5)  # one of three source words is right
     again = alignment_metrics(
-        head_table(PlantedTracer([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
+        head_table(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
     )
     assert again == metrics
 
@@ -141,7 +141,7 @@ def test_links_out_of_range_are_dropped_and_counted(gold_set):
     assert test.dropped_links == 3
     assert test.gold[0].sure == test.gold[0].possible == {(0, 0)}
     metrics = alignment_metrics(
-        head_table(PlantedTracer([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
+        head_table(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
     )
     assert metrics["gold_links_out_of_range"] == 3
 

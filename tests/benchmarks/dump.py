@@ -3,7 +3,7 @@
     python -m tests.benchmarks.dump RUN --source FILE [--turns 5]
 
 Each turn translates the file as the run's config says, and then reads and writes the attention over what was found,
-into a folder that is removed. What is traced once (the graphs) is not counted.
+into a folder that is removed. Building the graphs, which happens once, is not counted.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from pipeline.runtime.import_tensorflow import importing_tensorflow
 with importing_tensorflow():
     from pipeline.evaluation.resumable import archived
     from pipeline.inspection.archive_writer import ArchiveWriter
+    from pipeline.inspection.forced_pairs import pair_translations
     from pipeline.trained_run import TrainedRun, load_run
 from tests.benchmarks.contest import machine
 
@@ -29,9 +30,9 @@ def turn(run: TrainedRun, sentences: list[str]) -> tuple[float, float, int]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "attention"
         with ArchiveWriter(path, manifest={}, sentences_per_shard=run.config.inspection.sentences_per_shard) as archive:
-            tracer = run.tracer(run.config.inspection.attention)
-            pairs = list(tracer.found(sentences, None, translations, run.config.decoding.kind))
-            for _ in archived(archive, tracer, pairs):
+            recorder = run.recorder(run.config.inspection.attention)
+            pairs = list(pair_translations(sentences, None, translations, run.config.decoding.kind))
+            for _ in archived(archive, recorder, pairs):
                 pass  # each is in the archive by then
         written = time.perf_counter()
         size = sum(file.stat().st_size for file in path.iterdir())

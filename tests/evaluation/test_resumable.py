@@ -45,25 +45,25 @@ def test_parts_that_are_there_are_read_and_the_rest_is_translated(tmp_path, monk
     assert killed.asked + again.asked == whole.asked
 
 
-class FakeTracer:
+class FakeRecorder:
     """Gives a record for each number, and dies at one of them."""
 
     def __init__(self, last=99):
-        self.traced = []
+        self.recorded = []
         self.last = last
 
-    def trace(self, ids, window_sentences):
+    def record(self, ids, window_sentences):
         assert window_sentences == SHARD  # so that no number depends on sentences of another shard
         for id_ in ids:
             if id_ == self.last:
                 raise KeyboardInterrupt
-            self.traced.append(id_)
+            self.recorded.append(id_)
             yield make_record(id_, "the cat sleeps", "le chat dort bien")
 
 
-def write(folder, tracer, count=7):
+def write(folder, recorder, count=7):
     with ArchiveWriter(folder, manifest={"x": 1}, sentences_per_shard=SHARD, go_on=True) as archive:
-        return [record.id for record in archived(archive, tracer, range(count))]
+        return [record.id for record in archived(archive, recorder, range(count))]
 
 
 def files_of(folder):
@@ -72,12 +72,12 @@ def files_of(folder):
 
 @pytest.mark.parametrize("last", range(7))
 def test_an_archive_goes_on_after_its_last_whole_shard_and_ends_the_same(tmp_path, last):
-    assert write(tmp_path / "whole", FakeTracer()) == list(range(7))
+    assert write(tmp_path / "whole", FakeRecorder()) == list(range(7))
     with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / "killed", FakeTracer(last))
-    again = FakeTracer()
+        write(tmp_path / "killed", FakeRecorder(last))
+    again = FakeRecorder()
     assert write(tmp_path / "killed", again) == list(range(7))
-    assert again.traced == list(range(last // 2 * 2, 7))
+    assert again.recorded == list(range(last // 2 * 2, 7))
     assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
 
 
@@ -102,27 +102,27 @@ def shard_without_lines(folder):
 
 @pytest.mark.parametrize("damage", [cut_last_line, drop_shard, cut_shard, shard_without_lines])
 def test_what_is_not_whole_is_written_again(tmp_path, damage):
-    write(tmp_path / "whole", FakeTracer())
+    write(tmp_path / "whole", FakeRecorder())
     with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / "killed", FakeTracer(last=4))
+        write(tmp_path / "killed", FakeRecorder(last=4))
     damage(tmp_path / "killed")
-    again = FakeTracer()
+    again = FakeRecorder()
     write(tmp_path / "killed", again)
-    assert again.traced == list(range(2, 7))
+    assert again.recorded == list(range(2, 7))
     assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
 
 
 def test_a_finished_archive_is_gone_on_with_too(tmp_path):
-    write(tmp_path / "whole", FakeTracer())
+    write(tmp_path / "whole", FakeRecorder())
     shutil.copytree(tmp_path / "whole", tmp_path / "again")
-    tracer = FakeTracer()
-    write(tmp_path / "again", tracer)
-    assert tracer.traced == [6]  # the last shard is not full
+    recorder = FakeRecorder()
+    write(tmp_path / "again", recorder)
+    assert recorder.recorded == [6]  # the last shard is not full
     assert files_of(tmp_path / "again") == files_of(tmp_path / "whole")
 
 
 def test_kept_records_are_those_that_were_written(tmp_path):
-    write(tmp_path / "whole", FakeTracer())
+    write(tmp_path / "whole", FakeRecorder())
     with ArchiveWriter(tmp_path / "whole", manifest={}, sentences_per_shard=SHARD, go_on=True) as archive:
         kept = list(archive.kept())
         assert archive.sentences == len(kept) == 6

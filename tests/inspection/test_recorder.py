@@ -5,6 +5,7 @@ import pytest
 
 from pipeline.decoding.forced import forced_pass
 from pipeline.decoding.translator import Translator
+from pipeline.inspection.forced_pairs import pair_references
 from pipeline.inspection.recorder import AttentionRecorder
 from pipeline.text.tokenizer import BOS, EOS, words_of
 from tests.conftest import SENTENCES
@@ -22,13 +23,18 @@ def model(tokenizer):
 
 
 @pytest.fixture(scope="module")
-def tracer(model, tokenizer):
+def recorder(model, tokenizer):
     return AttentionRecorder(model, tokenizer, sites=ALL, batch_tokens=40, max_positions=MOST, workers=2)
 
 
 @pytest.fixture(scope="module")
 def translations(model, tokenizer):
     return Translator(model, tokenizer, max_target_ratio=0.5, max_positions=MOST).translate(SOURCES)
+
+
+def pairs_of_references(recorder):
+    ids = (recorder.tokenizer.encode(side).to_list() for side in (SOURCES, REFERENCES))
+    return pair_references(SOURCES, REFERENCES, *ids, MOST)
 
 
 def assert_same(found, expected):
@@ -50,8 +56,10 @@ def words_spelt(tokens, words):
     return [spelt[word] for word in sorted(spelt)]
 
 
-def test_a_record_is_the_forced_pass_over_its_sentence_alone(model, tokenizer, tracer):
-    for record, source, target in zip(tracer.of_references(SOURCES, REFERENCES), SOURCES, REFERENCES, strict=True):
+def test_a_record_is_the_forced_pass_over_its_sentence_alone(model, tokenizer, recorder):
+    for record, source, target in zip(
+        recorder.record_references(SOURCES, REFERENCES), SOURCES, REFERENCES, strict=True
+    ):
         if not source or not target:
             continue
         source_ids, target_ids = tokenizer.encode([source, target]).to_list()
@@ -63,8 +71,8 @@ def test_a_record_is_the_forced_pass_over_its_sentence_alone(model, tokenizer, t
         record.validate()
 
 
-def test_log_probabilities_of_translations_are_those_of_the_forced_pass(model, tracer, translations):
-    records = list(tracer.of_translations(SOURCES, REFERENCES, translations))
+def test_log_probabilities_of_translations_are_those_of_the_forced_pass(model, recorder, translations):
+    records = list(recorder.record_translations(SOURCES, REFERENCES, translations))
     for record, translation in zip(records, translations, strict=True):
         record.validate()
         assert (record.mode, record.hypothesis, record.truncated) == (
@@ -79,8 +87,8 @@ def test_log_probabilities_of_translations_are_those_of_the_forced_pass(model, t
     assert [record.reference for record in records] == REFERENCES
 
 
-def test_rows_sum_to_one_over_the_sentences_own_tokens(tracer):
-    for record in tracer.of_references(SOURCES, REFERENCES):
+def test_rows_sum_to_one_over_the_sentences_own_tokens(recorder):
+    for record in recorder.record_references(SOURCES, REFERENCES):
         T, S = len(record.target_output_tokens), len(record.source_tokens)
         for site, (queries, keys) in {"cross": (T, S), "encoder": (S, S), "decoder": (T, T)}.items():
             assert record.attention[site].shape == (2, 2, queries, keys)
@@ -88,36 +96,38 @@ def test_rows_sum_to_one_over_the_sentences_own_tokens(tracer):
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 1000])
-def test_batch_size_changes_nothing(monkeypatch, tracer, batch_tokens):
-    expected = list(tracer.of_references(SOURCES, REFERENCES))
-    monkeypatch.setattr(tracer, "batch_tokens", batch_tokens)
-    assert_same(tracer.of_references(SOURCES, REFERENCES), expected)
+def test_batch_size_changes_nothing(monkeypatch, recorder, batch_tokens):
+    expected = list(recorder.record_references(SOURCES, REFERENCES))
+    monkeypatch.setattr(recorder, "batch_tokens", batch_tokens)
+    assert_same(recorder.record_references(SOURCES, REFERENCES), expected)
 
 
-def test_order_changes_nothing(tracer):
-    expected = list(tracer.of_references(SOURCES, REFERENCES))
-    assert_same(tracer.of_references(SOURCES[::-1], REFERENCES[::-1]), expected[::-1])
+def test_order_changes_nothing(recorder):
+    expected = list(recorder.record_references(SOURCES, REFERENCES))
+    assert_same(recorder.record_references(SOURCES[::-1], REFERENCES[::-1]), expected[::-1])
 
 
 @pytest.mark.parametrize("window", [1, 2, 4])
-def test_ids_count_on_across_windows(tracer, window):
-    expected = list(tracer.of_references(SOURCES, REFERENCES))
-    found = list(tracer.trace(tracer.forced(SOURCES, REFERENCES), window))
+def test_ids_count_on_across_windows(recorder, window):
+    expected = list(recorder.record_references(SOURCES, REFERENCES))
+    found = list(recorder.record(pairs_of_references(recorder), window))
     assert [record.id for record in found] == list(range(len(SOURCES)))
     assert [record.source for record in found] == SOURCES
     assert_same(found, expected)
 
 
-def test_no_number_depends_on_sentences_of_another_window(tracer):
-    pairs = list(tracer.forced(SOURCES, REFERENCES))
-    for alone, among in zip(tracer.trace(pairs[4:], 4), list(tracer.trace(pairs, 4))[4:], strict=True):
+def test_no_number_depends_on_sentences_of_another_window(recorder):
+    pairs = list(pairs_of_references(recorder))
+    for alone, among in zip(recorder.record(pairs[4:], 4), list(recorder.record(pairs, 4))[4:], strict=True):
         assert alone.token_log_probabilities == among.token_log_probabilities
         for site in ALL:
             np.testing.assert_array_equal(alone.attention[site], among.attention[site])
 
 
-def test_tokens_of_references_belong_to_their_words(tracer):
-    for record, source, reference in zip(tracer.of_references(SOURCES, REFERENCES), SOURCES, REFERENCES, strict=True):
+def test_tokens_of_references_belong_to_their_words(recorder):
+    for record, source, reference in zip(
+        recorder.record_references(SOURCES, REFERENCES), SOURCES, REFERENCES, strict=True
+    ):
         assert (record.mode, record.reference, record.hypothesis, record.truncated) == (
             "forced",
             reference,
@@ -131,29 +141,29 @@ def test_tokens_of_references_belong_to_their_words(tracer):
         assert record.target_input_tokens == ["<s>", *record.target_output_tokens[:-1]]
 
 
-def test_tokens_of_translations_belong_to_their_words(tracer, translations):
-    for record in tracer.of_translations(SOURCES, None, translations):
+def test_tokens_of_translations_belong_to_their_words(recorder, translations):
+    for record in recorder.record_translations(SOURCES, None, translations):
         words = [word for word in record.target_words if word is not None]
         assert sorted(set(words)) == list(range(len(words_of(record.hypothesis))))
         assert record.reference is None
 
 
-def test_empty_sentences_have_eos_alone(tracer):
-    records = list(tracer.of_references(SOURCES, REFERENCES))
+def test_empty_sentences_have_eos_alone(recorder):
+    records = list(recorder.record_references(SOURCES, REFERENCES))
     assert records[4].source_tokens == ["</s>"] and records[4].source_words == [None]
     assert records[2].target_output_tokens == ["</s>"] and records[2].target_input_tokens == ["<s>"]
     assert records[2].attention["cross"].shape[2] == 1 and records[4].attention["cross"].shape[3] == 1
 
 
-def test_nothing_gives_no_records(tracer):
-    assert list(tracer.of_references([], [])) == []
+def test_nothing_gives_no_records(recorder):
+    assert list(recorder.record_references([], [])) == []
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_what_is_over_the_longest_length_is_cut_and_marked(tokenizer, tracer, side):
+def test_what_is_over_the_longest_length_is_cut_and_marked(tokenizer, recorder, side):
     long, short = "the small dog sees the cat and " * 8, "le chat"
     pair = (long, short) if side == "source" else (short, long)
-    cut, whole = tracer.of_references([pair[0], short], [pair[1], "the dog"])
+    cut, whole = recorder.record_references([pair[0], short], [pair[1], "the dog"])
     cut.validate()
     assert cut.truncated and not whole.truncated
     ids = tokenizer.encode([long]).to_list()[0]
@@ -165,25 +175,36 @@ def test_what_is_over_the_longest_length_is_cut_and_marked(tokenizer, tracer, si
     assert cut.hypothesis == pair[1]
 
 
-def test_sentences_of_just_the_longest_length_are_whole(tokenizer, tracer):
+def test_sentences_of_just_the_longest_length_are_whole(tokenizer, recorder):
     text = ("dog " * (MOST - 1)).strip()
     lengths = len(tokenizer.encode([text]).to_list()[0])
     words = words_of(text)[: (MOST - 1) * len(words_of(text)) // lengths]
     text = " ".join(words)
     assert len(tokenizer.encode([text]).to_list()[0]) == MOST - 1
-    (record,) = tracer.of_references([text], [text])
+    (record,) = recorder.record_references([text], [text])
     assert not record.truncated and len(record.source_tokens) == len(record.target_output_tokens) == MOST
 
 
 def test_records_hold_the_sites_asked_for(model, tokenizer):
-    (record,) = AttentionRecorder(model, tokenizer, sites=("decoder", "cross"), max_positions=MOST).of_references(
+    (record,) = AttentionRecorder(model, tokenizer, sites=("decoder", "cross"), max_positions=MOST).record_references(
         ["a"], ["dog"]
     )
     assert set(record.attention) == {"decoder", "cross"}
 
 
-def test_by_token_every_token_but_eos_is_a_word(tracer):
-    for record in tracer.of_references(SOURCES, REFERENCES):
+def test_of_the_recorders_sites_records_hold_those_that_a_call_names(model, tokenizer):
+    recorder = AttentionRecorder(model, tokenizer, sites=("cross", "gradients", "encoder"), max_positions=MOST)
+    whole = list(recorder.record(pairs_of_references(recorder)))
+    assert set(whole[0].attention) == {"cross", "gradients", "encoder"}
+    for sites in (("cross",), ("encoder", "cross"), ("cross", "gradients")):
+        for record, expected in zip(recorder.record(pairs_of_references(recorder), sites=sites), whole, strict=True):
+            assert set(record.attention) == set(sites)
+            for site in sites:
+                np.testing.assert_array_equal(record.attention[site], expected.attention[site])
+
+
+def test_by_token_every_token_but_eos_is_a_word(recorder):
+    for record in recorder.record_references(SOURCES, REFERENCES):
         found = record.by_token()
         assert found.source_words == [*range(len(record.source_tokens) - 1), None]
         assert found.target_words == [*range(len(record.target_output_tokens) - 1), None]

@@ -50,7 +50,7 @@ def settings_of(architecture: str, folder: str) -> dict:
 def outputs_of(run) -> dict:
     """What a run says of the sentences: translations, log-probabilities, and the attention over them."""
     translations = run.translator.translate(SENTENCES)
-    records = list(run.tracer(("cross",)).of_translations(SENTENCES, None, translations, mode="beam"))
+    records = list(run.recorder(("cross",)).record_translations(SENTENCES, None, translations, mode="beam"))
     return {
         "translations": [translation.text for translation in translations],
         "log_probabilities": [record.token_log_probabilities for record in records],

@@ -45,5 +45,5 @@ class ProbeArchive(keras.callbacks.Callback):
         shutil.rmtree(archive, ignore_errors=True)  # one that a crash cut short
         sources, references = zip(*self.pairs, strict=True)
         with ArchiveWriter(archive, manifest={"update": update}) as writer:
-            for record in self.tracer.of_references(sources, references):
+            for record in self.tracer.record_references(sources, references):
                 writer.append(record)

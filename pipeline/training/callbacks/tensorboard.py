@@ -84,7 +84,7 @@ class TensorBoard(keras.callbacks.Callback):
 
     def _probes(self, update: int) -> None:
         translations = self.translator.translate(self.sources)
-        records = list(self.tracer.of_translations(self.sources, self.references, translations))
+        records = list(self.tracer.record_translations(self.sources, self.references, translations))
         with self.writer.as_default(step=update):
             tf.summary.text("probes", probe_table(records))
             for layer, heads in heads_table(records).groupby("layer"):

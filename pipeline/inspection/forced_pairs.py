@@ -1,0 +1,84 @@
+"""Sentence pairs whose attention is recorded: sources with the translations that a search found, or with references."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..decoding.translator import Translation
+from ..text.tokenizer import EOS
+
+
+@dataclass(frozen=True)
+class ForcedPair:
+    """A source and the target that the model is made to read.
+
+    Args:
+        id: position of the sentence in its file, from 0.
+        source: its text.
+        reference: its given translation, or None.
+        hypothesis: the text of the target that is read.
+        source_ids: without EOS.
+        target_ids: ending in EOS unless truncated.
+        mode: where the target comes from: `greedy`, `beam`, `sampling` or `forced`.
+        truncated: whether source or target was cut to the most tokens that the model takes.
+        log_probabilities: of the target's tokens, where they are known.
+    """
+
+    id: int
+    source: str
+    reference: str | None
+    hypothesis: str
+    source_ids: list[int]
+    target_ids: list[int]
+    mode: str
+    truncated: bool
+    log_probabilities: list[float] | None = None
+
+
+def pair_translations(
+    sources: Sequence[str], references: Sequence[str] | None, translations: Sequence[Translation], mode: str
+) -> Iterator[ForcedPair]:
+    """Pairs each source with the translation that a search found."""
+    for i, (source, translation) in enumerate(zip(sources, translations, strict=True)):
+        yield ForcedPair(
+            i,
+            source,
+            references[i] if references is not None else None,
+            translation.text,
+            translation.source_ids,
+            translation.ids,
+            mode,
+            translation.truncated,
+            translation.log_probabilities if translation.source_ids else None,  # an empty source was not searched
+        )
+
+
+def pair_references(
+    sources: Sequence[str],
+    references: Sequence[str],
+    source_ids: Iterable[Sequence[int]],
+    reference_ids: Iterable[Sequence[int]],
+    max_positions: int,
+) -> Iterator[ForcedPair]:
+    """Pairs each source with its reference, both cut to `max_positions` tokens with EOS.
+
+    Args:
+        sources: the texts.
+        references: their given translations.
+        source_ids: the tokens of each source, without EOS.
+        reference_ids: the tokens of each reference, without EOS.
+        max_positions: the most tokens that the model takes on either side.
+    """
+    longest = max_positions - 1  # one more for EOS or BOS
+    for i, (source, reference, source_row, target_row) in enumerate(
+        zip(sources, references, source_ids, reference_ids, strict=True)
+    ):
+        yield ForcedPair(
+            i,
+            source,
+            reference,
+            reference,
+            list(source_row[:longest]),
+            [*target_row, EOS][:max_positions],
+            "forced",
+            len(source_row) > longest or len(target_row) > longest,
+        )
