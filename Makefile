@@ -1,14 +1,16 @@
-# make demo | test | test-slow | benchmark | lint | clean       PYTHON=python3.12 picks the interpreter (3.11 to 3.13)
+# make demo | test | test-slow | long | benchmark | lint | clean       PYTHON=python3.12 picks the interpreter (3.11 to 3.13)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow benchmark lint clean help
+.PHONY: demo test test-slow long benchmark lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
 	@echo "make test         lint, types and tests, but for those that take minutes"
 	@echo "make test-slow    those"
+	@echo "make long         what takes the better part of an hour: training and evaluating killed at random moments and"
+	@echo "                  resumed, files changed at random; run by hand"
 	@echo "make benchmark    speed beside PyTorch, Hugging Face, KerasHub, CTranslate2; RUN=FOLDER translates with that run"
 	@echo "make lint         lint and types"
 	@echo "make clean        remove the virtual environment, caches and runs/demo"
@@ -50,6 +52,14 @@ test: lint
 test-slow: $(VENV)/tests
 	@echo "== pytest, what takes minutes"
 	@$(PYTEST) -m minutes
+
+long: demo $(VENV)/tests
+	@echo "== training, killed fifty times"
+	@$(BIN)/python tests/benchmarks/kill.py
+	@echo "== evaluating, killed twenty times"
+	@$(BIN)/python -m tests.benchmarks.kill_evaluation runs/demo --source data/demo/test.en --reference data/demo/test.fr
+	@echo "== files changed at random, for ten minutes"
+	@$(BIN)/python -m tests.benchmarks.fuzz
 
 # In an environment of its own: what is compared with must not change what is tested.
 .venv-benchmark/ready: requirements.txt tests/benchmarks/requirements.txt

@@ -10,12 +10,13 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # tests run side by side
 import hypothesis
 import keras
 import pytest
+import tensorflow as tf
 
 from pipeline.text.tokenizer import Tokenizer, train_tokenizer
 from tests.config_files import MINIMAL
 
 # A busy machine is no reason to fail.
-hypothesis.settings.register_profile("qkv", deadline=None)
+hypothesis.settings.register_profile("qkv", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("qkv")
 
 SENTENCES = [
@@ -36,8 +37,16 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True)
-def fixed_random_numbers():
-    keras.utils.set_random_seed(0)
+def fixed_random_numbers(monkeypatch):
+    """The same random numbers for every test, whichever ran before it.
+
+    TensorFlow's own seed is left out: setting it makes TensorFlow forget every operation and function that it has
+    prepared, a quarter of a second or more for each function that tests share. `test_test_files.py` sees to it that
+    nothing draws from TensorFlow's own generators.
+    """
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.random, "set_seed", lambda seed: None)
+        keras.utils.set_random_seed(0)
 
 
 @pytest.fixture(scope="session")

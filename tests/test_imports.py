@@ -181,6 +181,7 @@ OF_NO_MODULE = {
     "test_fuzz",
     "test_imports",
     "test_kept_runs",
+    "test_test_files",
 }
 
 

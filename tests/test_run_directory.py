@@ -12,6 +12,7 @@ import pytest
 from pipeline.cli import exit_cleanly
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
+from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[1]
 HOLD = """
@@ -53,7 +54,8 @@ import sys, time
 from pathlib import Path
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
-root, end = Path(sys.argv[1]), time.monotonic() + 60
+from tests.patience import PATIENCE_SECONDS
+root, end = Path(sys.argv[1]), time.monotonic() + PATIENCE_SECONDS
 for _ in range(20):
     while True:
         try:
@@ -66,7 +68,7 @@ for _ in range(20):
             time.sleep(0.001)
 """
     processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT) for _ in range(3)]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
+    assert [process.wait(timeout=PATIENCE_SECONDS) for process in processes] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from pipeline.runtime.cores import in_order
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -13,7 +14,7 @@ def test_results_come_in_the_order_of_the_items(workers):
 
     def late(item):
         if workers > 1 and item == 0:
-            assert last.wait(10)  # the first ends after the second
+            assert last.wait(PATIENCE_SECONDS)  # the first ends after the second
         if item == 1:
             last.set()
         return item * item

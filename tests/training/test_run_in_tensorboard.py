@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
+from tests.patience import PATIENCE_SECONDS
 from tests.training.run_files import history_of
 
 
@@ -74,7 +75,7 @@ def served(unbroken):
         address = board.stdout.readline().decode().strip()
 
         def get(path):
-            with urllib.request.urlopen(f"{address}{path}", timeout=60) as answer:
+            with urllib.request.urlopen(f"{address}{path}", timeout=PATIENCE_SECONDS) as answer:
                 return answer.read().decode()
 
         yield get
@@ -83,7 +84,7 @@ def served(unbroken):
 
 @pytest.mark.minutes
 def test_tensorboard_serves_runs_hyperparameters_and_vectors(served, unbroken):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_SECONDS
     wanted, active = {"scalars", "images", "text", "hparams", "projector", "graphs"}, set()
     while not wanted <= active and time.monotonic() < deadline:  # it reads the files after it has started
         listing = json.loads(served("data/plugins_listing"))

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from pipeline.config.run import dump
+from tests.patience import PATIENCE_SECONDS
 from tests.tiny_runs import ROOT, small_config, write_small_corpus
 
 pytestmark = pytest.mark.minutes
 
-SECONDS = 900  # a busy machine is no reason to fail
 CHANGES = {
     "model.dropout": 0.0,
     "batches.batch_tokens": 64,  # some batches are of one sentence, which leaves nothing for the second worker
@@ -55,7 +55,7 @@ def start(arguments, folder, cluster=None):
 def finish(processes, folders):
     try:
         for process, folder in zip(processes, folders, strict=True):
-            assert process.wait(SECONDS) == 0, (folder / "output").read_text()[-4000:]
+            assert process.wait(PATIENCE_SECONDS) == 0, (folder / "output").read_text()[-4000:]
     finally:
         for process in processes:
             process.kill()

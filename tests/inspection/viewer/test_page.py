@@ -15,6 +15,7 @@ from pipeline.alignment.readout import row_words, word_matrix
 from pipeline.inspection.record import Record
 from pipeline.inspection.viewer.page import ViewerRun, viewer_page, write_viewer
 from pipeline.text.pharaoh import GoldAlignment
+from tests.patience import PATIENCE_SECONDS
 
 LAYERS, HEADS = 2, 3
 HOSTILE = "</script><script>document.title='broken'</script> & <b>bold</b> \u202eرجل é 猫"
@@ -158,7 +159,9 @@ def browse(page, steps, folder):
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom"]
     profile = f"--user-data-dir={folder / 'profile'}"
-    answer = subprocess.run([browser, *options, profile, path.as_uri()], capture_output=True, timeout=300, check=True)
+    answer = subprocess.run(
+        [browser, *options, profile, path.as_uri()], capture_output=True, timeout=PATIENCE_SECONDS, check=True
+    )
     found = re.search(r'<pre id="saw">([\w+/=]*)</pre>', answer.stdout.decode())
     assert found, answer.stderr.decode()
     saw = json.loads(base64.b64decode(found[1]))

@@ -1,0 +1,41 @@
+"""What is expected of the tests themselves: that neither a slow machine nor another order fails any of them."""
+
+import re
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+FILES = {
+    str(path.relative_to(TESTS)): path.read_text(encoding="utf-8")
+    for path in sorted(TESTS.rglob("*.py"))
+    if path.relative_to(TESTS).parts[0] != "benchmarks" and path != Path(__file__)
+}
+
+CLOCK = re.compile(
+    r"\b(perf_counter|process_time|thread_time|monotonic|clock_gettime|timeit|getrusage|default_timer)(_ns)?\b"
+    r"|\btime\.time(_ns)?\(|\bos\.times\(|\bdatetime\.(now|utcnow)\("
+)
+CLOCKS = {
+    "training/test_run_in_tensorboard.py": "TensorBoard reads the files after it has started: the clock ends the wait",
+    "test_run_directory.py": "a process waits for its turn: the clock ends the wait",
+}
+TIMEOUT = re.compile(r"\btimeout=\d.*|\.(?:wait|join|result)\(\d.*|\bmonotonic\(\) \+ \d.*|\bdeadline=\d.*")
+
+
+def test_no_test_reads_a_clock_but_to_end_a_wait():
+    """How long something takes is a benchmark's business: an assertion about it fails where the machine is slow."""
+    found = {name for name, text in FILES.items() if CLOCK.search(text)}
+    assert found - {"alignment/test_heads.py"} == set(CLOCKS)
+
+
+def test_every_wait_is_as_patient_as_the_slowest_machine_needs():
+    found = {name: TIMEOUT.findall(text) for name, text in FILES.items() if TIMEOUT.search(text)}
+    assert not found, "expected PATIENCE_SECONDS of tests/patience.py"
+
+
+def test_nothing_draws_from_tensorflows_own_generators():
+    """`conftest.py` leaves them as they are between tests. Keras' generators, which it seeds, are the ones to use."""
+    modules = {str(path.relative_to(TESTS.parent)): path for path in (TESTS.parent / "pipeline").rglob("*.py")}
+    texts = FILES | {name: path.read_text(encoding="utf-8") for name, path in modules.items()}
+    own = re.compile(r"\btf\.random\.(?!stateless|set_seed|Generator)\w+\(|\bDataset\b.*\.shuffle\(")
+    found = {name for name, text in texts.items() if own.search(text)}
+    assert found == {"pipeline/training/checkup.py"}  # a matrix to be multiplied against the clock
