@@ -1,31 +1,24 @@
 """The settings of attention, site by site."""
 
-from typing import Literal, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import Settings
-
-Score = Literal["scaled_dot", "dot", "general", "cosine", "additive", "concat"]
-
-
-MechanismName = Literal["softmax", "blockwise", "linformer", "lsh", "one_hot", "uniform", "last"]
+from .base import OneOf, Settings
+from .names import MECHANISMS, SCORES, describe, fixed_weights, mechanisms_at
 
 
 class AttentionSettings(Settings):
-    """How one kind of attention works."""
+    """How the attention of one site works."""
 
-    mechanism: MechanismName = Field(
-        default="softmax",
-        description="What is done with the scores. softmax: the definition; blockwise: the same without ever holding "
-        "all weights; linformer: keys and values projected to a fixed number; lsh: only within buckets of similar "
-        "vectors; one_hot: all weight on the highest score; uniform: equal weights; last: all weight on the last "
-        "position.",
+    site: ClassVar[str] = "encoder_self"
+    """The one of `names.ATTENTION_SITES` that these settings are for."""
+
+    mechanism: Annotated[str, OneOf(MECHANISMS)] = Field(
+        default="softmax", description=f"What is done with the scores. {describe(MECHANISMS)}."
     )
-    score: Score = Field(
-        default="scaled_dot",
-        description="How a query q and a key k are scored. dot: q.k; scaled_dot: q.k over the root of their size; "
-        "general: q.Wk; cosine: of the angle between them; additive: v.tanh(q + k); concat: v.tanh(W[q; k]).",
+    score: Annotated[str, OneOf(SCORES)] = Field(
+        default="scaled_dot", description=f"How a query q and a key k are compared. {describe(SCORES)}."
     )
     key_dim: int | None = Field(
         default=None, ge=1, description="Size of one head's queries and keys; null: d_model / num_heads."
@@ -34,29 +27,38 @@ class AttentionSettings(Settings):
         default=None, ge=1, description="Size of one head's values; null: d_model / num_heads."
     )
     projection: bool = Field(
-        default=True, description="Whether queries and keys pass through learnt matrices, or are the states themselves."
+        default=True, description="Whether queries and keys pass through learnt matrices; false: the states themselves."
     )
     value_projection: bool = Field(
-        default=True, description="Whether values and what comes out pass through learnt matrices."
+        default=True, description="Whether values and the context pass through learnt matrices."
     )
     block_size: int = Field(default=128, ge=1, description="blockwise: positions of a block.")
     projected_length: int = Field(default=64, ge=1, description="linformer: number of projected keys and values.")
-    buckets: int = Field(default=4, ge=1, description="lsh: number of buckets; 1 or even.")
+    buckets: int = Field(default=4, ge=1, description="lsh: number of hash buckets, 1 or even.")
     chunk_length: int = Field(default=16, ge=1, description="lsh: positions of a chunk of a bucket.")
-    rounds: int = Field(default=4, ge=1, description="lsh: times that positions are hashed.")
+    rounds: int = Field(default=4, ge=1, description="lsh: number of hash functions.")
+
+    @field_validator("mechanism")
+    @classmethod
+    def _check_site(cls, mechanism: str) -> str:
+        reason = dict(MECHANISMS[mechanism].refused).get(cls.site)
+        if reason is not None:
+            raise ValueError(f"{mechanism} {reason}; expected {', '.join(mechanisms_at(cls.site))}")
+        return mechanism
 
     @model_validator(mode="after")
-    def _keys_suit_the_mechanism(self) -> Self:
+    def _check_mechanism(self) -> Self:
         keys = ("key_dim", "projection", "score")
         useless = [key for key in keys if getattr(self, key) != type(self).model_fields[key].default]
-        if self.mechanism in ("uniform", "last") and useless:
+        if self.mechanism in fixed_weights() and useless:
             raise ValueError(
                 f"mechanism {self.mechanism} compares nothing: leave out {' and '.join(useless)}, or take softmax"
             )
-        if self.mechanism == "lsh" and self.score not in ("scaled_dot", "dot", "cosine"):
+        if self.mechanism == "lsh" and not SCORES[self.score].by_angle:
+            by_angle = [name for name, score in SCORES.items() if score.by_angle]
             raise ValueError(
-                f"mechanism lsh finds keys by their angle, which {self.score} does not go by: expected scaled_dot, dot "
-                "or cosine, or mechanism softmax or blockwise"
+                f"mechanism lsh finds keys by their angle, which {self.score} does not depend on: expected one of "
+                f"{', '.join(by_angle)}, or mechanism softmax or blockwise"
             )
         if self.buckets > 1 and self.buckets % 2:
             raise ValueError(f"buckets: expected 1 or an even number, found {self.buckets}")
@@ -65,7 +67,11 @@ class AttentionSettings(Settings):
         return self
 
     def check_sizes(self, d_model: int, num_heads: int) -> None:
-        """What is not projected is cut into heads as it is."""
+        """Checks the sizes of what is not projected: it is cut into heads as it is.
+
+        Raises:
+            ValueError: the heads do not add up to `d_model`.
+        """
         for key, size, projected in (
             ("key_dim", self.key_dim, self.projection),
             ("value_dim", self.value_dim, self.value_projection),
@@ -78,40 +84,19 @@ class AttentionSettings(Settings):
 
 
 class DecoderSelfAttentionSettings(AttentionSettings):
-    """How attention to what is translated so far works."""
+    """How the decoder's self-attention works."""
 
-    @field_validator("mechanism")
-    @classmethod
-    def _one_token_at_a_time(cls, value: str) -> str:
-        if value == "linformer":
-            raise ValueError(
-                "linformer mixes all positions before it weighs them, so it cannot hide the future from a decoder; "
-                "expected softmax, blockwise, one_hot, uniform or last"
-            )
-        if value == "lsh":
-            raise ValueError(
-                "lsh has no step that adds one token to a cache, so it cannot translate token by token; "
-                "expected softmax, blockwise, one_hot, uniform or last"
-            )
-        return value
+    site: ClassVar[str] = "decoder_self"
 
 
 class CrossAttentionSettings(AttentionSettings):
     """How attention from target to source works."""
 
-    @field_validator("mechanism")
-    @classmethod
-    def _queries_are_not_keys(cls, value: str) -> str:
-        if value == "lsh":
-            raise ValueError(
-                "lsh makes queries and keys by one projection, so it is for self-attention only; "
-                "expected softmax, blockwise, linformer, one_hot, uniform or last"
-            )
-        return value
+    site: ClassVar[str] = "cross"
 
 
 class TransformerAttention(Settings):
-    """The three kinds of attention."""
+    """The attention at a Transformer's three sites."""
 
     encoder_self: AttentionSettings = Field(default=AttentionSettings(), description="The encoder's self-attention.")
     decoder_self: DecoderSelfAttentionSettings = Field(
@@ -123,7 +108,7 @@ class TransformerAttention(Settings):
 
 
 class DecoderOnlyAttention(Settings):
-    """The one kind of attention."""
+    """The attention of a decoder-only model."""
 
     decoder_self: DecoderSelfAttentionSettings = Field(
         default=DecoderSelfAttentionSettings(), description="The decoder's self-attention."

@@ -1,21 +1,53 @@
 """What every section of settings is made of."""
 
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo, field_validator
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
+class OneOf:
+    """Annotates text that must be one of some names.
+
+    Unlike `typing.Literal` the names are looked up when a value is checked, so that plugins can add to them.
+
+    Args:
+        names: a table of `pipeline.config.names`, or a function that lists names.
+    """
+
+    def __init__(self, names: Iterable[str] | Callable[[], Iterable[str]]) -> None:
+        self._names = names
+
+    @property
+    def names(self) -> list[str]:
+        """The names as they are now."""
+        return list(self._names() if callable(self._names) else self._names)
+
+    @property
+    def expectation(self) -> str:
+        """What is expected, in words."""
+        return f"one of {', '.join(self.names)}"
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def _check(self, value: str) -> str:
+        if value not in self.names:
+            raise ValueError(f"expected {self.expectation}, found {value!r}")
+        return value
+
+
 class Settings(BaseModel):
-    """Unknown keys are refused, and nothing changes after loading."""
+    """A section of settings: unknown keys are refused, and nothing changes after loading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_number_from_a_switch(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_true_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
         field = cls.model_fields[info.field_name or ""]
         if isinstance(value, bool) and field.annotation is not bool:
             raise PydanticCustomError("switch", "true or false")  # pydantic would read true as the number 1

@@ -6,19 +6,23 @@ from .base import Settings
 
 
 class BatchSettings(Settings):
-    """How sentences are put together for an update."""
+    """How sentences are batched for an update."""
 
-    batch_tokens: int = Field(default=4096, ge=1, description="Target tokens of an update, padding included, at most.")
+    batch_tokens: int = Field(
+        default=4096, ge=1, description="Largest number of target tokens in a batch, including padding."
+    )
     accumulated: int = Field(
         default=1,
         ge=1,
-        description="Batches whose gradients make one update, as if they were one batch: for updates that memory has "
-        "no room for.",
+        description="Number of batches whose gradients are accumulated into one update, as if they were one batch; for "
+        "updates that do not fit into memory.",
     )
     start_tokens: int | None = Field(
         default=None, ge=1, description="Batch growth: batch_tokens of the first epochs; null: no growth."
     )
     doubling_epochs: int = Field(
-        default=4, ge=1, description="With start_tokens: epochs after which it doubles, up to batch_tokens."
+        default=4,
+        ge=1,
+        description="With start_tokens: number of epochs after which the batch size doubles, up to batch_tokens.",
     )
-    length_multiple: int = Field(default=4, ge=1, description="Padded lengths are multiples of this many tokens.")
+    length_multiple: int = Field(default=4, ge=1, description="Padded lengths are multiples of this number of tokens.")

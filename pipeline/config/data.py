@@ -1,57 +1,71 @@
-"""The settings of what is trained on: corpora, subwords, batches."""
+"""The settings of the parallel text."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import Settings
+from .base import OneOf, Settings
+from .names import CORPUS_ACTIONS
+
+Action = Annotated[str, OneOf(CORPUS_ACTIONS)]
 
 
 class CorpusSettings(Settings):
     """One corpus: two line-aligned text files, or a table with a column for each language."""
 
-    source: Path | None = Field(default=None, description="Text file with a source sentence per line.")
+    source: Path | None = Field(default=None, description="Text file with one source sentence a line.")
     target: Path | None = Field(
-        default=None, description="Text file with a target sentence per line, aligned with source."
+        default=None, description="Text file with one target sentence a line; line i translates line i of source."
     )
     table: Path | None = Field(
-        default=None, description="Table with a sentence pair per row, instead of source and target."
+        default=None,
+        description="Table (TSV or CSV, plain or gzipped) with one sentence pair a row, instead of source and target.",
     )
     source_column: str | int = Field(
-        default=0, description="The table's column of source sentences: its number from 0, or its name in the header."
+        default=0,
+        description="Column of source sentences in the table: its number, counted from 0, or its name in the header.",
     )
-    target_column: str | int = Field(default=1, description="The table's column of target sentences, likewise.")
-    separator: str = Field(default="\t", description="The character between columns of the table.")
-    header: bool = Field(default=False, description="Whether the table's first line names its columns.")
+    target_column: str | int = Field(
+        default=1,
+        description="Column of target sentences in the table: its number, counted from 0, or its name in the header.",
+    )
+    separator: str = Field(default="\t", description="Character between the columns of the table; default: tab.")
+    header: bool = Field(default=False, description="Whether the first line of the table names its columns.")
     split_column: str | int | None = Field(
-        default=None, description="The table's column that says which split a row is in, by number or name."
+        default=None,
+        description="Column of the table that names the split of each row: its number, counted from 0, or its name.",
     )
     split_file: Path | None = Field(
         default=None,
-        description="File with the name of a split per line, aligned with the corpus, instead of split_column.",
+        description="File with the name of a split on each line, aligned with the corpus, instead of split_column.",
     )
-    split: str | None = Field(default=None, description="The split to read, as split_column or split_file spells it.")
+    split: str | None = Field(
+        default=None, description="Name of the split to read, as it is spelt in split_column or split_file."
+    )
     alignments: Path | None = Field(
         default=None,
-        description="Word alignments in Pharaoh format (source-target, ? for possible), a line per pair: the "
-        "gold standard of text that is evaluated, links to learn of training text (training.guided_attention).",
+        description="File of word alignments in Pharaoh format (source-target; ? marks possible links), one line a "
+        "pair. For validation and test text: the gold standard. For training text: the links to learn "
+        "(training.guided_attention).",
     )
-    alignments_first_index: Literal[0, 1] = Field(default=0, description="Number of the first word in alignments.")
+    alignments_first_index: Literal[0, 1] = Field(
+        default=0, description="Number of the first word of a sentence in alignments."
+    )
     alignments_turned: bool = Field(
-        default=False, description="alignments is a file of the opposite direction: target-source."
+        default=False, description="Whether alignments was made for the opposite direction: links are target-source."
     )
 
     @field_validator("separator")
     @classmethod
-    def _one_character(cls, value: str) -> str:
+    def _check_separator(cls, value: str) -> str:
         character = "\t" if value == r"\t" else value  # a shell passes '\t' on as it is
         if len(character) != 1:
             raise ValueError(f"expected one character, found {value!r}")
         return character
 
     @model_validator(mode="after")
-    def _one_way_to_the_pairs(self) -> Self:
+    def _check_files(self) -> Self:
         files = (self.source is not None) + (self.target is not None)
         if (files == 2) == (self.table is not None) or files == 1:
             given = [key for key in ("source", "target", "table") if getattr(self, key) is not None]
@@ -67,13 +81,13 @@ class CorpusSettings(Settings):
 
     @field_validator("source_column", "target_column", "split_column")
     @classmethod
-    def _columns_count_from_0(cls, value: str | int | None) -> str | int | None:
+    def _check_column_numbers(cls, value: str | int | None) -> str | int | None:
         if isinstance(value, int) and value < 0:
             raise ValueError("columns are counted from 0")
         return value
 
     @model_validator(mode="after")
-    def _one_way_to_the_split(self) -> Self:
+    def _check_split(self) -> Self:
         if self.split_column is not None and self.split_file is not None:
             raise ValueError("expected either split_column or split_file, found both")
         if (self.split is None) != (self.split_column is None and self.split_file is None):
@@ -82,24 +96,24 @@ class CorpusSettings(Settings):
 
 
 class DataSettings(Settings):
-    """The parallel text, and what happens to pairs that do not suit."""
+    """The parallel text, and what happens to unsuitable pairs."""
 
-    source_language: str = Field(min_length=1, description="Language translated from, as a code: en.")
-    target_language: str = Field(min_length=1, description="Language translated into, as a code: fr.")
+    source_language: str = Field(min_length=1, description="Code of the source language, such as en.")
+    target_language: str = Field(min_length=1, description="Code of the target language, such as fr.")
     train: CorpusSettings = Field(
-        description="The pairs trained on: two line-aligned text files, or a table with a column for each language."
+        description="The training pairs: two line-aligned text files, or a table with a column for each language."
     )
-    validation: CorpusSettings = Field(description="The pairs that choose the best checkpoint.")
-    test: CorpusSettings | None = Field(default=None, description="The pairs that evaluate.py scores.")
+    validation: CorpusSettings = Field(description="The pairs on which the best checkpoint is chosen.")
+    test: CorpusSettings | None = Field(default=None, description="The pairs that evaluate.py scores; null: none.")
     tokenized: bool = Field(
         default=False,
-        description="The text is divided into words by spaces already: BLEU is computed on it as it is.",
+        description="Whether the text is tokenised, with spaces between words: BLEU then splits at spaces only.",
     )
     max_source_tokens: int = Field(
-        default=128, ge=1, description="Longest source sentence trained on, in tokens without EOS."
+        default=128, ge=1, description="Longest source sentence to train on, in tokens without EOS."
     )
     max_target_tokens: int = Field(
-        default=128, ge=1, description="Longest target sentence trained on, in tokens without EOS."
+        default=128, ge=1, description="Longest target sentence to train on, in tokens without EOS."
     )
     max_length_ratio: float = Field(
         default=9.0,
@@ -109,18 +123,17 @@ class DataSettings(Settings):
     joined_pairs: float = Field(
         default=0.0,
         ge=0,
-        description="Further training pairs, as a share of the others, made by joining two of them at random, within "
-        "max_source_tokens and max_target_tokens: they teach sentences longer than those of the text.",
+        description="Number of extra training pairs, as a share of the others. Each joins two random pairs, within "
+        "max_source_tokens and max_target_tokens, so that the model sees longer sentences than the text has.",
     )
     on_empty_side: Literal["drop", "error"] = Field(
-        default="drop", description="What happens to a training pair with an empty side."
+        default="drop",
+        description="What to do with training pairs that have an empty side: drop them, or stop with an error.",
     )
     on_over_long: Literal["drop", "error"] = Field(
-        default="drop", description="What happens to a training pair over max_source_tokens or max_target_tokens."
+        default="drop", description="What to do with training pairs over max_source_tokens or max_target_tokens."
     )
-    on_length_ratio: Literal["drop", "keep", "error"] = Field(
-        default="keep", description="What happens to a training pair over max_length_ratio."
-    )
-    on_duplicate: Literal["drop", "keep", "error"] = Field(
-        default="keep", description="What happens to a training pair seen before."
+    on_length_ratio: Action = Field(default="keep", description="What to do with training pairs over max_length_ratio.")
+    on_duplicate: Action = Field(
+        default="keep", description="What to do with training pairs that have been seen before."
     )

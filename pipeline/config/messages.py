@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from ..errors import InputError
+from .base import OneOf
 from .yaml import Origins, parse_yaml
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -83,7 +84,7 @@ def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
 
 def expectation(field: FieldInfo) -> str:
     """What a field takes, in words: "an integer >= 1 or null"."""
-    kinds = [_kind(kind) for kind in alternatives(field.annotation)]
+    kinds = [_kind(kind, field.metadata) for kind in alternatives(field.annotation)]
     limits = [
         text.format(getattr(limit, name))
         for limit in field.metadata
@@ -155,7 +156,7 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
     else:
         wanted = expectation(field)
     found = "nothing" if details["type"] == "missing" else _shown(details["input"])
-    number = details["type"] == "string_type" and isinstance(details["input"], int | float)
+    number = details["type"] == "string_type" and isinstance(details["input"], int | float) and "text" in wanted
     return key, f"expected {wanted}, found {found}" + (", which is text only in quotes" if number else "")
 
 
@@ -182,9 +183,14 @@ def _is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def _kind(kind: Any) -> str:
+def _kind(kind: Any, metadata: Sequence[Any] = ()) -> str:
+    if get_origin(kind) is Annotated:
+        kind, *metadata = get_args(kind)
     if kind is type(None):
         return "null"
+    names = next((limit for limit in metadata if isinstance(limit, OneOf)), None)
+    if names is not None:
+        return names.expectation
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(map(str, get_args(kind)))
     if get_origin(kind) is tuple:

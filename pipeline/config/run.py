@@ -26,13 +26,13 @@ from .yaml import Origins, dump_yaml, read_yaml
 class RunSettings(Settings):
     """The run as a whole."""
 
-    name: str | None = Field(default=None, description="Name of the run's folder; the name of the config file if null.")
-    directory: Path = Field(default=Path("runs"), description="Folder that holds the runs.")
-    seed: int = Field(default=1, ge=0, lt=2**31, description="Seed of initial values, batch order and dropout.")
+    name: str | None = Field(default=None, description="Name of the run's folder; null: the name of the config file.")
+    directory: Path = Field(default=Path("runs"), description="Folder in which run folders are made.")
+    seed: int = Field(default=1, ge=0, lt=2**31, description="Seed of initial weights, batch order and dropout.")
 
     @field_validator("name")
     @classmethod
-    def _fit_for_a_folder(cls, value: str | None) -> str | None:
+    def _check_name(cls, value: str | None) -> str | None:
         if value is not None and (not value or value.startswith(".") or set(value) & set("/\\\0")):
             raise ValueError(f"expected the name of a folder, without slashes or a dot in front, found {value!r}")
         return value
@@ -42,20 +42,22 @@ class RunConfig(Settings):
     """All settings of a run."""
 
     run: RunSettings = Field(default=RunSettings(), description="The run as a whole.")
-    data: DataSettings = Field(description="The parallel text, and what happens to pairs that do not suit.")
+    data: DataSettings = Field(description="The parallel text, and what happens to unsuitable pairs.")
     tokenizer: TokenizerSettings = Field(
         default=TokenizerSettings(),
-        description="The subword model that source and target share, trained on the training pairs.",
+        description="The subword model that source and target share; it is trained on the training pairs.",
     )
-    batches: BatchSettings = Field(default=BatchSettings(), description="How sentences are put together for an update.")
+    batches: BatchSettings = Field(default=BatchSettings(), description="How sentences are batched for an update.")
     model: ModelSettings = Field(
         default=TransformerSettings(), description="The model: its architecture, sizes and attention."
     )
     training: TrainingSettings = Field(
-        description="The optimiser, and how long it works: until the first of max_updates, max_epochs and max_minutes."
+        description="The optimizer, and how long it runs: until the first of max_updates, max_epochs and max_minutes."
     )
-    decoding: DecodingSettings = Field(default=DecodingSettings(), description="How translations are made.")
-    inspection: InspectionSettings = Field(default=InspectionSettings(), description="What is shown of the attention.")
+    decoding: DecodingSettings = Field(default=DecodingSettings(), description="How translations are searched.")
+    inspection: InspectionSettings = Field(
+        default=InspectionSettings(), description="What is written and shown of the attention."
+    )
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
@@ -67,29 +69,29 @@ class RunConfig(Settings):
 
 
 def load_run_config(path: str | Path) -> RunConfig:
-    """Reads a config file; `run.name`, where the file does not mention it, is the file's name.
+    """Reads a config file; `run.name` defaults to the name of the file.
 
     Raises:
-        InputError: the file is missing or is no valid config; the message lists everything wrong with it.
+        InputError: the file is missing or is not a valid config; the message lists every mistake.
     """
     values, origins = read_yaml(Path(path))
     return make_run_config(values, origins, default_name=Path(path).stem)
 
 
 def make_run_config(values: Mapping[str, Any], origins: Origins, default_name: str) -> RunConfig:
-    """Checks settings that came from files or the command line; `origins` says in errors where each came from."""
+    """Validates settings from files or the command line; `origins` tells error messages where each came from."""
     run = values.get("run", {})
     named = {**values, "run": {"name": default_name, **run}} if isinstance(run, Mapping) else values
     return validate(RunConfig, named, origins)
 
 
 def dump(config: RunConfig) -> str:
-    """YAML text of all settings, which loads as an equal config."""
+    """Returns all settings as YAML text that loads as an equal config."""
     return dump_yaml(config.model_dump(mode="json"))
 
 
 def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every setting of nested sections with its dotted key."""
+    """Yields every setting of nested sections with its dotted key."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from flat_settings(value, f"{prefix}{name}.")

@@ -1,124 +1,127 @@
-"""The settings of training: optimiser, limits, checkpoints, and what else is learnt."""
+"""The settings of training: optimizer, limits, checkpoints, and further losses."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .base import Probability, Settings
+from .base import OneOf, Probability, Settings
+from .names import LABEL_SIDES, OPTIMIZERS, SCHEDULES, choosing_metrics, describe
 
 
 class EarlyStoppingSettings(Settings):
-    """Which checkpoint is best, and when training stops because it no longer gets better."""
+    """Which checkpoint is best, and when training stops because validation no longer improves."""
 
-    metric: Literal["loss", "bleu", "token_accuracy"] = Field(
+    metric: Annotated[str, OneOf(choosing_metrics)] = Field(
         default="bleu", description="Validation metric by which the best checkpoint is chosen."
     )
     patience: int | None = Field(
         default=None,
         ge=1,
-        description="Validations in a row without a better metric before training stops; null: no limit.",
+        description="Number of validations in a row without improvement after which training stops; null: no limit.",
     )
 
 
 class GuidedAttentionSettings(Settings):
-    """One head of the cross-attention is taught to look where words are linked."""
+    """Guides one head of the cross-attention towards given word links (Garg et al. 2019)."""
 
-    layer: int = Field(default=0, ge=0, description="The decoder layer, from 0.")
-    head: int = Field(default=0, ge=0, description="The head of that layer, from 0.")
-    side: Literal["input", "output"] = Field(
+    layer: int = Field(default=0, ge=0, description="Decoder layer of the guided head, counted from 0.")
+    head: int = Field(default=0, ge=0, description="Number of the guided head in its layer, counted from 0.")
+    side: Annotated[str, OneOf(LABEL_SIDES)] = Field(
         default="input",
-        description="Whose links a row is taught: those of the token that it reads, or of the one that it predicts.",
+        description="Whose links each row learns: input: those of the token that it reads; output: those of the token "
+        "that it predicts.",
     )
-    weight: float = Field(default=0.05, gt=0, description="Weight of this loss beside the cross-entropy.")
+    weight: float = Field(default=0.05, gt=0, description="Weight of this loss; the cross-entropy has weight 1.")
     unlinked: Literal["nothing", "eos"] = Field(
         default="nothing",
-        description="What rows are taught whose word has no link: nothing, or to look at the source's EOS.",
+        description="What rows learn whose word has no link. nothing: they are left out; eos: to attend to the "
+        "source's EOS.",
     )
 
 
 class TrainingSettings(Settings):
-    """The optimiser, and how long it works: until the first of max_updates, max_epochs and max_minutes."""
+    """The optimizer, and how long it runs: until the first of max_updates, max_epochs and max_minutes."""
 
     precision: Literal["auto", "float32", "mixed_bfloat16"] = Field(
         default="auto",
-        description="Number format of the computation; auto: mixed_bfloat16 where the device is built for it.",
+        description="Number format of the computation; auto: mixed_bfloat16 on devices that multiply it natively, "
+        "otherwise float32.",
     )
-    max_updates: int | None = Field(default=None, ge=1, description="Limit of training in updates; null: none.")
+    max_updates: int | None = Field(default=None, ge=1, description="Number of updates to train for; null: no limit.")
     max_epochs: int | None = Field(
-        default=None, ge=1, description="Limit of training in passes over the data; null: none."
+        default=None, ge=1, description="Number of passes over the training text; null: no limit."
     )
-    max_minutes: float | None = Field(default=None, gt=0, description="Limit of training in minutes; null: none.")
+    max_minutes: float | None = Field(default=None, gt=0, description="Minutes to train for; null: no limit.")
     label_smoothing: Probability = Field(
-        default=0.1, description="Probability taken from the right token for all others."
+        default=0.1, description="Probability taken from the reference token and spread over the vocabulary."
     )
-    optimizer: Literal["adam", "muon"] = Field(
-        default="adam",
-        description="What turns gradients into updates; muon: orthogonal ones for matrices (Jordan et al. 2024), adam "
-        "for embeddings and vectors.",
+    optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
+        default="adam", description=f"What turns gradients into updates. {describe(OPTIMIZERS)}."
     )
-    learning_rate: float = Field(default=0.002, gt=0, description="Learning rate at its peak, when warm-up ends.")
-    schedule: Literal["inverse_sqrt", "linear", "cosine", "constant"] = Field(
-        default="inverse_sqrt",
-        description="How the learning rate goes on after warm-up; linear and cosine: to zero at max_updates.",
+    learning_rate: float = Field(default=0.002, gt=0, description="Learning rate at the end of warm-up, its peak.")
+    schedule: Annotated[str, OneOf(SCHEDULES)] = Field(
+        default="inverse_sqrt", description=f"How the learning rate changes after warm-up. {describe(SCHEDULES)}."
     )
     warmup_updates: int = Field(default=1000, ge=0, description="Updates over which the learning rate rises from zero.")
     beta_1: Probability = Field(default=0.9, description="Adam's decay of the mean of gradients, per update.")
     beta_2: Probability = Field(default=0.98, description="Adam's decay of the mean of squared gradients, per update.")
     epsilon: float = Field(default=1e-9, gt=0, description="Adam's guard against division by zero.")
     clip_norm: float = Field(
-        default=1.0, ge=0, description="Longest gradient, as the norm over all variables; 0: no limit."
+        default=1.0, ge=0, description="Largest norm of the gradient over all variables; 0: no clipping."
     )
     validate_every_updates: int = Field(
-        default=500, ge=1, description="Updates from a validation and checkpoint to the next."
+        default=500, ge=1, description="Updates between validations; each validation also writes a checkpoint."
     )
     checkpoint_every_minutes: float | None = Field(
         default=10.0,
         gt=0,
-        description="Minutes after the last checkpoint in which another one is written between validations; it goes "
-        "with the next validation. null: none.",
+        description="Save an extra checkpoint when this many minutes have passed since the last one; it is deleted at "
+        "the next validation. null: never.",
     )
-    log_every_updates: int = Field(
-        default=50, ge=1, description="Updates from one logged line of training to the next."
-    )
+    log_every_updates: int = Field(default=50, ge=1, description="Updates between lines of the training log.")
     keep_checkpoints: int = Field(
-        default=2, ge=1, description="Number of recent checkpoints kept besides the best: a damaged one gives way."
+        default=2,
+        ge=1,
+        description="Number of recent checkpoints kept beside the best; if the newest is damaged, training resumes "
+        "from the one before.",
     )
     average_checkpoints: int = Field(
         default=1,
         ge=1,
-        description="The model is the mean of the weights of so many last checkpoints, which are kept too, if that is "
-        "better on validation than the best single one; 1: no mean.",
+        description="Use the mean of the weights of this many checkpoints as the final model, if it is better on "
+        "validation than the best single checkpoint. These checkpoints are kept too. 1: no averaging.",
     )
     average_of: Literal["last", "best"] = Field(
-        default="last", description="With average_checkpoints: the last ones, or those that were best on validation."
+        default="last",
+        description="Which checkpoints average_checkpoints averages: the last ones, or the best on validation.",
     )
     ema_decay: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="The model is the moving average of its weights with this decay per update, such as 0.999, in "
-        "validation and in the end; null: no average.",
+        description="Decay per update, such as 0.999, of a moving average of the weights, which is used in validation "
+        "and as the final model; null: no average.",
     )
     r_drop: float = Field(
         default=0.0,
         ge=0,
-        description="R-Drop (Liang et al. 2021): each batch is read twice, with other units dropped, and the two "
-        "predictions are drawn together with this weight, such as 5; takes twice the time. 0: read once.",
+        description="Weight, such as 5, of the divergence between two passes over each batch with different dropout "
+        "(R-Drop, Liang et al. 2021); doubles the training time. 0: one pass.",
     )
     early_stopping: EarlyStoppingSettings = Field(
         default=EarlyStoppingSettings(),
-        description="Which checkpoint is best, and when training stops because it no longer gets better.",
+        description="Which checkpoint is best, and when training stops because validation no longer improves.",
     )
     guided_attention: GuidedAttentionSettings | None = Field(
         default=None,
-        description="Teaches a head the word links of data.train.alignments; null: attention goes where it likes.",
+        description="Guides one head towards the word links of data.train.alignments; null: no head is guided.",
     )
 
     @model_validator(mode="after")
-    def _training_ends(self) -> Self:
+    def _check_limits(self) -> Self:
         if self.max_updates is None and self.max_epochs is None and self.max_minutes is None:
             raise ValueError("expected at least one of max_updates, max_epochs and max_minutes, found none of them")
-        if self.schedule in ("linear", "cosine") and (
+        if SCHEDULES[self.schedule].ends_at_zero and (
             self.max_updates is None or self.max_updates <= self.warmup_updates
         ):
             raise ValueError(

@@ -1,5 +1,7 @@
 """The settings of a run: schema, files, command line, and what people are told when something is wrong."""
 
+import importlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -10,27 +12,29 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import pipeline.config
 from pipeline.cli import exit_cleanly
 from pipeline.config import RunConfig, load_run_config
-from pipeline.config import model as config_model
-from pipeline.config import run as schema
 from pipeline.config.base import Settings
 from pipeline.config.command_line import parse_train_arguments
+from pipeline.config.data import CorpusSettings, DataSettings
+from pipeline.config.inspection import InspectionSettings, Probe
 from pipeline.config.messages import sections_of, walk
-from pipeline.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
+from pipeline.config.model import BlocksSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from pipeline.config.options import make_parser
 from pipeline.config.run import dump
+from pipeline.config.training import TrainingSettings
 from pipeline.config.yaml import dump_yaml, parse_yaml
 from pipeline.errors import InputError
 from tests.config_files import MINIMAL, parsed, problem
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 SECTIONS = {
     kind
-    for module in (schema, config_model)
-    for kind in vars(module).values()
-    if isinstance(kind, type) and issubclass(kind, Settings) and kind is not config_model.BlocksSettings
+    for found in pkgutil.iter_modules(pipeline.config.__path__)
+    for kind in vars(importlib.import_module(f"pipeline.config.{found.name}")).values()
+    if isinstance(kind, type) and issubclass(kind, Settings) and kind is not BlocksSettings
 }
 
 
@@ -52,8 +56,8 @@ class TestSchema:
     def test_every_default_is_itself_allowed(self):
         for section in SECTIONS:
             defaults = {name: field.default for name, field in section.model_fields.items() if not field.is_required()}
-            if section not in (schema.RunConfig, schema.DataSettings, schema.CorpusSettings, schema.Probe):
-                extra = {"max_updates": 1} if section is schema.TrainingSettings else {}
+            if section not in (RunConfig, DataSettings, CorpusSettings, Probe):
+                extra = {"max_updates": 1} if section is TrainingSettings else {}
                 section(**{**defaults, **extra})
 
 
@@ -182,7 +186,7 @@ class TestWrongSettings:
         told = problem(config_file, "--model.d_ff", "x", text=MINIMAL + "model: {d_modle: 3}\ntokenizer: {kind: 4}")
         assert told.splitlines() == [
             "3 settings are wrong:",
-            "  tokenizer.kind: expected one of unigram, bpe, found 4 (small.yaml:9)",
+            "  tokenizer.kind: expected one of bpe, unigram, found 4 (small.yaml:9)",
             "  model.d_ff: expected an integer >= 1, found 'x' (command line)",
             "  model.d_modle: no such key; did you mean model.d_model? (small.yaml:8)",
         ]
@@ -403,7 +407,7 @@ class TestResume:
 
 def test_a_sentence_is_drawn_where_there_are_no_probes_to_draw():
     def drawn(**inspection):
-        return schema.InspectionSettings(**inspection).drawn_sentences
+        return InspectionSettings(**inspection).drawn_sentences
 
     probes = ({"source": "a", "reference": "b"},)
     assert (drawn(), drawn(probes=probes), drawn(probes=probes, heatmap_sentences=3)) == (1, 0, 3)

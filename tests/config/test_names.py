@@ -1,0 +1,47 @@
+"""The tables of names say what the layers and functions of these names do."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.alignment.links import LINKS
+from pipeline.alignment.symmetrise import SYMMETRISATIONS
+from pipeline.attention.mechanisms import MECHANISMS
+from pipeline.attention.scores import SCORES
+from pipeline.config import names
+from pipeline.model.build import MODELS
+from pipeline.model.recurrent import DECODERS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("listed", "table"),
+    [
+        (names.SCORES, SCORES),
+        (names.MECHANISMS, MECHANISMS),
+        (names.RECURRENT_DECODERS, DECODERS),
+        (names.EXTRACTIONS, LINKS),
+        (names.SYMMETRISATIONS, SYMMETRISATIONS),
+        (names.ARCHITECTURES, [settings.model_fields["architecture"].default for settings in MODELS]),
+    ],
+    ids=["scores", "mechanisms", "recurrent decoders", "extractions", "symmetrisations", "architectures"],
+)
+def test_every_name_has_its_class_or_function_and_the_other_way_round(listed, table):
+    assert set(listed) == set(table)
+
+
+def test_names_come_without_pydantic_yaml_or_keras():
+    heavy = "{'pydantic', 'yaml', 'jsonargparse', 'numpy', 'keras', 'tensorflow'}"
+    code = f"import sys, pipeline.config.names; sys.exit(sorted({heavy} & set(sys.modules)) or 0)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize("mechanism", sorted(names.MECHANISMS))
+def test_a_mechanism_reads_the_settings_that_its_row_names(mechanism):
+    from pipeline.config.attention import AttentionSettings
+
+    for key in names.MECHANISMS[mechanism].settings:
+        assert AttentionSettings.model_fields[key].description.startswith(f"{mechanism}: ")
