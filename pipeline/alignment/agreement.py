@@ -1,7 +1,7 @@
 """Which heads of two models of opposite directions link the same words: a choice that needs no gold alignments.
 
 Heads that align do so in both directions; two that look elsewhere have no reason to agree (Liang et al. 2006 trained
-aligners to; Zenkel et al. 2020 judge attention by it).
+aligners to agree; Zenkel et al. 2020 judge attention by it).
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from .readout import AlignmentReadout, all_readouts, links_of_heads
 
 
 class Agreement(NamedTuple):
-    """The two places that agree most.
+    """The two readouts that agree most.
 
     Args:
         forward: of the model from source to target.
@@ -28,7 +28,7 @@ class Agreement(NamedTuple):
 
 
 def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agreement:
-    """Compares every layer, head and side of the one with every one of the other.
+    """Compares every layer, head and side of one model with every one of the other.
 
     Args:
         forward: records of pairs.
@@ -37,25 +37,25 @@ def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agre
     Raises:
         ValueError: there are no pairs, or not as many of the one as of the other, or a model has no cross-attention.
     """
-    shared: np.ndarray | int = 0
-    links: np.ndarray | int = 0
-    places: tuple[list[AlignmentReadout], list[AlignmentReadout]] = ([], [])
-    for one, other in zip(forward, backward, strict=True):
-        places = all_readouts(one), all_readouts(other)
-        a, b = _flat(one), _flat(other, turned=True)
-        if a.shape[1] != b.shape[1]:
-            raise ValueError(f"sentence {one.id}: the two directions are not of the same words")
-        shared = shared + a @ b.T
-        links = links + a.sum(axis=1)[:, None] + b.sum(axis=1)[None]
-    if not places[0] or not places[1]:
+    shared: np.ndarray | int = 0  # links of both, (forward readouts, backward readouts)
+    total: np.ndarray | int = 0  # links of the one and of the other, added up
+    readouts: tuple[list[AlignmentReadout], list[AlignmentReadout]] = ([], [])
+    for record, opposite in zip(forward, backward, strict=True):
+        readouts = all_readouts(record), all_readouts(opposite)
+        links, opposite_links = _flat_links(record), _flat_links(opposite, turned=True)
+        if links.shape[1] != opposite_links.shape[1]:
+            raise ValueError(f"sentence {record.id}: the two directions are not of the same words")
+        shared = shared + links @ opposite_links.T
+        total = total + links.sum(axis=1)[:, None] + opposite_links.sum(axis=1)[None]
+    if not readouts[0] or not readouts[1]:
         raise ValueError("there is no cross-attention to compare")
-    agreement = 2 * shared / np.maximum(links, 1)
+    agreement = 2 * shared / np.maximum(total, 1)
     i, j = np.unravel_index(np.argmax(agreement), agreement.shape)
-    return Agreement(places[0][i], places[1][j], float(agreement[i, j]))
+    return Agreement(readouts[0][i], readouts[1][j], float(agreement[i, j]))
 
 
-def _flat(record: Record, turned: bool = False) -> np.ndarray:
-    """Links as numbers, `(places, source words * target words)`; `turned` where the record's source is the target."""
+def _flat_links(record: Record, turned: bool = False) -> np.ndarray:
+    """0 or 1, `(readouts, source words * target words)`; `turned` where the record's source is the target."""
     links = np.stack([links_of_heads(record, side) for side in SIDES])  # (side, layer, head, target, source)
     if not turned:
         links = np.swapaxes(links, -1, -2)

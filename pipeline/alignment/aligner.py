@@ -10,8 +10,8 @@ from ..inspection.record import SIDES, Record
 from ..text.pharaoh import Link
 from ..trained_run import TrainedRun, load_run
 from .agreement import most_agreeing
-from .gold import choice_set, choose_head, head_table, read_sites
-from .links import LINKS
+from .gold import alignment_sites, choose_readout, head_table, read_choice_set
+from .links import EXTRACTIONS
 from .readout import ALIGNED_SITES, MEAN_HEAD, ChosenReadout
 from .symmetrise import Symmetrisation
 
@@ -28,78 +28,78 @@ class Direction:
         run: the run.
         source: sentences in the language that it reads.
         target: their translations.
-        choice: where its alignments are read, where that is known.
+        readout: where its alignments are read, where that is known.
     """
 
     run: TrainedRun
     source: Sequence[str]
     target: Sequence[str]
-    choice: ChosenReadout | None = None
+    readout: ChosenReadout | None = None
 
     @classmethod
-    def load(cls, root: Path, place: str | None, source: Sequence[str], target: Sequence[str]) -> "Direction":
-        """Loads the run in a folder; its place is given as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`, or chosen on its gold
-        alignments.
+    def load(cls, root: Path, at: str | None, source: Sequence[str], target: Sequence[str]) -> "Direction":
+        """Loads the run in a folder.
+
+        Args:
+            root: the folder.
+            at: its readout as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`; None to choose it on the gold alignments that the
+                run's config names, if it names any.
+            source: sentences in the language that it reads.
+            target: their translations.
 
         Raises:
-            InputError: it is no run, or has no such place.
+            InputError: there is no run, or it has no such layer or head.
         """
         run = load_run(root)
-        if place is not None:
-            return cls(run, source, target, _parse_place(place, run))
-        gold = choice_set(run)
-        choice = choose_head(head_table(run.recorder(read_sites(run)), gold), gold.name) if gold else None
-        return cls(run, source, target, choice)
+        readout = _choose_on_gold(run) if at is None else _parse_readout(at, run)
+        return cls(run, source, target, readout)
 
     def records(self, count: int | None = None) -> Iterator[Record]:
         """The cross-attention over the targets of the first `count` pairs, or of all."""
-        recorder = self.run.recorder(["cross", *([self.choice.site] if self.choice else [])])
+        recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])])
         return recorder.record_references(self.source[:count], self.target[:count])
 
 
 def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool = False) -> Iterator[set[Link]]:
-    """The links of each pair, source word and target word of the first direction.
+    """Yields the links of each pair, source word and target word of the first direction.
 
     Args:
         directions: one, or one and its opposite on the same text.
         symmetrise: makes the links of two directions one.
-        subwords: whether subwords are linked in place of words; for one direction, since each run has its own.
+        subwords: whether subwords are linked in place of words; for one direction, since each run has its own subwords.
 
     Raises:
         InputError: there is nothing to choose the layer and head by.
     """
-    choices = _choices(directions)
-    for direction, choice in zip(directions, choices, strict=True):
+    readouts = _choose_readouts(directions)
+    for direction, readout in zip(directions, readouts, strict=True):
         log.info(
             "%s: %s, layer %d, head %s, %s side, %s links, chosen by %s",
             direction.run.directory.root,
-            choice.site,
-            choice.layer,
-            choice.head,
-            choice.side,
-            choice.linked,
-            choice.chosen_on,
+            readout.site,
+            readout.layer,
+            readout.head,
+            readout.side,
+            readout.extraction,
+            readout.chosen_on,
         )
     forward, *opposite = (
-        map(choice.links, map(Record.by_token, direction.records()) if subwords else direction.records())
-        for direction, choice in zip(directions, choices, strict=True)
+        map(readout.links, map(Record.by_token, direction.records()) if subwords else direction.records())
+        for direction, readout in zip(directions, readouts, strict=True)
     )
     if not opposite:
         return forward
     return (symmetrise(a, {(i, j) for j, i in b}) for a, b in zip(forward, opposite[0], strict=True))
 
 
-def _choices(directions: Sequence[Direction]) -> list[ChosenReadout]:
-    """The choice of each direction; those not known are the places at which the two agree most."""
-    choices = [direction.choice for direction in directions]
-    if None in choices and len(directions) == 2:
-        agreed = most_agreeing(*(direction.records(AGREEMENT_PAIRS) for direction in directions))
-        pairs = min(AGREEMENT_PAIRS, len(directions[0].source))
-        name = f"the two directions' agreement, {100 * agreed.value:.1f} % on {pairs} pairs"
-        found = [ChosenReadout(**asdict(place), chosen_on=name) for place in (agreed.forward, agreed.backward)]
-        choices = [known or new for known, new in zip(choices, found, strict=True)]
-    known = [choice for choice in choices if choice is not None]
-    if len(known) < len(choices):
+def _choose_readouts(directions: Sequence[Direction]) -> list[ChosenReadout]:
+    """The readout of each direction; of two directions, those that are not known are chosen by their agreement."""
+    readouts = [direction.readout for direction in directions]
+    if None in readouts and len(directions) == 2:
+        agreed = _choose_by_agreement(directions)
+        readouts = [known or new for known, new in zip(readouts, agreed, strict=True)]
+    known = [readout for readout in readouts if readout is not None]
+    if len(known) < len(readouts):
         raise InputError(
             f"{directions[0].run.directory.root}: nothing to choose the layer and head by: give --at LAYER,HEAD,SIDE, "
             "or a run of the opposite direction, or name gold alignments in the run's config "
@@ -108,28 +108,49 @@ def _choices(directions: Sequence[Direction]) -> list[ChosenReadout]:
     return known
 
 
-def _parse_place(text: str, run: TrainedRun) -> ChosenReadout:
-    """What `LAYER,HEAD,SIDE[,LINKS[,SITE]]` says.
+def _choose_by_agreement(directions: Sequence[Direction]) -> list[ChosenReadout]:
+    agreed = most_agreeing(*(direction.records(AGREEMENT_PAIRS) for direction in directions))
+    pairs = min(AGREEMENT_PAIRS, len(directions[0].source))
+    reason = f"the two directions' agreement, {100 * agreed.value:.1f} % on {pairs} pairs"
+    return [ChosenReadout(**asdict(readout), chosen_on=reason) for readout in (agreed.forward, agreed.backward)]
+
+
+def _choose_on_gold(run: TrainedRun) -> ChosenReadout | None:
+    gold_set = read_choice_set(run.config)
+    if gold_set is None:
+        return None
+    recorder = run.recorder(alignment_sites(run.config))
+    records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target)
+    return choose_readout(head_table(records, gold_set), gold_set.name)
+
+
+def _parse_readout(text: str, run: TrainedRun) -> ChosenReadout:
+    """Parses `LAYER,HEAD,SIDE[,LINKS[,SITE]]`.
 
     Raises:
         InputError: it is not of that form, or the run has no such layer or head.
     """
-    parts = text.split(",")
-    head: int | str
-    try:
-        layer_text, head_text, side, linked, site = [*parts, *("target", "cross")[max(0, len(parts) - 3) :]]
-        layer, head = int(layer_text), head_text if head_text == MEAN_HEAD else int(head_text)
-    except ValueError:
-        side = linked = site = ""
-    if side not in SIDES or linked not in LINKS or site not in ALIGNED_SITES:
+    readout = _split_readout(text)
+    if readout is None:
         raise InputError(
-            f"expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS ({', '.join(LINKS)}) "
-            f"and ,SITE ({', '.join(ALIGNED_SITES)}); found {text!r}"
+            "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS "
+            f"({', '.join(EXTRACTIONS)}) and ,SITE ({', '.join(ALIGNED_SITES)}); found {text!r}"
         )
-    record = next(run.recorder(["cross", site]).record_references(["a"], ["a"]))
-    layers, heads = record.attention[site].shape[:2]
-    if not 0 <= layer < layers or not (head == MEAN_HEAD or 0 <= int(head) < heads):
+    record = next(run.recorder(["cross", readout.site]).record_references(["a"], ["a"]))
+    layers, heads = record.attention[readout.site].shape[:2]
+    if not 0 <= readout.layer < layers or not (readout.head == MEAN_HEAD or 0 <= int(readout.head) < heads):
         raise InputError(
             f"{run.directory.root} has {layers} layers of {heads} heads, both counted from 0; found {text!r}"
         )
-    return ChosenReadout(layer, head, side, linked, site, chosen_on="the command line")
+    return readout
+
+
+def _split_readout(text: str) -> ChosenReadout | None:
+    fields = text.split(",")
+    try:
+        layer, head, side, extraction, site = [*fields, *("target", "cross")[max(0, len(fields) - 3) :]]
+        heads = head if head == MEAN_HEAD else int(head)
+        readout = ChosenReadout(int(layer), heads, side, extraction, site, chosen_on="the command line")
+    except ValueError:
+        return None
+    return readout if side in SIDES and extraction in EXTRACTIONS and site in ALIGNED_SITES else None

@@ -1,22 +1,23 @@
-"""Attention held against gold word alignments: chosen on one set, reported on another, with baselines beside it."""
+"""Sets with gold word alignments: a readout is chosen on one and scored on another, beside baselines."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..config import RunConfig
 from ..config.data import CorpusSettings
 from ..errors import InputError
-from ..inspection.recorder import AttentionRecorder
+from ..inspection.record import Record
 from ..text.corpus import Corpus
 from ..text.pharaoh import GoldAlignment, read_pharaoh
 from ..text.prepare import read_corpus
 from ..text.tokenizer import words_of
-from ..trained_run import TrainedRun
 from .error_rate import alignment_error_rate, check_ranges, diagonal_links, random_links
-from .heads import choose, score_heads
+from .heads import best_row, score_heads
 from .readout import ALIGNED_SITES, AlignmentReadout, ChosenReadout
 
 
@@ -28,7 +29,7 @@ class GoldSet:
         name: what messages and reports call it.
         corpus: the pairs.
         gold: a `GoldAlignment` for each, all links inside their sentences.
-        dropped_links: how many links of the file were not.
+        dropped_links: how many links of the file pointed outside their sentences.
     """
 
     name: str
@@ -45,7 +46,7 @@ class GoldSet:
         ]
 
 
-def read_gold_set(name: str, corpus: Corpus, path: Any, first_index: int = 0, turned: bool = False) -> GoldSet:
+def read_gold_set(name: str, corpus: Corpus, path: str | Path, first_index: int = 0, turned: bool = False) -> GoldSet:
     """Reads the gold alignments of a corpus; see `read_pharaoh`.
 
     Raises:
@@ -67,59 +68,8 @@ def read_gold_set(name: str, corpus: Corpus, path: Any, first_index: int = 0, tu
     return GoldSet(name, corpus, checked.gold, checked.dropped)
 
 
-def read_sites(run: TrainedRun) -> tuple[str, ...]:
-    """What alignments of a run are read off; gradients, which take long, only where its config asks for them."""
-    return tuple(site for site in ALIGNED_SITES if site != "gradients" or site in run.config.inspection.attention)
-
-
-def head_table(recorder: AttentionRecorder, gold_set: GoldSet) -> pd.DataFrame:
-    """The error rate of every layer, head and side of what the recorder reads, in one forced pass over the pairs."""
-    records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target)
-    return score_heads(records, gold_set.gold, gold_set.word_counts)
-
-
-def choose_head(table: pd.DataFrame, name: str) -> ChosenReadout:
-    """The site, layer, head, side and way of linking with the lowest error rate on the set of that name."""
-    return ChosenReadout(**asdict(_place(choose(table))), chosen_on=name)
-
-
-def _place(row: pd.Series) -> AlignmentReadout:
-    return AlignmentReadout(int(row["layer"]), row["head"], str(row["side"]), str(row["linked"]), str(row["site"]))
-
-
-def alignment_metrics(table: pd.DataFrame, choice: ChosenReadout, gold_set: GoldSet, seed: int = 0) -> dict[str, Any]:
-    """The chosen head's scores on a set, in percent, beside the diagonal, random links, and the set's own best head."""
-    keys = ["site", "layer", "head", "side"]
-    here = table[(table[keys] == [getattr(choice, key) for key in keys]).all(axis=1)].set_index("linked")
-    scores = {name: 100 * float(here[name][choice.linked]) for name in ("aer", "precision", "recall", "eos_share")}
-    generator = np.random.default_rng(seed)
-    diagonal = [diagonal_links(*counts) for counts in gold_set.word_counts]
-    at_random = [random_links(*counts, generator) for counts in gold_set.word_counts]
-    best = choose(table)
-    return {
-        **scores,
-        **asdict(choice),
-        "aer_by_links": {linked: 100 * float(aer) for linked, aer in here["aer"].items()},
-        "diagonal_aer": 100 * alignment_error_rate(diagonal, gold_set.gold).aer,
-        "random_aer": 100 * alignment_error_rate(at_random, gold_set.gold).aer,
-        "best_on_this_set": {"aer": 100 * float(best["aer"]), **asdict(_place(best))},
-        "sentences": len(gold_set.corpus),
-        "gold_links_out_of_range": gold_set.dropped_links,
-    }
-
-
-def _choice_settings(run: TrainedRun) -> CorpusSettings:
-    """The set on which layer, head and side are chosen: a setting, by default the validation set."""
-    return run.config.inspection.choose_head_on or run.config.data.validation
-
-
-def choice_set(run: TrainedRun) -> GoldSet | None:
-    """The gold alignments on which layer, head and side are chosen, where the config names some."""
-    settings = _choice_settings(run)
-    return _gold_of(settings, "validation" if settings == run.config.data.validation else str(settings.alignments))
-
-
-def _gold_of(settings: CorpusSettings, name: str) -> GoldSet | None:
+def read_configured_gold(settings: CorpusSettings, name: str) -> GoldSet | None:
+    """Reads the set that a section of the config names; None where it has no gold alignments."""
     if settings.alignments is None:
         return None
     return read_gold_set(
@@ -129,3 +79,50 @@ def _gold_of(settings: CorpusSettings, name: str) -> GoldSet | None:
         settings.alignments_first_index,
         settings.alignments_turned,
     )
+
+
+def choice_settings(config: RunConfig) -> CorpusSettings:
+    """The set on which readouts are chosen: `inspection.choose_head_on`, by default the validation set."""
+    return config.inspection.choose_head_on or config.data.validation
+
+
+def read_choice_set(config: RunConfig) -> GoldSet | None:
+    """Reads the set on which readouts are chosen; None where it has no gold alignments."""
+    settings = choice_settings(config)
+    name = "validation" if settings == config.data.validation else str(settings.alignments)
+    return read_configured_gold(settings, name)
+
+
+def alignment_sites(config: RunConfig) -> tuple[str, ...]:
+    """The sites off which a run's alignments are read; gradients, which take long, only where the config lists them."""
+    return tuple(site for site in ALIGNED_SITES if site != "gradients" or site in config.inspection.attention)
+
+
+def head_table(records: Iterable[Record], gold_set: GoldSet) -> pd.DataFrame:
+    """The error rate of every readout of the records, which are the gold set's pairs read by `record_references`."""
+    return score_heads(records, gold_set.gold, gold_set.word_counts)
+
+
+def choose_readout(table: pd.DataFrame, chosen_on: str) -> ChosenReadout:
+    """The readout with the lowest error rate in the table of the set that `chosen_on` names."""
+    return ChosenReadout.from_row(best_row(table), chosen_on=chosen_on)
+
+
+def alignment_metrics(table: pd.DataFrame, readout: ChosenReadout, gold_set: GoldSet, seed: int = 0) -> dict[str, Any]:
+    """A readout's scores on a set, in percent, beside the diagonal, random links, and the set's own best readout."""
+    keys = ["site", "layer", "head", "side"]
+    rows = table[(table[keys] == [getattr(readout, key) for key in keys]).all(axis=1)].set_index("linked")
+    generator = np.random.default_rng(seed)
+    diagonal = [diagonal_links(*counts) for counts in gold_set.word_counts]
+    at_random = [random_links(*counts, generator) for counts in gold_set.word_counts]
+    best = best_row(table)
+    return {
+        **{name: 100 * float(rows[name][readout.extraction]) for name in ("aer", "precision", "recall", "eos_share")},
+        **readout.to_json(),
+        "aer_by_links": {extraction: 100 * float(aer) for extraction, aer in rows["aer"].items()},
+        "diagonal_aer": 100 * alignment_error_rate(diagonal, gold_set.gold).aer,
+        "random_aer": 100 * alignment_error_rate(at_random, gold_set.gold).aer,
+        "best_on_this_set": {"aer": 100 * float(best["aer"]), **AlignmentReadout.from_row(best).to_json()},
+        "sentences": len(gold_set.corpus),
+        "gold_links_out_of_range": gold_set.dropped_links,
+    }

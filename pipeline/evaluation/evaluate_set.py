@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import pandas as pd
 
-from ..alignment.gold import GoldSet, alignment_metrics, choose_head, head_table, read_sites
+from ..alignment.gold import GoldSet, alignment_metrics, alignment_sites, choose_readout, head_table
 from ..alignment.readout import ChosenReadout
 from ..decoding.translator import Translation
 from ..files import write_atomically, write_json
@@ -153,17 +153,21 @@ def _alignment(
 ) -> tuple[ChosenReadout | None, dict[str, Any] | None]:
     if data.gold is None and data.choose_on is None:
         return None, None
-    recorder = run.recorder(read_sites(run))
-    table = head_table(recorder, data.gold) if data.gold is not None else None
-    choose_on = head_table(recorder, data.choose_on) if data.choose_on is not None else table
+    recorder = run.recorder(alignment_sites(run.config))
+
+    def score(gold_set: GoldSet) -> pd.DataFrame:
+        return head_table(recorder.record_references(gold_set.corpus.source, gold_set.corpus.target), gold_set)
+
+    table = score(data.gold) if data.gold is not None else None
+    choose_on = score(data.choose_on) if data.choose_on is not None else table
     if choose_on is None or choose_on.empty:
         log.warning("the model has no cross-attention: there are no alignments to read off it")
         return None, None
     if data.choose_on is not None:
-        choice = choose_head(choose_on, data.choose_on.name)
+        choice = choose_readout(choose_on, data.choose_on.name)
     else:
         assert data.gold is not None
-        choice = choose_head(choose_on, f"{data.gold.name} itself, which flatters")
+        choice = choose_readout(choose_on, f"{data.gold.name} itself, which flatters")
     if table is None or data.gold is None:
         return choice, None
     write_atomically(folder.head_alignment, table.to_csv(index=False).encode())

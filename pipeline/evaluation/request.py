@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..alignment.gold import _choice_settings, _gold_of, choice_set, read_gold_set
+from ..alignment.gold import choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config.options import with_decoding_options
 from ..errors import InputError
 from ..text.corpus import read_parallel_files
@@ -50,7 +50,7 @@ def _check(options: argparse.Namespace) -> None:
 
 def _own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
     name = options.name or options.source.name  # with its suffix: test.en must not replace the results on `test`
-    choose_on = choice_set(run)
+    choose_on = read_choice_set(run.config)
     if not options.reference:
         return EvaluationSet(name, list(read_lines(options.source)), choose_on=choose_on)
     corpus = read_parallel_files(options.source, options.reference).in_memory()
@@ -61,9 +61,9 @@ def _own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
 def _set_of_config(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
     settings = settings_of_set(run.config, options.set, run.directory.config)
     corpus = read_corpus(settings).in_memory()
-    gold = _gold_of(settings, options.set)
+    gold = read_configured_gold(settings, options.set)
     # Chosen and reported on the same pairs, the result must say so: see EvaluationSet.
-    choose_on = choice_set(run) if settings != _choice_settings(run) else None
+    choose_on = read_choice_set(run.config) if settings != choice_settings(run.config) else None
     return EvaluationSet(options.name or options.set, corpus.source, corpus.target, gold, choose_on)
 
 

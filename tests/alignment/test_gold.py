@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pipeline.alignment.error_rate import alignment_error_rate
-from pipeline.alignment.gold import alignment_metrics, choose_head, head_table, read_gold_set
-from pipeline.alignment.links import LINKS
+from pipeline.alignment.gold import alignment_metrics, choose_readout, head_table, read_gold_set
+from pipeline.alignment.links import EXTRACTIONS
 from pipeline.alignment.readout import ChosenReadout
 from pipeline.errors import InputError
 from pipeline.inspection.record import Record
@@ -49,6 +49,10 @@ class PlantedRecorder:
             )
 
 
+def score_pairs(recorder, gold_set):
+    return head_table(recorder.record_references(gold_set.corpus.source, gold_set.corpus.target), gold_set)
+
+
 @pytest.fixture
 def gold_set(tmp_path):
     def make(name, *lines):
@@ -63,13 +67,13 @@ def gold_set(tmp_path):
 SHIFTED_BY_1, SHIFTED_BY_0 = "1-0 2-1 0-2 1-3", "0-0 1-1 2-2 0-3"
 
 
-def test_the_head_is_the_best_of_one_set_and_its_score_that_of_the_other(gold_set):
+def test_the_readout_is_the_best_of_one_set_and_is_scored_on_the_other(gold_set):
     development = gold_set("development", SHIFTED_BY_1, SHIFTED_BY_1, SHIFTED_BY_0)
     test = gold_set("test", SHIFTED_BY_0, SHIFTED_BY_0, SHIFTED_BY_0, SHIFTED_BY_1)
     recorder = PlantedRecorder([0, 1])
-    choice = choose_head(head_table(recorder, development), "development")
+    choice = choose_readout(score_pairs(recorder, development), "development")
     assert choice == ChosenReadout(0, 1, "output", chosen_on="development")
-    metrics = alignment_metrics(head_table(recorder, test), choice, test)
+    metrics = alignment_metrics(score_pairs(recorder, test), choice, test)
     assert metrics["aer"] == pytest.approx(75)  # head 1 is right in one sentence of four
     assert metrics["precision"] == metrics["recall"] == pytest.approx(25)
     assert (metrics["layer"], metrics["head"], metrics["side"], metrics["chosen_on"]) == (0, 1, "output", "development")
@@ -81,17 +85,17 @@ def test_the_head_is_the_best_of_one_set_and_its_score_that_of_the_other(gold_se
 @pytest.mark.parametrize("side", ["output", "input"])
 def test_the_side_on_which_the_links_were_planted_is_chosen(gold_set, side):
     test = gold_set("test", SHIFTED_BY_1)
-    table = head_table(PlantedRecorder([2, 1], side), test)
-    choice = choose_head(table, "test")
+    table = score_pairs(PlantedRecorder([2, 1], side), test)
+    choice = choose_readout(table, "test")
     assert (choice.head, choice.side) == (1, side)
     assert alignment_metrics(table, choice, test)["aer"] == pytest.approx(0)
 
 
-def test_links_of_a_choice_give_the_error_rate_of_the_table(gold_set):
+def test_links_of_a_readout_have_the_error_rate_of_its_row_of_the_table(gold_set):
     test = gold_set("test", SHIFTED_BY_1, "0-0 1?1", SHIFTED_BY_0, "2-3")
     recorder = PlantedRecorder([0, 1, 2])
-    table = head_table(recorder, test)
-    assert len(table) == 2 * len(LINKS) * (3 + 1)  # both sides; every way of linking; three heads and their mean
+    table = score_pairs(recorder, test)
+    assert len(table) == 2 * len(EXTRACTIONS) * (3 + 1)  # both sides; every extraction; three heads and their mean
     for _, row in table.iterrows():
         choice = ChosenReadout(int(row["layer"]), row["head"], row["side"], row["linked"], chosen_on="test")
         records = recorder.record_references(test.corpus.source, test.corpus.target)
@@ -101,7 +105,7 @@ def test_links_of_a_choice_give_the_error_rate_of_the_table(gold_set):
         )
 
 
-def test_alignments_may_be_read_off_the_weighted_norms(gold_set):
+def test_a_readout_of_the_weighted_norms_is_chosen_where_it_is_best(gold_set):
     class AttentionRecorder(PlantedRecorder):
         def record_references(self, sources, references):
             norms = PlantedRecorder([1, 0]).record_references(sources, references)
@@ -109,9 +113,9 @@ def test_alignments_may_be_read_off_the_weighted_norms(gold_set):
                 yield replace(record, attention={**record.attention, "norms": other.attention["cross"]})
 
     test, recorder = gold_set("test", SHIFTED_BY_1), AttentionRecorder([0, 2])
-    table = head_table(recorder, test)
-    assert sorted(table["site"].unique()) == ["cross", "norms"] and len(table) == 2 * 2 * len(LINKS) * (2 + 1)
-    choice = choose_head(table, "test")
+    table = score_pairs(recorder, test)
+    assert sorted(table["site"].unique()) == ["cross", "norms"] and len(table) == 2 * 2 * len(EXTRACTIONS) * (2 + 1)
+    choice = choose_readout(table, "test")
     assert (choice.site, choice.head, choice.side) == ("norms", 0, "output")
     record = next(recorder.record_references(test.corpus.source, test.corpus.target))
     assert choice.links(record) == test.gold[0].sure
@@ -122,16 +126,16 @@ def test_alignments_may_be_read_off_the_weighted_norms(gold_set):
     assert alignment_metrics(table, raw, test)["aer"] > 50
 
 
-def test_baselines_stand_beside_the_score(gold_set):
+def test_diagonal_and_random_links_are_scored_beside_the_readout(gold_set):
     diagonal = "0-0 1-1 1-2 2-3"  # four words over three: middles 1/8, 3/8, 5/8, 7/8 of the way
     test = gold_set("test", *[diagonal] * 200)
     metrics = alignment_metrics(
-        head_table(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
+        score_pairs(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
     )
     assert metrics["diagonal_aer"] < 30
     assert metrics["random_aer"] == pytest.approx(100 * (1 - 1 / 3), abs=5)  # one of three source words is right
     again = alignment_metrics(
-        head_table(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
+        score_pairs(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
     )
     assert again == metrics
 
@@ -141,7 +145,7 @@ def test_links_out_of_range_are_dropped_and_counted(gold_set):
     assert test.dropped_links == 3
     assert test.gold[0].sure == test.gold[0].possible == {(0, 0)}
     metrics = alignment_metrics(
-        head_table(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
+        score_pairs(PlantedRecorder([0]), test), ChosenReadout(0, 0, "output", chosen_on="test"), test
     )
     assert metrics["gold_links_out_of_range"] == 3
 

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from pipeline.alignment.error_rate import alignment_error_rate
-from pipeline.alignment.links import as_links, link_words
-from pipeline.alignment.readout import row_words, word_matrix
+from pipeline.alignment.links import as_links, extract_links
+from pipeline.alignment.word_matrix import row_words, word_matrix
 from pipeline.decoding.forced import forced_pass
 from pipeline.inspection.record import SIDES
 from pipeline.model.transformer import Transformer
@@ -53,7 +53,7 @@ def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task):
             words = [*range(len(source)), None]
             matrix = matrix[: len(target), : len(words)]
             rows = row_words([*range(len(target) - 1), None], side)
-            links.append(as_links(link_words(word_matrix(matrix, words, rows, len(source), len(source)), "target")))
+            links.append(as_links(extract_links(word_matrix(matrix, words, rows, len(source), len(source)), "target")))
         golds = [GoldAlignment(frozenset(one), frozenset(one)) for one in gold]
         rates[side] = alignment_error_rate(links, golds).aer
     assert rates["output"] < 0.05 and rates["input"] > 0.7, rates

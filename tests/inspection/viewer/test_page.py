@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.alignment.readout import row_words, word_matrix
+from pipeline.alignment.word_matrix import row_words, word_matrix
 from pipeline.inspection.record import Record
 from pipeline.inspection.viewer.page import ViewerRun, viewer_page, write_viewer
 from pipeline.text.pharaoh import GoldAlignment

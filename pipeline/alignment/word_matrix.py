@@ -1,0 +1,117 @@
+"""From attention between subwords to attention between words.
+
+Row t of cross-attention was computed from input token t to predict output token t. Read on the *output* side it aligns
+the word being predicted, on the *input* side the word just read.
+
+Letters: T target tokens, S source tokens; `...` is any number of leading axes, as (layer, head).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..inspection.record import SIDES, Record
+
+
+def word_counts(record: Record) -> tuple[int, int]:
+    """The number of words of source and target, as far as their tokens go."""
+    source, target = (
+        1 + max((word for word in words if word is not None), default=-1)
+        for words in (record.source_words, record.target_words)
+    )
+    return source, target
+
+
+def heads_and_mean(record: Record, site: str = "cross") -> np.ndarray:
+    """The attention of a site with the mean of each layer's heads as a further head: `(layer, heads + 1, T, S)`."""
+    weights = record.attention[site]
+    return np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
+
+
+def row_words(target_words: Sequence[int | None], side: str) -> list[int | None]:
+    """The target word that each of the T rows aligns.
+
+    Args:
+        target_words: word of each *output* token, None for EOS (`Record.target_words`).
+        side: `output`: row t aligns output token t. `input`: row t aligns input token t, which is output token t - 1;
+            the first row's is BOS. The last token's row is then the one that predicts EOS; a truncated sentence lacks
+            that row, so its last token is not aligned.
+
+    Raises:
+        ValueError: unknown side.
+    """
+    if side == "output":
+        return list(target_words)
+    if side == "input":
+        return [None, *target_words][: len(target_words)]
+    raise ValueError(f"side must be one of {', '.join(SIDES)}. Received: {side!r}")
+
+
+def word_matrix(
+    weights: np.ndarray,
+    source_words: Sequence[int | None],
+    row_words: Sequence[int | None],
+    n_source_words: int,
+    n_target_words: int,
+) -> np.ndarray:
+    """Attention between words: the sum over a source word's pieces, the mean over a target word's pieces.
+
+    Columns without a word (EOS) are left out and the rest is not renormalised, so a row may sum to less than 1.
+
+    Args:
+        weights: `(..., T, S)`.
+        source_words: word of each of the S columns, or None.
+        row_words: word of each of the T rows, or None; see `row_words`.
+        n_source_words: words of the source sentence.
+        n_target_words: words of the target sentence.
+
+    Returns:
+        `(..., target words, source words)`; the row of a target word that has no token is zero.
+
+    Raises:
+        ValueError: the lists do not fit the axes, or a word lies outside its sentence.
+    """
+    if weights.shape[-2:] != (len(row_words), len(source_words)):
+        raise ValueError(
+            f"weights must end in ({len(row_words)} rows, {len(source_words)} columns). Received: {weights.shape}"
+        )
+    rows = _membership(row_words, n_target_words, "target")
+    columns = _membership(source_words, n_source_words, "source")
+    pieces = np.maximum(rows.sum(axis=0), 1)
+    return (rows / pieces).T @ (weights @ columns)
+
+
+def eos_argmax_share(
+    weights: np.ndarray, source_words: Sequence[int | None], row_words: Sequence[int | None]
+) -> np.ndarray:
+    """How often `word_matrix` hides the largest weight: the share of the words' rows that have their argmax on EOS.
+
+    EOS stands for every column without a word. Rows without a word are not counted.
+
+    Returns:
+        `(...)`, 0 to 1; not-a-number if no row has a word.
+    """
+    on_eos, rows = eos_argmax_counts(weights, source_words, row_words)
+    return on_eos / rows if rows else np.full(on_eos.shape, np.nan)
+
+
+def eos_argmax_counts(
+    weights: np.ndarray, source_words: Sequence[int | None], row_words: Sequence[int | None]
+) -> tuple[np.ndarray, int]:
+    """Counts the words' rows whose argmax is a column without a word, `(...)`, and the words' rows."""
+    with_word = np.array([word is not None for word in row_words], bool)
+    wordless = np.array([word is None for word in source_words], bool)
+    on_eos = wordless[weights[..., with_word, :].argmax(axis=-1)].sum(axis=-1)
+    return on_eos, int(with_word.sum())
+
+
+def _membership(words: Sequence[int | None], count: int, name: str) -> np.ndarray:
+    """`(tokens, words)`: 1 where the token belongs to the word."""
+    member = np.zeros((len(words), count), np.float32)
+    for token, word in enumerate(words):
+        if word is None:
+            continue
+        if not 0 <= word < count:
+            raise ValueError(f"{name} token {token} belongs to word {word} of {count}")
+        member[token, word] = 1
+    return member

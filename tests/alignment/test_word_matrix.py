@@ -1,0 +1,71 @@
+"""Attention between words: source pieces are added up, target pieces averaged, on the side that is asked for."""
+
+import numpy as np
+import pytest
+
+from pipeline.alignment.word_matrix import eos_argmax_share, row_words, word_matrix
+
+SOURCE = (0, 0, 1, 2, 2, None)  # three words in five pieces, then EOS
+TARGET = (0, 1, 1, 1, 2, 3, 3, None)
+
+
+def word_matrix_by_loops(weights, source_words, row_words, n_source, n_target):
+    matrix = np.zeros((n_target, n_source))
+    for j in range(n_target):
+        rows = [t for t, word in enumerate(row_words) if word == j]
+        for i in range(n_source):
+            for t in rows:
+                for s, word in enumerate(source_words):
+                    if word == i:
+                        matrix[j, i] += weights[t, s] / len(rows)
+    return matrix
+
+
+def one_hot(columns, width):
+    return np.eye(width, dtype=np.float32)[list(columns)]
+
+
+@pytest.mark.parametrize("side", ["output", "input"])
+def test_word_matrix_sums_source_pieces_and_averages_target_pieces(make_record, side):
+    weights = make_record(4, SOURCE, TARGET).attention["cross"]
+    rows = row_words(TARGET, side)
+    matrices = word_matrix(weights, SOURCE, rows, 3, 4)
+    assert matrices.shape == (2, 3, 4, 3)
+    for index in np.ndindex(2, 3):
+        expected = word_matrix_by_loops(weights[index], SOURCE, rows, 3, 4)
+        np.testing.assert_allclose(matrices[index], expected, atol=1e-6)
+        np.testing.assert_allclose(word_matrix(weights[index], SOURCE, rows, 3, 4), expected, atol=1e-6)
+
+
+def test_eos_column_is_left_out_and_the_rest_is_not_renormalised(make_record):
+    weights = make_record(4, SOURCE, TARGET).attention["cross"][0, 0]
+    matrix = word_matrix(weights, SOURCE, TARGET, 3, 4)
+    assert matrix.sum(axis=1) == pytest.approx(
+        [1 - weights[[t for t, word in enumerate(TARGET) if word == j], -1].mean() for j in range(4)], abs=1e-6
+    )
+
+
+def test_lists_that_do_not_fit_and_words_outside_are_refused(make_record):
+    weights = make_record(4, SOURCE, TARGET).attention["cross"]
+    with pytest.raises(ValueError, match=r"8 rows, 6 columns"):
+        word_matrix(weights.swapaxes(2, 3), SOURCE, TARGET, 3, 4)
+    with pytest.raises(ValueError, match="source token 3 belongs to word 2 of 2"):
+        word_matrix(weights, SOURCE, TARGET, 2, 4)
+    with pytest.raises(ValueError, match="side"):
+        row_words(TARGET, "both")
+
+
+def test_input_side_reads_each_word_one_row_later():
+    assert row_words([0, 1, 1, None], "output") == [0, 1, 1, None]
+    assert row_words([0, 1, 1, None], "input") == [None, 0, 1, 1]  # the row that predicts EOS read the last word
+
+
+def test_input_side_of_a_truncated_sentence_lacks_its_last_token():
+    assert row_words([0, 1, 2], "input") == [None, 0, 1]
+
+
+def test_eos_argmax_share_counts_words_rows_alone():
+    weights = one_hot([2, 0, 2, 1, 2], 3)  # the last row is EOS's own and does not count
+    share = eos_argmax_share(np.stack([weights, np.roll(weights, 1, axis=1)]), [0, 1, None], [0, 0, 1, 2, None])
+    np.testing.assert_allclose(share, [2 / 4, 1 / 4])
+    assert np.isnan(eos_argmax_share(weights[:1], [0, 1, None], [None]))
