@@ -11,7 +11,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return (exponentials / exponentials.sum(axis=-1, keepdims=True)).astype(np.float32)
 
 
-def _record(
+def build_record(
     id: int = 0,  # noqa: A002 - the name of the field
     source_words: tuple[int | None, ...] = (0, 0, 1, 2, None),
     target_words: tuple[int | None, ...] = (0, 1, 1, None),
@@ -48,4 +48,4 @@ def _record(
 
 @pytest.fixture
 def make_record() -> Callable[..., Record]:
-    return _record
+    return build_record
