@@ -1,0 +1,361 @@
+"""Everything on the README and the pages that it links is true: commands, code, configs, links, and its length.
+
+The commands run as they are written, in a folder with a few lines of the demo's corpus. Only training gets options on top
+of its own, for a model that trains in seconds.
+"""
+
+import importlib
+import importlib.metadata
+import io
+import logging
+import os
+import re
+import shlex
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import evaluate
+import train
+from pipeline.config import load_run_config
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, *sorted(ROOT.glob("C*.md")), *sorted((ROOT / "pipeline").rglob("*.md"))]
+PAGES.append(ROOT / "tests/benchmarks/README.md")
+MOST_LINES = 220
+FENCED = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+SECTIONS = [
+    "Two commands",
+    "Your own corpus",
+    "All commands",
+    "Results",
+    "Training",
+    "Evaluating",
+    "Reading the archive",
+    "Layers, architectures and mechanisms",
+    "Extend it",
+    "Questions",
+    "Glossary",
+    "Limits",
+    "Licences",
+]
+
+
+def page_id(page):
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page, language):
+    return [code for name, code in FENCED.findall(page.read_text(encoding="utf-8")) if name == language]
+
+
+def prose(page):
+    return FENCED.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchor(heading):
+    """As GitHub makes them."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+# What the page is made of
+
+
+def test_the_readme_stays_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+def test_the_readme_has_its_sections_in_order_and_a_list_of_contents():
+    text = README.read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS
+    contents = text.split("**Contents:**")[1].split("\n\n")[0]
+    assert re.findall(r"\(#([\w-]+)\)", contents) == [anchor(section) for section in SECTIONS]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if target.startswith("https://"):
+            continue
+        path, _, fragment = target.partition("#")
+        file = page.parent / path if path else page
+        assert file.exists(), f"{page_id(page)} links {target}"
+        if fragment:
+            headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert fragment in map(anchor, headings), f"{page_id(page)} links {target}"
+
+
+def test_places_to_extend_exist():
+    table = README.read_text(encoding="utf-8").split("## Extend it")[1].split("\n\n")[0]
+    rows = [row.split("|")[1:-1] for row in table.splitlines() if row.startswith("| ")][1:]
+    assert len(rows) == 12
+    for what, where in rows:
+        for place in re.findall(r"`(pipeline/[^`]+)`", where):
+            assert (ROOT / place).exists() or what.strip() == "an exporter", place
+
+
+# Its commands
+
+
+def commands_of(page):
+    """Those in blocks of shell commands, then those within the text and its tables."""
+    lines = "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
+    spans = re.findall(r"`((?:python|make|pip|echo|tensorboard) [^`]+)`", prose(page))
+    found = [re.split(r"\s+#\s", line.strip())[0] for line in lines] + [span.replace("\\|", "|") for span in spans]
+    return list(dict.fromkeys(command for command in found if command))
+
+
+COMMANDS = commands_of(README)
+RUN = re.compile(r"runs/(\w+)(?:/evaluations/(\w+))?")
+PAIRS = {"train": 150, "validation": 12, "test": 101}  # the first example shows sentence 100
+TINY = {
+    "tokenizer.vocabulary_size": "90",
+    "batches.batch_tokens": "1500",
+    "batches.length_multiple": "16",
+    "model.d_model": "8",
+    "model.num_heads": "4",
+    "model.d_ff": "8",
+    "model.encoder_layers": "1",
+    "model.decoder_layers": "1",
+    "training.precision": "float32",
+    "training.max_updates": "2",
+    "training.warmup_updates": "1",
+    "training.validate_every_updates": "1",
+    "decoding.max_target_extra": "4",
+    "decoding.max_target_ratio": "0.2",
+    "inspection.probes": "[{source: the cat sees the dog ., reference: le chat voit le chien .}]",
+}
+
+
+class Ended(NamedTuple):
+    output: bytes
+    messages: list[str]
+
+
+class Folder:
+    """A folder like the repository's root, in which commands run within this process."""
+
+    def __init__(self, root):
+        self.root = root
+        self.training = {}
+        (root / "configs").symlink_to(ROOT / "configs")
+        (root / "requirements.txt").symlink_to(ROOT / "requirements.txt")
+        for name, pairs in PAIRS.items():
+            for suffix in ("en", "fr", "align"):
+                text = (ROOT / f"data/demo/{name}.{suffix}").read_text(encoding="utf-8").split("\n")[:pairs]
+                self.write(f"data/demo/{name}.{suffix}", text)
+                self.write(f"my/{name}.{suffix.replace('fr', 'de')}", text)
+                self.write(f"my.{suffix}", text[:5])
+        self.write("my/new.en", ["the cat sees the dog ."])
+        self.write("my.yaml", [blocks(README, "yaml")[0]])
+
+    def write(self, name, lines):
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def run(self, command):
+        """Runs a command with all that it needs, and returns what the last one of a pipe left."""
+        lexer = shlex.shlex(command, posix=True, punctuation_chars="|<>")
+        lexer.whitespace_split = True
+        ended, words = Ended(b"", []), [*lexer, "|"]
+        while words:
+            end = words.index("|")
+            part, words = words[:end], words[end + 1 :]
+            given, target = ended.output, None
+            while len(part) > 2 and part[-2] in ("<", ">"):
+                *part, sign, name = part
+                given, target = ((self.root / name).read_bytes(), target) if sign == "<" else (given, name)
+            ended = self.run_one(part, given)
+            if target:
+                (self.root / target).write_bytes(ended.output)
+        return ended
+
+    def run_one(self, words, given):
+        program, *arguments = words
+        if program == "python" and (arguments[0] in ("train.py", "evaluate.py") or arguments[0] == "-m"):
+            return self.run_main(arguments, given)
+        if program == "python":
+            subprocess.run([sys.executable, ROOT / arguments[0], *arguments[1:], "--help"], check=True)  # it downloads
+        elif program == "make":
+            subprocess.run(["make", "-n", "-C", str(ROOT), *arguments], check=True, capture_output=True)
+        elif program == "pip":
+            pinned = (ROOT / "requirements.txt").read_text().split()
+            assert (
+                arguments == ["install", "-r", "requirements.txt"] or arguments[1].replace("[and-cuda]", "") in pinned
+            )
+        elif program == "tensorboard":
+            assert importlib.metadata.entry_points(group="console_scripts", name="tensorboard")
+            assert arguments == ["--logdir", "runs"]
+        else:
+            assert program == "echo"
+            return Ended(" ".join([*arguments, "\n"]).encode(), [])
+        return Ended(b"", [])
+
+    def run_main(self, arguments, given):
+        """Calls a command's `main` with its arguments, in this folder."""
+        name, *rest = arguments[1:] if arguments[0] == "-m" else arguments
+        main = {"train.py": train, "evaluate.py": evaluate}.get(name) or importlib.import_module(name)
+        self.make_runs(name, rest)
+        tiny = "--config" in rest or name == "pipeline.doctor"
+        options = [f"--{key}={value}" for key, value in TINY.items() if f"--{key}" not in rest] if tiny else []
+        output, messages = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True), []
+        handler = logging.Handler()
+        handler.emit = lambda record: messages.append(record.getMessage())
+        logger, before, standard_input = logging.getLogger("pipeline"), Path.cwd(), sys.stdin
+        logger.addHandler(handler)
+        os.chdir(self.root)
+        sys.stdin = io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")
+        try:
+            with redirect_stdout(output):
+                status = run_to_its_end(main, [*rest, *options])
+        finally:
+            sys.stdin = standard_input
+            os.chdir(before)
+            logger.removeHandler(handler)
+        assert status == 0, arguments
+        ended = Ended(output.buffer.getvalue(), messages)
+        if name == "train.py" and "--config" in rest:
+            self.training[run_name(rest)] = ended
+        return ended
+
+    def make_runs(self, command, arguments):
+        """Trains and evaluates what a command reads, as the README says."""
+        for run, evaluation in filter(
+            None, (RUN.fullmatch(word) and RUN.fullmatch(word).groups() for word in arguments)
+        ):
+            if not (self.root / "runs" / run / "model.keras").exists():
+                self.run(training_command(run))
+            shows = command.split(".")[-1] in ("view", "draw", "compare") and "--over_training" not in arguments
+            if shows and not (self.root / "runs" / run / "evaluations" / (evaluation or "test")).exists():
+                assert evaluation is None
+                self.run(f"python evaluate.py runs/{run}")
+
+
+def run_to_its_end(module, arguments):
+    try:
+        return module.main(arguments)
+    except SystemExit as ended:  # of --help
+        return ended.code
+
+
+def run_name(arguments):
+    named = arguments[arguments.index("--run.name") + 1] if "--run.name" in arguments else None
+    return named or Path(arguments[arguments.index("--config") + 1]).stem
+
+
+def training_command(run):
+    """The command of the README, or of `make demo`, that trains a run."""
+    recipe = re.findall(r"\$\(BIN\)/(python train\.py [^;\n]+)", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    for command in [*recipe, *COMMANDS]:
+        words = command.split()
+        if words[:2] == ["python", "train.py"] and "--config" in words and run_name(words) == run:
+            return command
+    raise AssertionError(f"the README never trains runs/{run}")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return Folder(tmp_path_factory.mktemp("readme"))
+
+
+def of_other_runs(command):
+    """Whether it takes another run than the demo's, which has to be trained first."""
+    return bool(set(re.findall(r"runs/(\w+)", command)) - {"demo"}) or "--config" in command or "my.yaml" in command
+
+
+def with_marks(commands):
+    return [pytest.param(command, marks=[pytest.mark.minutes] * of_other_runs(command)) for command in commands]
+
+
+def test_there_are_commands_of_every_kind():
+    names = {"train.py", "evaluate.py"} | {f"pipeline.{path.stem}" for path in (ROOT / "pipeline").glob("*.py")}
+    plain = {"pipeline.__init__", "pipeline.cli", "pipeline.errors", "pipeline.files", "pipeline.run_directory"}
+    words = {word for command in COMMANDS for word in command.split()}
+    assert words >= names - plain - {"pipeline.train", "pipeline.plugins"}
+
+
+@pytest.mark.parametrize("command", with_marks(COMMANDS))
+def test_each_command_runs_as_it_is_written(command, folder):
+    folder.run(command)
+
+
+def test_next_steps_that_commands_print_work(folder):
+    folder.make_runs("", ["runs/demo"])
+    messages = "\n".join([*folder.training["demo"].messages, *folder.run("python evaluate.py runs/demo").messages])
+    steps = [step.strip() for steps in re.findall(r"next:\n((?:  .*\n?)+)", messages) for step in steps.splitlines()]
+    assert {step.split()[0] for step in steps} == {"python", "tensorboard", "open"}
+    for step in steps:
+        if step.startswith("open "):
+            assert (folder.root / step.split()[1]).is_file()
+        else:
+            folder.run(step)
+
+
+@pytest.mark.minutes
+def test_the_own_corpus_trains_to_what_the_page_says_it_leaves(folder):
+    folder.make_runs("pipeline.view", ["runs/my"])
+    assert (folder.root / "runs/my/evaluations/test/viewer.html").is_file()
+    assert (folder.root / "runs/my/corpus_report.json").is_file()
+
+
+def test_evaluating_leaves_the_files_of_the_table(folder):
+    folder.make_runs("pipeline.view", ["runs/demo"])
+    table = README.read_text(encoding="utf-8").split("## Evaluating")[1].split("\n## ")[0]
+    for name in re.findall(r"`([\w.]+/?)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))):
+        if name != "perturbation.csv":  # only with --perturb
+            assert (folder.root / "runs/demo/evaluations/test" / name).exists(), name
+
+
+# Its code and configs
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python") and page.parent.name != "attention"], ids=page_id
+)
+def test_python_runs_as_it_is_written(page, folder, monkeypatch, capsys):
+    folder.make_runs("pipeline.view", ["runs/demo"])
+    monkeypatch.chdir(folder.root)
+    names: dict = {}
+    for code in blocks(page, "python"):
+        exec(compile(code, str(page), "exec"), names)
+
+
+def test_the_first_example_prints_what_stands_below_it_but_for_the_numbers(folder, monkeypatch, capsys):
+    folder.make_runs("pipeline.view", ["runs/demo"])
+    monkeypatch.chdir(folder.root)
+    exec(blocks(README, "python")[0], {})
+    printed = capsys.readouterr().out.splitlines()
+    shown = blocks(README, "text")[0].splitlines()
+    assert printed[0] == shown[0]
+    assert shown[1] == (ROOT / "data/demo/test.fr").read_text(encoding="utf-8").splitlines()[100]
+    rows = [line.split() for line in shown[2:]]
+    assert [len(row) for row in rows[1:]] == [len(rows[0]) + 1] * len(rows[1:])
+    weights = np.array([row[1:] for row in rows[1:]], float)
+    np.testing.assert_allclose(weights.sum(1), 1, atol=0.005 * weights.shape[1])
+    assert [row[0] for row in rows[1:]] == [f"▁{word}" for word in shown[1].split()] + ["</s>"]
+    assert rows[0] == [f"▁{word}" for word in shown[0].split()] + ["</s>"]
+    printed_rows = [line.split() for line in printed[2:]]
+    assert printed_rows[0][-1] == printed_rows[-1][0] == "</s>" or len(printed_rows) > 1
+    assert all(len(row) == len(printed_rows[0]) + 1 for row in printed_rows[1:])
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "yaml")], ids=page_id)
+def test_configs_are_read_as_they_are_written(page, tmp_path):
+    for text in blocks(page, "yaml"):
+        path = tmp_path / "config.yaml"
+        path.write_text(text if "validation:" in text else completed(text), encoding="utf-8")
+        load_run_config(path)
+
+
+def completed(text):
+    """An excerpt of a config, with what it leaves out."""
+    head = "data:\n  source_language: en\n  target_language: de\n  validation: {source: a.en, target: a.de}\n"
+    return text.replace("data:\n", head).replace("training:\n", "training:\n  max_minutes: 1\n")
