@@ -1,6 +1,6 @@
 """Everything on the README and the pages that it links is true: commands, code, configs, links, and its length.
 
-The commands run as they are written, in a folder with a few lines of the demo's corpus. Only training gets options on top
+The commands run as they are written, in a folder with a few lines of the demo corpus. Only training gets options on top
 of its own, for a model that trains in seconds.
 """
 
