@@ -187,6 +187,7 @@ OF_NO_MODULE = {
     "test_fuzz",
     "test_imports",
     "test_kept_runs",
+    "test_readme",
     "test_test_files",
 }
 
