@@ -71,7 +71,7 @@ def perturbation_table(
     def of_batch(rows):
         batch = forced_batch([pairs[row] for row in rows])
         real = batch.target_output != PAD
-        likelihoods, likeliest = (found.numpy()[:, real] for found in graph(*batch, [NOTHING, *places]))
+        likelihoods, likeliest = (found.numpy()[:, real] for found in graph(*batch.ids, [NOTHING, *places]))
         changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)
         return np.stack(changes, axis=1)
 

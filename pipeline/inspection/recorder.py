@@ -117,10 +117,10 @@ class AttentionRecorder:
         attention = {}
         if "gradients" in sites:
             assert self._read_gradients is not None
-            attention = self._read_gradients(*batch).attention
+            attention = self._read_gradients(*batch.ids).attention
         if all(pair.log_probabilities is not None for pair in pairs):
             batch = batch._replace(target_output=batch.target_output[:, :0])  # nothing is asked of the vocabulary
-        forced = self.read(*batch)
+        forced = self.read(*batch.ids)
         attention |= forced.attention
         weights = {site: attention[site].numpy() for site in self.sites if site in sites}
         log_probabilities = forced.log_probabilities.numpy()

@@ -80,7 +80,7 @@ class LikelihoodMeter:
     def _of_batch(self, rows: np.ndarray) -> tuple[float, int]:
         """Its loss, and how many tokens were the first choice."""
         batch = collate(self.source, self.target, rows)
-        forced = self._read(*batch)
+        forced = self._read(*batch.ids)
         real = batch.target_output != PAD
         loss = -float(forced.log_probabilities.numpy()[real].sum(dtype=np.float64))
         return loss, int((forced.likeliest.numpy() == batch.target_output)[real].sum())

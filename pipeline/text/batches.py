@@ -3,9 +3,9 @@
 Letters: B sentences of a batch, S source length with EOS, T target length with BOS or EOS.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,21 +16,28 @@ FORCED_BATCH_TOKENS = 1536  # of a batch that is read rather than learnt from: l
 
 
 class Batch(NamedTuple):
-    """Padded ids, int32: source `(B, S)` ending in EOS; target_input `(B, T)` starting with BOS and target_output
-    `(B, T)` ending in EOS, so that row t of the one predicts row t of the other."""
+    """A batch of sentence pairs as padded arrays, or as tensors.
+
+    - source: int32 `(B, S)`, ending in EOS.
+    - target_input: int32 `(B, T)`, starting with BOS.
+    - target_output: int32 `(B, T)`, ending in EOS; position t of `target_input` predicts position t of it.
+    - links: bool `(B, T, S)`, true where output token t is linked with source token s; None for text without links.
+    """
 
     source: np.ndarray
     target_input: np.ndarray
     target_output: np.ndarray
+    links: np.ndarray | None = None
 
+    @property
+    def ids(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The three arrays of ids, without the links."""
+        return self[:3]
 
-class GuidedBatch(NamedTuple):
-    """A `Batch`, and with it links, bool `(B, T, S)`: true where output token t is linked with source token s."""
-
-    source: np.ndarray
-    target_input: np.ndarray
-    target_output: np.ndarray
-    links: np.ndarray
+    def map(self, function: Callable[[Any], Any]) -> "Batch":
+        """Applies a function to every array."""
+        source, target_input, target_output = map(function, self.ids)
+        return Batch(source, target_input, target_output, None if self.links is None else function(self.links))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from .loop import Limits, Training
 from .optimizers import make_optimizer
 from .schedule import WarmupSchedule
 from .step import TrainStep
+from .total_loss import TotalLoss
 from .validation import Validation
 
 COMPARED = ("tokenizer", "batches", "model", "training", "decoding")
@@ -64,23 +65,24 @@ def build_train_step(
     config: RunConfig, model: keras.Model, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches
 ) -> TrainStep:
     """The graph of an update."""
+    settings = config.training
+    guided = settings.guided_attention
+    loss = TotalLoss(
+        model,
+        label_smoothing=settings.label_smoothing,
+        r_drop=settings.r_drop,
+        guided_attention=GuidedAttention(**guided.model_dump()) if guided else None,
+    )
     return TrainStep(
         model,
         optimizer,
+        loss,
         batches.strategy,
         batches.signature,
-        label_smoothing=config.training.label_smoothing,
-        clip_norm=config.training.clip_norm,
-        r_drop=config.training.r_drop,
+        clip_norm=settings.clip_norm,
         accumulating=batches.accumulated > 1,
-        guidance=_guided_attention(config),
-        parts=slices_per_update(),
+        slices=slices_per_update(),
     )
-
-
-def _guided_attention(config: RunConfig) -> GuidedAttention | None:
-    settings = config.training.guided_attention
-    return GuidedAttention(**settings.model_dump()) if settings else None
 
 
 def build_validation(config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model) -> Validation:

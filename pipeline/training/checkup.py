@@ -114,7 +114,7 @@ def _training(config: RunConfig, text: TrainingText, root: Path) -> Iterator[Fin
     update = build_train_step(config, model, optimizer, batches)
     largest = _largest(plan, text)
     started = time.monotonic()
-    first = update(*next(batches.epoch(epoch, largest)))
+    first = update(next(batches.epoch(epoch, largest)))
     yield _first_update(first, time.monotonic() - started, text.tokenizer.vocabulary_size)
     seconds, speed, updates = _timed(update, batches.epoch(epoch))
     yield Finding("update", f"{1000 * seconds:.0f} ms, {speed:,.0f} target tokens/s (mean of {updates})")
@@ -144,7 +144,7 @@ def _timed(update, batches) -> tuple[float, float, int]:
     """Seconds of an update, target tokens a second, and how many updates they were measured by."""
     started, tokens, updates = time.monotonic(), 0.0, 0
     for batch in batches:
-        tokens += float(update(*batch).tokens)  # waits for the update
+        tokens += float(update(batch).tokens)  # waits for the update
         updates += 1
         if updates == TIMED_UPDATES or time.monotonic() - started > TIMED_SECONDS:
             break

@@ -6,7 +6,7 @@ from itertools import count
 import numpy as np
 import tensorflow as tf
 
-from ..text.batches import Batch, BatchPlan, GuidedBatch, collate, epoch_tokens, plan_batches
+from ..text.batches import Batch, BatchPlan, collate, epoch_tokens, plan_batches
 from ..text.encoded import EncodedPairs
 from ..text.token_links import link_matrices
 
@@ -73,14 +73,15 @@ class TrainingBatches:
             epoch=epoch,
         )
 
-    def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch | GuidedBatch]:
-        """The epoch's batches from `first_batch` on, as tensors; per replica where there are many."""
-        return iter(self._dataset(self._pairs(epoch), self.plan(epoch).batches[first_batch:]))
+    def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
+        """The epoch's batches from `first_batch` on, as tensors; with many replicas, as values per replica."""
+        dataset = self._dataset(self._pairs(epoch), self.plan(epoch).batches[first_batch:])
+        return (Batch(*tensors) for tensors in dataset)
 
     @property
-    def signature(self) -> Batch | GuidedBatch:
-        """What `tf.function` is told of such a batch: all lengths are free, so that none of them retraces."""
-        return self._dataset(self.segmentations[0], []).element_spec
+    def signature(self) -> Batch:
+        """The `tf.TensorSpec` of each tensor of a batch. All lengths are free, so that none of them retraces."""
+        return Batch(*self._dataset(self.segmentations[0], []).element_spec)
 
     def _pairs(self, epoch: int) -> EncodedPairs:
         return self.segmentations[epoch % len(self.segmentations)]
@@ -89,18 +90,18 @@ class TrainingBatches:
         self, pairs: EncodedPairs, batches: Sequence[np.ndarray]
     ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
         replicas = self.strategy.num_replicas_in_sync
-        signature: Batch | GuidedBatch = Batch(*(tf.TensorSpec((None, None), tf.int32),) * 3)
-        if pairs.links is not None:
-            signature = GuidedBatch(*signature[:3], tf.TensorSpec((None, None, None), tf.bool))
+        signature: tuple[tf.TensorSpec, ...] = (tf.TensorSpec((None, None), tf.int32),) * 3
+        if pairs.links is not None:  # a tuple of three otherwise: datasets take no None
+            signature = (*signature, tf.TensorSpec((None, None, None), tf.bool))
 
         def dataset(context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
             here, pipelines = (context.input_pipeline_id, context.num_input_pipelines) if context else (0, 1)
             local = replicas // pipelines
 
-            def shares() -> Iterator[Batch | GuidedBatch]:
+            def shares() -> Iterator[tuple[np.ndarray, ...]]:
                 for rows in batches:
                     for shard in range(here * local, (here + 1) * local):
-                        yield _collate(pairs, rows, self.length_multiple, shard, replicas)
+                        yield _arrays(pairs, rows, self.length_multiple, shard, replicas)
 
             options = tf.data.Options()
             # Nothing here is left to tuning, and its thread, which sleeps for up to a minute, would be waited for at
@@ -113,11 +114,12 @@ class TrainingBatches:
         return dataset() if replicas == 1 else self.strategy.distribute_datasets_from_function(dataset)
 
 
-def _collate(
+def _arrays(
     pairs: EncodedPairs, rows: np.ndarray, length_multiple: int, shard: int, shards: int
-) -> Batch | GuidedBatch:
+) -> tuple[np.ndarray, ...]:
+    """The arrays of a `Batch`, as many as there are."""
     batch = collate(pairs.source, pairs.target, rows, length_multiple, shard, shards)
     if pairs.links is None:
-        return batch
+        return batch.ids
     links = [pairs.links[row] for row in rows[shard::shards]]
-    return GuidedBatch(*batch, link_matrices(links, batch.target_output.shape[1], batch.source.shape[1]))
+    return *batch.ids, link_matrices(links, batch.target_output.shape[1], batch.source.shape[1])

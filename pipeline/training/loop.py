@@ -142,8 +142,8 @@ class Training:
         *others, last = group
         try:
             for batch in others:
-                self.update.accumulate(*batch)
-            return self.update(*last)
+                self.update.accumulate(batch)
+            return self.update(last)
         except tf.errors.ResourceExhaustedError:
             shapes = ", ".join(str(tuple(x.shape)) for x in last if hasattr(x, "shape"))
             raise InputError(

@@ -1,23 +1,33 @@
-"""One update, on one replica or many: the loss is summed over all of their tokens, then divided by their number."""
+"""One update of a model by gradient descent: forward, loss, backward, clip, apply.
 
+The loss is summed over the target tokens of all replicas and divided by their number, so that every token counts the
+same wherever it is computed. A graph calls `TrainStep._update` on each replica, and that calls `TrainStep._gradients`.
+"""
+
+from collections.abc import Iterator
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from ..text.batches import Batch, GuidedBatch
+from ..text.batches import Batch
 from ..text.tokenizer import PAD
-from .guided_attention import GuidedAttention
-from .loss import fused_cross_entropy
-from .r_drop import fused_divergence
+from .accumulator import Accumulator
+from .total_loss import TotalLoss
 
-# Of a batch on one device. All lengths are free, so that none of them retraces.
+# All lengths are free, so that no new length makes TensorFlow trace the graph again.
 BATCH_SIGNATURE = Batch(*(tf.TensorSpec([None, None], tf.int32),) * 3)
 
 
 class TrainStepMetrics(NamedTuple):
-    """Of all replicas together: the sum of the loss over target tokens, their number, the norm of the mean gradient."""
+    """Float32 scalars over all replicas.
+
+    - loss: the cross-entropy, summed over target tokens.
+    - tokens: the number of target tokens.
+    - gradient_norm: the norm of the mean gradient, before it is clipped.
+    """
 
     loss: Any
     tokens: Any
@@ -25,155 +35,111 @@ class TrainStepMetrics(NamedTuple):
 
 
 class TrainStep:
-    """The graph of an update.
-
-    Called with a batch's tensors, per replica where there are several, it updates the model and returns
-    `TrainStepMetrics`.
-    `accumulate` takes further batches of the same update beforehand: their gradients and tokens count as if all were
-    one batch.
+    """The graph of an update: called with a `Batch`, it updates the model and returns `TrainStepMetrics`.
 
     Args:
-        model: anything with the surface of `pipeline.model.interface`.
-        optimizer: built for the model's variables, made in the strategy's scope.
+        model: anything with the interface of `pipeline.model.interface`.
+        optimizer: built for the model's variables, in the strategy's scope.
+        loss: the loss of that model.
         strategy: says which replicas there are.
-        signature: of the batches; `TrainingBatches` knows it where there are many replicas.
-        label_smoothing: see `pipeline.training.loss`.
-        clip_norm: longest gradient over all variables; 0 for no limit.
-        r_drop: weight of the divergence between two passes over the batch (Liang et al. 2021, equation 4, halved, so
-            that it is in the scale of a single cross-entropy); 0 for one pass.
-        guidance: where attention is drawn to links; batches are then `GuidedBatch`es.
+        signature: a `Batch` of `tf.TensorSpec`; with many replicas, or with links, that of `TrainingBatches`.
+        clip_norm: longest gradient, as the norm over all variables; 0 for no limit.
         accumulating: whether `accumulate` will be called.
-        parts: in how many a device's batch is computed, side by side. Cores that have a part each wait for one another
-            once an update, and not at every product.
+        slices: number of slices of the batch that a device computes side by side. Cores that have a slice each wait
+            for one another once per update instead of at every product.
     """
 
     def __init__(
         self,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
+        loss: TotalLoss,
         strategy: tf.distribute.Strategy,
-        signature: Batch | GuidedBatch = BATCH_SIGNATURE,
+        signature: Batch = BATCH_SIGNATURE,
         *,
-        label_smoothing: float = 0.0,
         clip_norm: float = 0.0,
-        r_drop: float = 0.0,
-        guidance: GuidedAttention | None = None,
         accumulating: bool = False,
-        parts: int = 1,
+        slices: int = 1,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
+        self.loss = loss
         self.strategy = strategy
-        self.label_smoothing = label_smoothing
         self.clip_norm = clip_norm
-        self.r_drop = r_drop
-        self.guidance = guidance
-        self.parts = parts
+        self.slices = slices
         self.replicas = strategy.num_replicas_in_sync
-        self._sums = self._make_sums() if accumulating else None
-        self._finish = self._graph(self._replica_update, signature)
-        self._add = self._graph(self._replica_accumulate, signature)
+        sums = [*(variable.shape for variable in model.trainable_variables), (), ()]
+        self._accumulator = Accumulator(sums, strategy) if accumulating else None
+        self._update_graph = self._graph(self._update, signature)
+        self._accumulate_graph = self._graph(self._accumulate, signature)
 
-    def __call__(self, *batch: Any) -> TrainStepMetrics:
-        logs = self._finish(*batch)
+    def __call__(self, batch: Batch) -> TrainStepMetrics:
+        """Updates the model; with many replicas the batch's tensors are values per replica."""
+        metrics = self._update_graph(*_tensors(batch))
         if self.replicas == 1:
-            return logs
-        return TrainStepMetrics(*(self.strategy.experimental_local_results(value)[0] for value in logs))
+            return metrics
+        return TrainStepMetrics(*(self.strategy.experimental_local_results(value)[0] for value in metrics))
 
-    def accumulate(self, *batch: Any) -> None:
-        """Adds a batch to the update that the next call makes."""
-        self._add(*batch)
+    def accumulate(self, batch: Batch) -> None:
+        """Adds a batch to the next update: gradients and tokens count as if all its batches were one."""
+        self._accumulate_graph(*_tensors(batch))
 
     def _graph(self, function, signature):
-        def graph(*batch):
-            return function(*batch) if self.replicas == 1 else self.strategy.run(function, args=batch)
+        def on_replica(*tensors):
+            return function(Batch(*tensors))
 
-        return tf.function(graph, input_signature=tuple(signature), autograph=False)
+        def graph(*tensors):
+            return on_replica(*tensors) if self.replicas == 1 else self.strategy.run(on_replica, args=tensors)
 
-    def _make_sums(self):
-        """What batches of an update add up in, each replica for itself: gradients, loss and tokens."""
-        shapes = [*(variable.shape for variable in self.model.trainable_variables), (), ()]
-        with self.strategy.scope():
-            return [
-                tf.Variable(
-                    tf.zeros(shape),
-                    trainable=False,
-                    synchronization=tf.VariableSynchronization.ON_READ,
-                    aggregation=tf.VariableAggregation.SUM,
-                )
-                for shape in shapes
-            ]
+        return tf.function(graph, input_signature=_tensors(signature), autograph=False)
 
-    def _replica_accumulate(self, *batch):
-        assert self._sums is not None
-        for own, value in zip(self._sums, self._of_batch(*batch), strict=True):
-            own.assign_add(value)
-
-    def _replica_update(self, *batch):
-        sums = self._of_batch(*batch)
-        if self._sums is not None:
-            sums = [own + value for own, value in zip(self._sums, sums, strict=True)]
-            with tf.control_dependencies(sums):
-                for own in self._sums:
-                    own.assign(tf.zeros_like(own))
+    def _update(self, batch: Batch) -> TrainStepMetrics:
+        """Mean gradient over accumulated batches and replicas, clip, apply."""
+        sums = self._gradients(batch)
+        if self._accumulator is not None:
+            sums = self._accumulator.take(sums)
         *gradients, loss, tokens = sums
-        tokens = self._total(tokens)
-        gradients = self._total([gradient / tokens for gradient in gradients])
+        tokens = self._sum_over_replicas(tokens)
+        gradients = self._sum_over_replicas([gradient / tokens for gradient in gradients])
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
-        # The optimizer sums over replicas once more; each has the whole already.
+        # The optimizer sums over replicas once more, and each has the whole sum already.
         gradients = [gradient / self.replicas for gradient in gradients]
         self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
-        return TrainStepMetrics(self._total(loss), tokens, norm)
+        return TrainStepMetrics(self._sum_over_replicas(loss), tokens, norm)
 
-    def _of_batch(self, *batch):
-        """Sums over the target tokens of a replica's batch: each variable's gradient, the loss, the tokens."""
-        rows = tf.shape(batch[0])[0]
-        bounds = [rows * part // self.parts for part in range(self.parts + 1)]
-        sums = [self._of_part(*(x[start:end] for x in batch)) for start, end in pairwise(bounds)]
+    def _gradients(self, batch: Batch) -> list[Any]:
+        """Forward, loss, backward: each variable's gradient, the loss and the tokens, summed over a replica's batch."""
+        variables = self.model.trainable_variables
+        sums = []
+        for part in _slices(batch, self.slices):
+            with tf.GradientTape() as tape:
+                loss, total_loss = self.loss(part)
+            # None where the loss does not depend on a variable, such as the norm before queries that no score uses.
+            gradients = [
+                tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient)
+                for gradient, variable in zip(tape.gradient(total_loss, variables), variables, strict=True)
+            ]
+            sums.append([*gradients, loss, tf.reduce_sum(tf.cast(part.target_output != PAD, tf.float32))])
         return [tf.add_n(values) for values in zip(*sums, strict=True)]
 
-    def _of_part(self, source, target_input, target_output, links=None):
-        variables = self.model.trainable_variables
-        with tf.GradientTape() as tape:
-            loss, total_loss = self._losses(source, target_input, target_output, links)
-        # What has no bearing on the loss, such as a norm before queries that nothing looks at, has gradient zero.
-        gradients = [
-            tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient)
-            for gradient, variable in zip(tape.gradient(total_loss, variables), variables, strict=True)
-        ]
-        return [*gradients, loss, tf.reduce_sum(tf.cast(target_output != PAD, tf.float32))]
+    def _accumulate(self, batch: Batch) -> None:
+        assert self._accumulator is not None
+        self._accumulator.add(self._gradients(batch))
 
-    def _losses(self, source, target_input, target_output, links):
-        """The cross-entropy, and with it all else that is learnt."""
-        model = self.model
-        if self.r_drop:  # the batch twice, other units dropped in each
-            source, target_input, target_output, links = (
-                None if x is None else tf.concat([x, x], 0) for x in (source, target_input, target_output, links)
-            )
-        memory = model.encode(source, training=True)
-        output = model.decode(target_input, memory, training=True)
-        loss = self._cross_entropy(output.states, target_output)
-        total_loss = loss
-        if model.source_loss:  # the states of source tokens predict those after them
-            total_loss += model.source_loss * self._cross_entropy(memory.states[:, :-1], source[:, 1:])
-        if self.guidance is not None:
-            total_loss += self.guidance.loss(output.cross, links, source, target_output)
-        if not self.r_drop:
-            return loss, total_loss
-        first, second = tf.split(tf.reshape(output.states, (-1, output.states.shape[-1])), 2)
-        weights = tf.cast(tf.reshape(tf.split(target_output, 2)[0], (-1,)) != PAD, tf.float32)
-        total_loss += self.r_drop * fused_divergence(first, second, model.output_embedding.table, weights)
-        return loss / 2, total_loss / 2
-
-    def _cross_entropy(self, states, ids):
-        targets = tf.reshape(ids, (-1,))
-        states = tf.reshape(states, (-1, states.shape[-1]))
-        weights = tf.cast(targets != PAD, tf.float32)
-        return fused_cross_entropy(states, self.model.output_embedding.table, targets, weights, self.label_smoothing)
-
-    def _total(self, value):
-        """The sum over replicas."""
+    def _sum_over_replicas(self, value):
         context = tf.distribute.get_replica_context()
         return context.all_reduce(tf.distribute.ReduceOp.SUM, value) if self.replicas > 1 else value
+
+
+def _tensors(batch: Batch) -> tuple[Any, ...]:
+    return tuple(x for x in batch if x is not None)
+
+
+def _slices(batch: Batch, number: int) -> Iterator[Batch]:
+    """Cuts a batch into slices of about as many sentences each."""
+    rows = tf.shape(batch.source)[0]
+    bounds = [rows * i // number for i in range(number + 1)]
+    for start, end in pairwise(bounds):
+        yield batch.map(itemgetter(slice(start, end)))

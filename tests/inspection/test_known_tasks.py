@@ -16,6 +16,7 @@ from pipeline.text.batches import forced_batch
 from pipeline.text.pharaoh import GoldAlignment
 from pipeline.text.tokenizer import EOS
 from pipeline.training.step import TrainStep
+from pipeline.training.total_loss import TotalLoss
 
 pytestmark = pytest.mark.minutes
 
@@ -37,14 +38,14 @@ def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task):
     )
     optimizer = keras.optimizers.Adam(0.003)
     model(np.ones((1, 2), "int32"), np.ones((1, 2), "int32"))
-    update = TrainStep(model, optimizer, tf.distribute.get_strategy())
+    update = TrainStep(model, optimizer, TotalLoss(model), tf.distribute.get_strategy())
     generator = np.random.default_rng(0)
     for _ in range(UPDATES):
-        logs = update(*forced_batch(pairs_of(task, generator)))
+        logs = update(forced_batch(pairs_of(task, generator)))
     assert float(logs.loss / logs.tokens) < 0.05  # the task is learnt
 
     pairs = pairs_of(task, generator)
-    weights = forced_pass(model, *forced_batch(pairs), ("cross",)).attention["cross"].numpy()[:, 0, 0]
+    weights = forced_pass(model, *forced_batch(pairs).ids, ("cross",)).attention["cross"].numpy()[:, 0, 0]
     gold = [{(source.index(symbol), j) for j, symbol in enumerate(target[:-1])} for source, target in pairs]
     rates = {}
     for side in SIDES:

@@ -25,9 +25,9 @@ def test_changes_are_means_over_all_tokens():
         losses, changed = [], []
         for pair in PAIRS:
             batch = forced_batch([pair])
-            usual = forced_pass(model, *batch)
+            usual = forced_pass(model, *batch.ids)
             with changed_head(layers, row["layer"], row["head"], list(CHANGES).index(row["change"])):
-                found = forced_pass(model, *batch)
+                found = forced_pass(model, *batch.ids)
             losses += list((usual.log_probabilities - found.log_probabilities)[0].numpy())
             changed += list((usual.likeliest != found.likeliest)[0].numpy())
         assert row["loss_change"] == pytest.approx(np.mean(losses), abs=1e-5)

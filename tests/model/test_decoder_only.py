@@ -6,8 +6,10 @@ import tensorflow as tf
 
 from pipeline.attention.masks import causal_mask
 from pipeline.model.decoder_only import DecoderOnly
+from pipeline.text.batches import Batch
 from pipeline.training.loss import cross_entropy
 from pipeline.training.step import TrainStep
+from pipeline.training.total_loss import TotalLoss
 from tests.tiny_models import DECODER_ONLY, make_model, shared_model
 from tests.tiny_transformer import SOURCE, TARGET
 
@@ -56,10 +58,10 @@ def test_the_loss_on_source_tokens_has_its_weight(weight):
     model = make_model(DecoderOnly, **DECODER_ONLY | {"source_loss": weight})
     expected_output = np.concatenate([TARGET[:, 1:], np.full((3, 1), 3)], 1) * (TARGET != 0)
     optimizer = Steps(0.1)
-    update = TrainStep(model, optimizer, tf.distribute.get_strategy(), label_smoothing=0.1)
+    update = TrainStep(model, optimizer, TotalLoss(model, label_smoothing=0.1), tf.distribute.get_strategy())
     tf.config.run_functions_eagerly(True)
     try:
-        logs = update(SOURCE, TARGET, expected_output.astype("int32"))
+        logs = update(Batch(SOURCE, TARGET, expected_output.astype("int32")))
     finally:
         tf.config.run_functions_eagerly(False)
 

@@ -46,7 +46,7 @@ def test_no_side_of_a_batch_has_more_positions_than_allowed_unless_it_is_a_singl
     source, target = (sentences_of(side) for side in zip(*pairs, strict=True)) if pairs else (None, None)
     for rows in plan(pairs, batch_tokens, length_multiple).batches:
         batch = collate(source, target, rows, length_multiple)
-        assert len(rows) == 1 or max(array.size for array in batch) <= batch_tokens
+        assert len(rows) == 1 or max(array.size for array in batch.ids) <= batch_tokens
 
 
 @given(pairs=LENGTHS.filter(bool), length_multiple=st.sampled_from([1, 4]))
@@ -135,7 +135,7 @@ def test_a_batch_has_the_sentences_with_bos_and_eos_in_their_places():
     np.testing.assert_array_equal(batch.source, [[a, b, c, EOS], [d, e, EOS, PAD]])
     np.testing.assert_array_equal(batch.target_input, [[BOS, PAD], [BOS, f]])
     np.testing.assert_array_equal(batch.target_output, [[EOS, PAD], [f, EOS]])
-    assert {array.dtype for array in batch} == {np.dtype("int32")}
+    assert {array.dtype for array in batch.ids} == {np.dtype("int32")}
 
 
 @given(pairs=LENGTHS.filter(bool))
@@ -151,7 +151,7 @@ def test_each_target_row_predicts_the_next_token(pairs):
 def test_padded_lengths_are_multiples_just_large_enough():
     source, target = sentences_of([7, 3]), sentences_of([8, 1])
     batch = collate(source, target, np.array([0, 1]), length_multiple=8)
-    assert [array.shape for array in batch] == [(2, 8), (2, 16), (2, 16)]
+    assert [array.shape for array in batch.ids] == [(2, 8), (2, 16), (2, 16)]
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 5])
@@ -161,7 +161,7 @@ def test_shards_part_the_batch_among_them_at_the_same_padded_lengths(shards):
     rows = np.array([1, 2, 0])
     whole = collate(source, target, rows)
     parts = [collate(source, target, rows, shard=shard, shards=shards) for shard in range(shards)]
-    for full, pieces in zip(whole, zip(*parts, strict=True), strict=True):
+    for full, pieces in zip(whole.ids, zip(*(part.ids for part in parts), strict=True), strict=True):
         assert {piece.shape[1] for piece in pieces} == {full.shape[1]}
         assert max(map(len, pieces)) - min(map(len, pieces)) <= 1
         joined = np.concatenate(pieces)

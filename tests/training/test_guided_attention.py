@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
-from pipeline.text.batches import GuidedBatch
+from pipeline.text.batches import Batch
 from pipeline.text.prepare import prepare_text
 from pipeline.text.tokenizer import EOS, PAD
 from pipeline.train import train
@@ -17,6 +17,7 @@ from pipeline.trained_run import load_run
 from pipeline.training.build import build_batches
 from pipeline.training.guided_attention import GuidedAttention, guided_attention_loss, with_eos
 from pipeline.training.step import BATCH_SIGNATURE, TrainStep
+from pipeline.training.total_loss import TotalLoss
 from tests.tiny_runs import small_config, write_small_corpus
 from tests.tiny_transformer import SOURCE, TARGET, make_transformer
 
@@ -94,15 +95,11 @@ def test_the_guided_head_learns_where_to_look_and_the_others_do_not(side):
     links = np.zeros((3, 5, 7), bool)
     for b, t in np.argwhere(output > EOS):
         links[b, t, generator.integers((SOURCE[b] != 0).sum())] = True
-    signature = GuidedBatch(*BATCH_SIGNATURE, tf.TensorSpec([None, None, None], tf.bool))
+    signature = BATCH_SIGNATURE._replace(links=tf.TensorSpec([None, None, None], tf.bool))
     optimizer = keras.optimizers.Adam(0.01)
-    update = TrainStep(
-        model,
-        optimizer,
-        tf.distribute.get_strategy(),
-        signature,
-        guidance=GuidedAttention(1, 0, side, weight=2.0, unlinked="nothing"),
-    )
+    loss = TotalLoss(model, guided_attention=GuidedAttention(1, 0, side, weight=2.0, unlinked="nothing"))
+    step = TrainStep(model, optimizer, loss, tf.distribute.get_strategy(), signature)
+    batch = Batch(SOURCE, TARGET, output.astype("int32"), links)
 
     def losses():
         cross = model.decode(TARGET, model.encode(SOURCE)).cross
@@ -112,7 +109,7 @@ def test_the_guided_head_learns_where_to_look_and_the_others_do_not(side):
 
     before = losses()
     for _ in range(150):
-        logs = update(SOURCE, TARGET, output.astype("int32"), links)
+        logs = step(batch)
     after = losses()
     assert after[1, 0] < 0.1 * before[1, 0]
     assert np.delete(after.ravel(), 2).min() > 0.5 * before.min()
@@ -191,5 +188,5 @@ def test_what_cannot_be_guided_is_refused(corpus, tmp_path):
     refused({"data.train.alignments": None}, r"guided_attention needs data.train.alignments")
     refused({"training.guided_attention.layer": 7}, r"no head 0 in decoder layer 7")
     refused({"training.guided_attention.head": 4}, r"no head 4 in decoder layer 0")
-    refused({"model.attention.cross.mechanism": "uniform"}, r"weights that are learnt")
+    refused({"model.attention.cross.mechanism": "uniform"}, r"needs cross-attention with learnt weights")
     refused({"training.guided_attention.weight": 0}, r"weight")

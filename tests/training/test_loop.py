@@ -58,8 +58,8 @@ class FakeRun:
             **self.settings,
         )
 
-    def _update(self, epoch, batch):
-        self.seen.append((epoch, batch))
+    def _update(self, batch):
+        self.seen.append(batch)
         self.model.trainable_variables[0].assign_add([[1.0]])
         return TrainStepMetrics(np.float32(6), np.float32(3), np.float32(1))
 
@@ -134,13 +134,13 @@ class Accumulating(FakeRun):
         self.groups, self.waiting = [], []
         return training
 
-    def accumulate(self, *batch):
+    def accumulate(self, batch):
         self.waiting.append(batch)
 
-    def __call__(self, *batch):
+    def __call__(self, batch):
         self.groups.append([*self.waiting, batch])
         self.waiting = []
-        return self._update(*batch)
+        return self._update(batch)
 
 
 def test_batches_are_accumulated_within_their_epoch():
@@ -251,8 +251,8 @@ def test_a_signal_leaves_no_trace_in_the_history_or_in_the_means_of_logs(tmp_pat
                 signal.raise_signal(signal.SIGINT)
 
     class Uneven(FakeRun):
-        def _update(self, epoch, batch):
-            return TrainStepMetrics(np.float32(len(self.seen) + 1), *super()._update(epoch, batch)[1:])
+        def _update(self, batch):
+            return TrainStepMetrics(np.float32(len(self.seen) + 1), *super()._update(batch)[1:])
 
     settings = {"log_every": 3, "validate_every": 4}
     expected = finish(Uneven(**settings), Progress())
@@ -267,8 +267,8 @@ def test_a_signal_leaves_no_trace_in_the_history_or_in_the_means_of_logs(tmp_pat
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_loss_that_is_no_number_ends_training_and_leaves_the_checkpoints_before(tmp_path, value):
     class Diverging(FakeRun):
-        def _update(self, epoch, batch):
-            logs = super()._update(epoch, batch)
+        def _update(self, batch):
+            logs = super()._update(batch)
             return logs._replace(loss=np.float32(value)) if len(self.seen) == 5 else logs
 
     run = Diverging(folder=tmp_path, validate_every=2, log_every=10)
@@ -279,10 +279,10 @@ def test_a_loss_that_is_no_number_ends_training_and_leaves_the_checkpoints_befor
 
 def test_a_batch_that_does_not_fit_into_memory_is_named_with_what_to_lower():
     class Full(FakeRun):
-        def _update(self, epoch, batch):
+        def _update(self, batch):
             if len(self.seen) == 2:
                 raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
-            return super()._update(epoch, batch)
+            return super()._update(batch)
 
     with pytest.raises(InputError, match=r"update 3: no memory left for a batch.*lower batches.batch_tokens"):
         Full().training(updates=9).run(Progress())

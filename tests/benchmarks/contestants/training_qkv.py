@@ -8,8 +8,10 @@ with importing_tensorflow():
 from pipeline.model.transformer import Transformer
 from pipeline.runtime.devices import slices_per_update
 from pipeline.runtime.memory import keep_freed_memory
+from pipeline.text.batches import Batch
 from pipeline.training.optimizers import make_optimizer
 from pipeline.training.step import TrainStep
+from pipeline.training.total_loss import TotalLoss
 from tests.benchmarks.contestants.training_batch import make_batch
 
 
@@ -30,11 +32,12 @@ def prepare(settings):
     model.build((None, None), (None, None))
     optimizer = make_optimizer("adam", 1e-3, beta_1=0.9, beta_2=0.98, epsilon=1e-7)
     optimizer.build(model.trainable_variables)
-    update = TrainStep(model, optimizer, tf.distribute.get_strategy(), label_smoothing=0.1, parts=slices_per_update())
-    batch = [tf.constant(ids) for ids in make_batch(settings)]
+    loss = TotalLoss(model, label_smoothing=0.1)
+    step = TrainStep(model, optimizer, loss, tf.distribute.get_strategy(), slices=slices_per_update())
+    batch = Batch(*(tf.constant(ids) for ids in make_batch(settings)))
 
     def turn():
-        float(update(*batch).loss)
+        float(step(batch).loss)
         return {}
 
     return turn

@@ -1,0 +1,40 @@
+"""Sums over the batches of an update that is larger than what fits into memory at once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+
+class Accumulator:
+    """Adds up tensors from one call of a graph to the next, on each replica for itself.
+
+    Args:
+        shapes: of the tensors, all float32.
+        strategy: says which replicas there are.
+    """
+
+    def __init__(self, shapes: Sequence[Any], strategy: tf.distribute.Strategy) -> None:
+        with strategy.scope():
+            self.sums = [
+                tf.Variable(
+                    tf.zeros(shape),
+                    trainable=False,
+                    synchronization=tf.VariableSynchronization.ON_READ,
+                    aggregation=tf.VariableAggregation.SUM,
+                )
+                for shape in shapes
+            ]
+
+    def add(self, values: Sequence[Any]) -> None:
+        """Adds one value to each sum."""
+        for total, value in zip(self.sums, values, strict=True):
+            total.assign_add(value)
+
+    def take(self, values: Sequence[Any]) -> list[Any]:
+        """Returns the sums with these last values added, and starts again from zero."""
+        totals = [total + value for total, value in zip(self.sums, values, strict=True)]
+        with tf.control_dependencies(totals):
+            for total in self.sums:
+                total.assign(tf.zeros_like(total))
+        return totals
