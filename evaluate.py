@@ -8,7 +8,7 @@ import logging
 import sys
 from pathlib import Path
 
-from pipeline.cli import ArgumentParser, exit_cleanly
+from pipeline.cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly
 from pipeline.config.options import add_decoding_options
 from pipeline.runtime.import_tensorflow import importing_tensorflow
 
@@ -20,7 +20,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Scores a trained run on a set and writes its translations, the attention of every layer and head, "
         "heat maps and, where gold alignments are given, alignment error rates into RUN/evaluations/NAME.",
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, such as runs/demo")
+    add_run_argument(parser)
     parser.add_argument(
         "--set", choices=("test", "validation"), default="test", help="which set of the run's config (default: test)"
     )
@@ -32,9 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--first_index", type=int, choices=(0, 1), default=0, help="number of the first word there (default: 0)"
     )
     own.add_argument("--name", help="name of the results' folder (default: the set's, or the source file's whole name)")
-    parser.add_argument(
-        "--checkpoint", choices=("best", "last"), default="best", help="which weights to use (default: best)"
-    )
+    add_checkpoint_option(parser)
     parser.add_argument(
         "--forced", action="store_true", help="dump the attention over the references, not over the translations"
     )
@@ -47,7 +45,6 @@ def make_parser() -> argparse.ArgumentParser:
         "(perturbation.csv; reads them three times a head)",
     )
     add_decoding_options(parser)
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
 
 

@@ -1,20 +1,52 @@
-"""What all commands share: how they read arguments, and how they end."""
+"""What all commands share: their options, how they read arguments, and how they end."""
 
 import argparse
 import functools
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn, Protocol
 
 from .errors import REFUSALS, InputError
+from .runtime.plugins import load_plugins, take_plugins
+
+PLUGINS_HELP = (
+    "load a Python file of your own that registers a score, mechanism or the like; may be given several times"
+)
+DEBUG_HELP = "show the traceback of an error"
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """The standard parser, but what is wrong with the arguments is an `InputError` like any other."""
+    """The standard parser with the options that every command has; wrong arguments raise an `InputError`.
+
+    The options themselves are read by `exit_cleanly`; here they only appear in the help.
+    """
+
+    def __init__(self, prog: str | None = None, description: str = "") -> None:
+        super().__init__(prog=prog, description=description)
+        common = self.add_argument_group("options of every command")
+        common.add_argument("--plugins", metavar="FILE", help=PLUGINS_HELP)
+        common.add_argument("--debug", action="store_true", help=DEBUG_HELP)
 
     def error(self, message: str) -> NoReturn:
-        """Called by the standard parser."""
+        """Raises what the standard parser would print; called by it."""
         raise InputError(f"{message}; see --help")
+
+
+def add_run_argument(parser: argparse.ArgumentParser) -> None:
+    """The folder of a trained run, as `options.run`."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, such as runs/demo")
+
+
+def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
+    """Which weights of a run are used, as `options.checkpoint`."""
+    parser.add_argument(
+        "--checkpoint",
+        choices=("best", "last"),
+        default="best",
+        help="best: the weights that were best on validation; last: the newest, also while training goes on "
+        "(default: best)",
+    )
 
 
 class Command(Protocol):
@@ -26,8 +58,9 @@ class Command(Protocol):
 def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
     """Makes a command end as people expect.
 
-    An `InputError` prints `error: ...` and gives 2, a disk that refuses gives 1, Ctrl-C gives 130. `--debug` anywhere
-    among the arguments is taken off them and lets every traceback through.
+    An `InputError` prints `error: ...` and gives status 2, a disk that refuses to write gives 1, Ctrl-C gives 130. Two
+    options may stand anywhere among the arguments and are taken off them: `--debug` lets every traceback through, and
+    `--plugins FILE` loads a plugin first.
 
     Args:
         main: takes the arguments after the program's name and returns an exit status, or None for 0.
@@ -41,7 +74,9 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
         given = sys.argv[1:] if arguments is None else arguments
         debug = "--debug" in given
         try:
-            return main([argument for argument in given if argument != "--debug"]) or 0
+            others, plugins = take_plugins([argument for argument in given if argument != "--debug"])
+            load_plugins(plugins)
+            return main(others) or 0
         except InputError as error:
             if debug:
                 raise

@@ -4,10 +4,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from .cli import ArgumentParser, exit_cleanly
+from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly
 from .config.options import add_decoding_options, with_decoding_options
 from .errors import InputError
 from .runtime.import_tensorflow import importing_tensorflow
@@ -42,10 +41,8 @@ def main(arguments: list[str]) -> None:
         description="Translates standard input to standard output, one line out for each line in; with --n_best as "
         "many lines in Moses' format, `line number ||| translation ||| LogProbability= value ||| score`.",
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, such as runs/demo")
-    parser.add_argument(
-        "--checkpoint", choices=("best", "last"), default="best", help="which weights to use (default: best)"
-    )
+    add_run_argument(parser)
+    add_checkpoint_option(parser)
     add_decoding_options(parser)
     options = parser.parse_args(arguments)
     with importing_tensorflow():

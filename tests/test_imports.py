@@ -14,9 +14,9 @@ ORDER = [
     "errors",
     "files",
     "run_directory",
-    "cli",
     "config",
     "runtime",
+    "cli",
     "text",
     "layers",
     "attention",
@@ -28,6 +28,7 @@ ORDER = [
     "trained_run",
     "alignment",
     "evaluation",
+    "plugins",
 ]
 # These may import all of ORDER, and nothing imports them.
 COMMANDS = {"align", "compare", "doctor", "draw", "train", "translate", "view"}

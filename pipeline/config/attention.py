@@ -14,10 +14,10 @@ class AttentionSettings(Settings):
     site: ClassVar[str] = "encoder_self"
     """The one of `names.ATTENTION_SITES` that these settings are for."""
 
-    mechanism: Annotated[str, OneOf(MECHANISMS)] = Field(
+    mechanism: Annotated[str, OneOf(MECHANISMS, extensible=True)] = Field(
         default="softmax", description=f"What is done with the scores. {describe(MECHANISMS)}."
     )
-    score: Annotated[str, OneOf(SCORES)] = Field(
+    score: Annotated[str, OneOf(SCORES, extensible=True)] = Field(
         default="scaled_dot", description=f"How a query q and a key k are compared. {describe(SCORES)}."
     )
     key_dim: int | None = Field(

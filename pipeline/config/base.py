@@ -16,10 +16,12 @@ class OneOf:
 
     Args:
         names: a table of `pipeline.config.names`, or a function that lists names.
+        extensible: whether plugins can add to them.
     """
 
-    def __init__(self, names: Iterable[str] | Callable[[], Iterable[str]]) -> None:
+    def __init__(self, names: Iterable[str] | Callable[[], Iterable[str]], extensible: bool = False) -> None:
         self._names = names
+        self._extensible = extensible
 
     @property
     def names(self) -> list[str]:
@@ -36,7 +38,8 @@ class OneOf:
 
     def _check(self, value: str) -> str:
         if value not in self.names:
-            raise ValueError(f"expected {self.expectation}, found {value!r}")
+            hint = "; the name of a plugin needs --plugins FILE" if self._extensible else ""
+            raise ValueError(f"expected {self.expectation}, found {value!r}{hint}")
         return value
 
 

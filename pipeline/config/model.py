@@ -139,7 +139,7 @@ class RecurrentSettings(ArchitectureSettings):
     embedding_dim: int = Field(default=256, ge=1, description="Width of the embeddings, in units.")
     hidden_dim: int = Field(default=256, ge=1, description="Width of each GRU's state, in units.")
     bidirectional: bool = Field(default=True, description="Whether a second GRU reads the source from its end.")
-    cross_attention: Annotated[str, OneOf(recurrent_attentions)] = Field(
+    cross_attention: Annotated[str, OneOf(recurrent_attentions, extensible=True)] = Field(
         default="additive",
         description="How states of decoder and encoder are compared: a score function; uniform or last for fixed "
         "weights; none: the decoder sees the final state of the encoder alone.",

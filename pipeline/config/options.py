@@ -1,4 +1,4 @@
-"""The settings of decoding as options of the commands that translate: for once other than the run's own."""
+"""Settings as options of the command line, with help texts made from the schema."""
 
 import argparse
 import functools
@@ -12,20 +12,27 @@ from .decoding import DecodingSettings
 from .messages import expectation, nearest_key, parse_value, sections_of, validate, walk
 from .run import RunConfig
 
+USAGE = """train.py --config FILE [--section.key VALUE ...] [--print_config]
+       train.py --resume RUN [--section.key VALUE ...]"""
+
+DESCRIPTION = """Trains a translator. Settings come from FILE, and options replace them. Write a VALUE as in YAML: 0.1,
+true, null, [cross, encoder]. Give the same command again to resume a run that was interrupted. With --resume, settings
+come from the run, and those that would change its result are refused."""
+
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """An option for every setting of decoding."""
-    group = parser.add_argument_group("how translations are found, where not as the run's config says")
+    """Adds an option for every setting of decoding."""
+    group = parser.add_argument_group("decoding; the defaults are the settings of the run")
     for name, field in DecodingSettings.model_fields.items():
         text = f"{field.description} ({expectation(field)})".replace("%", "%%")
         group.add_argument(f"--{name}", metavar="VALUE", help=text)
 
 
 def with_decoding_options(config: RunConfig, options: argparse.Namespace) -> RunConfig:
-    """The config with those settings that options replace.
+    """Returns the config with the settings that options replace.
 
     Raises:
-        InputError: a value is wrong, or does not go with the others.
+        InputError: a value is wrong or contradicts others.
     """
     given = {
         name: parse_value(f"decoding.{name}", field, text)
@@ -37,36 +44,30 @@ def with_decoding_options(config: RunConfig, options: argparse.Namespace) -> Run
     return validate(RunConfig, values, {f"decoding.{name}": "command line" for name in given})
 
 
-USAGE = """train.py --config FILE [--section.key VALUE ...] [--print_config]
-       train.py --resume RUN [--section.key VALUE ...]"""
-
-
-DESCRIPTION = """Trains a translator. Settings come from FILE; those on the command line replace them. A VALUE is
-written as in YAML: 0.1, true, null, [cross, encoder]. The same command goes on with a run that was interrupted; with
---resume, settings come from the run. What would change the result of the rest is refused then."""
-
-
 def make_parser() -> jsonargparse.ArgumentParser:
-    """The options, and the help that lists every key with its meaning, what it takes, and its default."""
+    """Returns the parser of `train.py`; its help lists every key with its meaning, range and default."""
     parser = jsonargparse.ArgumentParser(
         prog="train.py",
         usage=USAGE,
         description=DESCRIPTION,
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=8),  # type: ignore[arg-type]
-        print_config=None,  # ours prints what the schema made of the settings
+        print_config=None,  # our own prints the settings after validation
         exit_on_error=False,
         allow_abbrev=False,
     )
-    parser.add_argument("--config", metavar="FILE", help="YAML file with the settings of a new run; configs/ has some.")
-    parser.add_argument("--resume", metavar="RUN", help="Folder of a run to go on with, by its own saved settings.")
-    parser.add_argument("--print_config", action="store_true", help="Print the settings as a config file, and stop.")
+    parser.add_argument(
+        "--config", metavar="FILE", help="YAML file with the settings of a run, such as those in configs/."
+    )
+    parser.add_argument("--resume", metavar="RUN", help="Folder of a run to resume with its own settings.")
+    parser.add_argument("--print_config", action="store_true", help="Print all settings as a config file and exit.")
+    parser.add_argument("--plugins", metavar="FILE", help="Python file that registers a score, mechanism or the like.")
     parser.add_argument("--debug", action="store_true", help="Show the traceback of an error.")
     _add_sections(parser)
     return parser
 
 
 def _add_sections(parser: jsonargparse.ArgumentParser) -> None:
-    """Adds each section as a group with its keys as options; keys that several sections share are spelt out once."""
+    """Adds each section as a group of options; sections with the same keys as an earlier one refer to it."""
     shown: set[tuple[str, ...]] = set()
     keys: set[str] = set()
     for section_key, section_field in walk(RunConfig):
@@ -96,12 +97,18 @@ def _default(field: FieldInfo) -> str:
     return f"default {field.default!r}" if field.default == "\t" else f"default {field.default}"
 
 
-def _settable() -> list[tuple[str, FieldInfo]]:
+def settable_keys() -> list[tuple[str, FieldInfo]]:
+    """Returns every dotted key that has a value, with its field; sections have none."""
     return [(key, field) for key, field in walk(RunConfig) if not sections_of(field)]
 
 
-def _refuse_unknown_options(argv: Sequence[str]) -> None:
-    keys = [key for key, _ in _settable()] + ["config", "resume", "print_config", "debug", "help"]
+def refuse_unknown_options(argv: Sequence[str]) -> None:
+    """Refuses options that do not exist, with the one that was probably meant.
+
+    Raises:
+        InputError: names all of them.
+    """
+    keys = [key for key, _ in settable_keys()] + ["config", "resume", "print_config", "plugins", "debug", "help"]
     problems = []
     for argument in argv:
         name = argument[2:].partition("=")[0]

@@ -1,24 +1,25 @@
-"""Which settings may differ between the command that began a run and one that goes on with it."""
+"""Which settings may change when a run is resumed."""
 
 import re
 
+from .names import SCHEDULES
 from .run import RunConfig, flat_settings
 
-# How long it trains, how it is saved and looked at, and how the finished model translates.
+# How long to train, how to save and inspect, and how the finished model translates.
 HARMLESS = re.compile(
     r"run\.(name|directory)|training\.(max_\w+|checkpoint_every_minutes)|inspection\..+|decoding\.(?!max_target_).+"
 )
-FOR_PEOPLE = (
-    "--training.max_updates (but where the learning rate ends with it), --training.max_epochs, --training.max_minutes, "
-    "--training.checkpoint_every_minutes, and those of decoding and inspection"
+HARMLESS_IN_WORDS = (
+    "--training.max_updates (unless the learning rate falls to zero there), --training.max_epochs, "
+    "--training.max_minutes, --training.checkpoint_every_minutes, and the settings of decoding and inspection"
 )
 
 
-def changes_of_result(began: RunConfig, now: RunConfig) -> list[str]:
-    """What would make the rest of the training another one: `key: value that it began with, not value`."""
-    before, after = (dict(flat_settings(config.model_dump(mode="json"))) for config in (began, now))
+def changes_of_result(start: RunConfig, now: RunConfig) -> list[str]:
+    """Lists the changes that would alter the rest of the training, as `key: value at the start, not value now`."""
+    before, after = (dict(flat_settings(config.model_dump(mode="json"))) for config in (start, now))
     keys = [key for key in (*before, *(key for key in after if key not in before)) if before.get(key) != after.get(key)]
-    to_zero = began.training.schedule in ("linear", "cosine")
+    to_zero = SCHEDULES[start.training.schedule].ends_at_zero
     return [
         f"{key}: {before.get(key)}, not {after.get(key)}"
         for key in keys

@@ -11,7 +11,7 @@ from .names import LABEL_SIDES, OPTIMIZERS, SCHEDULES, choosing_metrics, describ
 class EarlyStoppingSettings(Settings):
     """Which checkpoint is best, and when training stops because validation no longer improves."""
 
-    metric: Annotated[str, OneOf(choosing_metrics)] = Field(
+    metric: Annotated[str, OneOf(choosing_metrics, extensible=True)] = Field(
         default="bleu", description="Validation metric by which the best checkpoint is chosen."
     )
     patience: int | None = Field(
@@ -59,7 +59,7 @@ class TrainingSettings(Settings):
         default="adam", description=f"What turns gradients into updates. {describe(OPTIMIZERS)}."
     )
     learning_rate: float = Field(default=0.002, gt=0, description="Learning rate at the end of warm-up, its peak.")
-    schedule: Annotated[str, OneOf(SCHEDULES)] = Field(
+    schedule: Annotated[str, OneOf(SCHEDULES, extensible=True)] = Field(
         default="inverse_sqrt", description=f"How the learning rate changes after warm-up. {describe(SCHEDULES)}."
     )
     warmup_updates: int = Field(default=1000, ge=0, description="Updates over which the learning rate rises from zero.")

@@ -396,7 +396,7 @@ class TestResume:
         command = ["--config", str(config_file), "--run.directory", str(tmp_path), "--run.name", "mine"]
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "config.yaml").write_text(dump(parse_train_arguments(command).config), encoding="utf-8")
-        began = r"mine: the run exists already, and began with other settings:\n  "
+        began = r"mine: the run exists already, and was started with other settings:\n  "
         with pytest.raises(InputError, match=began + shown):
             parse_train_arguments([*command, *change])
 

@@ -1,0 +1,92 @@
+"""What a plugin can add without changing a file of this package.
+
+A plugin is a Python file that a person names on the command line of any command, `--plugins my_score.py`:
+
+    from pipeline.attention.scores import Score
+    from pipeline.plugins import register_score
+
+    @register_score("negative_distance", meaning="-|q - k|^2")
+    class NegativeDistance(Score):
+        def call(self, query, key): ...
+
+The name can then be used in configs. A run that uses it needs the same `--plugins` for every command, as its config
+holds the name alone. Where the package is installed, it is called `qkv` in these imports.
+"""
+
+from collections.abc import Callable, MutableMapping
+from typing import Any, TypeVar
+
+from .attention.mechanisms import MECHANISMS
+from .attention.scores import SCORES
+from .config import names
+from .training.schedule import SCHEDULES
+
+Entry = TypeVar("Entry")
+
+
+def register_score(name: str, *, meaning: str = "a plugin's", **facts: bool) -> Callable[[type], type]:
+    """Registers a score function: a subclass of `pipeline.attention.scores.Score`.
+
+    Args:
+        name: what configs call it.
+        meaning: its formula, for help texts.
+        **facts: those of `names.Score` that are true of it: `projected`, `by_angle`, `is_product`.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config.
+    """
+    return _decorator(name, names.SCORES, names.Score(meaning, **facts), SCORES)
+
+
+def register_mechanism(
+    name: str,
+    *,
+    meaning: str = "a plugin's",
+    refused: tuple[tuple[str, str], ...] = (),
+    compares: bool = True,
+    holds_weights: bool = True,
+) -> Callable[[type], type]:
+    """Registers an attention mechanism: a subclass of `pipeline.attention.mechanisms.mechanism.Mechanism`.
+
+    Args:
+        name: what configs call it.
+        meaning: what it does, for help texts.
+        refused: the sites of `names.ATTENTION_SITES` where it cannot be used, each with the reason.
+        compares: whether queries are compared with keys, so that it needs a score.
+        holds_weights: whether it computes all weights on its way, so that dropout can act on them.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config.
+    """
+    return _decorator(name, names.MECHANISMS, names.Mechanism(meaning, refused, compares, holds_weights), MECHANISMS)
+
+
+def register_schedule(
+    name: str, *, meaning: str = "a plugin's", ends_at_zero: bool = False
+) -> Callable[[Callable], Callable]:
+    """Registers a learning-rate schedule: a function like those of `pipeline.training.schedule.SCHEDULES`.
+
+    Args:
+        name: what configs call it.
+        meaning: what it does, for help texts.
+        ends_at_zero: whether it falls to zero at `max_updates`, which it then needs.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config.
+    """
+    return _decorator(name, names.SCHEDULES, names.Schedule(meaning, ends_at_zero), SCHEDULES)
+
+
+def _decorator(
+    name: str, listed: MutableMapping[str, Any], row: Any, table: MutableMapping[str, Any]
+) -> Callable[[Entry], Entry]:
+    if not name.isidentifier():
+        raise ValueError(f"expected letters, digits and underscores, found {name!r}")
+    if name in listed:
+        raise ValueError(f"the name {name!r} is taken; there are {', '.join(listed)}")
+
+    def register(entry: Entry) -> Entry:
+        listed[name], table[name] = row, entry
+        return entry
+
+    return register

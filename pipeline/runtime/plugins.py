@@ -1,0 +1,73 @@
+"""Loads the files that a person names with `--plugins`: Python code of their own that registers scores and the like.
+
+Plugins are named on the command line only, never in a config: a config may come from somebody else, and files from
+others are data.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from ..errors import InputError
+from .import_tensorflow import importing_tensorflow
+
+OPTION = "--plugins"
+
+
+def take_plugins(arguments: list[str]) -> tuple[list[str], list[Path]]:
+    """Takes `--plugins FILE` off a command's arguments; it may be given several times.
+
+    Returns:
+        The other arguments, and the files.
+
+    Raises:
+        InputError: the last argument is the option without its file.
+    """
+    others, files = [], []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == OPTION:
+            file = next(rest, None)
+            if file is None:
+                raise InputError(f"{OPTION}: expected a Python file; see --help")
+            files.append(Path(file))
+        elif argument.startswith(f"{OPTION}="):
+            files.append(Path(argument.removeprefix(f"{OPTION}=")))
+        else:
+            others.append(argument)
+    return others, files
+
+
+def load_plugins(files: list[Path]) -> None:
+    """Runs plugin files, in their order.
+
+    Raises:
+        InputError: a file is missing, or its code raises an error.
+    """
+    for file in files:
+        if not file.is_file():
+            raise InputError(
+                f"{OPTION}: {file}: no such file; expected a Python file that registers a score or the like"
+            )
+    if files:
+        with importing_tensorflow():
+            import keras  # noqa: F401 - quietly, before plugins import it
+    for file in files:
+        _run(file)
+
+
+def _run(file: Path) -> None:
+    name = f"qkv_plugin_{file.stem}"
+    if name in sys.modules and Path(str(sys.modules[name].__file__)) == file.resolve():
+        return  # a second command in the same process
+    spec = importlib.util.spec_from_file_location(name, file.resolve())
+    if spec is None or spec.loader is None:
+        raise InputError(f"{OPTION}: {file}: expected a Python file, whose name ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(f"{OPTION}: {file}: {reason}; mend the plugin, --debug shows where") from error
