@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn, Protocol
 
 from .errors import REFUSALS, InputError
-from .runtime.plugins import load_plugins, take_plugins
+from .runtime.plugin_files import load_plugins, take_plugins
 
 PLUGINS_HELP = (
     "load a Python file of your own that registers a score, mechanism or the like; may be given several times"

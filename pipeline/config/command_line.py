@@ -18,7 +18,7 @@ from .yaml import Origins, read_yaml
 
 @dataclass(frozen=True)
 class TrainArguments:
-    """What to train: a new run with these settings, or the run in the folder `resume`, whose settings `config` holds."""
+    """What to train: a new run with `config`, or the run in the folder `resume`, whose settings `config` then holds."""
 
     config: RunConfig
     resume: Path | None = None

@@ -1,0 +1,53 @@
+"""Plugin files are taken off the arguments, run once, and whatever is wrong with one is told in one line."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import exit_cleanly
+from pipeline.errors import InputError
+from pipeline.runtime.plugin_files import load_plugins, take_plugins
+
+
+def test_plugins_are_taken_off_wherever_they_stand():
+    arguments = ["run", "--plugins", "a.py", "--set", "test", "--plugins=b.py"]
+    assert take_plugins(arguments) == (["run", "--set", "test"], [Path("a.py"), Path("b.py")])
+
+
+def test_a_plugin_runs_once_in_a_process(tmp_path, monkeypatch):
+    plugin = tmp_path / "counts.py"
+    plugin.write_text("import sys\nsys.counted = getattr(sys, 'counted', 0) + 1\n")
+    monkeypatch.setattr(sys, "counted", 0, raising=False)
+    load_plugins([plugin])
+    load_plugins([plugin])
+    assert sys.counted == 1
+    del sys.modules["qkv_plugin_counts"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero; mend the plugin"),
+        ("import nowhere_to_be_found", "ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
+        ("def (", "SyntaxError"),
+        ("raise ValueError('two\\nlines')", "ValueError: two lines"),
+    ],
+)
+def test_a_plugin_that_fails_is_told_in_one_line(tmp_path, text, told):
+    plugin = tmp_path / "wrong.py"
+    plugin.write_text(text)
+    with pytest.raises(InputError, match=told) as caught:
+        load_plugins([plugin])
+    assert len(str(caught.value).splitlines()) == 1
+    assert "qkv_plugin_wrong" not in sys.modules
+
+
+def test_a_missing_plugin_ends_the_command_with_status_2(tmp_path, capsys):
+    ran = []
+    command = exit_cleanly(lambda arguments: ran.append(arguments))
+    assert command(["--plugins", str(tmp_path / "absent.py")]) == 2
+    assert "absent.py: no such file" in capsys.readouterr().err
+    assert command(["--plugins"]) == 2
+    assert "expected a Python file" in capsys.readouterr().err
+    assert not ran

@@ -1,0 +1,117 @@
+"""Scores, mechanisms and schedules in a person's own file train, resume and are evaluated like those of the package."""
+
+import json
+
+import numpy as np
+import pytest
+from keras import ops
+
+import evaluate
+import train
+from pipeline.attention.mechanisms import MECHANISMS
+from pipeline.attention.scores import SCORES
+from pipeline.config import names
+from pipeline.config.yaml import dump_yaml
+from pipeline.inspection import AttentionArchive
+from pipeline.plugins import register_schedule, register_score
+from pipeline.training.schedule import SCHEDULES, WarmupSchedule
+from tests.tiny_runs import small_settings, write_small_corpus
+
+PLUGIN = """
+from keras import ops
+
+from pipeline.attention.mechanisms.mechanism import Softmax
+from pipeline.attention.scores import Score
+from pipeline.plugins import register_mechanism, register_schedule, register_score
+
+
+@register_score("negative_distance", meaning="-|q - k|^2")
+class NegativeDistance(Score):
+    def call(self, query, key):
+        difference = ops.expand_dims(query, 3) - ops.expand_dims(key, 2)
+        return -ops.sum(ops.square(difference), -1)
+
+
+@register_mechanism("halved", meaning="the softmax of half the scores")
+class Halved(Softmax):
+    def call(self, query, key, value, mask=None, training=None):
+        return super().call(query / 2, key, value, mask=mask, training=training)
+
+
+@register_schedule("reciprocal", meaning="falls with the update")
+def reciprocal(update, warmup, total):
+    return warmup / update
+"""
+
+
+@pytest.fixture(autouse=True)
+def tables_as_they_were():
+    """Whatever a test registers goes with it."""
+    tables = [names.SCORES, names.MECHANISMS, names.SCHEDULES, SCORES, MECHANISMS, SCHEDULES]
+    before = [dict(table) for table in tables]
+    yield
+    for table, rows in zip(tables, before, strict=True):
+        table.clear()
+        table.update(rows)
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    path = tmp_path / f"plugin_of_{tmp_path.name}.py"
+    path.write_text(PLUGIN, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def config(tmp_path):
+    changes = {
+        "training.schedule": "reciprocal",
+        "model.attention.cross": {"score": "negative_distance"},
+        "model.attention.encoder_self": {"mechanism": "halved"},
+        "training.max_updates": 2,
+        "training.validate_every_updates": 2,
+        "decoding.beam_size": 1,
+    }
+    path = tmp_path / "own.yaml"
+    path.write_text(dump_yaml(small_settings(write_small_corpus(tmp_path / "text"), tmp_path, changes)))
+    return path
+
+
+def test_a_run_with_a_plugin_trains_resumes_and_is_evaluated(plugin, config, tmp_path, capsys):
+    run = str(tmp_path / "own")
+    assert train.main(["--config", str(config), "--plugins", str(plugin)]) == 0
+    assert train.main([f"--plugins={plugin}", "--resume", run, "--training.max_updates", "3"]) == 0
+    assert evaluate.main([run, "--plugins", str(plugin)]) == 0
+    metrics = json.loads((tmp_path / "own/evaluations/test/metrics.json").read_text())
+    archive = AttentionArchive(tmp_path / "own/evaluations/test/attention")
+    assert len(archive) == metrics["sentences"] > 0
+    for record in archive:
+        np.testing.assert_allclose(record.attention["cross"].sum(-1), 1, atol=1e-5)
+
+
+def test_a_run_with_a_plugin_is_refused_without_it_and_its_name_is_told(config, capsys):
+    assert train.main(["--config", str(config)]) == 2
+    told = capsys.readouterr().err
+    assert "model.attention.cross.score: expected one of scaled_dot," in told
+    assert "found 'negative_distance'; the name of a plugin needs --plugins FILE" in told
+    assert "training.schedule: expected one of" in told
+    assert "Traceback" not in told
+
+
+def test_a_registered_schedule_is_followed_after_warm_up():
+    register_schedule("reciprocal")(lambda update, warmup, total: warmup / update)
+    schedule = WarmupSchedule("reciprocal", peak=2.0, warmup_updates=4)
+    assert [float(schedule(update)) for update in (0, 3, 7, 15)] == [0.5, 2.0, 1.0, 0.5]
+
+
+@pytest.mark.parametrize(("name", "told"), [("dot", "the name 'dot' is taken"), ("my score", "found 'my score'")])
+def test_a_name_that_is_taken_or_cannot_be_written_is_refused(name, told):
+    with pytest.raises(ValueError, match=told):
+        register_score(name)
+
+
+def test_the_facts_of_a_registered_score_are_those_that_were_given():
+    register_score("mine", by_angle=True)(SCORES["dot"])
+    assert names.SCORES["mine"].by_angle
+    assert not names.SCORES["mine"].is_product
+    assert float(ops.sum(SCORES["mine"]()(ops.ones((1, 1, 1, 4)), ops.ones((1, 1, 1, 4))))) == 4
