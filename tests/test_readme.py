@@ -93,6 +93,16 @@ def test_links_lead_somewhere(page):
             assert fragment in map(anchor, headings), f"{page_id(page)} links {target}"
 
 
+def test_results_are_those_that_the_configs_name():
+    table = README.read_text(encoding="utf-8").split("## Results")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| `(configs/.*?)` \|.*?\| ([\d.]+) \| (.*) \|$", table, re.MULTILINE)
+    assert len(rows) == 4
+    for config, minutes, result in rows:
+        header = (ROOT / config).read_text(encoding="utf-8").split("\ndata:")[0]
+        for number in [f"{minutes} minutes", *re.findall(r"\d+\.\d+", result)]:
+            assert number in header, f"{config} does not name {number}"
+
+
 def test_places_to_extend_exist():
     table = README.read_text(encoding="utf-8").split("## Extend it")[1].split("\n\n")[0]
     rows = [row.split("|")[1:-1] for row in table.splitlines() if row.startswith("| ")][1:]
