@@ -165,6 +165,7 @@ def test_settings_stop_at_the_door():
 OF_NO_MODULE = {
     "attention/test_attention_contract",
     "attention/test_attention_examples",
+    "attention/test_keras_masks",
     "attention/test_other_backend",
     "attention/test_readme_examples",
     "inspection/test_known_tasks",

@@ -1,14 +1,12 @@
 """Additive attention as Bahdanau, Cho and Bengio wrote it."""
 
 import keras
-from keras import ops
 
-from ..layers.dense import Dense
-from .mechanisms import make_mechanism
+from .multi_head import MultiHeadAttention
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class AdditiveAttention(keras.Layer):
+class AdditiveAttention(MultiHeadAttention):
     """One head of additive attention (Bahdanau et al. 2015, section 3.1 and appendix A.1.2).
 
     `e = v . tanh(W_q query + W_k key [+ b])`, `weights = softmax(e)`, `context = weights value`. Unlike Keras' layer of
@@ -22,10 +20,13 @@ class AdditiveAttention(keras.Layer):
         mechanism_settings: its further arguments, as a dict.
 
     Call arguments:
-        query: `(B, T, Dq)`.
+        query: `(B, T, Dq)`, by position or by name. All other arguments are given by name, because Keras' attention
+            layers have the value before the key.
         key: `(B, S, Dk)`.
         value: `(B, S, Dv)`.
-        mask: bool, broadcastable to `(B, 1, T, S)`; None for everywhere.
+        mask: bool, broadcastable to `(B, 1, T, S)`, True where attention may go; see `pipeline.attention.masks`.
+        query_mask: bool `(B, T)`, which Keras finds if not given. It becomes the mask of the context.
+        key_mask, value_mask: bool `(B, S)`, which Keras finds if not given. They are joined with `mask`.
         training: whether dropout is applied.
 
     Returns:
@@ -34,66 +35,35 @@ class AdditiveAttention(keras.Layer):
     Example:
         >>> layer = AdditiveAttention(units=4)
         >>> memory = keras.random.normal((1, 5, 6))
-        >>> context, weights = layer(keras.random.normal((1, 3, 8)), memory, memory)
+        >>> context, weights = layer(keras.random.normal((1, 3, 8)), key=memory, value=memory)
         >>> context.shape, weights.shape
         (TensorShape([1, 3, 6]), TensorShape([1, 1, 3, 5]))
     """
 
     def __init__(self, units, use_bias=False, dropout=0.0, mechanism="softmax", mechanism_settings=None, **kwargs):
-        super().__init__(**kwargs)
-        self.units = units
-        self.use_bias = use_bias
-        self.query_projection = Dense(units, use_bias=False, name="query", dtype=self.dtype_policy)
-        self.key_projection = Dense(units, use_bias=False, name="key", dtype=self.dtype_policy)
-        self.mechanism_name = mechanism
-        self.mechanism_settings = dict(mechanism_settings or {})
-        self.mechanism = make_mechanism(
-            mechanism,
+        super().__init__(
+            num_heads=1,
+            key_dim=units,
             score="additive",
-            score_settings={"use_bias": use_bias},
+            mechanism=mechanism,
+            mechanism_settings={"score_settings": {"use_bias": use_bias}, **(mechanism_settings or {})},
+            value_projection=False,
+            use_bias=False,
             dropout=dropout,
-            **self.mechanism_settings,
-            name="mechanism",
-            dtype=self.dtype_policy,
+            **kwargs,
         )
+        self.units = units
+        self.bias_in_score = use_bias
+        self.given_mechanism_settings = dict(mechanism_settings or {})
 
-    @property
-    def score(self):
-        """The score function."""
-        return self.mechanism.score
-
-    def build(self, query_shape, key_shape, value_shape):
-        self.query_projection.build(query_shape)
-        self.key_projection.build(key_shape)
-        hidden = (None, 1, None, self.units)
-        self.mechanism.build(hidden, hidden, (None, 1, None, value_shape[-1]))
-
-    def project_key(self, key):
-        """`(B, S, Dk) -> (B, 1, S, units)`: does not depend on the query, so once for all of them."""
-        return ops.expand_dims(self.key_projection(key), 1)
-
-    def attend(self, query, projected_key, value, mask=None, training=None):
-        """Attends with keys that `project_key` made; the arguments and results are otherwise those of the call."""
-        query = ops.expand_dims(self.query_projection(query), 1)
-        context, weights = self.mechanism(query, projected_key, ops.expand_dims(value, 1), mask=mask, training=training)
-        return ops.squeeze(context, 1), weights
-
-    def call(self, query, key, value, mask=None, training=None):
-        return self.attend(query, self.project_key(key), value, mask, training)
-
-    def compute_mask(self, *arguments):
-        """No mask leaves: they are passed explicitly, and Keras would hang this one on the context."""
-
-    def compute_output_shape(self, query_shape, key_shape, value_shape):
-        batch, length = query_shape[:2]
-        return (batch, length, value_shape[-1]), (batch, 1, length, key_shape[1])
+    def build(self, query_shape, *, key_shape, value_shape):
+        self.value_dim = self.output_dim = value_shape[-1]  # values come out as they are
+        super().build(query_shape, key_shape=key_shape, value_shape=value_shape)
 
     def get_config(self):
-        return {
-            **super().get_config(),
+        config = super().get_config()
+        return {name: config[name] for name in ("name", "trainable", "dtype", "dropout", "mechanism")} | {
             "units": self.units,
-            "use_bias": self.use_bias,
-            "dropout": self.mechanism.dropout.rate,
-            "mechanism": self.mechanism_name,
-            "mechanism_settings": self.mechanism_settings,
+            "use_bias": self.bias_in_score,
+            "mechanism_settings": self.given_mechanism_settings,
         }

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from .masks import join_masks
 from .multi_head import MultiHeadAttention
 
 
@@ -22,6 +23,8 @@ class CrossAttention(MultiHeadAttention):
         mask: bool, broadcastable to `(B, H, T, S)`; usually the padding mask of the memory.
         memory_positions: `(S, M)` or `(B, S, M)`, added to the memory for the keys, or None.
         positions: `(T, D)` or `(B, T, D)`, added to x for the queries, or None.
+        x_mask: bool `(B, T)`, which Keras finds if not given. It becomes the mask of the context.
+        memory_mask: bool `(B, S)`, which Keras finds if not given. It is joined with `mask`.
         training: whether dropout is applied.
 
     Returns:
@@ -34,15 +37,37 @@ class CrossAttention(MultiHeadAttention):
         (TensorShape([1, 3, 8]), TensorShape([1, 2, 3, 5]))
     """
 
+    inputs_by_position = ("x", "memory")
+
     # Keras finds arguments by name, so a layer of two inputs cannot have the signatures of one of three.
     def build(self, x_shape, memory_shape):  # type: ignore[override]
-        super().build(x_shape, memory_shape, memory_shape)
+        super().build(x_shape, key_shape=memory_shape, value_shape=memory_shape)
 
-    def call(self, x, memory, mask=None, memory_positions=None, positions=None, training=None):  # type: ignore[override]
+    def _build_for(self, query, key, value):
+        if key != value:
+            raise ValueError(
+                f"layer: keys and values of CrossAttention are made from one memory, found keys of width {key} and "
+                f"values of width {value}; take MultiHeadAttention.from_keras"
+            )
+        self.build((None, None, query), (None, None, key))
+        self.built = True
+
+    def call(  # type: ignore[override]
+        self,
+        x,
+        memory,
+        *,
+        mask=None,
+        memory_positions=None,
+        positions=None,
+        x_mask=None,
+        memory_mask=None,
+        training=None,
+    ):
         key = memory if memory_positions is None else memory + memory_positions
         key, value = self.project_memory(key, memory)
         query = x if positions is None else x + positions
-        return self.attend(self.project_query(query), key, value, mask, training)
+        return self.attend(self.project_query(query), key, value, join_masks(mask, memory_mask), training)
 
     def attend_from_rows(self, query, key, value, mask=None, training=None):
         """As `attend`, for several rows of queries to each memory: the hypotheses of a search share a source.

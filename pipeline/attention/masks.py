@@ -37,6 +37,23 @@ def causal_mask(query_length, key_length, offset=0):
     return ops.expand_dims(keys <= queries, (0, 1))
 
 
+def join_masks(mask, *key_masks):
+    """Joins a mask with those that Keras keeps of the sequences that keys and values are made from.
+
+    Args:
+        mask: bool, broadcastable to `(B, H, T, S)`, or None.
+        *key_masks: bool `(B, S)` each, True at real positions, or None.
+
+    Returns:
+        bool, broadcastable to `(B, H, T, S)`: what all of them allow. `mask` itself where there is no other.
+    """
+    for key_mask in key_masks:
+        if key_mask is not None:
+            key_mask = ops.expand_dims(ops.cast(key_mask, "bool"), (1, 2))
+            mask = key_mask if mask is None else ops.logical_and(mask, key_mask)
+    return mask
+
+
 def masked_softmax(scores, mask=None):
     """Turns scores into weights that sum to one over the keys that may be attended to.
 

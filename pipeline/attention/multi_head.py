@@ -1,4 +1,4 @@
-"""What every multi-head attention layer does once it has queries, keys and values, and the layer that has all three.
+"""Multi-head attention with queries, keys and values of their own.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
@@ -6,146 +6,13 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 import keras
 from keras import ops
 
-from ..layers.dense import Dense
-from .mechanisms import make_mechanism
-
-
-class AttentionCore(keras.Layer):
-    """A mechanism over heads, and the output projection; subclasses say where queries, keys and values come from.
-
-    Args:
-        num_heads: H.
-        key_dim: K, the size of one head's queries and keys.
-        value_dim: V, the size of one head's values; K if not given.
-        output_dim: the width of the context; H * V if not given.
-        score: the name of a score function, see `pipeline.attention.scores`.
-        mechanism: the name of a mechanism, see `pipeline.attention.mechanisms`: what is done with the scores.
-        mechanism_settings: its further arguments, as a dict.
-        projection: whether queries and keys pass through learnt matrices. Without, the inputs are cut into heads as
-            they are, so their width must be H * K.
-        value_projection: whether values and the context do; as `projection` if not given. Without, what comes out is
-            made of the values themselves, whose width must be H * V.
-        use_bias: whether the projections add a bias.
-        dropout: share of the weights set to zero in training, after the softmax. The returned weights are those
-            before dropout.
-    """
-
-    def __init__(
-        self,
-        num_heads,
-        key_dim,
-        value_dim=None,
-        output_dim=None,
-        score="scaled_dot",
-        mechanism="softmax",
-        mechanism_settings=None,
-        projection=True,
-        value_projection=None,
-        use_bias=True,
-        dropout=0.0,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        self.num_heads = num_heads
-        self.key_dim = key_dim
-        self.value_dim = value_dim or key_dim
-        self.output_dim = output_dim or num_heads * self.value_dim
-        self.projection = projection
-        self.value_projection_wanted = projection if value_projection is None else value_projection
-        self.use_bias = use_bias
-        self.mechanism_name = mechanism
-        self.mechanism_settings = dict(mechanism_settings or {})
-        if not self.value_projection_wanted and self.output_dim != num_heads * self.value_dim:
-            raise ValueError(
-                f"output_dim: without value projection the context is num_heads * value_dim = "
-                f"{num_heads * self.value_dim} wide, found {output_dim}"
-            )
-        self.mechanism = make_mechanism(
-            mechanism,
-            score=score,
-            dropout=dropout,
-            **self.mechanism_settings,
-            name="mechanism",
-            dtype=self.dtype_policy,
-        )
-        self.output_projection = self._dense(self.output_dim, "output") if self.value_projection_wanted else None
-
-    @property
-    def score(self):
-        """The score function, or None where the mechanism has no use for one."""
-        return self.mechanism.score
-
-    def _dense(self, units, name):
-        return Dense(units, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
-
-    def _build_core(self, key_size=None):
-        heads = (None, self.num_heads, None)
-        self.mechanism.build((*heads, self.key_dim), (*heads, key_size or self.key_dim), (*heads, self.value_dim))
-        if self.output_projection is not None:
-            self.output_projection.build((None, None, self.num_heads * self.value_dim))
-
-    def _check_width(self, side, width, size):
-        """A side that is not projected is cut into heads as it is."""
-        if width != self.num_heads * size:
-            raise ValueError(
-                f"{side}: without projection the width must be num_heads * size = {self.num_heads * size}, "
-                f"found {width}"
-            )
-
-    def split_heads(self, x):
-        """Cuts the last axis into heads: `(B, T, H * K) -> (B, H, T, K)`."""
-        batch, length, width = ops.shape(x)
-        return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, width // self.num_heads)), 1, 2)
-
-    def attend(self, query, key, value, mask=None, training=None):
-        """Attends with queries, keys and values that are projected and cut into heads.
-
-        Args:
-            query: `(B, H, T, K)`.
-            key: `(B, H, S, K)`.
-            value: `(B, H, S, V)`.
-            mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for everywhere.
-            training: whether dropout is applied.
-
-        Returns:
-            `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
-        """
-        context, weights = self.mechanism(query, key, value, mask=mask, training=training)
-        return self.merge_heads(context), weights
-
-    def merge_heads(self, context):
-        """Puts the heads' contexts side by side and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
-        context = ops.swapaxes(context, 1, 2)
-        batch, length = ops.shape(context)[:2]
-        context = ops.reshape(context, (batch, length, self.num_heads * self.value_dim))
-        return context if self.output_projection is None else self.output_projection(context)
-
-    def compute_mask(self, *arguments):
-        """No mask leaves: they are passed explicitly, and Keras would hang this one on the context."""
-
-    def _output_shapes(self, query_shape, key_shape):
-        batch, length = query_shape[:2]
-        return (batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1])
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "output_dim": self.output_dim,
-            "score": self.mechanism.score_name,
-            "mechanism": self.mechanism_name,
-            "mechanism_settings": self.mechanism_settings,
-            "projection": self.projection,
-            "value_projection": self.value_projection_wanted,
-            "use_bias": self.use_bias,
-            "dropout": self.mechanism.dropout.rate,
-        }
+from .attention_layer import AttentionLayer
+from .from_keras import read_keras_attention
+from .masks import join_masks
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class MultiHeadAttention(AttentionCore):
+class MultiHeadAttention(AttentionLayer):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2) with any score function.
 
     `context = concat_h(softmax(score(x W_q, y W_k)) y' W_v) W_o` for queries x, keys y and values y'.
@@ -153,10 +20,13 @@ class MultiHeadAttention(AttentionCore):
     Args: see `AttentionCore`.
 
     Call arguments:
-        query: `(B, T, Dq)`.
+        query: `(B, T, Dq)`, by position or by name. All other arguments are given by name, because Keras' attention
+            layers have the value before the key.
         key: `(B, S, Dk)`.
         value: `(B, S, Dv)`.
-        mask: bool, broadcastable to `(B, H, T, S)`; see `pipeline.attention.masks`.
+        mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; see `pipeline.attention.masks`.
+        query_mask: bool `(B, T)`, which Keras finds if not given. It becomes the mask of the context.
+        key_mask, value_mask: bool `(B, S)`, which Keras finds if not given. They are joined with `mask`.
         training: whether dropout is applied.
 
     Returns:
@@ -169,7 +39,7 @@ class MultiHeadAttention(AttentionCore):
     Example:
         >>> layer = MultiHeadAttention(num_heads=2, key_dim=4)
         >>> query, memory = keras.random.normal((1, 3, 8)), keras.random.normal((1, 5, 6))
-        >>> context, weights = layer(query, memory, memory)
+        >>> context, weights = layer(query, key=memory, value=memory)
         >>> context.shape, weights.shape
         (TensorShape([1, 3, 8]), TensorShape([1, 2, 3, 5]))
     """
@@ -187,7 +57,30 @@ class MultiHeadAttention(AttentionCore):
         if self.value_projection_wanted:
             self.value_projection = self._dense(num_heads * self.value_dim, "value")
 
-    def build(self, query_shape, key_shape, value_shape):
+    @classmethod
+    def from_keras(cls, layer, **kwargs):
+        """Makes an attention layer that computes what a built `keras.layers.MultiHeadAttention` does.
+
+        Args:
+            layer: the layer of Keras. Its masks go the same ways, but for a query without any key: it gets zeros here.
+            **kwargs: arguments of `keras.Layer`, such as `name`; the dtype is that of the layer if not given.
+
+        Raises:
+            ValueError: the layer is not built, or does something that layers here do not.
+        """
+        arguments, widths, weights = read_keras_attention(layer)
+        ours = cls(**arguments, **{"dtype": layer.dtype_policy, **kwargs})
+        ours._build_for(**widths)
+        for side, arrays in weights.items():
+            getattr(ours, f"{side}_projection").set_weights(arrays)
+        return ours
+
+    def _build_for(self, query, key, value):
+        """Builds for inputs of these widths."""
+        self.build((None, None, query), key_shape=(None, None, key), value_shape=(None, None, value))
+        self.built = True
+
+    def build(self, query_shape, *, key_shape, value_shape):
         key_size = self.key_dim
         if self.projection:
             self.query_projection.build(query_shape)
@@ -202,7 +95,7 @@ class MultiHeadAttention(AttentionCore):
             self.value_projection.build(value_shape)
         else:
             self._check_width("value", value_shape[-1], self.value_dim)
-        self._build_core(key_size)
+        self._build_mechanism(key_size)
 
     def project_query(self, query):
         """`(B, T, Dq) -> (B, H, T, K)`."""
@@ -245,9 +138,10 @@ class MultiHeadAttention(AttentionCore):
     def _project_value(self, value):
         return self.split_heads(self.value_projection(value) if self.value_projection_wanted else value)
 
-    def call(self, query, key, value, mask=None, training=None):
+    def call(self, query, *, key, value, mask=None, query_mask=None, key_mask=None, value_mask=None, training=None):
+        mask = join_masks(mask, key_mask, None if value_mask is key_mask else value_mask)
         key, value = self.project_memory(key, value)
         return self.attend(self.project_query(query), key, value, mask, training)
 
-    def compute_output_shape(self, query_shape, key_shape, value_shape):
+    def compute_output_shape(self, query_shape, *, key_shape, value_shape):
         return self._output_shapes(query_shape, key_shape)

@@ -4,12 +4,14 @@ from itertools import accumulate
 
 import keras
 from keras import ops
+from keras.src.backend import get_keras_mask
 
-from .multi_head import AttentionCore
+from .attention_layer import AttentionLayer
+from .masks import join_masks
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class SelfAttention(AttentionCore):
+class SelfAttention(AttentionLayer):
     """Multi-head attention of a sequence to itself (Vaswani et al. 2017, section 3.2.3).
 
     `context = concat_h(softmax(score((x + p) W_q, (x + p) W_k)) x W_v) W_o`, with or without positions p, which help to
@@ -22,6 +24,8 @@ class SelfAttention(AttentionCore):
         x: `(B, T, D)`.
         mask: bool, broadcastable to `(B, H, T, T)`: padding in an encoder, padding and the future in a decoder.
         positions: `(T, D)` or `(B, T, D)`, added to x for queries and keys, or None.
+        x_mask: bool `(B, T)`, which Keras finds if not given. It is joined with `mask`, and becomes the mask of the
+            context.
         training: whether dropout is applied.
 
     Returns:
@@ -36,12 +40,19 @@ class SelfAttention(AttentionCore):
         (TensorShape([1, 3, 8]), TensorShape([1, 2, 3, 3]))
     """
 
+    inputs_by_position = ("x",)
+
     def __init__(self, num_heads, key_dim, **kwargs):
         super().__init__(num_heads, key_dim, **kwargs)
         keys = 1 if self.mechanism.shares_query_and_key else 2
         self.widths = [num_heads * key_dim] * keys * self.projection
         self.widths += [num_heads * self.value_dim] * self.value_projection_wanted
         self.qkv_projection = self._dense(sum(self.widths), "qkv") if self.widths else None
+
+    def _check_mask(self, mask, x, **arguments):
+        # A functional model hands the mask that Keras found to the layer as an argument.
+        if len(mask.shape) != 2 or get_keras_mask(x) is None:
+            super()._check_mask(mask)
 
     def build(self, input_shape):
         width = input_shape[-1]
@@ -51,7 +62,7 @@ class SelfAttention(AttentionCore):
             self._check_width("x", width, self.key_dim)
         if not self.value_projection_wanted:
             self._check_width("x", width, self.value_dim)
-        self._build_core()
+        self._build_mechanism()
 
     def project(self, x, positions=None):
         """`(B, T, D) -> query, key and value of (B, H, T, K or V)`, for `attend`; a decoder caches the last two."""
@@ -69,7 +80,13 @@ class SelfAttention(AttentionCore):
         query, key = (parts[0], parts[-1]) if self.projection else (placed, placed)
         return self.split_heads(query), self.split_heads(key), self.split_heads(value)
 
-    def call(self, x, mask=None, positions=None, training=None):
+    def call(self, x, *, mask=None, positions=None, x_mask=None, training=None):
+        if mask is not None and len(mask.shape) == 2:  # where x is all there is, Keras hands its mask on as `mask`
+            mask, x_mask = None, mask
+        if x_mask is not None:
+            mask = join_masks(mask, x_mask)
+            # LSH puts all positions into buckets before it masks any, so none may depend on what stands under padding.
+            x = ops.where(ops.expand_dims(ops.cast(x_mask, "bool"), -1), x, ops.zeros_like(x))
         query, key, value = self.project(x, positions)
         return self.attend(query, key, value, mask, training)
 

@@ -7,6 +7,7 @@ memory's states (2 N when the source is read from both ends, else N), V vocabula
 import keras
 from keras import ops
 
+from ..attention.additive import AdditiveAttention
 from ..attention.masks import padding_mask
 from ..attention.multi_head import MultiHeadAttention
 from ..layers.dense import Dense
@@ -16,7 +17,7 @@ from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 from .recurrent_decoder import BahdanauDecoder, LuongDecoder, RecurrentState
 
 DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
-PROJECTED = ("additive", "dot", "scaled_dot", "cosine")  # the others have matrices of their own, or compare nothing
+PROJECTED = ("dot", "scaled_dot", "cosine")  # the others have matrices of their own, or compare nothing
 FIXED = ("uniform", "last")
 
 
@@ -102,6 +103,8 @@ class Recurrent(TranslationModel):
         self.decoder = DECODERS[decoder](embedding_dim, hidden_dim, dropout, name="decoder", dtype=policy, **feeding)
 
     def _attention(self, kind, units):
+        if kind == "additive":
+            return AdditiveAttention(units, name="attention", dtype=self.dtype_policy)
         projected = kind in PROJECTED
         return MultiHeadAttention(
             1,
@@ -127,7 +130,7 @@ class Recurrent(TranslationModel):
         self.bridge.build((None, hidden))
         if self.attention is not None:
             memory = (None, None, self.memory_size)
-            self.attention.build((None, None, hidden), memory, memory)
+            self.attention.build((None, None, hidden), key_shape=memory, value_shape=memory)
         self.decoder.build(self.memory_size)
         self.built = True
 

@@ -17,7 +17,7 @@ def inputs():
 
 def ready(inputs, **settings):
     layer = AdditiveAttention(units=4, **settings)
-    layer(*inputs)
+    layer(inputs[0], key=inputs[1], value=inputs[2])
     return stir(layer)
 
 
@@ -25,7 +25,8 @@ def ready(inputs, **settings):
 def test_context_and_weights_equal_the_formula(inputs, use_bias):
     layer = ready(inputs, use_bias=use_bias)
     mask = np.random.default_rng(1).random((2, 1, 3, 5)) < 0.6
-    context, weights = layer(*inputs, mask=mask)
+    query, key, value = inputs
+    context, weights = layer(query, key=key, value=value, mask=mask)
     expected_context, expected_weights = oracles.additive_attention(
         *inputs,
         layer.query_projection.kernel.numpy(),
@@ -41,10 +42,12 @@ def test_context_and_weights_equal_the_formula(inputs, use_bias):
 def test_context_and_weights_equal_those_computed_by_hand():
     layer = AdditiveAttention(units=1)
     query, key, value = np.float32([[[1]]]), np.float32([[[-1], [1]]]), np.float32([[[10, 0], [0, 20]]])
-    layer(query, key, value)
-    layer.set_weights([np.float32([[2]]), np.float32([[2]]), np.float32([[1]])])
+    layer(query, key=key, value=value)
+    layer.query_projection.set_weights([np.float32([[2]])])
+    layer.key_projection.set_weights([np.float32([[2]])])
+    layer.score.set_weights([np.float32([[1]])])
     # scores tanh(2 - 2) = 0 and tanh(2 + 2) = 0.9993293; 1 / (1 + e^0.9993293) = 0.2690735
-    context, weights = layer(query, key, value)
+    context, weights = layer(query, key=key, value=value)
     np.testing.assert_allclose(weights[0, 0, 0], [0.2690733, 0.7309267], atol=2e-6)
     np.testing.assert_allclose(context[0, 0], [2.690733, 14.618534], atol=4e-5)
 
@@ -56,7 +59,7 @@ def test_keras_additive_attention_agrees_on_projected_inputs(inputs):
     peer.build([query.shape, value.shape, key.shape])
     peer.scale = layer.score.v[0]
     expected_context, expected_weights = peer([query, value, key], return_attention_scores=True)
-    context, weights = layer(*inputs)
+    context, weights = layer(inputs[0], key=inputs[1], value=value)
     np.testing.assert_allclose(weights[:, 0], expected_weights, atol=1e-6)
     np.testing.assert_allclose(context, expected_context, atol=1e-5)
 
@@ -64,10 +67,10 @@ def test_keras_additive_attention_agrees_on_projected_inputs(inputs):
 def test_keys_projected_once_serve_one_query_after_another(inputs):
     query, key, value = inputs
     layer = ready(inputs)
-    context, weights = layer(query, key, value)
-    projected = layer.project_key(key)
+    context, weights = layer(query, key=key, value=value)
+    keys, values = layer.project_memory(key, value)
     for t in range(3):
-        step_context, step_weights = layer.attend(query[:, t : t + 1], projected, value)
+        step_context, step_weights = layer.attend(layer.project_query(query[:, t : t + 1]), keys, values)
         np.testing.assert_allclose(step_context[:, 0], context[:, t], atol=1e-6)
         np.testing.assert_allclose(step_weights[:, :, 0], weights[:, :, t], atol=1e-6)
 

@@ -86,7 +86,7 @@ def additive(mechanism):
 
     def layers(length):
         layer = AdditiveAttention(WIDTH, mechanism=mechanism)
-        return [layer], lambda x: layer(x, x, x)[0]
+        return [layer], lambda x: layer(x, key=x, value=x)[0]
 
     return layers
 

@@ -142,23 +142,23 @@ def test_any_sizes_and_masks_give_what_softmax_gives(sizes, settings, axes, seed
 
 def paired(layer, other, arguments, **kwargs):
     """Two layers' outputs, once both have the same weights."""
-    layer(*arguments), other(*arguments)
+    layer(**arguments), other(**arguments)
     other.set_weights(stir(layer).get_weights())
-    return layer(*arguments, **kwargs), other(*arguments, **kwargs)
+    return layer(**arguments, **kwargs), other(**arguments, **kwargs)
 
 
 @pytest.mark.parametrize(
     ("make", "lengths"),
     [
-        (partial(MultiHeadAttention, 2, 4, value_dim=3), (T, S, S)),
-        (partial(SelfAttention, 2, 4, score="cosine"), (S,)),
-        (partial(CrossAttention, 2, 4, score="general"), (T, S)),
-        (partial(AdditiveAttention, 4, use_bias=True), (T, S, S)),
+        (partial(MultiHeadAttention, 2, 4, value_dim=3), {"query": T, "key": S, "value": S}),
+        (partial(SelfAttention, 2, 4, score="cosine"), {"x": S}),
+        (partial(CrossAttention, 2, 4, score="general"), {"x": T, "memory": S}),
+        (partial(AdditiveAttention, 4, use_bias=True), {"query": T, "key": S, "value": S}),
     ],
 )
 def test_every_layer_can_have_it_as_its_mechanism(make, lengths):
-    arguments = draw(*[(B, length, 6) for length in lengths])
-    mask = random_mask(B, 1, lengths[0], S)
+    arguments = dict(zip(lengths, draw(*[(B, length, 6) for length in lengths.values()]), strict=True))
+    mask = random_mask(B, 1, next(iter(lengths.values())), S)
     settings = {"mechanism": "blockwise", "mechanism_settings": {"block_size": 2}}
     expected, found = paired(make(), make(**settings), arguments, mask=mask)
     assert_close(found, expected, 1e-5)

@@ -129,7 +129,9 @@ def test_queries_and_keys_of_two_sizes_are_no_matter_to_weights_that_ask_neither
     generator = np.random.default_rng(0)
     query, key = generator.normal(size=(1, 3, 2)).astype("float32"), generator.normal(size=(1, 5, 7)).astype("float32")
     layer = MultiHeadAttention(1, 2, value_dim=7, mechanism="uniform", projection=False)
-    np.testing.assert_allclose(layer(query, key, key)[0], np.repeat(key.mean(1, keepdims=True), 3, 1), atol=1e-6)
+    np.testing.assert_allclose(
+        layer(query, key=key, value=key)[0], np.repeat(key.mean(1, keepdims=True), 3, 1), atol=1e-6
+    )
     assert layer.score is None
 
 

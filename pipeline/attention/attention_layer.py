@@ -1,0 +1,162 @@
+"""What every attention layer does, wherever its queries, keys and values come from.
+
+Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
+"""
+
+import keras
+from keras import ops
+from keras.src.backend import get_keras_mask, set_keras_mask  # Keras has no public names for these
+
+from ..layers.dense import Dense
+from .mechanisms import make_mechanism
+
+
+class AttentionLayer(keras.Layer):
+    """A mechanism over heads, and the output projection. Subclasses document the arguments of their constructors.
+
+    **Masks.** The explicit `mask` of a call has four axes. Masks that Keras keeps of the input sequences, such as those
+    of `Embedding(mask_zero=True)`, are found by Keras and joined with it: those of keys and values hide their padding.
+    The mask of the queries hides nothing, because what a padding query gets is nobody's business; as in
+    `keras.layers.MultiHeadAttention` it becomes the mask of the context, so that a loss leaves these rows out.
+    """
+
+    inputs_by_position: tuple[str, ...] = ("query",)
+    """The call arguments that may be given by position, the queries first; all others are given by name."""
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        value_dim=None,
+        output_dim=None,
+        score="scaled_dot",
+        mechanism="softmax",
+        mechanism_settings=None,
+        projection=True,
+        value_projection=None,
+        use_bias=True,
+        dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = value_dim or key_dim
+        self.output_dim = output_dim or num_heads * self.value_dim
+        self.projection = projection
+        self.value_projection_wanted = projection if value_projection is None else value_projection
+        self.use_bias = use_bias
+        self.mechanism_name = mechanism
+        self.mechanism_settings = dict(mechanism_settings or {})
+        if not self.value_projection_wanted and self.output_dim != num_heads * self.value_dim:
+            raise ValueError(
+                f"output_dim: without value projection the context is num_heads * value_dim = "
+                f"{num_heads * self.value_dim} wide, found {output_dim}"
+            )
+        self.mechanism = make_mechanism(
+            mechanism,
+            score=score,
+            dropout=dropout,
+            **self.mechanism_settings,
+            name="mechanism",
+            dtype=self.dtype_policy,
+        )
+        self.output_projection = self._dense(self.output_dim, "output") if self.value_projection_wanted else None
+
+    def __call__(self, *inputs, mask=None, **arguments):
+        if len(inputs) > len(self.inputs_by_position):
+            raise TypeError(
+                f"{type(self).__name__}: expected {' and '.join(self.inputs_by_position)} by position and everything "
+                f"else by name, found {len(inputs)} arguments by position. Keras' attention layers take (query, value, "
+                "key), so write layer(query, key=..., value=...)"
+            )
+        if mask is not None:
+            self._check_mask(mask, *inputs, **arguments)
+            arguments["mask"] = mask
+        context, weights = super().__call__(*inputs, **arguments)
+        query_mask = arguments.get(f"{self.inputs_by_position[0]}_mask")
+        if query_mask is not None:
+            set_keras_mask(context, query_mask)
+        return context, weights
+
+    def _check_mask(self, mask, *inputs, **arguments):
+        """Refuses a mask that could mean two things: one of two axes is (B, S) to Keras, and (T, S) to others."""
+        if len(mask.shape) != 4:
+            raise ValueError(
+                f"{type(self).__name__}: mask: expected 4 axes, (B or 1, H or 1, T or 1, S), found shape "
+                f"{tuple(mask.shape)}; see pipeline.attention.masks"
+            )
+
+    @property
+    def score(self):
+        """The score function, or None where the mechanism has no use for one."""
+        return self.mechanism.score
+
+    def _dense(self, units, name):
+        return Dense(units, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
+
+    def _build_mechanism(self, key_size=None):
+        heads = (None, self.num_heads, None)
+        self.mechanism.build((*heads, self.key_dim), (*heads, key_size or self.key_dim), (*heads, self.value_dim))
+        if self.output_projection is not None:
+            self.output_projection.build((None, None, self.num_heads * self.value_dim))
+
+    def _check_width(self, side, width, size):
+        """A side that is not projected is cut into heads as it is."""
+        if width != self.num_heads * size:
+            raise ValueError(
+                f"{side}: without projection the width must be num_heads * size = {self.num_heads * size}, "
+                f"found {width}"
+            )
+
+    def split_heads(self, x):
+        """Cuts the last axis into heads: `(B, T, H * K) -> (B, H, T, K)`."""
+        batch, length, width = ops.shape(x)
+        return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, width // self.num_heads)), 1, 2)
+
+    def attend(self, query, key, value, mask=None, training=None):
+        """Attends with queries, keys and values that are projected and cut into heads.
+
+        Args:
+            query: `(B, H, T, K)`.
+            key: `(B, H, S, K)`.
+            value: `(B, H, S, V)`.
+            mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for everywhere.
+            training: whether dropout is applied.
+
+        Returns:
+            `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
+        """
+        context, weights = self.mechanism(query, key, value, mask=mask, training=training)
+        return self.merge_heads(context), weights
+
+    def merge_heads(self, context):
+        """Puts the heads' contexts side by side and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
+        context = ops.swapaxes(context, 1, 2)
+        batch, length = ops.shape(context)[:2]
+        context = ops.reshape(context, (batch, length, self.num_heads * self.value_dim))
+        return context if self.output_projection is None else self.output_projection(context)
+
+    def compute_mask(self, inputs, previous_mask=None):
+        """The mask of the queries, which goes on with the context; see the class."""
+        return get_keras_mask(inputs), None
+
+    def _output_shapes(self, query_shape, key_shape):
+        batch, length = query_shape[:2]
+        return (batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "output_dim": self.output_dim,
+            "score": self.mechanism.score_name,
+            "mechanism": self.mechanism_name,
+            "mechanism_settings": self.mechanism_settings,
+            "projection": self.projection,
+            "value_projection": self.value_projection_wanted,
+            "use_bias": self.use_bias,
+            "dropout": self.mechanism.dropout.rate,
+        }
