@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from .cli import ArgumentParser, exit_cleanly
+from .config.names import SYMMETRISATIONS
 from .errors import InputError
 from .runtime.import_tensorflow import importing_tensorflow
 
 PROGRESS_PAIRS = 10_000  # a minute's work, more or less
-SYMMETRISATIONS = ("grow-diag-final-and", "grow-diag", "intersection", "union")  # all that there are
 
 
 def make_parser() -> argparse.ArgumentParser:

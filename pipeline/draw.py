@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from .cli import ArgumentParser, exit_cleanly
+from .config.names import LABEL_SIDES, SITES
 from .errors import InputError
 from .runtime.import_tensorflow import importing_tensorflow
 
@@ -23,14 +24,14 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--set", default="test", metavar="NAME", help="which evaluation (default: test)")
     parser.add_argument(
         "--site",
-        choices=("cross", "norms", "gradients", "encoder", "decoder"),
+        choices=list(SITES),
         default="cross",
         help="(default: cross)",
     )
     parser.add_argument("--layer", type=int, default=0, help="which layer, from 0 (default: 0)")
     parser.add_argument("--head", type=int, help="one head alone, from 0 (default: all, side by side)")
     parser.add_argument(
-        "--side", choices=("output", "input"), default="output", help="tokens that name the rows (default: output)"
+        "--side", choices=list(LABEL_SIDES), default="output", help="tokens that name the rows (default: output)"
     )
     parser.add_argument(
         "--output",

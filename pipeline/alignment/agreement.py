@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..inspection.record import SIDES, Record
+from ..config.names import LABEL_SIDES
+from ..inspection.record import Record
 from .readout import AlignmentReadout, all_readouts, links_of_heads
 
 
@@ -56,7 +57,7 @@ def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agre
 
 def _flat_links(record: Record, turned: bool = False) -> np.ndarray:
     """0 or 1, `(readouts, source words * target words)`; `turned` where the record's source is the target."""
-    links = np.stack([links_of_heads(record, side) for side in SIDES])  # (side, layer, head, target, source)
+    links = np.stack([links_of_heads(record, side) for side in LABEL_SIDES])  # (side, layer, head, target, source)
     if not turned:
         links = np.swapaxes(links, -1, -2)
     return links.reshape(-1, links.shape[-2] * links.shape[-1]).astype(np.float64)

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ..config.names import EXTRACTIONS, LABEL_SIDES
 from ..errors import InputError
-from ..inspection.record import SIDES, Record
+from ..inspection.record import Record
 from ..text.pharaoh import Link
 from ..trained_run import TrainedRun, load_run
 from .agreement import most_agreeing
 from .gold import alignment_sites, choose_readout, head_table, read_choice_set
-from .links import EXTRACTIONS
-from .readout import ALIGNED_SITES, MEAN_HEAD, ChosenReadout
+from .readout import MEAN_HEAD, ChosenReadout, aligned_sites
 from .symmetrise import Symmetrisation
 
 AGREEMENT_PAIRS = 500  # enough to tell heads apart
@@ -134,7 +134,7 @@ def _parse_readout(text: str, run: TrainedRun) -> ChosenReadout:
     if readout is None:
         raise InputError(
             "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS "
-            f"({', '.join(EXTRACTIONS)}) and ,SITE ({', '.join(ALIGNED_SITES)}); found {text!r}"
+            f"({', '.join(EXTRACTIONS)}) and ,SITE ({', '.join(aligned_sites())}); found {text!r}"
         )
     record = next(run.recorder(["cross", readout.site]).record_references(["a"], ["a"]))
     layers, heads = record.attention[readout.site].shape[:2]
@@ -153,4 +153,4 @@ def _split_readout(text: str) -> ChosenReadout | None:
         readout = ChosenReadout(int(layer), heads, side, extraction, site, chosen_on="the command line")
     except ValueError:
         return None
-    return readout if side in SIDES and extraction in EXTRACTIONS and site in ALIGNED_SITES else None
+    return readout if side in LABEL_SIDES and extraction in EXTRACTIONS and site in aligned_sites() else None

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ..config import RunConfig
 from ..config.data import CorpusSettings
+from ..config.names import SITES
 from ..errors import InputError
 from ..inspection.record import Record
 from ..text.corpus import Corpus
@@ -18,7 +19,7 @@ from ..text.prepare import read_corpus
 from ..text.tokenizer import words_of
 from .error_rate import alignment_error_rate, check_ranges, diagonal_links, random_links
 from .heads import best_row, score_heads
-from .readout import ALIGNED_SITES, AlignmentReadout, ChosenReadout
+from .readout import AlignmentReadout, ChosenReadout, aligned_sites
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def read_choice_set(config: RunConfig) -> GoldSet | None:
 
 def alignment_sites(config: RunConfig) -> tuple[str, ...]:
     """The sites off which a run's alignments are read; gradients, which take long, only where the config lists them."""
-    return tuple(site for site in ALIGNED_SITES if site != "gradients" or site in config.inspection.attention)
+    return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
 
 
 def head_table(records: Iterable[Record], gold_set: GoldSet) -> pd.DataFrame:

@@ -10,11 +10,12 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from ..inspection.record import SIDES, Record
+from ..config.names import EXTRACTIONS, LABEL_SIDES
+from ..inspection.record import Record
 from ..text.pharaoh import GoldAlignment, Link
 from .error_rate import AlignmentCounts
-from .links import EXTRACTIONS, extract_links
-from .readout import ALIGNED_SITES, MEAN_HEAD
+from .links import extract_links
+from .readout import MEAN_HEAD, aligned_sites
 from .word_matrix import eos_argmax_counts, heads_and_mean, row_words, word_matrix
 
 COLUMNS = ("site", "layer", "head", "side", "linked", "aer", "precision", "recall", "eos_share")
@@ -45,7 +46,7 @@ def score_heads(
     for record, alignment, words in zip(records, gold, word_counts, strict=True):
         if record.mode != "forced":
             raise ValueError(f"sentence {record.id}: gold links need mode 'forced'. Received: {record.mode!r}")
-        for site, side in product(ALIGNED_SITES, SIDES):
+        for site, side in product(aligned_sites(), LABEL_SIDES):
             if site not in record.attention:
                 continue
             weights, rows = heads_and_mean(record, site), row_words(record.target_words, side)

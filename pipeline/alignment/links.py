@@ -30,7 +30,7 @@ def _over(threshold: float) -> Callable[[np.ndarray], np.ndarray]:
     return lambda matrix: matrix > threshold
 
 
-_FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+EXTRACTORS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "target": _largest_of_target_words,
     "source": _largest_of_source_words,
     "mutual": lambda matrix: _largest_of_target_words(matrix) & _largest_of_source_words(matrix),
@@ -38,32 +38,22 @@ _FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "grow-diag-over-0.02": lambda matrix: _grown(matrix) & (matrix > 0.02),
     **{f"over-{threshold}": _over(threshold) for threshold in (0.1, 0.2, 0.3, 0.4)},
 }
-
-EXTRACTIONS = tuple(_FUNCTIONS)
-"""How links are extracted.
-
-- `target`: each target word with the source word that it attends to most.
-- `source`: each source word with the target word that attends to it most.
-- `mutual`: the links on which both agree.
-- `grow-diag`: these, grown by neighbouring links of either that align a word without a link.
-- `grow-diag-over-0.02`: the same without links of hardly any weight.
-- `over-0.1` to `over-0.4`: every pair with more than that share of a target word's attention.
-"""
+"""The function of each of `config.names.EXTRACTIONS`."""
 
 
 def extract_links(matrix: np.ndarray, extraction: str) -> np.ndarray:
-    """Extracts links in one of the ways of `EXTRACTIONS`.
+    """Extracts links in one of the ways of `config.names.EXTRACTIONS`.
 
     Of equal weights the first wins; a row or column of zeros links nothing.
 
     Args:
         matrix: `(..., target words, source words)`, as `word_matrix` returns it.
-        extraction: one of `EXTRACTIONS`.
+        extraction: one of `config.names.EXTRACTIONS`.
 
     Returns:
         A bool array of the same shape.
     """
-    return _FUNCTIONS[extraction](matrix)
+    return EXTRACTORS[extraction](matrix)
 
 
 def as_links(matrix: np.ndarray) -> set[Link]:

@@ -6,16 +6,19 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from ..inspection.record import SIDES, Record
+from ..config.names import LABEL_SIDES, SITES
+from ..inspection.record import Record
 from ..text.pharaoh import Link
 from .links import as_links, extract_links
 from .word_matrix import heads_and_mean, row_words, word_counts, word_matrix
 
-ALIGNED_SITES = ("cross", "norms", "gradients")
-"""The attention sites that alignments can be read off."""
-
 MEAN_HEAD = "mean"
 """How the tables name the average of a layer's heads."""
+
+
+def aligned_sites() -> list[str]:
+    """The attention sites that alignments can be read off."""
+    return [name for name, site in SITES.items() if site.aligns]
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,8 @@ class AlignmentReadout:
         layer: from 0.
         head: from 0, or `mean` for the average of the layer's heads.
         side: the target tokens that the rows align, `output` or `input`; see `row_words`.
-        extraction: which words are linked, one of `EXTRACTIONS`.
-        site: the attention that is read, one of `ALIGNED_SITES`.
+        extraction: which words are linked, one of `config.names.EXTRACTIONS`.
+        site: the attention that is read, one of `aligned_sites()`.
     """
 
     layer: int
@@ -81,7 +84,7 @@ def all_readouts(record: Record) -> list[AlignmentReadout]:
     layers, heads = record.attention["cross"].shape[:2]
     return [
         AlignmentReadout(layer, head, side)
-        for side in SIDES
+        for side in LABEL_SIDES
         for layer in range(layers)
         for head in [*range(heads), MEAN_HEAD]
     ]

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..inspection.record import SIDES, Record
+from ..config.names import LABEL_SIDES
+from ..inspection.record import Record
 
 
 def word_counts(record: Record) -> tuple[int, int]:
@@ -44,7 +45,7 @@ def row_words(target_words: Sequence[int | None], side: str) -> list[int | None]
         return list(target_words)
     if side == "input":
         return [None, *target_words][: len(target_words)]
-    raise ValueError(f"side must be one of {', '.join(SIDES)}. Received: {side!r}")
+    raise ValueError(f"side must be one of {', '.join(LABEL_SIDES)}. Received: {side!r}")
 
 
 def word_matrix(

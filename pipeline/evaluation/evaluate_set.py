@@ -18,8 +18,9 @@ from ..decoding.translator import Translation
 from ..files import write_atomically, write_json
 from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair, pair_references, pair_translations
+from ..inspection.heads_table import HeadsMeter
 from ..inspection.heatmap import attention_figure, save_figure
-from ..inspection.measures import HeadsMeter, measure_site
+from ..inspection.measures import measure_site
 from ..inspection.perturbation import check_perturbable, cross_attention_layers, perturbation_table
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder

@@ -16,18 +16,12 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from ..config.names import LABEL_SIDES, SITES
 from ..files import write_atomically
-from .record import SIDES, SITE_AXES, Record
+from .record import Record
 
 COLOURS = "magma_r"  # perceptually uniform; light to dark for every kind of colour vision, and in print
 
-_NAMES = {
-    "cross": "cross-attention",
-    "norms": "cross-attention times value norms",
-    "gradients": "gradient times input",
-    "encoder": "encoder self-attention",
-    "decoder": "decoder self-attention",
-}
 _FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans")
 _LABEL_CHARACTERS = 18
 _LARGEST_CELL, _SMALLEST_CELL = 0.42, 0.13  # inches
@@ -50,7 +44,7 @@ def attention_figure(
 
     Args:
         record: the sentence.
-        site: any of `SITE_AXES`; the record must hold it.
+        site: any of `config.names.SITES`; the record must hold it.
         layer: index of the layer.
         head: index of the head, or None for all heads side by side; they are never averaged.
         side: which target tokens label the rows: `output` (row t predicts it) or `input` (row t was computed from it).
@@ -111,8 +105,8 @@ def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
 
 def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, side: str) -> np.ndarray:
     """`(heads shown, query, key)`."""
-    if side not in SIDES:
-        raise ValueError(f"side must be one of {', '.join(SIDES)}. Received: {side!r}")
+    if side not in LABEL_SIDES:
+        raise ValueError(f"side must be one of {', '.join(LABEL_SIDES)}. Received: {side!r}")
     if site not in record.attention:
         raise ValueError(f"sentence {record.id} holds the sites {', '.join(record.attention)}. Received: {site!r}")
     weights = record.attention[site]
@@ -125,7 +119,7 @@ def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, sid
 def _labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]:
     """What the rows and the columns are called. Keys of the decoder's self-attention are always its input tokens."""
     target = record.target_output_tokens if side == "output" else record.target_input_tokens
-    query, key = SITE_AXES[site]
+    query, key = SITES[site].axes
     rows = record.source_tokens if query == "source" else target
     columns = record.source_tokens if key == "source" else record.target_input_tokens
     return [_printable(token) for token in rows], [_printable(token) for token in columns]
@@ -226,9 +220,9 @@ def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, s
 
 def _title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:
     shown = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
-    query, key = SITE_AXES[site]
+    query, key = SITES[site].axes
     target = {"output": "output tokens (being predicted)", "input": "input tokens (just read)"}[side]
     rows = "source tokens" if query == "source" else target
     columns = "source tokens" if key == "source" else "input tokens"
     sentence = f"{record.id}: {_printable(record.source, _TITLE_CHARACTERS)}"
-    return f"{sentence}\n{_NAMES[site]}, layer {layer}, {shown}\nrows: {rows}; columns: {columns}"
+    return f"{sentence}\n{SITES[site].title}, layer {layer}, {shown}\nrows: {rows}; columns: {columns}"

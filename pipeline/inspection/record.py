@@ -7,16 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-MODES = ("greedy", "beam", "sampling", "forced")
-
-SITE_AXES = {
-    "cross": ("target", "source"),
-    "norms": ("target", "source"),
-    "gradients": ("target", "source"),
-    "encoder": ("source", "source"),
-    "decoder": ("target", "target"),
-}
-"""Which sentence the (query, key) axes of each attention site run over."""
+from ..config.names import RECORD_MODES, SITES
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +32,11 @@ class Record:
         token_log_probabilities: T natural logarithms, of the output tokens.
         mode: `greedy`, `beam`, `sampling` or `forced`.
         truncated: whether the target stopped at the length limit, without EOS.
-        attention: site (`cross`, and optionally others of `SITE_AXES`) to float32 weights `(layer, head, query, key)`,
-            after the softmax and before dropout. `norms` are the cross-attention's, each times the length of the vector
-            that it brings in, as shares of the row (Kobayashi et al. 2020); `gradients` is no attention but gradient
-            times input, likewise as shares, with one layer and one head (Ding et al. 2019).
+        attention: site (`cross`, and optionally others of `config.names.SITES`) to float32 weights
+            `(layer, head, query, key)`, after the softmax and before dropout. `norms` are the cross-attention's, each
+            times the length of the vector that it brings in, as shares of the row (Kobayashi et al. 2020); `gradients`
+            is no attention but gradient times input, likewise as shares, with one layer and one head (Ding et al.
+            2019).
     """
 
     id: int
@@ -76,7 +68,7 @@ class Record:
         """
         heads = self.attention[site][layer]
         names = {"source": self.source_tokens, "target": self.target_output_tokens}
-        queries, keys = SITE_AXES[site]
+        queries, keys = SITES[site].axes
         columns = self.target_input_tokens if keys == "target" else names[keys]
         return pd.DataFrame(heads.mean(axis=0) if head == "mean" else heads[int(head)], names[queries], columns)
 
@@ -107,8 +99,8 @@ class Record:
             self._expect_length(name, lengths["target"])
         if self.target_input_tokens[1:] != self.target_output_tokens[:-1]:
             raise self._error("target_input_tokens[1:] must equal target_output_tokens[:-1]")
-        if self.mode not in MODES:
-            raise self._error(f"mode must be one of {', '.join(MODES)}. Received: {self.mode!r}")
+        if self.mode not in RECORD_MODES:
+            raise self._error(f"mode must be one of {', '.join(RECORD_MODES)}. Received: {self.mode!r}")
         if not all(math.isfinite(value) for value in self.token_log_probabilities):
             raise self._error("token_log_probabilities must be finite numbers")
         if "cross" not in self.attention:
@@ -122,9 +114,9 @@ class Record:
             raise self._error(f"{name} must have {expected} entries, one per token. Received: {received}")
 
     def _expect_axes(self, site: str, weights: np.ndarray, lengths: dict[str, int]) -> None:
-        if site not in SITE_AXES:
-            raise self._error(f"attention sites are {', '.join(SITE_AXES)}. Received: {site!r}")
-        query, key = SITE_AXES[site]
+        if site not in SITES:
+            raise self._error(f"attention sites are {', '.join(SITES)}. Received: {site!r}")
+        query, key = SITES[site].axes
         if weights.ndim != 4 or weights.shape[2:] != (lengths[query], lengths[key]):
             raise self._error(
                 f"attention[{site!r}] must have shape (layer, head, {lengths[query]} {query} tokens, "
@@ -133,6 +125,3 @@ class Record:
 
     def _error(self, message: str) -> ValueError:
         return ValueError(f"sentence {self.id}: {message}")
-
-
-SIDES = ("output", "input")

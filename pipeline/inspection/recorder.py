@@ -8,13 +8,14 @@ from typing import Any
 import keras
 import numpy as np
 
+from ..config.names import SITES
 from ..decoding.forced_graph import ForcedGraph, make_forced_graph
 from ..decoding.translator import Translation
 from ..runtime.cores import in_order
 from ..text.batches import FORCED_BATCH_TOKENS, batches_by_length, forced_batch
 from ..text.tokenizer import BOS, EOS, Tokenizer
 from .forced_pairs import ForcedPair, pair_references, pair_translations
-from .record import SITE_AXES, Record
+from .record import Record
 
 WINDOW_SENTENCES = 256  # sorted by length within such windows, so that memory stays flat and the order is kept
 
@@ -25,7 +26,7 @@ class AttentionRecorder:
     Args:
         model: anything with the surface of `pipeline.model.interface`.
         tokenizer: the one it was trained with.
-        sites: the attention sites that it can record: any of `SITE_AXES`.
+        sites: the attention sites that it can record: any of `config.names.SITES`.
         batch_tokens: positions of either side that are read at once, padding included.
         max_positions: the most tokens that the model takes on either side; longer sentences are cut.
         workers: batches read side by side.
@@ -161,7 +162,7 @@ class AttentionRecorder:
         lengths = {"source": len(pair.source_ids) + 1, "target": len(pair.target_ids)}
         outputs = self.tokenizer.pieces(pair.target_ids)
         cut = {
-            site: weights[:, :, : lengths[SITE_AXES[site][0]], : lengths[SITE_AXES[site][1]]]
+            site: weights[:, :, : lengths[SITES[site].axes[0]], : lengths[SITES[site].axes[1]]]
             for site, weights in attention.items()
         }
         return Record(

@@ -5,38 +5,73 @@ describe weights; they do not say why the model wrote what it wrote.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .measures import MEASURES
+from .measures import MEASURES, PageLabels
 from .record import Record
 
 UNDER, OVER = 0.2, 3.0
-"""A word counts as under-attended below so much of its fair share, as over-attended above so much of it."""
+"""A word counts as under-attended below 0.2 of its fair share, as over-attended above 3 times its fair share."""
 
 
-def sentence_row(record: Record, measured: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def coverage(record: Record) -> np.ndarray:
+    """The attention that each source token got from all rows together, as a multiple of its fair share T / S.
+
+    Weights are the mean over all layers and heads; `(S,)`, not-a-number without any. Tu et al. 2016 call the sum
+    coverage; divided by the fair share it can be compared between sentences.
+    """
+    weights = record.attention["cross"]
+    if not weights.size:
+        return np.full(len(record.source_tokens), np.nan)
+    return weights.mean(axis=(0, 1), dtype=np.float64).mean(axis=0) * weights.shape[-1]
+
+
+def least_coverage(record: Record, covered: np.ndarray) -> float:
+    """The smallest coverage of a token that belongs to a source word; not-a-number without words."""
+    words = [i for i, word in enumerate(record.source_words) if word is not None]
+    return float(covered[words].min()) if words else math.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceMeasure(PageLabels):
+    """A measure of whole sentences.
+
+    Args:
+        function: takes a sentence and the `coverage` of its tokens.
+    """
+
+    function: Callable[[Record, np.ndarray], float]
+
+
+SENTENCE_MEASURES = {
+    "least_coverage": SentenceMeasure(function=least_coverage, lowest_first="least covered source first"),
+}
+"""The measures of sentences that are no mean over heads; those are `MEASURES`."""
+
+
+def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The row of one sentence in `sentences.csv`.
 
     Args:
         record: the sentence.
-        measured: what `measure_site` found in its cross-attention.
+        measures: those of its cross-attention, which `measure_site` took.
 
     Returns:
         `id`, `mode`, `truncated`, `source_tokens`, `target_tokens`;
         `mean_log_probability` of the target's tokens, `least_log_probability` and the token that has it
             (`least_likely_token`);
-        each of `MEASURES`, the mean over layers and heads; not-a-number where a site has no such thing;
-        `least_coverage`: of all tokens of source words the least `coverage`;
+        each of `MEASURES`, the mean over layers and heads; not-a-number where a site has no such keys;
+        each of `SENTENCE_MEASURES`;
         `under_attended`, `over_attended`: the source words with less than `UNDER` or more than `OVER` of their fair
             share of the attention, separated by spaces.
     """
     likelihoods = record.token_log_probabilities
     least = int(np.argmin(likelihoods)) if likelihoods else None
     covered = coverage(record)
-    words = [i for i, word in enumerate(record.source_words) if word is not None]
     return {
         "id": record.id,
         "mode": record.mode,
@@ -46,23 +81,11 @@ def sentence_row(record: Record, measured: Mapping[str, np.ndarray]) -> dict[str
         "mean_log_probability": float(np.mean(likelihoods)) if likelihoods else math.nan,
         "least_log_probability": likelihoods[least] if least is not None else math.nan,
         "least_likely_token": record.target_output_tokens[least] if least is not None else "",
-        **{name: float(measured[name].mean()) if measured[name].size else math.nan for name in MEASURES},
-        "least_coverage": float(covered[words].min()) if words else math.nan,
+        **{name: float(measures[name].mean()) if measures[name].size else math.nan for name in MEASURES},
+        **{name: row.function(record, covered) for name, row in SENTENCE_MEASURES.items()},
         "under_attended": " ".join(_words(record, covered < UNDER)),
         "over_attended": " ".join(_words(record, covered > OVER)),
     }
-
-
-def coverage(record: Record) -> np.ndarray:
-    """The attention that each source token got from all rows together, as a multiple of its fair share T / S.
-
-    Where weights are the mean over all layers and heads; `(S,)`, not-a-number without any. Tu et al. 2016 call the sum
-    coverage; divided by the fair share it can be compared between sentences.
-    """
-    weights = record.attention["cross"]
-    if not weights.size:
-        return np.full(len(record.source_tokens), np.nan)
-    return weights.mean(axis=(0, 1), dtype=np.float64).mean(axis=0) * weights.shape[-1]
 
 
 def _words(record: Record, tokens: np.ndarray) -> list[str]:

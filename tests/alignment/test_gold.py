@@ -7,8 +7,8 @@ import pytest
 
 from pipeline.alignment.error_rate import alignment_error_rate
 from pipeline.alignment.gold import alignment_metrics, choose_readout, head_table, read_gold_set
-from pipeline.alignment.links import EXTRACTIONS
 from pipeline.alignment.readout import ChosenReadout
+from pipeline.config.names import EXTRACTIONS
 from pipeline.errors import InputError
 from pipeline.inspection.record import Record
 from pipeline.text.corpus import Corpus

@@ -6,8 +6,8 @@ import pytest
 
 from pipeline.alignment.error_rate import alignment_error_rate
 from pipeline.alignment.heads import best_row, score_heads
-from pipeline.alignment.links import EXTRACTIONS
 from pipeline.alignment.symmetrise import grow_diag
+from pipeline.config.names import EXTRACTIONS
 from pipeline.text.pharaoh import GoldAlignment
 from tests.alignment.test_word_matrix import one_hot, word_matrix_by_loops
 

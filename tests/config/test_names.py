@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.alignment.links import EXTRACTIONS
+from pipeline.alignment.links import EXTRACTORS
 from pipeline.alignment.symmetrise import SYMMETRISATIONS
 from pipeline.attention.mechanisms import MECHANISMS
 from pipeline.attention.scores import SCORES
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
         (names.SCORES, SCORES),
         (names.MECHANISMS, MECHANISMS),
         (names.RECURRENT_DECODERS, DECODERS),
-        (names.EXTRACTIONS, EXTRACTIONS),
+        (names.EXTRACTIONS, EXTRACTORS),
         (names.SYMMETRISATIONS, SYMMETRISATIONS),
         (names.ARCHITECTURES, [settings.model_fields["architecture"].default for settings in MODELS]),
     ],

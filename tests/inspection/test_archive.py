@@ -157,7 +157,7 @@ def test_a_crash_between_shard_and_lines_leaves_no_line_without_its_shard(tmp_pa
     writer = ArchiveWriter(tmp_path, manifest={}, sentences_per_shard=2)
     for record in records[:3]:
         writer.append(record)
-    real = archive.write_atomically
+    real = archive_writer.write_atomically
 
     def write_then_crash(path, data):
         real(path, data)

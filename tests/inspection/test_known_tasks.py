@@ -9,8 +9,8 @@ import tensorflow as tf
 from pipeline.alignment.error_rate import alignment_error_rate
 from pipeline.alignment.links import as_links, extract_links
 from pipeline.alignment.word_matrix import row_words, word_matrix
+from pipeline.config.names import LABEL_SIDES
 from pipeline.decoding.forced import forced_pass
-from pipeline.inspection.record import SIDES
 from pipeline.model.transformer import Transformer
 from pipeline.text.batches import forced_batch
 from pipeline.text.pharaoh import GoldAlignment
@@ -48,7 +48,7 @@ def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task):
     weights = forced_pass(model, *forced_batch(pairs).ids, ("cross",)).attention["cross"].numpy()[:, 0, 0]
     gold = [{(source.index(symbol), j) for j, symbol in enumerate(target[:-1])} for source, target in pairs]
     rates = {}
-    for side in SIDES:
+    for side in LABEL_SIDES:
         links = []
         for matrix, (source, target) in zip(weights, pairs, strict=True):
             words = [*range(len(source)), None]

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.inspection.measures import MEASURES, heads_table, measure_site
+from pipeline.inspection.heads_table import heads_table
+from pipeline.inspection.measures import MEASURES, measure_site
 from pipeline.inspection.sentences import coverage, sentence_row
 
 

@@ -8,18 +8,19 @@ const SORTS = {
   "worst score first": (sentence) => sentence.score ?? 0,
   "least likely first": (sentence) => sentence.likelihood,
   "longest source first": (sentence) => -sentence.source.length,
-  "sharpest attention first": (sentence) => sentence.measures.entropy,
-  "flattest attention first": (sentence) => -sentence.measures.entropy,
-  "most on EOS first": (sentence) => -sentence.measures.eos_share,
-  "least covered source first": (sentence) => sentence.measures.least_coverage,
 };
+
+// Orders by measures, as the page's data name them: lowest values first where the sign is 1, highest where it is -1.
+function addOrders(orders) {
+  for (const { label, measure, sign } of orders) SORTS[label] = (sentence) => sign * sentence.measures[measure];
+}
 
 const FILTERS = {
   "all": () => true,
   "cut short": (sentence) => sentence.truncated,
-  "wrong": (sentence) => sentence.reference !== null && sentence.reference !== sentence.hypothesis,
-  "right": (sentence) => sentence.reference !== null && sentence.reference === sentence.hypothesis,
-  "words hardly attended": (sentence) => sentence.underAttended !== "",
+  "different from the reference": (sentence) => sentence.reference !== null && sentence.reference !== sentence.hypothesis,
+  "equal to the reference": (sentence) => sentence.reference !== null && sentence.reference === sentence.hypothesis,
+  "with words hardly attended to": (sentence) => sentence.underAttended !== "",
   "with gold links": (sentence) => sentence.gold.length > 0,
 };
 
@@ -36,7 +37,8 @@ function chosenSentences(sentences, { query, sort, only }) {
 }
 
 class SentenceList {
-  constructor(element, choose) {
+  constructor(element, notes, choose) {
+    this.notes = notes; // [{label, measure}]: shown beside each sentence
     this.element = element;
     this.choose = choose;
     this.sentences = [];
@@ -67,7 +69,7 @@ class SentenceList {
     this.draw();
   }
 
-  // The sentence so many places further down the list, or null.
+  // The id of the sentence `step` rows further down the list, or null.
   neighbour(step) {
     const place = this.sentences.findIndex((sentence) => sentence.id === this.current);
     return this.sentences[place + step]?.id ?? null;
@@ -81,7 +83,8 @@ class SentenceList {
         class: "row", role: "option", id: `sentence-${sentence.id}`, "data-id": sentence.id,
         "aria-selected": sentence.id === this.current, style: `top: ${(first + i) * ROW_HEIGHT}px`,
       });
-      const facts = [`${sentence.id}`, `${sentence.source.length} tokens`, `entropy ${sentence.measures.entropy.toFixed(2)}`];
+      const facts = [`${sentence.id}`, `${sentence.source.length} tokens`];
+      for (const { label, measure } of this.notes) facts.push(`${label} ${sentence.measures[measure].toFixed(2)}`);
       if (sentence.score !== null) facts.push(`BLEU ${sentence.score.toFixed(1)}`);
       if (sentence.truncated) facts.push("cut short");
       row.append(htmlElement("div", { class: "text", dir: "auto" }, sentence.sourceText || "(empty)"));

@@ -1,5 +1,5 @@
 "use strict";
-// The page: what is chosen, and what follows from it.
+// The page: its state, its controls, and what it shows of the chosen sentence.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = data.runs.map((run) => new Map(run.sentences.map((sentence) => [sentence.id, sentence])));
@@ -12,7 +12,8 @@ const state = {
 };
 let weights = null;
 
-const list = new SentenceList(document.getElementById("list"), (id) => set({ id }));
+addOrders(data.orders);
+const list = new SentenceList(document.getElementById("list"), data.notes, (id) => set({ id }));
 
 function set(changes) {
   Object.assign(state, changes);
@@ -34,7 +35,7 @@ function controls() {
   const form = document.getElementById("controls");
   const select = (name, options, label) => {
     const element = htmlElement("select", { name });
-    for (const option of options) element.append(htmlElement("option", { value: option }, option));
+    for (const [value, text] of options) element.append(htmlElement("option", { value }, text));
     element.value = state[name];
     element.addEventListener("change", () => set({ [name]: element.value }));
     const wrapper = htmlElement("label", {}, `${label} `);
@@ -49,10 +50,10 @@ function controls() {
     wrapper.append(element, ` ${label}`);
     form.append(wrapper);
   };
-  select("site", sites, "attention");
-  select("side", ["output", "input"], "rows labelled by the token");
+  select("site", sites.map((site) => [site, data.sites[site].title]), "attention");
+  select("side", data.sides.map((side) => [side, `${side} tokens`]), "rows are labelled with");
   toggle("words", "words");
-  toggle("hideEos", "without EOS, renormalised");
+  toggle("hideEos", "without EOS, rows renormalised");
   toggle("lines", "lines");
   if (data.runs.some((run) => run.sentences.some((sentence) => sentence.gold.length))) toggle("gold", "gold links");
   form.addEventListener("submit", (event) => event.preventDefault());
@@ -81,8 +82,8 @@ function showTexts(sentence) {
     if (!own) return;
     const what = own.mode === "forced" ? "forced" : "translation";
     add(data.runs.length > 1 ? `${what}, ${run.name}` : what, own.hypothesis);
-    if (own.truncated) add("", "cut short at the longest length", "warning");
-    if (own.underAttended) add("hardly attended", own.underAttended, "warning");
+    if (own.truncated) add("", "cut short at the longest length allowed", "warning");
+    if (own.underAttended) add("hardly attended to", own.underAttended, "warning");
   });
 }
 
@@ -90,26 +91,27 @@ function showRun(run, sentence) {
   const section = htmlElement("section", { class: "run", "aria-label": run.name });
   if (data.runs.length > 1) section.append(htmlElement("h2", {}, run.name));
   const [layers, heads] = run.sites[state.site];
+  const { title, axes, aligns } = data.sites[state.site];
   if (!layers || !sentence) {
-    section.append(htmlElement("p", {}, sentence ? "This model has no such attention." : "This run has not this sentence."));
+    section.append(htmlElement("p", {}, sentence ? "This model has no such attention." : "This run does not have this sentence."));
     return section;
   }
   section.append(headGrid(run, sentence, layers, heads));
   const layer = Math.min(state.layer, layers - 1), head = state.head === "mean" || state.head < heads ? state.head : "mean";
   const texts = {
-    columns: (state.site === "decoder" ? sentence.hypothesis : sentence.sourceText).split(" ").filter(Boolean),
-    rows: (state.site === "encoder" ? sentence.sourceText : sentence.hypothesis).split(" ").filter(Boolean),
+    rows: (axes[0] === "source" ? sentence.sourceText : sentence.hypothesis).split(" ").filter(Boolean),
+    columns: (axes[1] === "source" ? sentence.sourceText : sentence.hypothesis).split(" ").filter(Boolean),
   };
-  const tokens = tokensOf(sentence, state.site, state.side);
+  const tokens = tokensOf(sentence, axes, state.side);
   const shown = present(readMatrix(weights, run, sentence, state.site, layer, head), tokens, texts, state);
-  const title = `${state.site} attention, layer ${layer}, ${head === "mean" ? "mean of heads" : `head ${head}`}, ${state.side} side`;
-  section.append(htmlElement("h2", {}, title + (state.hideEos ? " (without EOS, rows renormalised)" : "")));
+  const heading = `${title}, layer ${layer}, ${head === "mean" ? "mean of heads" : `head ${head}`}, ${state.side} side`;
+  section.append(htmlElement("h2", {}, heading + (state.hideEos ? " (without EOS, rows renormalised)" : "")));
   const value = htmlElement("div", { class: "value", "aria-live": "polite" });
   const picture = htmlElement("div", { class: "picture" });
-  const gold = state.gold && ["cross", "norms", "gradients"].includes(state.site) && state.words ? sentence.gold : [];
+  const gold = state.gold && aligns && state.words ? sentence.gold : [];
   const draw = state.lines ? drawLines : drawMatrix;
   picture.append(draw(shown, gold, (text) => { value.textContent = text; }));
-  const whole = !state.words && !state.hideEos && state.site === "cross" && state.side === "output";
+  const whole = !state.words && !state.hideEos && axes[0] === "target" && state.side === "output";
   section.append(value, picture, drawTable(shown, whole ? sentence.logProbabilities : null));
   return section;
 }
@@ -161,7 +163,7 @@ const KEYS = {
 KEYS.ArrowDown = KEYS.j;
 KEYS.ArrowUp = KEYS.k;
 
-// Through the heads of a layer, its mean first, and on to the next layer.
+// Steps through the heads of a layer, its mean first, and on to the next layer.
 function turnHead(step) {
   const [layers, heads] = data.runs[0].sites[state.site];
   const place = state.layer * (heads + 1) + (state.head === "mean" ? 0 : state.head + 1) + step;

@@ -1,7 +1,7 @@
-"""The viewer: one HTML file with every sentence, matrix and script in it, to be opened from disk without a network.
+"""The viewer: one HTML file that holds every sentence, matrix and script and opens from disk without a network.
 
-Its parts are plain HTML, CSS and JavaScript in `viewer/`. Weights are stored as 16-bit parts of 65,535, which is exact
-to 0.000008, high bytes before low bytes, since these compress better apart.
+It is put together from the plain HTML, CSS and JavaScript beside this module. Weights are stored as 16-bit parts of
+65,535, exact to 0.000008; all high bytes come before all low bytes, since they compress better apart.
 """
 
 import base64
@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from ...config.names import LABEL_SIDES, SITES
 from ...files import write_atomically
 from ...text.pharaoh import GoldAlignment
-from ..measures import measure_site
+from ..measures import MEASURES, PageLabels, measure_site
 from ..record import Record
-from ..sentences import sentence_row
+from ..sentences import SENTENCE_MEASURES, sentence_row
 
 ASSETS = Path(__file__).parent
 SCRIPTS = ("weights.js", "pictures.js", "list.js", "main.js")  # each may use those before it
@@ -28,7 +29,7 @@ SCRIPTS = ("weights.js", "pictures.js", "list.js", "main.js")  # each may use th
 
 @dataclass
 class ViewerRun:
-    """The sentences of one run, as the page wants them.
+    """The sentences of one run, as the page's data hold them.
 
     Args:
         name: what the page calls the run.
@@ -44,14 +45,14 @@ class ViewerRun:
     weights: list[np.ndarray] = field(default_factory=list)
 
     def add(self, record: Record, row: Mapping[str, Any]) -> None:
-        """Takes in a sentence and its `sentence_row`."""
+        """Adds a sentence and its `sentence_row`."""
         self.sites = {site: list(weights.shape[:2]) for site, weights in record.attention.items()}
         for weights in record.attention.values():
             self.weights.append(np.rint(weights.astype("float64").ravel() * 65535).clip(0, 65535).astype("uint16"))
         self.sentences.append(self._sentence(record, row))
 
     def add_all(self, records: Iterable[Record]) -> "ViewerRun":
-        """Takes in sentences, and returns itself."""
+        """Measures and adds sentences, and returns itself."""
         for record in records:
             self.add(record, sentence_row(record, measure_site(record)))
         return self
@@ -74,13 +75,31 @@ class ViewerRun:
             "truncated": record.truncated,
             "score": round(float(self.scores[record.id]), 2) if record.id < len(self.scores) else None,
             "gold": [[i, j, int((i, j) in gold.sure)] for i, j in links] if gold else [],
-            "measures": {name: _number(row[name]) for name in ("entropy", "eos_share", "least_coverage")},
+            "measures": {name: _number(row[name]) for name in shown_measures()},
             "underAttended": row["under_attended"],
         }
 
 
+def shown_measures() -> dict[str, PageLabels]:
+    """The measures that have a label in the page."""
+    measures: dict[str, PageLabels] = {**MEASURES, **SENTENCE_MEASURES}
+    return {name: row for name, row in measures.items() if row.note or row.lowest_first or row.highest_first}
+
+
+def _measure_labels() -> dict[str, list[dict[str, Any]]]:
+    """The page's notes on sentences and orders of sentences; sign -1 puts high values first."""
+    notes, orders = [], []
+    for name, row in shown_measures().items():
+        if row.note:
+            notes.append({"label": row.note, "measure": name})
+        for label, sign in ((row.lowest_first, 1), (row.highest_first, -1)):
+            if label:
+                orders.append({"label": label, "measure": name, "sign": sign})
+    return {"notes": notes, "orders": orders}
+
+
 def _number(value: float) -> float:
-    """Rounded; what is not a number sorts as 0."""
+    """Rounded; not-a-number becomes 0, so that it can be sorted."""
     return 0.0 if math.isnan(value) else round(value, 4)
 
 
@@ -93,7 +112,7 @@ def viewer_page(
     head: int | str = "mean",
     side: str = "output",
 ) -> str:
-    """The page's HTML.
+    """Returns the page's HTML.
 
     Args:
         title: its heading.
@@ -106,6 +125,9 @@ def viewer_page(
         "layer": layer,
         "head": head,
         "side": side,
+        "sites": {name: {"title": row.title, "axes": row.axes, "aligns": row.aligns} for name, row in SITES.items()},
+        "sides": list(LABEL_SIDES),
+        **_measure_labels(),
         "runs": [{"name": run.name, "sites": run.sites, "sentences": run.sentences} for run in runs],
     }
     arrays = [array for run in runs for array in run.weights]

@@ -31,11 +31,11 @@ function describe(shown, t, s) {
   return `${shown.rows[t]} ← ${shown.columns[s]}: ${shown.matrix[t][s].toFixed(4)}`;
 }
 
-// Rows are targets, columns sources; what is darker got more weight.
+// Rows are targets, columns are sources; darker cells have more weight.
 function drawMatrix(shown, gold, tell) {
   const left = labelWidth(shown.rows), top = labelWidth(shown.columns);
   const width = left + CELL * shown.columns.length + 10, height = top + CELL * shown.rows.length + 10;
-  const svg = svgElement("svg", { width, height, role: "img", "aria-label": "Attention matrix; the table below says it in words" });
+  const svg = svgElement("svg", { width, height, role: "img", "aria-label": "Attention matrix; the table below lists it as text" });
   const cells = svgElement("g", { class: "cells" });
   shown.matrix.forEach((row, t) => {
     row.forEach((weight, s) => {
@@ -70,11 +70,11 @@ function drawMatrix(shown, gold, tell) {
   return svg;
 }
 
-// Sources left, targets right; the thicker the line, the more weight. Pointing at a word shows its lines alone.
+// Sources on the left, targets on the right; thicker lines have more weight. Pointing at a word shows only its lines.
 function drawLines(shown, gold, tell) {
   const left = labelWidth(shown.columns), right = labelWidth(shown.rows), gap = 220;
   const rows = Math.max(shown.rows.length, shown.columns.length);
-  const svg = svgElement("svg", { width: left + gap + right, height: CELL * rows + 10, role: "img", "aria-label": "Lines of attention; the table below says it in words" });
+  const svg = svgElement("svg", { width: left + gap + right, height: CELL * rows + 10, role: "img", "aria-label": "Lines of attention; the table below lists it as text" });
   const y = (place) => CELL * (place + .5) + 4;
   const lines = [];
   shown.matrix.forEach((row, t) => {
@@ -116,7 +116,7 @@ function drawThumbnail(canvas, matrix) {
   }));
 }
 
-// For each row the column with the largest weight.
+// Lists for each row the column with the largest weight.
 function drawTable(shown, probabilities) {
   const table = htmlElement("table");
   const head = htmlElement("tr");

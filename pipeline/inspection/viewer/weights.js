@@ -11,7 +11,7 @@ async function readWeights(text) {
   return weights;
 }
 
-// Where each sentence's weights start, in the order in which they were written: run, sentence, site.
+// Finds where each sentence's weights start, in the order in which they were written: run, sentence, site.
 function placeWeights(runs) {
   let offset = 0;
   for (const run of runs) {
@@ -19,32 +19,29 @@ function placeWeights(runs) {
       sentence.offsets = {};
       for (const [site, [layers, heads]] of Object.entries(run.sites)) {
         sentence.offsets[site] = offset;
-        offset += layers * heads * tokensOf(sentence, site).rows.length * tokensOf(sentence, site).columns.length;
+        const { rows, columns } = tokensOf(sentence, data.sites[site].axes);
+        offset += layers * heads * rows.length * columns.length;
       }
     }
   }
   return offset;
 }
 
-// The tokens of an attention site's rows, by the side that they are labelled on, and of its columns.
-function tokensOf(sentence, site, side = "output") {
-  const output = sentence.target;
-  const target = side === "output" ? output : ["<s>", ...output.slice(0, -1)];
-  const targetWords = side === "output" ? sentence.targetWords : [null, ...sentence.targetWords.slice(0, -1)];
-  const input = ["<s>", ...output.slice(0, -1)];
-  const inputWords = [null, ...sentence.targetWords.slice(0, -1)];
-  if (site === "encoder") {
-    return { rows: sentence.source, columns: sentence.source, rowWords: sentence.sourceWords, columnWords: sentence.sourceWords };
-  }
-  const columns = site === "decoder" ? input : sentence.source;
-  const columnWords = site === "decoder" ? inputWords : sentence.sourceWords;
-  return { rows: target, columns, rowWords: targetWords, columnWords };
+// The tokens and words of a matrix: `axes` say which sentence its rows (queries) and columns (keys) run over, `side`
+// which target tokens label the rows. Keys of the target are always its input tokens.
+function tokensOf(sentence, axes, side = "output") {
+  const source = { tokens: sentence.source, words: sentence.sourceWords };
+  const output = { tokens: sentence.target, words: sentence.targetWords };
+  const input = { tokens: ["<s>", ...sentence.target.slice(0, -1)], words: [null, ...sentence.targetWords.slice(0, -1)] };
+  const rows = axes[0] === "source" ? source : side === "output" ? output : input;
+  const columns = axes[1] === "source" ? source : input;
+  return { rows: rows.tokens, columns: columns.tokens, rowWords: rows.words, columnWords: columns.words };
 }
 
 // One head's matrix, or the mean of a layer's heads ("mean"), as an array of rows.
 function readMatrix(weights, run, sentence, site, layer, head) {
   const heads = run.sites[site][1];
-  const { rows, columns } = tokensOf(sentence, site);
+  const { rows, columns } = tokensOf(sentence, data.sites[site].axes);
   const size = rows.length * columns.length;
   const wanted = head === "mean" ? [...Array(heads).keys()] : [head];
   const matrix = rows.map(() => new Float64Array(columns.length));
@@ -57,7 +54,7 @@ function readMatrix(weights, run, sentence, site, layer, head) {
   return matrix;
 }
 
-// What the toggles make of a matrix: words for subwords (columns added, rows averaged), EOS left out.
+// Applies the toggles to a matrix: words for subwords (columns added up, rows averaged), EOS left out.
 function present(matrix, tokens, words, options) {
   let { rows, columns, rowWords, columnWords } = tokens;
   if (options.words) {
@@ -91,7 +88,7 @@ function present(matrix, tokens, words, options) {
   return { matrix, rows, columns, rowWords, columnWords };
 }
 
-// The pieces of each word together, in the order of the tokens; a token without a word (EOS, BOS) stands for itself.
+// Groups the pieces of each word, in the order of the tokens; a token without a word (EOS, BOS) is a group of its own.
 function groupByWord(tokens, words, texts) {
   const groups = [];
   tokens.forEach((token, place) => {

@@ -12,8 +12,9 @@ from tensorboard.plugins.hparams import api as hparams_api
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from ...decoding.translator import Translator
+from ...inspection.heads_table import heads_table
 from ...inspection.heatmap import attention_figure, figure_to_png
-from ...inspection.measures import heads_table
+from ...inspection.measures import MEASURES
 from ...inspection.record import Record
 from ...inspection.recorder import AttentionRecorder
 
@@ -88,7 +89,7 @@ class TensorBoard(keras.callbacks.Callback):
         with self.writer.as_default(step=update):
             tf.summary.text("probes", probe_table(records))
             for layer, heads in heads_table(records).groupby("layer"):
-                for name in ("entropy", "eos_share", "diagonality"):
+                for name in [name for name, measure in MEASURES.items() if measure.in_tensorboard]:
                     tf.summary.scalar(f"attention/{name}, layer {layer}", heads[name].mean())
             for record in records:
                 for layer in range(len(record.attention["cross"])):

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from pipeline.alignment.word_matrix import row_words, word_matrix
+from pipeline.inspection.measures import MEASURES, measure_site
 from pipeline.inspection.record import Record
+from pipeline.inspection.sentences import SENTENCE_MEASURES, sentence_row
 from pipeline.inspection.viewer.page import ViewerRun, viewer_page, write_viewer
 from pipeline.text.pharaoh import GoldAlignment
 from tests.patience import PATIENCE_SECONDS
@@ -194,7 +196,7 @@ def test_matrices_are_those_of_the_archive_in_every_view(page, tmp_path):
     weights = record.attention["cross"][1, 2]
     words = word_matrix(weights, record.source_words, row_words(record.target_words, "output"), 4, 4)
     heading, found = saw["start"]
-    assert heading == "cross attention, layer 1, head 2, output side"
+    assert heading == "cross-attention, layer 1, head 2, output side"
     assert [cell for cell in found if cell[0] < 4 and cell[1] < 4] == shown_cells(words)
     assert len(found) == 25  # EOS is a word of its own
     assert saw["tokens"] == shown_cells(weights)
@@ -202,7 +204,7 @@ def test_matrices_are_those_of_the_archive_in_every_view(page, tmp_path):
     assert saw["input"][1][: len(record.target_input_tokens)] == record.target_input_tokens
     assert saw["without"][0] == shown_cells(words / words.sum(-1, keepdims=True))
     assert "without EOS, rows renormalised" in saw["without"][1]
-    assert saw["encoder"][1] == "encoder attention, layer 0, head 2, output side"
+    assert saw["encoder"][1] == "encoder self-attention, layer 0, head 2, output side"
     assert saw["encoder"][0] == shown_cells(record.attention["encoder"][0, 2])
     assert saw["mean"] == shown_cells(record.attention["cross"][0].mean(axis=0))
 
@@ -231,6 +233,30 @@ def test_sorting_searching_filtering_and_moving(page, tmp_path):
     assert (saw["next"], saw["first"]) == ("#1", "#0")
     assert saw["clicked"][0] == "#4" and "cut short" in saw["clicked"][1] and "le jus" in saw["clicked"][1]
     assert "layer 1, head 1" in saw["head"] and "layer 1, head 2" in saw["last"]
+
+
+@chromium
+def test_sentences_are_ordered_and_noted_by_the_measures_that_have_labels(page, tmp_path):
+    data, _ = embedded(page)
+    saw = browse(
+        page,
+        """
+        saw.labels = $$("#sort option").map((option) => option.value);
+        saw.orders = {};
+        for (const { label } of data.orders) { pick("#sort", label); saw.orders[label] = ids(); }
+        pick("#sort", "as in the file"); saw.note = $("#list .row .note").textContent;
+        """,
+        tmp_path,
+    )
+    rows = [sentence_row(record, measure_site(record)) for record in RECORDS]
+    labels = MEASURES | SENTENCE_MEASURES
+    for order in data["orders"]:
+        measure, sign = order["measure"], order["sign"]
+        assert order["label"] == (labels[measure].lowest_first if sign == 1 else labels[measure].highest_first)
+        key = {row["id"]: sign * (0 if np.isnan(row[measure]) else round(row[measure], 4)) for row in rows}
+        assert saw["orders"][order["label"]] == sorted(key, key=lambda id_, key=key: (key[id_], id_))
+    assert saw["labels"][-len(data["orders"]) :] == [order["label"] for order in data["orders"]]
+    assert f"entropy {rows[0]['entropy']:.2f}" in saw["note"]
 
 
 @chromium
@@ -288,7 +314,7 @@ def test_two_runs_stand_side_by_side(tmp_path):
     )
     assert saw["names"] == ["one", "other"]
     assert saw["second"] == 3 * 5
-    assert "has not this sentence" in saw["missing"]
+    assert "does not have this sentence" in saw["missing"]
 
 
 def test_the_page_is_written_whole(tmp_path, page):

@@ -1,0 +1,60 @@
+"""The table of every layer and head: means over the rows of all sentences, with the keys that each site has."""
+
+import numpy as np
+import pytest
+
+from pipeline.inspection.heads_table import heads_table
+from tests.inspection.test_measures import measures_by_loops
+
+
+@pytest.mark.parametrize("site", ["cross", "encoder", "decoder"])
+def test_the_table_weights_each_sentence_by_its_rows(make_record, site):
+    records = [make_record(0, target_words=(0, None)), make_record(1, (0, 1, None), (*range(10), None))]
+    table = heads_table(iter(records), site)
+    assert table[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+    assert set(table["site"]) == {site}
+    for row in table.to_dict("records"):
+        names = ["entropy", "relative_entropy", "confidence", "diagonality", "agreement", "eos_share"]
+        totals, rows = dict.fromkeys(names, 0.0), 0
+        for record in records:
+            weights = record.attention[site][row["layer"], row["head"]]
+            eos = None if site == "decoder" else len(record.source_tokens) - 1
+            others = [record.attention[site][row["layer"], other] for other in range(3) if other != row["head"]]
+            for name, value in measures_by_loops(weights, eos, others).items():
+                totals[name] += value * len(weights)
+            rows += len(weights)
+        for name, total in totals.items():
+            assert row[name] == pytest.approx(total / rows, abs=1e-6, nan_ok=True), name
+    assert table["eos_share"].isna().all() == (site == "decoder")
+    assert table["bos_share"].isna().all() == (site != "decoder")
+
+
+@pytest.mark.parametrize(("site", "axis"), [("cross", "source_tokens"), ("decoder", "target_input_tokens")])
+def test_punctuation_is_what_unicode_calls_so(make_record, site, axis):
+    tokens = [
+        "<s>" if axis != "source_tokens" else "\u2581a",
+        "\u2581\u00bb",
+        "b.",
+        "...",
+        "\u2581",
+        "\u3002",
+        "$",
+        "</s>",
+    ]
+    changes = {axis: tokens, "source_words": (*range(7), None), "target_words": (*range(7), None)}
+    record = make_record(0, **changes)
+    table = heads_table([record], site)
+    weights = record.attention[site][..., [1, 3, 5]].sum(axis=-1).mean(axis=-1)
+    np.testing.assert_allclose(table["punctuation_share"], weights.ravel(), atol=1e-6)
+    if site == "decoder":
+        np.testing.assert_allclose(table["bos_share"], record.attention[site][..., 0].mean(axis=-1).ravel(), atol=1e-6)
+
+
+def test_a_source_without_eos_has_no_eos_share(make_record):
+    assert heads_table([make_record(0, source_words=(0, 1, 2))])["eos_share"].isna().all()
+
+
+def test_no_records_give_an_empty_table():
+    table = heads_table([])
+    assert len(table) == 0
+    assert "diagonality" in table
