@@ -31,8 +31,8 @@ def main(arguments: list[str]) -> None:
     with importing_tensorflow():
         from pipeline.alignment.symmetrise import grow_diag
         from pipeline.config import load_run_config
+        from pipeline.text.corpus import read_corpus
         from pipeline.text.pharaoh import iterate_pharaoh, write_pharaoh
-        from pipeline.text.prepare import read_corpus
         from pipeline.text.tokenizer import words_of
 
     settings = load_run_config(options.config).data.train

@@ -74,9 +74,8 @@ def main(arguments: list[str]) -> None:
         from .alignment.aligner import Direction, align
         from .config import load_run_config
         from .run_directory import RunDirectory
-        from .text.corpus import read_parallel_files
-        from .text.pharaoh import pharaoh_line, write_pharaoh
-        from .text.prepare import read_corpus
+        from .text.corpus import read_corpus, read_parallel_files
+        from .text.pharaoh import format_pharaoh_line, write_pharaoh
         from .trained_run import settings_of_set
 
     if options.set:
@@ -93,7 +92,7 @@ def main(arguments: list[str]) -> None:
         write_pharaoh(options.output, links)
     else:
         for sentence in links:
-            sys.stdout.write(pharaoh_line(sentence))
+            sys.stdout.write(format_pharaoh_line(sentence))
 
 
 def _counted(links: Iterable[Any], total: int) -> Iterator[Any]:

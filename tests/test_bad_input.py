@@ -281,7 +281,7 @@ def test_a_run_is_not_resumed_with_validation_text_of_another_length(run, refuse
         (run / path.name).write_text("\n".join(path.read_text(encoding="utf-8").splitlines()[:3]), encoding="utf-8")
     for old, new in shorter.items():
         change_config(run, old, new)
-    refused(train.main, ["--resume", run], "3 pairs, and the run was started with 10")
+    refused(train.main, ["--resume", run], "3 pairs, expected 10 as when the run began")
 
 
 BAD_RUNS = {

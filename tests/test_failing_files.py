@@ -132,7 +132,7 @@ def test_an_archive_that_is_not_finished_is_not_read(tmp_path):
 
 def test_encoded_text_is_whole_or_refused(tmp_path):
     def pairs_of(number):
-        return EncodedPairs(*(EncodedSentences.of_rows([[number] * 3] * number) for _ in range(2)))
+        return EncodedPairs(*(EncodedSentences.from_rows([[number] * 3] * number) for _ in range(2)))
 
     def prepare(folder):
         pairs_of(2).save(folder / "train")

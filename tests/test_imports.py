@@ -149,6 +149,7 @@ def test_settings_stop_at_the_door():
         "pipeline.evaluation.comparison",
         "pipeline.evaluation.request",
         "pipeline.model.build",
+        "pipeline.text.corpus",
         "pipeline.text.prepare",
         "pipeline.text.provenance",
         "pipeline.train",

@@ -13,9 +13,8 @@ from ..config.data import CorpusSettings
 from ..config.names import SITES
 from ..errors import InputError
 from ..inspection.record import Record
-from ..text.corpus import Corpus
+from ..text.corpus import Corpus, read_corpus
 from ..text.pharaoh import GoldAlignment, read_pharaoh
-from ..text.prepare import read_corpus
 from ..text.tokenizer import words_of
 from .error_rate import alignment_error_rate, check_ranges, diagonal_links, random_links
 from .heads import best_row, score_heads

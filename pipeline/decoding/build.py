@@ -1,4 +1,4 @@
-"""From settings to a search and a translator."""
+"""Builds a search and a translator from settings."""
 
 import keras
 
@@ -13,7 +13,7 @@ from .translator import Translator
 
 
 def build_translator(model: keras.Model, tokenizer: Tokenizer, config: RunConfig, search: Search) -> Translator:
-    """Translates by that search, in batches and up to lengths as the config says."""
+    """A translator that uses `search`, with the batches and longest lengths of the config."""
     settings = config.decoding
     return Translator(
         model,
@@ -23,13 +23,13 @@ def build_translator(model: keras.Model, tokenizer: Tokenizer, config: RunConfig
         max_target_ratio=settings.max_target_ratio,
         max_target_extra=settings.max_target_extra,
         max_positions=config.model.max_positions,
-        # What is drawn by chance depends on the order of the draws.
+        # Random draws depend on their order, so batches that are sampled run one after the other.
         workers=1 if settings.kind == "sampling" else parallel_batches(),
     )
 
 
 def build_search(settings: DecodingSettings, seed: int) -> Search:
-    """The search that the settings ask for; `seed` is for what is drawn by chance."""
+    """The search that the settings ask for; `seed` is that of the draws of sampling."""
     constraints = {"min_length": settings.min_length, "no_repeat_ngram": settings.no_repeat_ngram}
     if settings.kind == "sampling":
         sampler = Sampler(settings.temperature, settings.top_k, settings.top_p, seed)

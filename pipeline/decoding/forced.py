@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 from keras import ops
 
 SITES = ("cross", "norms", "encoder", "decoder")
-"""Attention between target and source; the same, each weight times the length of what it weighs; self-attentions."""
+"""`cross` and `norms` are attention from target to source, the second with each weight times the length of the vector
+that it weighs; `encoder` and `decoder` are self-attention."""
 
 
 class TeacherForced(NamedTuple):
-    """What the pass says.
+    """The result of a teacher-forced pass.
 
-    - log_probabilities: float32 `(B, U)`, of each output token given the source and the tokens before it.
-    - likeliest: int32 `(B, U)`, the token that the model would have put there.
+    - log_probabilities: float32 `(B, U)`, natural logarithms, of each output token given the source and the tokens
+      before it.
+    - likeliest: int32 `(B, U)`, the token to which the model gives the highest probability there.
     - attention: site -> float32 `(B, layers, H, queries, keys)`.
     """
 
@@ -28,37 +30,39 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Teacher
     """Reads source and target once, without dropout.
 
     Args:
-        model: anything with the surface of `pipeline.model.interface`.
+        model: any `TranslationModel`.
         source: int `(B, S)`.
         target_input: int `(B, T)`, from BOS on.
-        target_output: int `(B, U)`, up to EOS; without columns where only attention is asked for, as what the first U
-            states say of the vocabulary is as much work as a layer or two.
+        target_output: int `(B, U)`, up to EOS. Pass no columns where only attention is wanted: the logits of U
+            positions cost as much as one or two layers.
         sites: which attention to return: any of `SITES`.
     """
     return forced_decode(model, model.encode(source, training=False), target_input, target_output, sites)
 
 
 def forced_decode(model, memory, target_input, target_output, sites=()) -> TeacherForced:
-    """The second half of `forced_pass`: reads the target, when the source has been read."""
+    """The second half of `forced_pass`: reads the target, given the memory of the source."""
     output = model.decode(target_input, memory, training=False)
     states = output.states[:, : ops.shape(target_output)[1]]
     scores = ops.log_softmax(model.output_embedding.logits(states))
     layers = {"cross": output.cross, "encoder": memory.self_attention, "decoder": output.decoder_self}
     if "norms" in sites:
-        norms = model.value_norms(memory)  # of no layer or of all
-        layers["norms"] = tuple(shares(x * ops.expand_dims(y, 2)) for x, y in zip(output.cross, norms, strict=False))
+        norms = model.value_norms(memory)  # empty where the architecture has none
+        layers["norms"] = tuple(
+            normalize_rows(x * ops.expand_dims(y, 2)) for x, y in zip(output.cross, norms, strict=False)
+        )
     (batch, queries), keys = ops.shape(target_input), ops.shape(memory.mask)[-1]
     return TeacherForced(
         ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1),
         ops.cast(ops.argmax(scores, axis=-1), "int32"),
         {
-            # An architecture without such attention has no layers of it.
+            # Without such attention an architecture has 0 layers of it.
             site: ops.stack(layers[site], axis=1) if layers[site] else ops.zeros((batch, 0, 1, queries, keys))
             for site in sites
         },
     )
 
 
-def shares(x):
-    """Rows that sum to one, unless they are zero."""
+def normalize_rows(x):
+    """Divides rows by their sum; rows of zeros stay zero."""
     return x / ops.maximum(ops.sum(x, axis=-1, keepdims=True), 1e-9)

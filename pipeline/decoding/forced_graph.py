@@ -1,4 +1,4 @@
-"""The graph of a forced pass, traced once for batches of any shape."""
+"""The graph of a teacher-forced pass, traced once for batches of any shape."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,14 +9,14 @@ from .forced import TeacherForced, forced_pass
 from .saliency import gradient_times_input
 
 ForcedGraph = Callable[..., TeacherForced]
-"""`(source, target_input, target_output) -> TeacherForced`, of int32 `(B, S)` and twice `(B, T)`."""
+"""`(source, target_input, target_output) -> TeacherForced`; takes int32 `(B, S)`, `(B, T)` and `(B, T)`."""
 
 
 def make_forced_graph(model: keras.Model, sites: Sequence[str] = ()) -> ForcedGraph:
-    """Reads batches by `forced_pass`.
+    """Makes a `tf.function` of `forced_pass` for one model.
 
     Args:
-        model: anything with the surface of `pipeline.model.interface`.
+        model: any `TranslationModel`.
         sites: which attention to return: any of `forced.SITES`, and `gradients` (`gradient_times_input`).
     """
 

@@ -1,4 +1,4 @@
-"""The ways to search for translations, each a callable from a model and what it read to hypotheses.
+"""The searches for translations: each is called with a model and a source's memory, and returns hypotheses.
 
 Letters: B batch, N hypotheses of a sentence, L most tokens of a target, S source positions.
 """
@@ -11,31 +11,38 @@ from keras import ops
 from ..model.interface import Memory, TranslationModel, rows_for_each
 from .beam import BeamSettings, beam_search
 from .constraints import ban_early_end, ban_repeated_ngrams
-from .greedy import greedy_search, likeliest
+from .greedy import choose_likeliest, greedy_search
 from .hypotheses import Hypotheses
 from .sampling import Sampler
 
 
 class Search(Protocol):
-    """Finds targets of up to `max_lengths` tokens, int32 `(B,)`, L at most: `Hypotheses` `(B, N, ...)`."""
+    """A search: returns `Hypotheses` `(B, N, ...)`.
+
+    Call arguments:
+        model: any `TranslationModel`.
+        memory: what it returned for the sources, `(B, ...)`.
+        max_lengths: int32 `(B,)`, the most tokens of each target, EOS included.
+        length: L, at least the largest of `max_lengths`.
+    """
 
     def __call__(self, model: TranslationModel, memory: Memory, max_lengths, length) -> Hypotheses: ...
 
 
 @dataclass(frozen=True)
 class GreedySearch:
-    """One hypothesis, of the token at every step that `choose` takes among those that the constraints allow.
+    """One hypothesis: at every step the likeliest token that the constraints allow.
 
     Args:
         min_length: the fewest tokens before EOS.
-        no_repeat_ngram: no run of so many tokens stands twice; 0 allows all.
+        no_repeat_ngram: no n-gram of this length occurs twice; 0 allows all.
     """
 
     min_length: int = 0
     no_repeat_ngram: int = 0
 
     def __call__(self, model, memory, max_lengths, length):
-        return self._search(model, memory, max_lengths, length, likeliest, 1)
+        return self._search(model, memory, max_lengths, length, choose_likeliest, 1)
 
     def _search(self, model, memory, max_lengths, length, choose, count):
         batch = ops.shape(max_lengths)[0]
@@ -45,25 +52,25 @@ class GreedySearch:
             output = model.decode(tokens, memory, cache=cache, training=False)
             return output.logits[:, -1], output.cache
 
-        def chosen(scores, ids, step):
+        def choose_allowed(scores, ids, step):
             scores = ban_early_end(scores, step, self.min_length)
             return choose(ban_repeated_ngrams(scores, ids, step, self.no_repeat_ngram), ids, step)
 
         cache = model.start_cache(memory)
         if count > 1:
             cache, max_lengths = rows_for_each((cache, max_lengths), rows)
-        found = greedy_search(step, cache, max_lengths, length, chosen)
+        ids, log_probabilities = greedy_search(step, cache, max_lengths, length, choose_allowed)
         shape = (batch, count, length)
-        log_probabilities = ops.reshape(found.log_probabilities, shape)
-        return Hypotheses(ops.reshape(found.ids, shape), log_probabilities, ops.sum(log_probabilities, axis=-1))
+        log_probabilities = ops.reshape(log_probabilities, shape)
+        return Hypotheses(ops.reshape(ids, shape), log_probabilities, ops.sum(log_probabilities, axis=-1))
 
 
 @dataclass(frozen=True)
 class Sampling(GreedySearch):
-    """N hypotheses of drawn tokens, in the order in which they were drawn.
+    """N hypotheses of tokens drawn at random, in the order in which they were drawn.
 
     Args: see `GreedySearch`, and:
-        sampler: what draws them.
+        sampler: draws the tokens.
         count: N.
     """
 
@@ -79,27 +86,27 @@ class Sampling(GreedySearch):
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """The best of several hypotheses: see `beam_search`."""
+    """The N best hypotheses of a beam: see `beam_search`."""
 
     settings: BeamSettings
 
     def __call__(self, model, memory, max_lengths, length):
-        covering = self.settings.coverage_penalty != 0
+        uses_coverage = self.settings.coverage_penalty != 0
         hypotheses = ops.shape(max_lengths)[0] * self.settings.size
 
         def step(tokens, memory, state):
             cache, attention = state
             output = model.decode(tokens, memory, cache=cache, training=False)
-            if covering:
+            if uses_coverage:
                 weights = ops.stack([ops.mean(layer[:, :, -1], axis=1) for layer in output.cross])
                 attention = attention + ops.mean(weights, axis=0)
             return output.logits[:, -1], (output.cache, attention)
 
         def coverage(memory, state):
-            # Padding misses nothing.
+            # Padding needs no attention.
             padding = ops.logical_not(memory.mask[:, 0, 0])
             return ops.where(rows_for_each(padding, ops.shape(state[1])[0]), 1.0, state[1])
 
-        sources = ops.shape(memory.mask)[-1] if covering else 0
+        sources = ops.shape(memory.mask)[-1] if uses_coverage else 0
         state = (rows_for_each(model.start_cache(memory), hypotheses), ops.zeros((hypotheses, sources)))
         return beam_search(step, memory, state, max_lengths, length, self.settings, coverage)

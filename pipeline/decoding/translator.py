@@ -24,7 +24,7 @@ class Translation:
         source_ids: the tokens that were translated, without EOS.
         ids: the tokens of the translation, ending in EOS unless truncated.
         log_probabilities: natural logarithms, one for each of `ids`; 0.0 for an empty source, which is not searched.
-        truncated: whether the longest length was reached before EOS, or the source was cut to the longest it can be.
+        truncated: whether the longest length was reached before EOS, or the source was too long and was cut.
         score: what the search ranked it by.
     """
 
@@ -40,14 +40,14 @@ class Translator:
     """Translates sentences with a model of any architecture.
 
     Args:
-        model: anything with the surface of `pipeline.model.interface`.
+        model: any `TranslationModel`.
         tokenizer: the one it was trained with.
-        search: how translations are found; greedily if not given.
+        search: how translations are found; by default greedily.
         batch_sentences: sentences translated at once.
         max_target_ratio: a translation has at most `max_target_ratio * source tokens + max_target_extra` tokens.
-        max_target_extra: see there.
+        max_target_extra: see `max_target_ratio`.
         max_positions: the most tokens either side can have; longer sources are cut.
-        workers: batches translated side by side.
+        workers: batches translated at the same time.
     """
 
     def __init__(
@@ -71,33 +71,33 @@ class Translator:
 
         search = search or GreedySearch()
 
-        def found(source, max_lengths, length):
+        def search_batch(source, max_lengths, length):
             memory = model.encode(source, training=False)._replace(self_attention=())
             return search(model, memory, max_lengths, length)
 
         ids, row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None], []))
-        self._search = tf.function(found, input_signature=(ids, row, number), autograph=False)
+        self._search_graph = tf.function(search_batch, input_signature=(ids, row, number), autograph=False)
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
-        """Translates sentences; result i is the best of sentence i. A sentence without words stays without words."""
+        """The best translation of each sentence, in their order. An empty sentence has an empty translation."""
         return [translations[0] for translations in self.translate_n_best(sentences)]
 
     def translate_n_best(self, sentences: Sequence[str]) -> list[list[Translation]]:
-        """As `translate`, with all translations of each sentence that the search returns, best first."""
-        whole = self.tokenizer.encode(sentences).to_list()
-        rows = [ids[: self.max_positions - 1] for ids in whole]  # one more for EOS
-        found = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
+        """All translations of each sentence that the search returns, best first."""
+        uncut_rows = self.tokenizer.encode(sentences).to_list()
+        rows = [ids[: self.max_positions - 1] for ids in uncut_rows]  # one more for EOS
+        translations = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
         order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
         batches = [order[first : first + self.batch_sentences] for first in range(0, len(order), self.batch_sentences)]
         results = in_order(self._translate_batch, ([rows[i] for i in batch] for batch in batches), self.workers)
         for batch, result in zip(batches, results, strict=True):
-            for i, translations in zip(batch, result, strict=True):
-                cut = len(rows[i]) < len(whole[i])
-                found[i] = [replace(one, truncated=one.truncated or cut) for one in translations]
-        return found
+            for i, n_best in zip(batch, result, strict=True):
+                is_cut = len(rows[i]) < len(uncut_rows[i])
+                translations[i] = [replace(one, truncated=one.truncated or is_cut) for one in n_best]
+        return translations
 
     def max_lengths(self, source_lengths: np.ndarray) -> np.ndarray:
-        """The most tokens, EOS among them, of translations of sources with so many tokens: int32."""
+        """The most tokens, EOS included, that translations of sources of these lengths may have: int32."""
         lengths = (self.max_target_ratio * source_lengths).astype(np.int32) + self.max_target_extra
         return np.minimum(lengths, self.max_positions)
 
@@ -108,12 +108,13 @@ class Translator:
         )
         max_lengths = self.max_lengths(lengths)
         length = min(int(round_up(int(max_lengths.max()), LENGTH_MULTIPLE)), self.max_positions)
-        result = self._search(source, max_lengths, length)
+        result = self._search_graph(source, max_lengths, length)
         all_ids, all_log_probabilities, all_scores = (x.numpy() for x in result)
         places = np.argwhere(np.isfinite(all_scores))  # (sentence, rank)
-        found: list[list[Translation]] = [[] for _ in rows]
-        ids = [[int(token) for token in all_ids[i, n] if token != PAD] for i, n in places]
-        for (i, n), one, text in zip(places, ids, self.tokenizer.decode(ids), strict=True):
-            log_probabilities = [float(value) for value in all_log_probabilities[i, n, : len(one)]]
-            found[i].append(Translation(text, rows[i], one, log_probabilities, one[-1] != EOS, float(all_scores[i, n])))
-        return found
+        targets = [[int(token) for token in all_ids[i, n] if token != PAD] for i, n in places]
+        translations: list[list[Translation]] = [[] for _ in rows]
+        for (i, n), ids, text in zip(places, targets, self.tokenizer.decode(targets), strict=True):
+            log_probabilities = [float(value) for value in all_log_probabilities[i, n, : len(ids)]]
+            score = float(all_scores[i, n])
+            translations[i].append(Translation(text, rows[i], ids, log_probabilities, ids[-1] != EOS, score))
+        return translations

@@ -13,7 +13,7 @@ from sacrebleu.significance import PairedTest
 
 from ..config import RunConfig, load_run_config
 from ..errors import InputError
-from ..metrics.bleu import bleu_metric
+from ..metrics.bleu import make_bleu
 from ..run_directory import EvaluationDirectory, RunDirectory
 from .translations import read_translations
 
@@ -137,7 +137,7 @@ def compare(systems: list[Evaluated], samples: int) -> pd.DataFrame:
     translations: list[tuple[str, Sequence[str]]] = [
         (f"{i}", system.table["translation"].tolist()) for i, system in enumerate(systems)
     ]
-    metrics = {"BLEU": bleu_metric(first.config.data.tokenized), "chrF2": sacrebleu.CHRF()}
+    metrics = {"BLEU": make_bleu(first.config.data.tokenized), "chrF2": sacrebleu.CHRF()}
     references = [first.table["reference"].tolist()]
     _, scores = PairedTest(translations, metrics, references, test_type="bs", n_samples=samples)()
     rows = []

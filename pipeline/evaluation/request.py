@@ -9,9 +9,8 @@ from typing import Any
 from ..alignment.gold import choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config.options import with_decoding_options
 from ..errors import InputError
-from ..text.corpus import read_parallel_files
+from ..text.corpus import read_corpus, read_parallel_files
 from ..text.lines import read_lines
-from ..text.prepare import read_corpus
 from ..trained_run import TrainedRun, load_run, settings_of_set
 from .evaluate_set import EvaluationSet, evaluate_set
 

@@ -10,7 +10,7 @@ import sacrebleu
 from ..decoding.translator import Translation
 from ..errors import InputError
 from ..files import write_atomically
-from ..metrics.bleu import bleu_metric
+from ..metrics.bleu import make_bleu
 
 TEXTS = ("source", "reference", "translation")
 
@@ -24,7 +24,7 @@ def translations_table(
         source: the sentences.
         reference: their given translations, or None; then there are no sentence scores.
         translations: those of the model.
-        tokenized: whether words are separated already, see `bleu_metric`.
+        tokenized: whether words are separated already, see `make_bleu`.
     """
     table = pd.DataFrame(
         {
@@ -39,7 +39,7 @@ def translations_table(
     )
     if reference is not None:
         table.insert(2, "reference", list(reference))
-        bleu, chrf = bleu_metric(tokenized, effective_order=True), sacrebleu.CHRF()
+        bleu, chrf = make_bleu(tokenized, effective_order=True), sacrebleu.CHRF()
         pairs = list(zip(table["translation"], reference, strict=True))
         table["sentence_bleu"] = [bleu.sentence_score(text, [one]).score for text, one in pairs]
         table["sentence_chrf"] = [chrf.sentence_score(text, [one]).score for text, one in pairs]

@@ -1,4 +1,4 @@
-"""Scores of translations: corpus BLEU and chrF with their signatures."""
+"""Corpus BLEU and chrF of translations, with their signatures."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,20 +6,25 @@ from typing import Any
 import sacrebleu
 
 
-def bleu_metric(tokenized: bool, effective_order: bool = False) -> sacrebleu.BLEU:
-    """Corpus BLEU (Papineni et al. 2002) as sacreBLEU computes it (Post 2018).
+def make_bleu(tokenized: bool, effective_order: bool = False) -> sacrebleu.BLEU:
+    """Makes sacreBLEU's BLEU (Papineni et al. 2002; Post 2018).
 
     Args:
-        tokenized: the text is tokenised as published already, so it is split at spaces only.
-        effective_order: leaves out n-grams longer than the text, as the score of a single sentence needs.
+        tokenized: whether the text is tokenised already, so that it is split at spaces only.
+        effective_order: whether to leave out n-grams longer than the text, as the score of a single sentence needs.
     """
-    # "force" only says that tokenised text is meant.
+    # "force" only silences the warning about tokenised text.
     return sacrebleu.BLEU(tokenize="none" if tokenized else "13a", force=tokenized, effective_order=effective_order)
 
 
+def score_bleu(translations: Sequence[str], references: Sequence[str], *, tokenized: bool) -> float:
+    """BLEU of a whole set, from 0 to 100."""
+    return make_bleu(tokenized).corpus_score(translations, [references]).score
+
+
 def score_translations(translations: Sequence[str], references: Sequence[str], *, tokenized: bool) -> dict[str, Any]:
-    """BLEU and chrF of a whole set, in percent, with the signatures that say how they were computed."""
-    bleu, chrf = bleu_metric(tokenized), sacrebleu.CHRF()
+    """BLEU and chrF of a whole set, from 0 to 100, with the signatures that say how they were computed."""
+    bleu, chrf = make_bleu(tokenized), sacrebleu.CHRF()
     bleu_score = bleu.corpus_score(translations, [references])
     chrf_score = chrf.corpus_score(translations, [references])
     return {

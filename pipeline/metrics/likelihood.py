@@ -1,4 +1,4 @@
-"""How likely a model holds the references to be."""
+"""How likely the references are under a model."""
 
 import math
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from ..text.tokenizer import PAD
 
 @dataclass(frozen=True)
 class Likelihood:
-    """Means over all target tokens of a set, EOS among them.
+    """Means over all target tokens of a set, EOS included.
 
     Args:
-        loss: negative log-likelihood, in nats a token, without label smoothing.
-        token_accuracy: share of tokens that were the model's first choice, given those before.
+        loss: negative log-likelihood in nats per token, without label smoothing.
+        token_accuracy: how many tokens were the likeliest one, given the tokens before, from 0 to 1.
     """
 
     loss: float
@@ -32,18 +32,18 @@ class Likelihood:
 
 
 class LikelihoodMeter:
-    """Measures how likely a model holds the references to be. Pairs with a side too long for it are left out.
+    """Measures how likely the references are under a model. Pairs with a side too long for it are left out.
 
     Args:
-        read: a `ForcedGraph` of the model.
+        forced_graph: of the model.
         source: encoded sources.
         target: encoded references.
-        max_positions: the most tokens, EOS among them, that the model can take.
-        batch_tokens: positions of a batch, padding included.
-        workers: batches read side by side.
+        max_positions: the most tokens, EOS included, that the model can take.
+        batch_tokens: the most positions of either side of a batch, padding included.
+        workers: batches read at the same time.
 
     Attributes:
-        too_long: number of pairs left out.
+        too_long: how many pairs are left out.
 
     Raises:
         InputError: all pairs are too long.
@@ -51,7 +51,7 @@ class LikelihoodMeter:
 
     def __init__(
         self,
-        read: ForcedGraph,
+        forced_graph: ForcedGraph,
         source: EncodedSentences,
         target: EncodedSentences,
         *,
@@ -68,19 +68,19 @@ class LikelihoodMeter:
             )
         self.source, self.target = source.select(fits), target.select(fits)
         self.batches = batches_by_length(self.source.lengths + 1, self.target.lengths + 1, batch_tokens)  # EOS, BOS
-        self._read = read
+        self._forced_graph = forced_graph
         self.workers = workers
 
     def measure(self) -> Likelihood:
-        """The likelihood under the model as it is now."""
-        loss, right = np.sum(list(in_order(self._of_batch, self.batches, self.workers)), axis=0)
+        """Measures the likelihood under the model as it is now."""
+        loss, correct = np.sum(list(in_order(self._measure_batch, self.batches, self.workers)), axis=0)
         tokens = int(np.sum(self.target.lengths)) + len(self.target)
-        return Likelihood(float(loss) / tokens, float(right) / tokens)
+        return Likelihood(float(loss) / tokens, float(correct) / tokens)
 
-    def _of_batch(self, rows: np.ndarray) -> tuple[float, int]:
-        """Its loss, and how many tokens were the first choice."""
+    def _measure_batch(self, rows: np.ndarray) -> tuple[float, int]:
+        """The summed loss, and how many tokens were the likeliest one."""
         batch = collate(self.source, self.target, rows)
-        forced = self._read(*batch.ids)
+        forced = self._forced_graph(*batch.ids)
         real = batch.target_output != PAD
         loss = -float(forced.log_probabilities.numpy()[real].sum(dtype=np.float64))
         return loss, int((forced.likeliest.numpy() == batch.target_output)[real].sum())

@@ -1,4 +1,4 @@
-"""From encoded sentence pairs to padded batches, in an order that is a pure function of seed and epoch.
+"""Puts encoded sentence pairs into padded batches, in an order that is a pure function of seed and epoch.
 
 Letters: B sentences of a batch, S source length with EOS, T target length with BOS or EOS.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from .encoded import EncodedSentences
 from .tokenizer import BOS, EOS, PAD
 
-FORCED_BATCH_TOKENS = 1536  # of a batch that is read rather than learnt from: larger ones pad more and were no faster
+FORCED_BATCH_TOKENS = 1536  # of batches of teacher-forced passes: larger ones pad more and were no faster
 
 
 class Batch(NamedTuple):
@@ -45,8 +45,8 @@ class BatchPlan:
     """Which sentences make up each batch of an epoch.
 
     Args:
-        batches: one array of sentence numbers a batch.
-        padding_share: the share of all positions, source and target, that only fill up.
+        batches: for each batch an array of sentence numbers.
+        padding_share: how much of all positions, source and target, is padding, from 0 to 1.
     """
 
     batches: list[np.ndarray]
@@ -54,7 +54,7 @@ class BatchPlan:
 
 
 def epoch_tokens(batch_tokens: int, start_tokens: int | None, doubling_epochs: int, epoch: int) -> int:
-    """How many tokens a batch of that epoch has at most: `start_tokens`, doubled ever so often, up to `batch_tokens`.
+    """The most tokens of a batch in an epoch: `start_tokens`, doubled every `doubling_epochs`, up to `batch_tokens`.
 
     Gradients of small batches are noisy, which costs little while the learning rate is high, and later much (Smith et
     al. 2018).
@@ -65,7 +65,7 @@ def epoch_tokens(batch_tokens: int, start_tokens: int | None, doubling_epochs: i
 
 
 def round_up(lengths: np.ndarray | int, multiple: int):
-    """The next multiple of `multiple` from `lengths` on."""
+    """Rounds up to multiples of `multiple`."""
     return -(-lengths // multiple) * multiple
 
 
@@ -78,27 +78,27 @@ def plan_batches(
     seed: int,
     epoch: int,
 ) -> BatchPlan:
-    """Puts sentences of similar lengths together, as many as `batch_tokens` allows, in a random order.
+    """Puts as many sentences of similar lengths together as `batch_tokens` allows, and shuffles the batches.
 
-    A pure function: the position of a run in its data is the pair (epoch, batch number) and nothing else.
+    It is a pure function, so the position of a run in its data is just the pair (epoch, batch number).
 
     Args:
         source_lengths: int `(sentences,)`, tokens without EOS.
         target_lengths: int `(sentences,)`, tokens without BOS and EOS.
-        batch_tokens: the most positions, padding included, of either side of a batch. A sentence that is longer alone
-            gets a batch of its own.
+        batch_tokens: the most positions, padding included, of either side of a batch. A sentence that is longer on
+            its own gets a batch of its own.
         length_multiple: padded lengths are multiples of this.
-        seed: of the order.
-        epoch: the pass over the data, from 0; every one has another order.
+        seed: the seed of the order.
+        epoch: the pass over the data, from 0; each has its own order.
     """
     generator = np.random.default_rng((seed, epoch))
     source = round_up(np.asarray(source_lengths, np.int32) + 1, length_multiple)
     target = round_up(np.asarray(target_lengths, np.int32) + 1, length_multiple)
     shuffled = generator.permutation(len(source))
-    # Up and down in turn, so that source lengths do not jump where the next target length begins.
+    # Source lengths go up and down in turn, so that they do not jump where the next target length begins.
     turn = np.where(target // length_multiple % 2, source, -source)
     order = shuffled[np.lexsort((turn[shuffled], target[shuffled]))]
-    batches = _filled(order, np.maximum(source, target), batch_tokens)
+    batches = _cut_into_batches(order, np.maximum(source, target), batch_tokens)
     positions = sum(len(rows) * (int(source[rows].max()) + int(target[rows].max())) for rows in batches)
     tokens = int(np.sum(source_lengths) + np.sum(target_lengths)) + 2 * len(order)
     generator.shuffle(batches)
@@ -108,10 +108,11 @@ def plan_batches(
 def batches_by_length(
     source_lengths: np.ndarray, target_lengths: np.ndarray, batch_tokens: int = FORCED_BATCH_TOKENS
 ) -> list[np.ndarray]:
-    """Puts sentences of similar lengths together, for passes in which neither order nor chance mean anything.
+    """Puts sentences of similar lengths together, for passes whose result does not depend on the order.
 
-    By the longer side, as it decides how many fit: of a few hundred sentences, too few for each length of one side to
-    fill batches, that leaves a quarter less padding (captions) than by one side and then the other.
+    Sentences are sorted by their longer side, which decides how many fit into a batch. For a few hundred captions, too
+    few to fill batches with each length of one side, that leaves a quarter less padding than sorting by one side and
+    then the other.
 
     Args:
         source_lengths: int `(sentences,)`, positions of each source.
@@ -122,11 +123,11 @@ def batches_by_length(
         The numbers of the sentences of each batch, shortest first.
     """
     longer = np.maximum(source_lengths, target_lengths)
-    return _filled(np.lexsort((source_lengths + target_lengths, longer)), longer, batch_tokens)
+    return _cut_into_batches(np.lexsort((source_lengths + target_lengths, longer)), longer, batch_tokens)
 
 
-def _filled(order: np.ndarray, widths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Cuts an order of sentences into batches of up to `batch_tokens` positions."""
+def _cut_into_batches(order: np.ndarray, widths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
+    """Cuts ordered sentence numbers into batches of up to `batch_tokens` positions."""
     batches, first, widest = [], 0, 0
     for row, index in enumerate(order):
         width = int(widths[index])
@@ -138,7 +139,7 @@ def _filled(order: np.ndarray, widths: np.ndarray, batch_tokens: int) -> list[np
 
 
 def pad(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndarray:
-    """Stacks rows of ids, filled up with PAD: int32 `(rows, length)`."""
+    """Stacks rows of ids and pads them with PAD: int32 `(rows, length)`."""
     padded = np.full((len(rows), length), PAD, np.int32)
     for line, row in zip(padded, rows, strict=True):
         line[: len(row)] = row
@@ -146,7 +147,7 @@ def pad(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndarray:
 
 
 def forced_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
-    """The padded arrays of sources and of targets that are given rather than searched.
+    """The padded arrays of given pairs of source and target.
 
     Args:
         pairs: source ids without EOS, and target ids ending in EOS unless truncated.
@@ -168,21 +169,22 @@ def collate(
     shard: int = 0,
     shards: int = 1,
 ) -> Batch:
-    """Makes the padded arrays of a batch, or one worker's share of them.
+    """The padded arrays of a batch, or one worker's share of them.
 
     Args:
         source: all source sentences.
         target: all target sentences.
-        rows: numbers of the batch's sentences.
+        rows: the numbers of the sentences of the batch.
         length_multiple: padded lengths are multiples of this.
-        shard: which share.
-        shards: number of shares. Each has the whole batch's padded lengths and every `shards`-th of its sentences.
+        shard: the number of the share, from 0.
+        shards: how many shares there are. Each has every `shards`-th sentence, padded to the lengths of the
+            whole batch.
     """
     source_length = round_up(int(source.lengths[rows].max()) + 1, length_multiple)
     target_length = round_up(int(target.lengths[rows].max()) + 1, length_multiple)
-    own = rows[shard::shards]
+    rows = rows[shard::shards]
     return Batch(
-        pad([[*source[row], EOS] for row in own], source_length),
-        pad([[BOS, *target[row]] for row in own], target_length),
-        pad([[*target[row], EOS] for row in own], target_length),
+        pad([[*source[row], EOS] for row in rows], source_length),
+        pad([[BOS, *target[row]] for row in rows], target_length),
+        pad([[*target[row], EOS] for row in rows], target_length),
     )

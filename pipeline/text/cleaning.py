@@ -1,4 +1,4 @@
-"""What is odd in a corpus, which pairs stay, and what of it also stands in the training text."""
+"""Finds the odd pairs of a corpus, selects those that are trained on, and counts what two corpora share."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from .corpus import Corpus
 
 REASONS = ("empty_side", "over_long", "length_ratio", "duplicate")
 _ACTIONS = ("drop", "keep", "error")
-_JUDGED_FROM = 10  # tokens; the ratio of two short sentences says nothing ("Go." and "Vas-y, pars !")
+_SHORT_TOKENS = 10  # up to here a ratio of lengths says nothing ("Go." and "Vas-y, pars !")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is odd about the pair on a 1-based `line` of its file; `reason` is one of `REASONS`."""
+    """An odd pair: the line of its file, from 1, and one of `REASONS`."""
 
     line: int
     reason: str
@@ -25,16 +25,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many pairs, source sentences and target sentences of one corpus also stand in the training text."""
+    """How many pairs, source sentences and target sentences of a corpus are in the training text too."""
 
     pairs: int
     sources: int
     targets: int
     lines: list[int]
-    """The 1-based lines whose source sentence does, so `sources` of them."""
+    """The lines, from 1, of those source sentences."""
 
 
-def examine(
+def find_odd_pairs(
     corpus: Corpus,
     source_lengths: npt.NDArray[np.integer],
     target_lengths: npt.NDArray[np.integer],
@@ -43,39 +43,39 @@ def examine(
     max_target_tokens: int,
     max_length_ratio: float,
 ) -> list[tuple[int, str]]:
-    """Finds pairs that rarely help training.
+    """Finds the pairs that rarely help training.
 
-    - `empty_side`: one side has nothing but white space.
+    - `empty_side`: a side is nothing but white space.
     - `over_long`: a side has more than its maximum of tokens.
     - `length_ratio`: the longer side, of more than 10 tokens, is more than `max_length_ratio` times the shorter.
-    - `duplicate`: exactly this pair came before.
+    - `duplicate`: an earlier pair is exactly the same.
 
     Args:
         corpus: the pairs.
-        source_lengths: one length for each pair, in tokens.
+        source_lengths: int `(pairs,)`, in tokens.
         target_lengths: likewise.
         max_source_tokens: inclusive.
         max_target_tokens: inclusive.
         max_length_ratio: inclusive, at least 1.
 
     Returns:
-        `(index, reason)` in order of the index; a pair is named once, for the first in `REASONS` that holds.
+        `(index, reason)` in order of the index. Each odd pair is listed once, with the first of `REASONS` that applies.
     """
     longer = np.maximum(source_lengths, target_lengths)
     shorter = np.minimum(source_lengths, target_lengths)
-    empty = (not source.strip() or not target.strip() for source, target in corpus.pairs())
-    tests = {
-        "empty_side": np.fromiter(empty, bool, len(corpus)),
+    is_empty = (not source.strip() or not target.strip() for source, target in corpus.pairs())
+    applies = {
+        "empty_side": np.fromiter(is_empty, bool, len(corpus)),
         "over_long": (source_lengths > max_source_tokens) | (target_lengths > max_target_tokens),
-        "length_ratio": (longer > _JUDGED_FROM) & (longer > max_length_ratio * np.maximum(shorter, 1)),
-        "duplicate": _came_before(corpus),
+        "length_ratio": (longer > _SHORT_TOKENS) & (longer > max_length_ratio * np.maximum(shorter, 1)),
+        "duplicate": _find_duplicates(corpus),
     }
-    holds = np.stack([tests[reason] for reason in REASONS])
-    return [(int(index), REASONS[holds[:, index].argmax()]) for index in np.flatnonzero(holds.any(axis=0))]
+    table = np.stack([applies[reason] for reason in REASONS])
+    return [(int(index), REASONS[table[:, index].argmax()]) for index in np.flatnonzero(table.any(axis=0))]
 
 
-def _came_before(corpus: Corpus) -> npt.NDArray[np.bool_]:
-    """Of each pair whether exactly this one came before, by digests of 64 bits, of which two hardly ever agree."""
+def _find_duplicates(corpus: Corpus) -> npt.NDArray[np.bool_]:
+    # 64 bits suffice: among 100 million pairs the chance that any two share a digest is 1 in 3,700.
     digests = (blake2b(f"{source}\n{target}".encode(), digest_size=8).digest() for source, target in corpus.pairs())
     numbers = np.fromiter((int.from_bytes(digest) for digest in digests), np.uint64, len(corpus))
     repeated = np.ones(len(corpus), bool)
@@ -83,24 +83,26 @@ def _came_before(corpus: Corpus) -> npt.NDArray[np.bool_]:
     return repeated
 
 
-def locate(corpus: Corpus, findings: Iterable[tuple[int, str]]) -> list[Finding]:
-    """Gives what `examine` found the line numbers of the file, for a report to people."""
+def locate_findings(corpus: Corpus, findings: Iterable[tuple[int, str]]) -> list[Finding]:
+    """Replaces the index of each finding of `find_odd_pairs` by the line of the file, for reports."""
     return [Finding(corpus.line_numbers[index], reason) for index, reason in findings]
 
 
-def select(corpus: Corpus, findings: Iterable[tuple[int, str]], actions: Mapping[str, str]) -> npt.NDArray[np.intp]:
-    """Decides which pairs stay.
+def select_pairs(
+    corpus: Corpus, findings: Iterable[tuple[int, str]], actions: Mapping[str, str]
+) -> npt.NDArray[np.intp]:
+    """Selects the pairs to keep.
 
     Args:
         corpus: the pairs.
-        findings: of `examine`.
+        findings: as `find_odd_pairs` returns them.
         actions: for each of `REASONS`, `drop`, `keep` or `error`.
 
     Returns:
-        The kept indices in order.
+        The indices of the pairs to keep, in order.
 
     Raises:
-        InputError: something was found whose action is `error`; the message names the first place and the setting.
+        InputError: a pair has a reason whose action is `error`; the message names the first one and the setting.
     """
     unknown = {reason: action for reason, action in actions.items() if action not in _ACTIONS}
     if unknown:
@@ -114,16 +116,16 @@ def select(corpus: Corpus, findings: Iterable[tuple[int, str]], actions: Mapping
                 f"expected none, because data.on_{reason} is error. Mend the text, or set data.on_{reason} to drop "
                 "(leave such pairs out) or keep."
             )
-    stays = np.ones(len(corpus), bool)
-    stays[[index for index, reason in findings if actions[reason] == "drop"]] = False
-    return np.flatnonzero(stays)
+    is_kept = np.ones(len(corpus), bool)
+    is_kept[[index for index, reason in findings if actions[reason] == "drop"]] = False
+    return np.flatnonzero(is_kept)
 
 
-def overlap(training: Corpus, other: Corpus) -> Overlap:
-    """Counts, line by line, what of `other` also stands in `training`, where scores on it would flatter."""
+def count_overlap(training: Corpus, other: Corpus) -> Overlap:
+    """Counts the lines of `other` that are in `training` too, on which scores would be too good."""
     other_sources, other_targets, other_pairs = set(other.source), set(other.target), set(other.pairs())
     sources, targets, pairs = set(), set(), set()
-    for pair in training.pairs():  # once: it is the long one, read from its file
+    for pair in training.pairs():  # once, since it is the longer one and is read from its file
         sources |= {pair[0]} & other_sources
         targets |= {pair[1]} & other_targets
         pairs |= {pair} & other_pairs

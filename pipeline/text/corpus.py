@@ -1,27 +1,32 @@
-"""Files of sentence pairs, read so that line i of one side stays with line i of the other."""
+"""Files of sentence pairs, read so that line i of one side stays with line i of the other.
+
+A new format is a function that returns a `Corpus`, a row in `FORMATS`, and the keys that it takes in `CorpusSettings`.
+"""
 
 import difflib
+import inspect
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from ..config.data import CorpusSettings
 from ..errors import InputError
 from .lines import Lines, read_lines
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sentence pairs in file order; line i of one side belongs to line i of the other."""
+    """Sentence pairs in the order of the file: `source[i]` and `target[i]` translate each other."""
 
     source: Sequence[str]
     target: Sequence[str]
     line_numbers: Sequence[int]
-    """1-based line of the file that each pair came from; not the index where a split was selected."""
+    """The line of the file that each pair came from, from 1. It is not the index if a split was selected."""
     name: str
-    """The path or paths, for messages."""
+    """The path or paths of the files, for messages."""
 
     def __len__(self) -> int:
         return len(self.source)
@@ -31,7 +36,7 @@ class Corpus:
         return zip(self.source, self.target, strict=True)
 
     def in_memory(self) -> "Corpus":
-        """The same with its text read: for sets that are short and read again and again."""
+        """A copy with its text in memory, for short sets that are read again and again."""
         return replace(self, source=list(self.source), target=list(self.target))
 
     def place(self, index: int) -> str:
@@ -42,13 +47,13 @@ class Corpus:
 def read_parallel_files(
     source: str | Path, target: str | Path, *, split_file: str | Path | None = None, split: str | None = None
 ) -> Corpus:
-    """Reads two files of which line i of one translates line i of the other; empty lines count.
+    """Reads two files; line i of one translates line i of the other. Empty lines count.
 
     Args:
         source: UTF-8, gzipped or not.
         target: likewise.
-        split_file: names the split of each line, such as `train`.
-        split: takes only the lines with this label; by default all.
+        split_file: a file with the split of each line, such as `train`.
+        split: the split to read; by default all lines.
 
     Raises:
         InputError: as `read_lines`; the files have different numbers of lines; no lines of that split.
@@ -58,17 +63,17 @@ def read_parallel_files(
         raise InputError(
             f"{source} has {len(sources):,} lines and {target} has {len(targets):,}; expected as many in both, because "
             "line i of one translates line i of the other. Look for lines, perhaps empty ones, that one side lost, "
-            f"and restore them; `paste -d '\\n' {source} {target} | less` shows where they part."
+            f"and restore them; `paste -d '\\n' {source} {target} | less` shows where they stop matching."
         )
     name = f"{source} + {target}"
     if split is None or split_file is None:
         return Corpus(sources, targets, range(1, len(sources) + 1), name)
-    kept = _rows_of_split(read_lines(split_file), split, len(sources), name, split_file)
-    return Corpus(sources.select(kept), targets.select(kept), (kept + 1).tolist(), name)
+    rows = _find_split(read_lines(split_file), split, len(sources), name, split_file)
+    return Corpus(sources.select(rows), targets.select(rows), (rows + 1).tolist(), name)
 
 
 def read_table(
-    path: str | Path,
+    table: str | Path,
     source_column: str | int,
     target_column: str | int,
     *,
@@ -78,48 +83,59 @@ def read_table(
     split_file: str | Path | None = None,
     split: str | None = None,
 ) -> Corpus:
-    """Reads a table with one pair a row. Quotes, `NA` and `null` are text like any other.
+    """Reads a table with one sentence pair in each row. Quotes, `NA` and `null` are ordinary text.
 
     Args:
-        path: UTF-8, gzipped or not.
+        table: UTF-8, gzipped or not.
         source_column: name (needs `header`) or number, from 0.
         target_column: likewise.
         separator: one ASCII character.
-        header: the first line names the columns.
-        split_column: holds each row's split, such as `train`.
-        split_file: holds them instead, one line for each row without the header.
-        split: takes only the rows with this label; by default all.
+        header: whether the first line names the columns.
+        split_column: the column with the split of each row, such as `train`.
+        split_file: a file with the splits instead, one line for each row, the header not counted.
+        split: the split to read; by default all rows.
 
     Raises:
         InputError: as `read_lines`; rows of unequal width; an unknown column or split; a split file of another length.
     """
     if len(separator) != 1 or not separator.isascii() or separator in "\r\n":
-        raise InputError(f"{path}: separator {separator!r}; expected one ASCII character, such as a tab or a comma.")
-    lines = read_lines(path)
-    width = _equal_width(lines, separator, path)
+        raise InputError(f"{table}: separator {separator!r}; expected one ASCII character, such as a tab or a comma.")
+    lines = read_lines(table)
+    width = _check_width(lines, separator, table)
     names = lines[0].split(separator) if header else None
     first = 1 if header else 0
     rows = lines.select(np.arange(first, len(lines)))
     if not len(rows):
-        raise InputError(f"{path}: only a header line; expected rows below it.")
+        raise InputError(f"{table}: only a header line; expected rows below it.")
 
-    def column(wanted: str | int) -> Lines:
-        return rows.of_column(separator, _column_number(wanted, names, width, path))
+    def select_column(name: str | int) -> Lines:
+        return rows.select_column(separator, _find_column(name, names, width, table))
 
-    source, target = column(source_column), column(target_column)
+    source, target = select_column(source_column), select_column(target_column)
     if split is None:
-        return Corpus(source, target, range(first + 1, len(lines) + 1), str(path))
+        return Corpus(source, target, range(first + 1, len(lines) + 1), str(table))
     if split_file is not None and split_column is None:
-        labels, where = read_lines(split_file), split_file
+        labels, labels_file = read_lines(split_file), split_file
     elif split_column is not None and split_file is None:
-        labels, where = column(split_column), path
+        labels, labels_file = select_column(split_column), table
     else:
-        raise InputError(f"{path}: for split {split!r}, name either a split column or a split file, one of the two.")
-    kept = _rows_of_split(labels, split, len(rows), path, where)
-    return Corpus(source.select(kept), target.select(kept), (kept + first + 1).tolist(), str(path))
+        raise InputError(f"{table}: for split {split!r}, name either a split column or a split file, one of the two.")
+    numbers = _find_split(labels, split, len(rows), table, labels_file)
+    return Corpus(source.select(numbers), target.select(numbers), (numbers + first + 1).tolist(), str(table))
 
 
-def _equal_width(lines: Iterable[str], separator: str, path: str | Path) -> int:
+FORMATS: dict[str, Callable[..., Corpus]] = {"source": read_parallel_files, "table": read_table}
+"""The key of the config's corpus section that holds a format's file, and the function that reads the format. The
+function's parameters are named as the keys of the section that it takes."""
+
+
+def read_corpus(settings: CorpusSettings) -> Corpus:
+    """Reads the sentence pairs that a section of the config names, by the format whose key it gives."""
+    read = next(read for key, read in FORMATS.items() if getattr(settings, key) is not None)
+    return read(**{name: getattr(settings, name) for name in inspect.signature(read).parameters})
+
+
+def _check_width(lines: Iterable[str], separator: str, path: str | Path) -> int:
     width = 0
     for number, line in enumerate(lines, 1):
         width = width or line.count(separator) + 1
@@ -131,7 +147,7 @@ def _equal_width(lines: Iterable[str], separator: str, path: str | Path) -> int:
     return width
 
 
-def _column_number(wanted: str | int, names: list[str] | None, width: int, path: str | Path) -> int:
+def _find_column(wanted: str | int, names: list[str] | None, width: int, path: str | Path) -> int:
     if isinstance(wanted, int):
         if 0 <= wanted < width:
             return wanted
@@ -145,23 +161,23 @@ def _column_number(wanted: str | int, names: list[str] | None, width: int, path:
         return names.index(wanted)
     if wanted in names:
         raise InputError(f"{path}:1: {names.count(wanted)} columns are named {wanted!r}; choose by number, from 0.")
-    raise InputError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)}.{_suggestion(wanted, names)}")
+    raise InputError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)}.{_suggest(wanted, names)}")
 
 
-def _rows_of_split(labels: Sequence[str], split: str, rows: int, path: str | Path, where: str | Path) -> np.ndarray:
+def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, labels_file: str | Path) -> np.ndarray:
     if len(labels) != rows:
         raise InputError(
-            f"{where}: {len(labels):,} labels for the {rows:,} rows of {path}; expected one line for each row, "
+            f"{labels_file}: {len(labels):,} labels for the {rows:,} rows of {path}; expected one line for each row, "
             "the header line not counted. Take the split file that was made for this table."
         )
-    kept = np.flatnonzero(np.fromiter((label == split for label in labels), bool, len(labels)))
-    if not len(kept):
+    numbers = np.flatnonzero(np.fromiter((label == split for label in labels), bool, len(labels)))
+    if not len(numbers):
         counts = Counter(labels)
         known = ", ".join(f"{label} ({count:,})" for label, count in counts.most_common(10))
-        raise InputError(f"{where}: no lines of split {split!r}; there are {known}.{_suggestion(split, counts)}")
-    return kept
+        raise InputError(f"{labels_file}: no lines of split {split!r}; there are {known}.{_suggest(split, counts)}")
+    return numbers
 
 
-def _suggestion(wanted: str, known: Iterable[str]) -> str:
+def _suggest(wanted: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(wanted, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""

@@ -38,8 +38,8 @@ class EncodedSentences:
         return (self[index] for index in range(len(self)))
 
     @classmethod
-    def of_rows(cls, rows: Iterable[Sequence[int] | np.ndarray]) -> "EncodedSentences":
-        """Sentences given one by one. Their ids go through a temporary file, to stay out of memory."""
+    def from_rows(cls, rows: Iterable[Sequence[int] | np.ndarray]) -> "EncodedSentences":
+        """Stores sentences given one by one. Their ids go to a temporary file, not to memory."""
         rows = iter(rows)
         lengths = [np.zeros(1, np.int64)]
         with tempfile.TemporaryFile() as file:
@@ -52,10 +52,10 @@ class EncodedSentences:
         return cls(ids, starts)
 
     def select(self, rows: Iterable[int], joined: Iterable[Sequence[int]] = ()) -> "EncodedSentences":
-        """The sentences of those rows, in that order, and after them those of each row `(first, second)` of `joined`,
-        one behind the other."""
+        """Takes the sentences of `rows`, in that order; after them, for each row `(first, second)` of `joined`, both
+        sentences as one."""
         both = (np.concatenate([self[first], self[second]]) for first, second in joined)
-        return EncodedSentences.of_rows(chain((self[row] for row in rows), both))
+        return EncodedSentences.from_rows(chain((self[row] for row in rows), both))
 
     def save(self, path: Path) -> None:
         """Writes `PATH.ids.npy` and `PATH.starts.npy`."""
@@ -74,7 +74,7 @@ class EncodedSentences:
             ids = np.load(f"{path}.ids.npy", mmap_mode="r", allow_pickle=False)
             starts = np.load(f"{path}.starts.npy", mmap_mode="r", allow_pickle=False)
             if not (ids.ndim == starts.ndim == 1 and ids.dtype == np.int32 and starts.dtype == np.int64):
-                raise ValueError("not two rows of numbers")
+                raise ValueError("expected two rows of integers")
             if starts[0] != 0 or starts[-1] != len(ids) or (np.diff(starts) < 0).any():
                 raise ValueError(f"{len(ids)} ids, expected {starts[-1]}")
         except (*DAMAGE, IndexError) as error:
@@ -85,9 +85,9 @@ class EncodedSentences:
 
 
 class EncodedPairs(NamedTuple):
-    """Encoded sources and their targets, in the same order, and which of their tokens are linked, if that is known.
+    """Encoded sources and targets, in the same order, and optionally the links between their tokens.
 
-    - links: for each pair flat numbers `source token, target token, source token, ...`.
+    - links: for each pair flat numbers `source token, target token, source token, ...`, or None.
     """
 
     source: EncodedSentences
@@ -100,36 +100,36 @@ class EncodedPairs(NamedTuple):
         return self.source, self.target
 
     def select(self, rows: Collection[int], joined: Collection[Sequence[int]] = ()) -> "EncodedPairs":
-        """The pairs of those rows, in that order, and after them those of each row `(first, second)` of `joined`, one
-        behind the other."""
+        """Takes the pairs of `rows`, in that order; after them, for each row `(first, second)` of `joined`, both pairs
+        as one."""
         source, target = (side.select(rows, joined) for side in self.sides)
         if self.links is None:
             return EncodedPairs(source, target)
-        links = chain((self.links[row] for row in rows), (self._links_of_both(*pair) for pair in joined))
-        return EncodedPairs(source, target, EncodedSentences.of_rows(links))
+        links = chain((self.links[row] for row in rows), (self._join_links(*pair) for pair in joined))
+        return EncodedPairs(source, target, EncodedSentences.from_rows(links))
 
-    def _links_of_both(self, first: int, second: int) -> np.ndarray:
-        """The links of two pairs joined: the second's tokens stand behind those of the first."""
+    def _join_links(self, first: int, second: int) -> np.ndarray:
         assert self.links is not None
+        # The tokens of the second pair come after those of the first.
         shift = np.array([self.source.lengths[first], self.target.lengths[first]], np.int32)
         return np.concatenate([self.links[first], (self.links[second].reshape(-1, 2) + shift).ravel()])
 
     def save(self, path: Path) -> None:
         """Writes `PATH.source`, `PATH.target` and, where there are links, `PATH.links`."""
-        for name, part in self._asdict().items():
-            if part is not None:
-                part.save(Path(f"{path}.{name}"))
+        for name, sentences in self._asdict().items():
+            if sentences is not None:
+                sentences.save(Path(f"{path}.{name}"))
 
     @classmethod
     def load(cls, path: Path, linked: bool = False) -> "EncodedPairs":
         """Maps what `save` wrote, with links if `linked`.
 
         Raises:
-            InputError: the files are missing or damaged, or not of as many sentences.
+            InputError: the files are missing or damaged, or have different numbers of sentences.
         """
         names = ("source", "target", "links") if linked else ("source", "target")
         pairs = cls(*(EncodedSentences.load(Path(f"{path}.{name}")) for name in names))
-        if len({len(part) for part in pairs if part is not None}) > 1:
+        if len({len(sentences) for sentences in pairs if sentences is not None}) > 1:
             raise InputError(
                 f"{path}: {len(pairs.source)} encoded sources and {len(pairs.target)} targets"
                 f"{f' and links of {len(pairs.links)}' if pairs.links else ''}; train anew in another folder"
@@ -139,21 +139,22 @@ class EncodedPairs(NamedTuple):
 
 def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedSentences:
     """Encodes sentences, a chunk at a time."""
-    ragged = (tokenizer.encode(chunk) for chunk in _chunks(sentences))
-    return EncodedSentences.of_rows(
-        row for one in ragged for row in np.split(one.values.numpy(), one.row_splits.numpy()[1:-1])
+    chunks = (tokenizer.encode(chunk) for chunk in _chunks(sentences))
+    return EncodedSentences.from_rows(
+        row for ids in chunks for row in np.split(ids.values.numpy(), ids.row_splits.numpy()[1:-1])
     )
 
 
 def sample_segmentation(
     sentences: Sequence[str], encoded: EncodedSentences, tokenizer: Tokenizer, alpha: float, seed: int, longest: int
 ) -> EncodedSentences:
-    """Encodes sentences by `Tokenizer.sample`; one that becomes longer than `longest` stays as it is in `encoded`."""
+    """Encodes sentences by `Tokenizer.sample`. A sentence that becomes longer than `longest` tokens is taken from
+    `encoded`."""
     seeds = np.random.SeedSequence(seed).generate_state(-(-len(sentences) // CHUNK_SENTENCES))
     chunks = zip(_chunks(sentences), seeds.tolist(), strict=True)
-    rows = chain.from_iterable(tokenizer.sample(chunk, alpha, own) for chunk, own in chunks)
-    return EncodedSentences.of_rows(
-        row if len(row) <= longest else usual for row, usual in zip(rows, encoded, strict=True)
+    sampled = chain.from_iterable(tokenizer.sample(chunk, alpha, chunk_seed) for chunk, chunk_seed in chunks)
+    return EncodedSentences.from_rows(
+        row if len(row) <= longest else fallback for row, fallback in zip(sampled, encoded, strict=True)
     )
 
 

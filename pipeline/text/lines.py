@@ -1,4 +1,4 @@
-"""The lines of text files, read as they are asked for, so that memory stays flat however long a file is."""
+"""The lines of text files, read on demand, so that memory use does not grow with the file."""
 
 import codecs
 import gzip
@@ -18,7 +18,7 @@ CHUNK_LINES = 4096
 
 
 class _Text:
-    """An open file that is closed when the last of its lines has gone."""
+    """An open file that is closed when nothing refers to it any more."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -32,16 +32,16 @@ class _Text:
 
 
 class Lines(Sequence[str]):
-    """Some of the lines of a file, or a column of them, in the file's order.
+    """Lines of a file, or one column of them, in the order of the file.
 
-    In memory are their places alone, 16 bytes a line.
+    Memory holds only where each line stands, 16 bytes a line.
 
     Args:
         text: the file, UTF-8.
         starts: int64, the byte at which each line starts.
-        ends: int64, the byte after its last.
-        separator: where the lines are rows of a table.
-        column: the column that is wanted of them.
+        ends: int64, the byte after its last one.
+        separator: divides the columns, where the lines are rows of a table; by default the lines are read whole.
+        column: the column to read, from 0.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class Lines(Sequence[str]):
         self.column = column
 
     def select(self, rows: np.ndarray) -> "Lines":
-        """The lines of those rows, which ascend."""
+        """The lines with these numbers, which must ascend."""
         return Lines(self.text, self.starts[rows], self.ends[rows], self.separator, self.column)
 
-    def of_column(self, separator: str, column: int) -> "Lines":
-        """A column of the lines as rows of a table."""
+    def select_column(self, separator: str, column: int) -> "Lines":
+        """One column of the lines, as rows of a table."""
         return Lines(self.text, self.starts, self.ends, separator, column)
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class Lines(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         for first in range(0, len(self), CHUNK_LINES):
-            yield from self._chunk(slice(first, first + CHUNK_LINES))
+            yield from self._read(slice(first, first + CHUNK_LINES))
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -74,11 +74,11 @@ class Lines(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            return self._chunk(index)
+            return self._read(index)
         row = range(len(self))[index]
-        return self._chunk(slice(row, row + 1))[0]
+        return self._read(slice(row, row + 1))[0]
 
-    def _chunk(self, index: slice) -> list[str]:
+    def _read(self, index: slice) -> list[str]:
         starts, ends = self.starts[index], self.ends[index]
         if not len(starts):
             return []
@@ -89,18 +89,18 @@ class Lines(Sequence[str]):
 
 
 def read_lines(path: str | Path) -> Lines:
-    r"""Opens a UTF-8 text file, gzipped or not, with or without a byte order mark, and looks it all over once.
+    r"""Opens a UTF-8 text file, gzipped or not, with or without a byte order mark, and checks all of it once.
 
     Only `\n` and `\r\n` end a line: characters such as U+2028 or U+0085 occur inside sentences, and splitting there
-    would shift every pair that follows. The last line may lack its end.
+    would shift every pair that follows. The last line need not end in one.
 
     Raises:
         InputError: no such file, a directory, an empty file, a damaged gzip file, or bytes that are not UTF-8.
     """
     path = Path(path)
     try:
-        text = _plain(path)
-        starts, ends = _places(text.file)
+        text = _open_unpacked(path)
+        starts, ends = _find_lines(text.file)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file. Check the path, which starts at {Path.cwd()}.") from None
     except IsADirectoryError:
@@ -108,7 +108,7 @@ def read_lines(path: str | Path) -> Lines:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path}: damaged gzip file ({error}). Fetch or compress it again.") from None
     except UnicodeDecodeError:
-        raise _not_utf8(path, text.file) from None
+        raise _locate_bad_byte(path, text.file) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     if not len(starts):
@@ -116,8 +116,8 @@ def read_lines(path: str | Path) -> Lines:
     return Lines(text, starts, ends)
 
 
-def _plain(path: Path) -> _Text:
-    """The file, unpacked where it is packed, since only so can it be read from any place."""
+def _open_unpacked(path: Path) -> _Text:
+    """Opens a file; a gzipped one is unpacked, since only then can it be read from any position."""
     text = _Text(path.open("rb"))
     if text.read(0, 2) != b"\x1f\x8b":
         return text
@@ -128,11 +128,11 @@ def _plain(path: Path) -> _Text:
     return unpacked
 
 
-def _places(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
-    """Where lines start and end, without a byte order mark and without the ends of lines.
+def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
+    """Where lines start and end, without the byte order mark and the line ends.
 
     Raises:
-        UnicodeDecodeError: somewhere it is not UTF-8.
+        UnicodeDecodeError: the file is not UTF-8.
     """
     file.seek(0)
     first = len(codecs.BOM_UTF8) if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0
@@ -149,14 +149,14 @@ def _places(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
     decoder.decode(b"", final=True)
     ends = np.concatenate(newlines)
     if position > (ends[-1] + 1 if len(ends) else first):
-        ends = np.append(ends, position)  # the last line lacks its end
+        ends = np.append(ends, position)  # the last line has no end
     starts = np.concatenate([[first], ends[:-1] + 1]) if len(ends) else ends
     before_newline = np.isin(ends - 1, np.concatenate(returns), kind="sort") & (ends > starts) & (ends < position)
     return starts, ends - before_newline
 
 
-def _not_utf8(path: Path, file: BinaryIO) -> InputError:
-    """Says where, which takes a second look."""
+def _locate_bad_byte(path: Path, file: BinaryIO) -> InputError:
+    """Reads the file again, line by line, to name the line and the byte."""
     file.seek(0)
     start = file.read(3)
     utf16 = start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -173,4 +173,4 @@ def _not_utf8(path: Path, file: BinaryIO) -> InputError:
                 f"expected; perhaps it is {encoding}. Convert the file: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
             )
         position += len(line)
-    raise AssertionError("a text that could not be decoded can be, line by line")
+    raise AssertionError("the text as a whole is not UTF-8, but each of its lines is")

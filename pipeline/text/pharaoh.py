@@ -1,6 +1,6 @@
-"""Files of word alignments in Pharaoh format: a sentence a line, `i-j` for a link of source word i and target word j.
+"""Word alignments in Pharaoh format: one sentence pair a line, `i-j` for a link of source word i and target word j.
 
-In memory a link is `(i, j)`, both from 0.
+In memory a link is `(i, j)`; both count from 0.
 """
 
 import re
@@ -18,7 +18,7 @@ _LINK = re.compile(r"([0-9]+)([-?p])([0-9]+)")
 
 @dataclass(frozen=True)
 class GoldAlignment:
-    """The links that people drew for one sentence pair; `possible` includes `sure`."""
+    """The links of one sentence pair in a gold standard; `possible` includes `sure`."""
 
     sure: frozenset[Link]
     possible: frozenset[Link]
@@ -34,12 +34,12 @@ class GoldAlignment:
 
 
 def read_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -> list[GoldAlignment]:
-    """Reads one sentence a line of links `i-j` (sure) or `i?j`, `ipj` (possible), i the source word, j the target word.
+    """Reads links `i-j` (sure) and `i?j` or `ipj` (possible), one sentence pair a line.
 
     Args:
-        path: the file; an empty line is a sentence without links.
-        first_index: what the file calls the first word, 0 or 1. The links returned always count from 0.
-        turned: the file has them as target word and source word, as that of the opposite direction does.
+        path: the file; an empty line is a sentence pair without links.
+        first_index: the number of the first word in the file, 0 or 1. The links returned always count from 0.
+        turned: whether the file has target word and source word in this order, as one of the opposite direction.
 
     Raises:
         InputError: the file cannot be read, or a link is malformed or below `first_index`.
@@ -48,10 +48,10 @@ def read_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -
 
 
 def iterate_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -> Iterator[GoldAlignment]:
-    """The same one by one, for files of any length.
+    """Yields what `read_pharaoh` returns line by line, for files of any length.
 
     Raises:
-        InputError: as `read_pharaoh`, when the line's turn comes.
+        InputError: as `read_pharaoh`, when the line is reached.
     """
     try:
         with Path(path).open(encoding="utf-8", newline="\n") as lines:
@@ -63,12 +63,12 @@ def iterate_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False
 
 
 def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
-    """Writes one sentence a line as `i-j`, from 0, sorted; the file appears whole or not at all."""
-    write_atomically(Path(path), "".join(map(pharaoh_line, links)).encode())
+    """Writes sorted links `i-j`, from 0, one sentence pair a line. The file appears whole or not at all."""
+    write_atomically(Path(path), "".join(map(format_pharaoh_line, links)).encode())
 
 
-def pharaoh_line(links: Collection[Link]) -> str:
-    """One sentence as `i-j`, from 0, sorted, with the line feed."""
+def format_pharaoh_line(links: Collection[Link]) -> str:
+    """The line of one sentence pair: sorted links `i-j`, from 0, and a line feed."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
 
 

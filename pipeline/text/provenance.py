@@ -1,4 +1,4 @@
-"""Which files a run's text was read from, and whether they are still the same."""
+"""The files that a run's text was read from, and whether they are still the same."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def recorded_sha256(run: RunDirectory) -> dict[str, str]:
-    """The SHA-256 that every file of the data had when it was read; none of a run from before these were kept."""
+    """The SHA-256 that each file of the data had when it was read. Empty for runs that did not record them yet."""
     try:
         return dict(json.loads(run.corpus_report.read_text(encoding="utf-8"))["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -27,14 +27,19 @@ def data_sha256(settings: DataSettings) -> dict[str, str]:
 
 
 def _files(corpus: CorpusSettings) -> list[Path]:
-    named = (corpus.source, corpus.target, corpus.table, corpus.split_file, corpus.alignments)
-    return [path for path in named if path is not None and path.is_file()]
+    return [path for _, path in corpus if isinstance(path, Path) and path.is_file()]
 
 
-def _check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
-    """Training text is read from the run itself, but validation reads its files anew."""
-    known = recorded_sha256(run)
-    changed = {path for path, digest in data_sha256(settings).items() if known.get(path, digest) != digest}
+def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
+    """Compares the files of the data with what they were when the run began.
+
+    Changed training files give a warning, since the run holds their text encoded.
+
+    Raises:
+        InputError: a validation file has changed; it is read anew.
+    """
+    recorded = recorded_sha256(run)
+    changed = {path for path, digest in data_sha256(settings).items() if recorded.get(path, digest) != digest}
     for path in _files(settings.validation):
         if str(path) in changed:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Between text and ids: one SentencePiece model for both languages, and which word each token belongs to.
+"""Turns text into ids and back with one SentencePiece model for both languages; maps each token to its word.
 
 `sentencepiece` trains the model, `tensorflow_text` applies it.
 """
@@ -29,17 +29,17 @@ def train_tokenizer(
 ) -> None:
     """Trains a subword model on sentences of both languages and writes it to `path`.
 
-    Text is taken as it is (no Unicode normalisation, accents and case kept); only runs of spaces become one.
+    Text is used as it is, with accents and case and without Unicode normalisation; only runs of spaces become one.
 
     Args:
         sentences: the training text.
-        path: where the model goes.
+        path: where the model is written.
         kind: "bpe" (Sennrich et al. 2016) or "unigram" (Kudo 2018).
-        vocabulary_size: number of tokens, the four special ones among them.
+        vocabulary_size: number of tokens, the four special ones included.
         character_coverage: share of the text's characters that get a token.
 
     Raises:
-        InputError: the text does not give that many tokens, or is too rich in characters for so few.
+        InputError: the text has too little variety for that many tokens, or too many characters for so few.
     """
     model = io.BytesIO()
     try:
@@ -54,8 +54,8 @@ def train_tokenizer(
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
-            max_sentence_length=1 << 20,  # bytes; longer lines would be skipped in silence
-            num_threads=1,  # sums of floats depend on how work is cut
+            max_sentence_length=1 << 20,  # bytes; longer lines would be skipped silently
+            num_threads=1,  # with several threads, floating-point sums would depend on how the work is divided
             minloglevel=2,
         )
     except (RuntimeError, OSError) as error:
@@ -67,7 +67,7 @@ def train_tokenizer(
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text: what stands between spaces, as the tokenizer and alignment files see it."""
+    """Splits a text into words at its spaces, as the tokenizer and alignment files do."""
     return [word for word in text.split(" ") if word]
 
 
@@ -75,10 +75,10 @@ class Tokenizer:
     """Applies a trained subword model.
 
     Args:
-        path: the model's file.
+        path: the file of the model.
 
     Raises:
-        InputError: it is missing or is no such model.
+        InputError: the file is missing or is not a SentencePiece model.
     """
 
     def __init__(self, path: Path) -> None:
@@ -88,28 +88,28 @@ class Tokenizer:
             self.vocabulary_size = self._processor.get_piece_size()
             self._pieces = [self._processor.id_to_piece(token) for token in range(self.vocabulary_size)]
             with silenced_stderr():
-                self._in_tensorflow  # noqa: B018  # fails here rather than at the first use
+                self._tensorflow_tokenizer  # noqa: B018  # a damaged model fails here, not at its first use
         except (OSError, RuntimeError, UnicodeDecodeError, tf.errors.OpError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
 
     @property
-    def _in_tensorflow(self) -> tensorflow_text.SentencepieceTokenizer:
-        """Made at each use: its model lives in TensorFlow's kernel cache, which is a fast look-up (0.2 ms), but which
+    def _tensorflow_tokenizer(self) -> tensorflow_text.SentencepieceTokenizer:
+        """Made anew at each use, which takes 0.2 ms: its model lives in TensorFlow's kernel cache, which
         `keras.utils.set_random_seed` and `keras.backend.clear_session` empty."""
         return tensorflow_text.SentencepieceTokenizer(self.model, out_type=tf.int32)
 
     def encode(self, sentences: Sequence[str]) -> tf.RaggedTensor:
         """Ids of sentences, without BOS and EOS: int32 `(sentences, (tokens))`."""
-        return self._in_tensorflow.tokenize(tf.constant(list(sentences), tf.string, shape=(len(sentences),)))
+        return self._tensorflow_tokenizer.tokenize(tf.constant(list(sentences), tf.string, shape=(len(sentences),)))
 
     def sample(self, sentences: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """Ids of sentences, cut at random. The same seed gives the same ids.
+        """Ids of sentences, segmented at random. The same seed gives the same ids.
 
         Args:
             sentences: the text.
-            alpha: of BPE, the probability that a merge is left out (BPE-dropout, Provilkov et al. 2020); of a unigram
-                model, the power of their probability in proportion to which segmentations are drawn (Kudo 2018).
-            seed: of what is drawn.
+            alpha: for BPE, the probability that a merge is skipped (BPE-dropout, Provilkov et al. 2020); for a unigram
+                model, segmentations are drawn in proportion to their probability to this power (Kudo 2018).
+            seed: the seed of the draws.
         """
 
         def encode() -> list[list[int]]:
@@ -117,63 +117,63 @@ class Tokenizer:
                 list(sentences), enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1
             )
 
-        # SentencePiece's generator belongs to a thread and takes its seed when the thread first draws.
+        # SentencePiece has one generator a thread, seeded when the thread first draws.
         sentencepiece.set_random_generator_seed(seed)
         with ThreadPoolExecutor(max_workers=1) as thread:
             return thread.submit(encode).result()
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Text of ids; special tokens leave no trace."""
-        plain = [[int(token) for token in row if token not in (PAD, BOS, EOS)] for row in ids]
-        texts = self._in_tensorflow.detokenize(tf.ragged.constant(plain, dtype=tf.int32, ragged_rank=1))
+        """Text of ids; PAD, BOS and EOS are left out."""
+        text_ids = [[int(token) for token in row if token not in (PAD, BOS, EOS)] for row in ids]
+        texts = self._tensorflow_tokenizer.detokenize(tf.ragged.constant(text_ids, dtype=tf.int32, ragged_rank=1))
         return [text.decode() for text in texts.numpy()]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The vocabulary's spelling of each id, with a mark where a word starts: `['▁the', '▁cat', '</s>']`."""
+        """The spelling of each id in the vocabulary, with a mark where a word starts: `['▁the', '▁cat', '</s>']`."""
         return [self._pieces[token] for token in ids]
 
     @property
     def word_starts(self) -> np.ndarray:
-        """Which ids start a word where `encode` uses them: bool `(vocabulary,)`."""
+        """Which ids start a word in what `encode` returns: bool `(vocabulary,)`."""
         return np.array([piece.startswith(WORD_START) for piece in self._pieces])
 
     def words_from_text(self, sentences: Sequence[str]) -> list[list[int | None]]:
-        """The word that each token of `encode(sentences)` belongs to, by byte offsets: indices into `words_of` each."""
-        given = tf.constant(list(sentences), tf.string, shape=(len(sentences),))
-        _, _, ends = self._in_tensorflow.tokenize_with_offsets(given)
-        return [_words_at(text, row) for text, row in zip(sentences, ends.to_list(), strict=True)]
+        """The word that each token of `encode(sentences)` belongs to, by byte offsets: an index into `words_of`."""
+        texts = tf.constant(list(sentences), tf.string, shape=(len(sentences),))
+        _, _, ends = self._tensorflow_tokenizer.tokenize_with_offsets(texts)
+        return [_find_words(text, row) for text, row in zip(sentences, ends.to_list(), strict=True)]
 
     def words_from_ids(self, ids: Sequence[int]) -> list[int | None]:
-        """The word that each id belongs to in `decode([ids])`; None for PAD, BOS and EOS.
+        """The word of `decode([ids])` that each id belongs to; None for PAD, BOS and EOS.
 
-        A model may spell a word with other tokens than `encode` would, so its own ids are asked and not its text.
+        A model may spell a word with other tokens than `encode` would, so this goes by the ids, not by the text.
         """
         words: list[int | None] = []
-        current, fresh = -1, True
+        current, at_start = -1, True
         for token, piece in zip(ids, self.pieces(ids), strict=True):
             if token in (PAD, BOS, EOS):
                 words.append(None)
                 continue
-            fresh = fresh or piece.startswith(WORD_START) or token == UNK
-            if fresh and piece != WORD_START:
-                current, fresh = current + 1, False
+            at_start = at_start or piece.startswith(WORD_START) or token == UNK
+            if at_start and piece != WORD_START:
+                current, at_start = current + 1, False
                 words.append(current)
             else:
-                words.append(current + 1 if fresh else current)
-            fresh = fresh or token == UNK  # an unknown token is written with spaces around it
-        if fresh and words:  # a trailing lone mark is no word
+                words.append(current + 1 if at_start else current)
+            at_start = at_start or token == UNK  # an unknown token is written with spaces around it
+        if at_start and words:  # a lone mark at the end is no word
             words = [None if word == current + 1 else word for word in words]
         return words
 
 
-def _words_at(text: str, ends: list[int]) -> list[int | None]:
-    """The word in which the byte before each place of `text` stands; None behind the last one."""
+def _find_words(text: str, ends: list[int]) -> list[int | None]:
+    """The word that holds the byte before each end; None after the last word."""
     word_ends, position = [], 0
     for word in text.split(" "):
         position += len(word.encode())
         if word:
             word_ends.append(position)
         position += 1
-    # A token is in the word of its last byte; a lone space, in the word after it.
-    found = np.searchsorted(word_ends, np.asarray(ends, np.int64) - 1, side="right")
-    return [int(word) if word < len(word_ends) else None for word in found]
+    # A token belongs to the word of its last byte; a lone space, to the word after it.
+    words = np.searchsorted(word_ends, np.asarray(ends, np.int64) - 1, side="right")
+    return [int(word) if word < len(word_ends) else None for word in words]

@@ -84,7 +84,7 @@ def encoded(folder: Path) -> Read:
     """Encoded sentences."""
     from pipeline.text.encoded import EncodedSentences
 
-    EncodedSentences.of_rows([[4, 5], [], [6, 7, 8]]).save(folder / "a")
+    EncodedSentences.from_rows([[4, 5], [], [6, 7, 8]]).save(folder / "a")
     return lambda folder: [row.tolist() for row in EncodedSentences.load(folder / "a")]
 
 

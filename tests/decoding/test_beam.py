@@ -9,7 +9,7 @@ from keras import ops
 
 from pipeline.decoding.beam import BeamSettings, beam_search
 from pipeline.decoding.greedy import greedy_search
-from pipeline.decoding.hypotheses import TOP_K_CHUNK, largest_of_many
+from pipeline.decoding.hypotheses import TOP_K_CHUNK, top_k_of_many
 from pipeline.model.interface import rows_for_each
 from pipeline.text.tokenizer import BOS, EOS, PAD
 from tests.tiny_models import MODELS, SOURCE, shared_model
@@ -111,10 +111,10 @@ def test_a_beam_of_one_is_greedy_search(how):
         return logits, state
 
     state = (ops.zeros((20, 8), "int32"), ops.zeros((), "int32"))
-    expected = greedy_search(greedy_step, state, np.array(most, "int32"), 8)
-    np.testing.assert_array_equal(found.ids[:, 0], expected.ids)
-    np.testing.assert_allclose(found.log_probabilities[:, 0], expected.log_probabilities, rtol=1e-5)
-    assert 0 < np.sum(np.any(expected.ids == EOS, axis=1)) < 20  # some are cut short
+    expected_ids, expected_log_probabilities = greedy_search(greedy_step, state, np.array(most, "int32"), 8)
+    np.testing.assert_array_equal(found.ids[:, 0], expected_ids)
+    np.testing.assert_allclose(found.log_probabilities[:, 0], expected_log_probabilities, rtol=1e-5)
+    assert 0 < np.sum(np.any(expected_ids == EOS, axis=1)) < 20  # some are cut short
 
 
 def test_wider_beams_find_no_worse():
@@ -265,10 +265,10 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
 
 @pytest.mark.parametrize("many", [7, TOP_K_CHUNK, TOP_K_CHUNK + 1, 5 * TOP_K_CHUNK, 20 * TOP_K_CHUNK + 3])
 @pytest.mark.parametrize("values", [2, 5, 10**6], ids=["hardly any but ties", "many ties", "no ties"])
-def test_the_largest_of_many_are_those_of_top_k_in_its_order(many, values):
+def test_the_top_k_of_many_are_those_of_top_k_in_its_order(many, values):
     x = np.random.default_rng(many).integers(0, values, size=(6, many)).astype("float32")
     x[0, : many // 2] = -np.inf
-    found, expected = largest_of_many(x, 4), ops.top_k(x, 4)
+    found, expected = top_k_of_many(x, 4), ops.top_k(x, 4)
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_array_equal(found[1], expected[1])
 
@@ -276,4 +276,4 @@ def test_the_largest_of_many_are_those_of_top_k_in_its_order(many, values):
 def test_of_equal_numbers_in_two_parts_the_first_counts_wherever_the_larger_maximum_is():
     x = np.full((1, 3 * TOP_K_CHUNK), -np.inf, "float32")
     x[0, [4, 7, TOP_K_CHUNK, TOP_K_CHUNK + 1]] = [8, 3, 9, 3]
-    np.testing.assert_array_equal(largest_of_many(x, 3)[1], [[TOP_K_CHUNK, 4, 7]])
+    np.testing.assert_array_equal(top_k_of_many(x, 3)[1], [[TOP_K_CHUNK, 4, 7]])

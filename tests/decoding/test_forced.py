@@ -34,8 +34,8 @@ def searched(model):
         return output.logits[:, -1], (memory, output.cache)
 
     memory = model.encode(SOURCE)
-    result = greedy_search(step, (memory, model.start_cache(memory)), np.array([9, 6, 8], "int32"), L)
-    return result, {site: np.stack(rows) for site, rows in steps.items()}
+    ids, log_probabilities = greedy_search(step, (memory, model.start_cache(memory)), np.array([9, 6, 8], "int32"), L)
+    return ids, log_probabilities, {site: np.stack(rows) for site, rows in steps.items()}
 
 
 def force(model, ids, sites=()):
@@ -44,20 +44,20 @@ def force(model, ids, sites=()):
 
 
 def test_row_t_of_the_pass_is_what_step_t_of_the_search_looked_at(model, searched):
-    result, steps = searched
-    forced = force(model, result.ids, SITES)
+    ids, _, steps = searched
+    forced = force(model, ids, SITES)
     for site, keys in (("cross", S), ("decoder", L)):
         assert forced.attention[site].shape == (B, LAYERS, H, L, keys)
         for row in range(B):
-            for t in range(int((result.ids[row].numpy() != PAD).sum())):
+            for t in range(int((ids[row].numpy() != PAD).sum())):
                 np.testing.assert_allclose(forced.attention[site][row, :, :, t], steps[site][t][:, row], atol=1e-5)
 
 
 def test_log_probabilities_are_those_of_the_search(model, searched):
-    result, _ = searched
-    found = force(model, result.ids).log_probabilities.numpy()
-    real = result.ids.numpy() != PAD
-    np.testing.assert_allclose(found[real], result.log_probabilities.numpy()[real], atol=1e-5)
+    ids, log_probabilities, _ = searched
+    found = force(model, ids).log_probabilities.numpy()
+    real = ids.numpy() != PAD
+    np.testing.assert_allclose(found[real], log_probabilities.numpy()[real], atol=1e-5)
     assert found.shape == (B, L) and found.dtype == "float32"
 
 
@@ -72,8 +72,7 @@ def test_a_token_that_is_not_the_likeliest_has_the_likeliest_beside_it(model):
 
 
 def test_rows_sum_to_one_and_padding_gets_nothing(model, searched):
-    result, _ = searched
-    attention = force(model, result.ids, SITES).attention
+    attention = force(model, searched[0], SITES).attention
     assert attention["encoder"].shape == (B, LAYERS, H, S, S)
     for weights in attention.values():
         np.testing.assert_allclose(weights.numpy().sum(-1), 1, atol=1e-5)
@@ -86,7 +85,7 @@ def test_rows_sum_to_one_and_padding_gets_nothing(model, searched):
 
 
 def test_norms_are_the_weights_times_the_lengths_of_the_values(model, searched):
-    attention = force(model, searched[0].ids, SITES).attention
+    attention = force(model, searched[0], SITES).attention
     memory = model.encode(SOURCE)
     for layer, block in enumerate(model.decoder_blocks):
         lengths = block.cross_attention.value_norms(memory.states).numpy()
@@ -104,7 +103,7 @@ def test_an_architecture_without_projected_values_has_no_norms():
 
 @pytest.mark.parametrize("sites", [(), ("cross",), ("decoder", "encoder")])
 def test_only_the_sites_asked_for_are_returned(model, searched, sites):
-    assert tuple(force(model, searched[0].ids, sites).attention) == sites
+    assert tuple(force(model, searched[0], sites).attention) == sites
 
 
 def test_dropout_is_off():
@@ -114,7 +113,7 @@ def test_dropout_is_off():
 
 
 def test_without_output_tokens_there_is_attention_alone(model, searched):
-    ids = searched[0].ids.numpy()
+    ids = searched[0].numpy()
     whole, some, none = (
         forced_pass(model, SOURCE, np.concatenate([np.full((B, 1), BOS), ids[:, :-1]], 1), ids[:, :given], SITES)
         for given in (L, 4, 0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.decoding.sampling import Sampler, narrowed
+from pipeline.decoding.sampling import Sampler, narrow_scores
 
 SCORES = np.log(np.array([[0.1, 0.5, 0.05, 0.3, 0.05], [0.2, 0.2, 0.2, 0.2, 0.2]], "float32"))
 
@@ -19,30 +19,30 @@ def probabilities(scores):
 
 @pytest.mark.parametrize(("top_k", "expected"), [(0, [0, 1, 2, 3, 4]), (1, [1]), (2, [1, 3]), (3, [0, 1, 3])])
 def test_only_the_k_likeliest_are_left(top_k, expected):
-    assert left(narrowed(SCORES, top_k=top_k))[0] == expected
+    assert left(narrow_scores(SCORES, top_k=top_k))[0] == expected
 
 
 @pytest.mark.parametrize(
     ("top_p", "expected"), [(0.4, [1]), (0.5001, [1, 3]), (0.79, [1, 3]), (0.85, [0, 1, 3]), (1.0, [0, 1, 2, 3, 4])]
 )
 def test_only_the_fewest_with_a_share_of_the_probability_are_left(top_p, expected):
-    assert left(narrowed(SCORES, top_p=top_p))[0] == expected
+    assert left(narrow_scores(SCORES, top_p=top_p))[0] == expected
 
 
 def test_ties_at_the_border_stay_in():
-    assert left(narrowed(SCORES, top_k=2))[1] == left(narrowed(SCORES, top_p=0.3))[1] == [0, 1, 2, 3, 4]
+    assert left(narrow_scores(SCORES, top_k=2))[1] == left(narrow_scores(SCORES, top_p=0.3))[1] == [0, 1, 2, 3, 4]
 
 
 def test_top_p_counts_the_probability_that_temperature_and_top_k_leave():
-    assert left(narrowed(SCORES, top_k=3, top_p=0.6))[0] == [1, 3]  # 5/9 + 3/9 of the three
-    assert left(narrowed(SCORES, temperature=0.5, top_p=0.7))[0] == [1]  # 0.25 of 0.355
+    assert left(narrow_scores(SCORES, top_k=3, top_p=0.6))[0] == [1, 3]  # 5/9 + 3/9 of the three
+    assert left(narrow_scores(SCORES, temperature=0.5, top_p=0.7))[0] == [1]  # 0.25 of 0.355
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_temperature_is_a_power_of_the_probabilities(temperature):
     expected = np.exp(SCORES) ** (1 / temperature)
     expected /= expected.sum(-1, keepdims=True)
-    np.testing.assert_allclose(probabilities(narrowed(SCORES, temperature=temperature)), expected, rtol=1e-5)
+    np.testing.assert_allclose(probabilities(narrow_scores(SCORES, temperature=temperature)), expected, rtol=1e-5)
 
 
 def test_tokens_are_drawn_as_often_as_their_probability_says():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.text.cleaning import REASONS, Finding, examine, locate, overlap, select
+from pipeline.text.cleaning import REASONS, Finding, count_overlap, find_odd_pairs, locate_findings, select_pairs
 from pipeline.text.corpus import Corpus
 
 
@@ -16,7 +16,7 @@ def corpus_of(*pairs, lines=None):
 def found(corpus, **limits):
     lengths = [np.array([len(text.split()) for text in side]) for side in (corpus.source, corpus.target)]
     defaults = {"max_source_tokens": 50, "max_target_tokens": 50, "max_length_ratio": 3.0}
-    return examine(corpus, *lengths, **(defaults | limits))
+    return find_odd_pairs(corpus, *lengths, **(defaults | limits))
 
 
 def test_each_pair_is_named_once_for_the_first_reason_that_holds():
@@ -52,23 +52,23 @@ def test_the_same_source_with_another_target_is_no_duplicate():
 def test_dropped_pairs_leave_and_kept_ones_stay():
     corpus = corpus_of(("a", "b"), ("", "b"), ("a", "b"), ("c", "d"), lines=[3, 5, 8, 9])
     actions = dict.fromkeys(REASONS, "drop") | {"duplicate": "keep"}
-    assert select(corpus, found(corpus), actions).tolist() == [0, 2, 3]
-    assert locate(corpus, found(corpus)) == [Finding(5, "empty_side"), Finding(8, "duplicate")]
+    assert select_pairs(corpus, found(corpus), actions).tolist() == [0, 2, 3]
+    assert locate_findings(corpus, found(corpus)) == [Finding(5, "empty_side"), Finding(8, "duplicate")]
 
 
 def test_an_error_names_the_first_place_the_count_and_the_setting():
     corpus = corpus_of(("a", "b"), ("", "b"), ("", "c"), lines=[3, 5, 8])
     with pytest.raises(InputError, match=r"made.tsv:5: empty side, the first of 2 of 3 pairs.*data\.on_empty_side"):
-        select(corpus, found(corpus), dict.fromkeys(REASONS, "error"))
+        select_pairs(corpus, found(corpus), dict.fromkeys(REASONS, "error"))
 
 
 def test_an_unknown_action_is_refused():
     with pytest.raises(InputError, match="expected one of drop, keep, error"):
-        select(corpus_of(("a", "b")), [], {"duplicate": "ignore"})
+        select_pairs(corpus_of(("a", "b")), [], {"duplicate": "ignore"})
 
 
 def test_overlap_counts_pairs_and_sides_and_names_lines():
     training = corpus_of(("a", "A"), ("b", "B"))
     other = corpus_of(("a", "A"), ("a", "x"), ("x", "B"), ("y", "y"), lines=[2, 4, 6, 8])
-    result = overlap(training, other)
+    result = count_overlap(training, other)
     assert (result.pairs, result.sources, result.targets, result.lines) == (1, 2, 2, [2, 4])

@@ -1,16 +1,15 @@
 """Every line keeps its place and every character its value, whatever the file looks like."""
 
 import gzip
+import inspect
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.config.data import CorpusSettings
 from pipeline.errors import InputError
-from pipeline.text import lines
-from pipeline.text.corpus import read_parallel_files, read_table
-from pipeline.text.lines import read_lines
+from pipeline.text.corpus import FORMATS, Corpus, read_corpus, read_parallel_files, read_table
 
 TRAPS = [
     '"',
@@ -31,85 +30,8 @@ TRAPS = [
 SENTENCES = st.text(st.characters(exclude_characters="\n\r\t", exclude_categories=["Cs"])) | st.sampled_from(TRAPS)
 
 
-@pytest.fixture
-def write(tmp_path):
-    def file(content, name="text"):
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return file
-
-
 def read(corpus):
     return [list(corpus.source), list(corpus.target), list(corpus.line_numbers)]
-
-
-# Lines
-
-
-@pytest.mark.parametrize(
-    ("content", "lines"),
-    [
-        ("a\nb\n", ["a", "b"]),
-        ("a\nb", ["a", "b"]),
-        ("a\r\nb\r\n", ["a", "b"]),
-        ("a\r\nb", ["a", "b"]),
-        ("a\n\nb\n\n", ["a", "", "b", ""]),
-        ("\n", [""]),
-        ("\ufeffa\nb\n", ["a", "b"]),
-        ("a\u2028b\x85c\x0bd\x0ce\x1cf\n", ["a\u2028b\x85c\x0bd\x0ce\x1cf"]),
-        ("a\rb\n", ["a\rb"]),
-        ("a\r", ["a\r"]),
-    ],
-)
-def test_only_newlines_end_a_line_and_nothing_else_is_touched(write, content, lines):
-    assert list(read_lines(write(content))) == lines
-    assert list(read_lines(write(gzip.compress(content.encode()), "no_suffix"))) == lines
-
-
-@pytest.mark.parametrize("block", [1, 2, 3, 7])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_where_the_file_is_cut_to_be_read_makes_no_difference(write, monkeypatch, block, end):
-    monkeypatch.setattr(lines, "BLOCK_BYTES", block)
-    monkeypatch.setattr(lines, "CHUNK_LINES", 2)
-    texts = ["a", "", "\U0001f600\U0001f600", "d\rd", "é\u2028x", "\ra", ""]
-    found = read_lines(write(end.join([*texts, ""]), f"text{len(end)}"))
-    assert list(found) == [*texts] == [found[i] for i in range(len(texts))]
-    assert (found[1:5:2], found[-2:], found[9:]) == (texts[1:5:2], texts[-2:], [])
-    assert list(found.select(np.array([0, 2, 5]))) == [texts[i] for i in (0, 2, 5)]
-
-
-def test_bad_utf8_is_named_by_line_and_byte_also_after_a_byte_order_mark(write):
-    path = write(b"\xef\xbb\xbfgut\nsch\xf6n\n")
-    with pytest.raises(InputError, match=rf"{path}:2: byte 0xf6"):
-        read_lines(path)
-
-
-def test_utf16_is_recognised(write):
-    with pytest.raises(InputError, match="UTF-16"):
-        read_lines(write("a\nb\n".encode("utf-16")))
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"\xef\xbb\xbf", gzip.compress(b"")], ids=["nothing", "byte order mark", "gzip of nothing"]
-)
-def test_an_empty_file_is_refused(write, content):
-    with pytest.raises(InputError, match="empty"):
-        read_lines(write(content))
-
-
-@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:12] + b"\xff\xff" + data[14:]])
-def test_a_damaged_gzip_file_is_refused(write, damage):
-    with pytest.raises(InputError, match="damaged gzip"):
-        read_lines(write(damage(gzip.compress(b"a line\n" * 100))))
-
-
-def test_missing_files_and_directories_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        read_lines(tmp_path / "nothing")
-    with pytest.raises(InputError, match="directory"):
-        read_lines(tmp_path)
 
 
 # Parallel files
@@ -220,3 +142,32 @@ def test_a_split_file_of_another_length_is_refused(write):
 def test_bad_utf8_in_a_table_is_named_by_line(write):
     with pytest.raises(InputError, match=r":2: byte 0xe9"):
         read_table(write(b"a\tb\nc\t\xe9\n"), 0, 1)
+
+
+# Formats
+
+
+def test_every_format_takes_keys_of_the_config():
+    for key, read_format in FORMATS.items():
+        assert {key, *inspect.signature(read_format).parameters} <= set(CorpusSettings.model_fields)
+
+
+def test_the_keys_of_a_corpus_section_choose_the_format_and_its_arguments(write):
+    sides = {"source": write("a\nb\n", "x.en"), "target": write("A\nB\n", "x.fr")}
+    labels = write("train\ntest\n", "split.txt")
+    assert read(read_corpus(CorpusSettings(**sides))) == [["a", "b"], ["A", "B"], [1, 2]]
+    assert read(read_corpus(CorpusSettings(**sides, split_file=labels, split="test"))) == [["b"], ["B"], [2]]
+    table = write("s,t,set\na,A,train\nb,B,test\n", "x.csv")
+    columns = {"source_column": "t", "target_column": "s", "split_column": "set", "split": "test"}
+    settings = CorpusSettings(table=table, separator=",", header=True, **columns)
+    assert read(read_corpus(settings)) == [["B"], ["b"], [3]]
+
+
+def test_a_new_format_is_a_function_and_a_row(write, monkeypatch):
+    def read_alternating_lines(source):
+        lines = source.read_text().splitlines()
+        return Corpus(lines[::2], lines[1::2], range(1, len(lines), 2), str(source))
+
+    monkeypatch.setitem(FORMATS, "source", read_alternating_lines)
+    path = write("a\nA\nb\nB\n")
+    assert read(read_corpus(CorpusSettings(source=path, target=path))) == [["a", "b"], ["A", "B"], [1, 3]]
