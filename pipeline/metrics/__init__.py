@@ -1,7 +1,7 @@
 """The metrics of translations by name, which validation and evaluation measure.
 
-A new metric is a function in `METRICS` and a row in `pipeline.config.names.METRICS`: validation then measures it, progress
-line and `history.csv` show it, evaluation writes it, and the best checkpoint can be chosen by it.
+A new metric is a function in `METRICS` and a row in `pipeline.config.names.METRICS`. Then validation measures it, the
+progress line and `history.csv` show it, evaluation writes it, and the best checkpoint can be chosen by it.
 """
 
 from collections.abc import Callable, Sequence

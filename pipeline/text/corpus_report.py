@@ -1,0 +1,58 @@
+"""What a run's `corpus_report.json` says of its text: odd pairs, and sentences that the training text shares."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .cleaning import REASONS, count_overlap, locate_findings
+from .corpus import Corpus
+
+log = logging.getLogger(__name__)
+
+
+def report_findings(
+    corpus: Corpus, findings: Sequence[tuple[int, str]], actions: Mapping[str, str], kept: int
+) -> dict[str, Any]:
+    """Counts the odd pairs of the training text by reason and lists their lines.
+
+    Args:
+        corpus: the training text.
+        findings: as `find_odd_pairs` returns them.
+        actions: what was done with pairs of each of `REASONS`.
+        kept: how many pairs are trained on.
+    """
+    lines: dict[str, list[int]] = {reason: [] for reason in REASONS}
+    for finding in locate_findings(corpus, findings):
+        lines[finding.reason].append(finding.line)
+    for reason in REASONS:
+        if lines[reason]:
+            log.info(
+                "%s: %d of the training pairs (data.on_%s: %s)", reason, len(lines[reason]), reason, actions[reason]
+            )
+    return {
+        "files": corpus.name,
+        "pairs": len(corpus),
+        "kept": kept,
+        "found": {reason: {"action": actions[reason], "count": len(lines[reason])} for reason in REASONS},
+        "lines": lines,
+    }
+
+
+def report_overlap(training: Corpus, other: Corpus, name: str) -> dict[str, Any]:
+    """Counts what another set shares with the training text, and warns of shared sources.
+
+    Args:
+        training: the training text.
+        other: the other set.
+        name: what the warning calls it.
+    """
+    shared = count_overlap(training, other)
+    if shared.sources:
+        log.warning("%d of %d %s sources are in the training text too", shared.sources, len(other), name)
+    return {
+        "pairs": shared.pairs,
+        "sources": shared.sources,
+        "targets": shared.targets,
+        "of": len(other),
+        "lines": shared.lines,
+    }
