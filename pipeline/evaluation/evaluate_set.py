@@ -27,6 +27,7 @@ from ..inspection.recorder import AttentionRecorder
 from ..inspection.sentences import sentence_row
 from ..inspection.spectra import spectra_table
 from ..inspection.viewer.page import ViewerRun, write_viewer
+from ..metrics import MetricInputs, measure_all
 from ..metrics.bleu import score_translations
 from ..metrics.likelihood import LikelihoodMeter
 from ..run_directory import EvaluationDirectory
@@ -140,12 +141,8 @@ def _scores(
             read, source, target, max_positions=run.config.model.max_positions, workers=parallel_batches()
         )
         likelihood = meter.measure()
-        metrics.update(
-            loss=likelihood.loss,
-            perplexity=likelihood.perplexity,
-            token_accuracy=likelihood.token_accuracy,
-            sentences_too_long_for_loss=meter.too_long,
-        )
+        inputs = MetricInputs(texts, data.reference, likelihood, run.config.data.tokenized)
+        metrics.update(measure_all(inputs), sentences_too_long_for_loss=meter.too_long)
     return metrics, translations
 
 
