@@ -1,4 +1,4 @@
-"""Looks a training run over before it starts: `python -m pipeline.doctor CONFIG [--section.key VALUE ...]`."""
+"""Checks a training run before it starts: `python -m pipeline.doctor CONFIG [--section.key VALUE ...]`."""
 
 import logging
 import sys
@@ -10,14 +10,18 @@ from .runtime.import_tensorflow import importing_tensorflow
 
 HELP = """usage: python -m pipeline.doctor CONFIG [--section.key VALUE ...]
 
-Checks settings, text, machine, a few updates, memory and disk, in about a minute, and says what training would do and
-how long it would take. Nothing is left behind. Settings on the command line replace those of CONFIG, as in train.py.
+Check a training run before it starts: settings, text, machine, memory, disk and a few updates. Takes about a minute,
+says what training would do and how long it would take, and marks every line that needs attention with LOOK. It leaves
+no files behind.
+
+  CONFIG                  a config file, for example configs/demo.yaml
+  --section.key VALUE     replaces a setting of CONFIG, as in train.py; python train.py --help lists all settings
 """
 
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Reads the settings, looks, prints. TensorFlow is loaded only once they are valid."""
+    """Reads the settings, checks the run and prints the findings. TensorFlow is imported once the settings are valid."""
     if {"-h", "--help"} & set(arguments):
         sys.stdout.write(HELP)
         return

@@ -1,4 +1,4 @@
-"""Translates standard input: `python -m pipeline.translate RUN < in.txt > out.txt`, one line out for each line in."""
+"""Translates standard input line by line: `python -m pipeline.translate RUN < in.txt > out.txt`."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,14 +14,14 @@ from .runtime.import_tensorflow import importing_tensorflow
 if TYPE_CHECKING:
     from .decoding.translator import Translation
 
-WINDOW_LINES = 1000  # translated together, so that memory stays flat however long the input is
+WINDOW_LINES = 1000  # translated together; memory use does not grow with the input
 
 
-def lines_of(stream: BinaryIO) -> Iterator[str]:
-    """The lines of a stream of UTF-8; only a line feed ends one.
+def decode_lines(stream: BinaryIO) -> Iterator[str]:
+    """The lines of a UTF-8 stream; only a line feed ends a line.
 
     Raises:
-        InputError: bytes that are not UTF-8.
+        InputError: a line is not UTF-8.
     """
     for number, line in enumerate(stream, start=1):
         try:
@@ -35,41 +35,41 @@ def lines_of(stream: BinaryIO) -> Iterator[str]:
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Reads, translates, writes."""
+    """Translates standard input, a window of lines at a time."""
     parser = ArgumentParser(
         prog="python -m pipeline.translate",
-        description="Translates standard input to standard output, one line out for each line in; with --n_best as "
-        "many lines in Moses' format, `line number ||| translation ||| LogProbability= value ||| score`.",
+        description="Translate standard input to standard output, one line out for each line in. With --n_best N, "
+        "write up to N lines for each, in Moses' format: `number ||| translation ||| LogProbability= value ||| score`.",
     )
     add_run_argument(parser)
     add_checkpoint_option(parser)
     add_decoding_options(parser)
     options = parser.parse_args(arguments)
     with importing_tensorflow():
-        from .trained_run import load_run  # after --help, which TensorFlow would hold up
+        from .trained_run import load_run  # not at the top: it imports TensorFlow, and --help must be fast
 
     run = load_run(options.run, options.checkpoint)
     run = replace(run, config=with_decoding_options(run.config, options))
-    write = one_line if options.n_best is None else n_best_lines
+    format_line = format_best if options.n_best is None else format_n_best
     translator, number = run.translator, 0
-    lines = lines_of(sys.stdin.buffer)
+    lines = decode_lines(sys.stdin.buffer)
     while window := list(islice(lines, WINDOW_LINES)):
         for translations in translator.translate_n_best(window):
-            sys.stdout.buffer.write(write(number, translations).encode())
+            sys.stdout.buffer.write(format_line(number, translations).encode())
             number += 1
         sys.stdout.buffer.flush()
 
 
-def one_line(number: int, translations: Sequence["Translation"]) -> str:
-    """The best translation."""
+def format_best(number: int, translations: Sequence["Translation"]) -> str:
+    """The best translation of a sentence, as a line."""
     return f"{translations[0].text}\n"
 
 
-def n_best_lines(number: int, translations: Sequence["Translation"]) -> str:
+def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
     """All translations of a sentence in Moses' format: `number ||| text ||| features ||| score`."""
     lines = []
     for translation in translations:
-        text = translation.text.replace("|||", "| | |")  # the separator
+        text = translation.text.replace("|||", "| | |")  # the separator of the format
         total = sum(translation.log_probabilities)
         lines.append(f"{number} ||| {text} ||| LogProbability= {total:.6f} ||| {translation.score:.6f}\n")
     return "".join(lines)

@@ -336,11 +336,12 @@ BAD_RUNS = {
 }
 
 
+@pytest.mark.parametrize("command", [translate, evaluate], ids=["translate", "evaluate"])
 @pytest.mark.parametrize("case", BAD_RUNS)
-def test_a_damaged_run_neither_translates_nor_is_evaluated(case, run, refused):
+def test_a_damaged_run_neither_translates_nor_is_evaluated(case, command, run, refused):
     spoil, pattern = BAD_RUNS[case]
     spoil(run)
-    refused(evaluate.main if len(case) % 2 else translate.main, [run], pattern)
+    refused(command.main, [run], pattern)
     assert not (run / "evaluations").exists()
 
 
