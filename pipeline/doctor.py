@@ -21,7 +21,7 @@ no files behind.
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Reads the settings, checks the run and prints the findings. TensorFlow is imported once the settings are valid."""
+    """Reads the settings, and if they are valid imports TensorFlow, checks the run and prints the findings."""
     if {"-h", "--help"} & set(arguments):
         sys.stdout.write(HELP)
         return
