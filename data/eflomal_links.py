@@ -1,10 +1,10 @@
-"""Aligns the words of a config's training text with eflomal, for `training.guided_attention`.
+"""Align the words of a config's training text with eflomal, for `training.guided_attention`.
 
     pip install eflomal                                   # needs a C compiler
     python data/eflomal_links.py configs/manythings_en_fr_guided.yaml
 
-Both directions are aligned and put together by grow-diag. The links go to the file that the config names as
-`data.train.alignments`, a line for each training pair. Source: R. Östling and J. Tiedemann, "Efficient Word Alignment
+Both directions are aligned and combined by grow-diag. The links are written to the file that the config names as
+`data.train.alignments`, one line for each training pair. Source: R. Östling and J. Tiedemann, "Efficient Word Alignment
 with Markov Chain Monte Carlo", 2016.
 """
 
@@ -24,9 +24,9 @@ from pipeline.runtime.import_tensorflow import importing_tensorflow
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Reads the training text, runs eflomal, writes the links."""
+    """Reads the training text, runs eflomal and writes the links."""
     parser = ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="whose data.train is aligned")
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="config file whose data.train is aligned")
     options = parser.parse_args(arguments)
     with importing_tensorflow():
         from pipeline.alignment.symmetrise import grow_diag
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
     settings = load_run_config(options.config).data.train
     if settings.alignments is None or settings.alignments_turned:
         raise InputError(f"{options.config}: expected data.train.alignments to name the file to write, source-target")
-    # Beside the running Python first: a virtual environment need not be activated.
+    # First beside the running Python, since its virtual environment may not be activated.
     program = shutil.which("eflomal-align", path=Path(sys.executable).parent) or shutil.which("eflomal-align")
     if program is None:
         raise InputError("eflomal-align is not installed: pip install eflomal")
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> None:
             Path(folder) / name for name in ("source", "target", "forward", "backward")
         )
         for path, lines in ((source, corpus.source), (target, corpus.target)):
-            # eflomal divides words at any white space, links count those between spaces
+            # eflomal splits words at any white space, but links count the words between spaces
             words = (" ".join(re.sub(r"\s", "_", word) for word in words_of(line)) for line in lines)
             path.write_text("".join(f"{line}\n" for line in words), encoding="utf-8")
         command = [program, *map(str, ("-s", source, "-t", target, "-f", forward, "-r", backward)), "--overwrite"]

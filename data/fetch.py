@@ -1,10 +1,8 @@
-"""What the `prepare.py` scripts share: text that is downloaded or copied, checked, and written whole or not at all."""
+"""Downloads and checks text, and writes it whole or not at all, for the `prepare.py` scripts."""
 
 import hashlib
 import http.client
-import os
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
@@ -12,6 +10,8 @@ from pathlib import Path
 from typing import TextIO
 
 from pipeline.errors import InputError
+from pipeline.files import sha256 as sha256_of_file
+from pipeline.files import write_atomically
 
 _CHUNK_BYTES = 1 << 16
 _BAR_WIDTH = 30
@@ -21,35 +21,35 @@ _HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; qkv-prepare)"}
 
 
 def sha256(content: bytes) -> str:
-    """The checksum of `content` in hexadecimal."""
+    """The SHA-256 of `content`, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
-def verified(content: bytes, checksum: str, origin: str) -> bytes:
-    """Gives `content` back if it has this SHA-256; `origin` says in the message where it came from.
+def verify(content: bytes, checksum: str, origin: str) -> bytes:
+    """Returns `content` if it has this SHA-256. `origin` says in the message where it came from.
 
     Raises:
-        InputError: it has another.
+        InputError: it has another one.
     """
     found = sha256(content)
     if found != checksum:
         raise InputError(
-            f"{origin}: SHA-256 {found}; expected {checksum}. The file is damaged or of another version, and nothing "
-            "of it was kept. Fetch it again, or give a directory with the right one: --from DIRECTORY"
+            f"{origin}: SHA-256 {found}; expected {checksum}. The file is damaged or of another version, and was "
+            "not kept. Fetch it again, or give a directory with the right one: --from DIRECTORY"
         )
     return content
 
 
 def is_prepared(path: Path, checksum: str) -> bool:
-    """Whether the file is already there with this SHA-256."""
-    return path.is_file() and sha256(path.read_bytes()) == checksum
+    """Whether the file exists and has this SHA-256."""
+    return path.is_file() and sha256_of_file(path) == checksum
 
 
-def require(directory: Path, names: Iterable[str]) -> None:
-    """Sees to it that a directory holds these files.
+def require_files(directory: Path, names: Iterable[str]) -> None:
+    """Checks that a directory holds these files.
 
     Raises:
-        InputError: naming every one that is missing.
+        InputError: files are missing; the message names them.
     """
     missing = [name for name in names if not (directory / name).is_file()]
     if missing:
@@ -60,14 +60,14 @@ def require(directory: Path, names: Iterable[str]) -> None:
 
 
 def download(url: str, stream: TextIO | None = None) -> bytes:
-    """Downloads a file, with a progress bar on a terminal and one line elsewhere.
+    """Downloads a file; shows a progress bar on a terminal and writes one line elsewhere.
 
     Args:
         url: `https://` or `file://`.
         stream: where progress is shown, by default standard error.
 
     Raises:
-        InputError: no connection, no such file, or a transfer that was cut short.
+        InputError: no connection, no such file, or an incomplete transfer.
     """
     stream = stream or sys.stderr
     content = bytearray()
@@ -102,21 +102,12 @@ def _show_progress(url: str, done: int, total: int, stream: TextIO) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file under a temporary name beside it and moves it into place, so that it is never there by half.
+    """Writes a file whole or not at all.
 
     Raises:
         InputError: the directory cannot be made or written to.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        temporary = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            temporary.chmod(0o644)  # mkstemp makes it for the owner alone
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_atomically(path, content)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}). Choose another: --output DIRECTORY") from None

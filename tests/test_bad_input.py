@@ -356,7 +356,7 @@ BAD_OPTIONS = {
 
 
 @pytest.mark.parametrize("case", BAD_OPTIONS)
-def test_options_that_do_not_fit_are_one_line(case, trained, refused, capsys):
+def test_options_that_do_not_fit_are_refused_in_one_line(case, trained, refused, capsys):
     arguments, pattern = BAD_OPTIONS[case]
     refused(evaluate.main, [trained, *arguments], pattern)
     refused(translate.main, [trained, "--sauce"], "^error: unrecognized arguments: --sauce; see --help\n$")

@@ -21,7 +21,7 @@ def config_file(tmp_path_factory):
     return path
 
 
-def test_it_reports_on_everything_and_leaves_nothing_behind(config_file, capsys):
+def test_the_doctor_reports_on_everything_and_leaves_nothing_behind(config_file, capsys):
     before = sorted(config_file.parent.rglob("*"))
     assert doctor.main([str(config_file), "--training.max_updates", "1000"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -32,7 +32,7 @@ def test_it_reports_on_everything_and_leaves_nothing_behind(config_file, capsys)
     assert sorted(config_file.parent.rglob("*")) == before
 
 
-def test_what_is_wrong_is_marked(config_file, capsys, monkeypatch):
+def test_findings_that_need_attention_are_marked(config_file, capsys, monkeypatch):
     run = config_file.parent / "runs" / "taken"
     run.mkdir(parents=True)
     usage = namedtuple("usage", "total used free")
@@ -70,7 +70,7 @@ def test_batches_that_grow_are_judged_by_their_full_size_and_updates_by_all_thei
     ("arguments", "expected"),
     [([], "expected a config file"), (["nowhere.yaml"], "nowhere.yaml: cannot be read"), (["--help"], None)],
 )
-def test_it_says_what_it_wants(arguments, expected, capsys):
+def test_the_doctor_says_which_arguments_it_takes(arguments, expected, capsys):
     assert doctor.main(arguments) == (2 if expected else 0)
     out, err = capsys.readouterr()
     assert (expected in err) if expected else ("CONFIG" in out and not err)

@@ -1,4 +1,4 @@
-"""What the generated corpus looks like in numbers."""
+"""Figures of the generated corpus: sizes, lengths, word counts and alignment error rates."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -18,20 +18,20 @@ def alignment_error_rate(pairs: Iterable[SentencePair], align: Callable[[Sentenc
     return 1 - agreed / total
 
 
-def oracle(pair: SentencePair) -> Links:
-    """One gold link for every French word, a sure one where there is one: the best that an attention argmax can do."""
+def link_by_gold(pair: SentencePair) -> Links:
+    """One gold link for every French word, a sure one where possible: the best that attention's argmax can do."""
     best = {j: i for i, j in sorted(pair.possible)} | {j: i for i, j in sorted(pair.sure)}
     return {(i, j) for j, i in best.items()}
 
 
-def diagonal(pair: SentencePair) -> Links:
-    """Every French word linked to the English word at the same relative position."""
+def link_by_diagonal(pair: SentencePair) -> Links:
+    """Links every French word to the English word at the same relative position."""
     source, target = len(pair.source), len(pair.target)
     return {(round((j + 0.5) / target * source - 0.5), j) for j in range(target)}
 
 
-def table(splits: dict[str, list[SentencePair]]) -> str:
-    """Sizes, lengths, word types and AER of every split, one a column."""
+def make_table(splits: dict[str, list[SentencePair]]) -> str:
+    """A table of sizes, lengths, word types and AER, with a column for each split."""
     rows: dict[str, Callable[[list[SentencePair]], str]] = {
         "pairs": lambda pairs: str(len(pairs)),
         "English words a sentence": lambda pairs: _mean(len(pair.source) for pair in pairs),
@@ -45,8 +45,8 @@ def table(splits: dict[str, list[SentencePair]]) -> str:
         "sure, possible links": lambda pairs: (
             f"{sum(len(p.sure) for p in pairs)}, {sum(len(p.possible) for p in pairs)}"
         ),
-        "oracle AER": lambda pairs: _percent(alignment_error_rate(pairs, oracle)),
-        "diagonal AER": lambda pairs: _percent(alignment_error_rate(pairs, diagonal)),
+        "oracle AER": lambda pairs: _percent(alignment_error_rate(pairs, link_by_gold)),
+        "diagonal AER": lambda pairs: _percent(alignment_error_rate(pairs, link_by_diagonal)),
     }
     lines = [["", *splits], *([name, *(measure(pairs) for pairs in splits.values())] for name, measure in rows.items())]
     return "\n".join(f"{row[0]:<26}" + "".join(f"{cell:>16}" for cell in row[1:]) for row in lines)

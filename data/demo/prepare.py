@@ -5,9 +5,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # a script is only given its own folder
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # Python adds only the folder of the script
 
-from data.demo.measures import table
+from data.demo.measures import make_table
 from data.demo.phrase import SentencePair
 from data.demo.sampling import Sampler
 from data.demo.sentences import random_pair
@@ -18,39 +18,39 @@ MOST_WORDS = 20
 CANDIDATES = 3
 
 
-def distinct_pairs(seed: int, count: int) -> list[SentencePair]:
-    """Random pairs of which no two share an English or a French sentence, whatever its last mark: nothing held out can
-    be in training.
+def draw_distinct_pairs(seed: int, count: int) -> list[SentencePair]:
+    """Draws random pairs of which no two share an English or a French sentence, not even with another last mark.
+    So no held-out sentence is in the training text.
 
-    Of every few candidates, the one with the rarest word is kept: a small corpus cannot teach a long tail.
+    Of every three candidates, the one with the rarest word is taken: a small corpus cannot teach a long tail.
     """
     draw = Sampler(seed)
     pairs: list[SentencePair] = []
     seen: set[tuple[str, ...]] = set()
-    times: Counter[str] = Counter()
+    word_counts: Counter[str] = Counter()
     while len(pairs) < count:
         candidates = [random_pair(draw) for _ in range(CANDIDATES)]
-        pair = min(candidates, key=lambda candidate: min(times[word] for word in candidate.source + candidate.target))
+        pair = min(candidates, key=lambda pair: min(word_counts[word] for word in pair.source + pair.target))
         sentences = {pair.source[:-1], pair.target[:-1]}
         if max(len(pair.source), len(pair.target)) > MOST_WORDS or sentences & seen:
             continue
         seen |= sentences
-        times.update(pair.source + pair.target)
+        word_counts.update(pair.source + pair.target)
         pairs.append(pair)
     return pairs
 
 
-def generate(seed: int = SEED) -> dict[str, list[SentencePair]]:
-    """The corpus by split; the held-out pairs are spread evenly over all pairs."""
-    pairs = distinct_pairs(seed, sum(SIZES.values()))
+def generate_splits(seed: int = SEED) -> dict[str, list[SentencePair]]:
+    """Generates the corpus by split; held-out pairs are spread evenly over all pairs."""
+    pairs = draw_distinct_pairs(seed, sum(SIZES.values()))
     step = len(pairs) // SIZES["test"]
     validation, test = pairs[0::step], pairs[1::step]
     train = [pair for index, pair in enumerate(pairs) if index % step > 1]
     return {"train": train, "validation": validation, "test": test}
 
 
-def file_contents(splits: dict[str, list[SentencePair]]) -> dict[str, str]:
-    """The text of every file by its name: one sentence, or one sentence's links, a line."""
+def format_files(splits: dict[str, list[SentencePair]]) -> dict[str, str]:
+    """The text of every file by its name; each line is a sentence, or the links of one."""
     contents: dict[str, str] = {}
     for name, pairs in splits.items():
         lines = {
@@ -63,19 +63,23 @@ def file_contents(splits: dict[str, list[SentencePair]]) -> dict[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Generates the demo corpus with gold word alignments.")
-    parser.add_argument("--seed", type=int, default=SEED, help="another seed, another corpus (default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent, help="folder (default: %(default)s)")
+    """Runs the command."""
+    parser = argparse.ArgumentParser(
+        description="Generate the demo corpus: English-French sentence pairs with gold word alignments."
+    )
+    parser.add_argument("--seed", type=int, default=SEED, help="seed of the random sentences (default: %(default)s)")
+    parser.add_argument(
+        "--output", type=Path, default=Path(__file__).parent, help="folder to write to (default: that of this script)"
+    )
     options = parser.parse_args(arguments)
 
-    splits = generate(options.seed)
-    contents = file_contents(splits)
+    splits = generate_splits(options.seed)
+    contents = format_files(splits)
     options.output.mkdir(parents=True, exist_ok=True)
     for name, text in contents.items():
         (options.output / name).write_bytes(text.encode())
 
-    print(table(splits))
+    print(make_table(splits))
     megabytes = sum(len(text.encode()) for text in contents.values()) / 1e6
     print(f"\n{len(contents)} files, {megabytes:.1f} MB, in {options.output}")
 

@@ -1,6 +1,7 @@
-"""Puts the English and French sentence pairs of manythings.org into data/manythings, with a split that does not leak.
+"""Fetch the English and French sentence pairs of manythings.org into data/manythings, with a split that does not leak.
 
-It leaves the table as found, the split of each pair, and the pairs once more divided into lower-cased words.
+This leaves the table as published, a file with the split of each pair, and a table of the pairs divided into
+lower-cased words.
 """
 
 import argparse
@@ -13,8 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from data.fetch import download, require, sha256, write_whole
-from data.manythings.split import Pair, assign, check_split, components, summary
+from data.fetch import download, require_files, sha256, write_whole
+from data.manythings.split import Pair, assign_splits, check_split, find_components, summarise
 from data.manythings.tokenize_text import tokenize
 from pipeline.cli import exit_cleanly
 from pipeline.errors import InputError
@@ -22,24 +23,24 @@ from pipeline.errors import InputError
 URL = "https://www.manythings.org/anki/fra-eng.zip"
 TABLE, ARCHIVE, SPLIT, TOKENIZED = "fra.txt", "fra-eng.zip", "split.txt", "tokenized.tsv"
 CHECKSUM = "0bb85dbaa1c896844649094d7eaf2e34bee34e84fe362b26ce7e8f2e12aae104"
-"""SHA-256 of the `fra.txt` of 2019-04-07, with 167,130 pairs, that our reported numbers are for."""
+"""SHA-256 of the `fra.txt` of 2019-04-07, with 167,130 pairs. All reported results are for this snapshot."""
 KNOWN_SPLIT = Path(__file__).resolve().with_name("split.txt.gz")
-"""The split of that snapshot that they are for."""
+"""The split of that snapshot for which results are reported."""
 
 
 def read_copies(directory: Path) -> bytes:
-    """The table of a directory, which may hold it still zipped."""
+    """Reads the table from a directory, where it may still be zipped."""
     if not (directory / TABLE).is_file() and (directory / ARCHIVE).is_file():
         return unzip((directory / ARCHIVE).read_bytes(), str(directory / ARCHIVE))
-    require(directory, [TABLE])
+    require_files(directory, [TABLE])
     return (directory / TABLE).read_bytes()
 
 
 def unzip(content: bytes, origin: str) -> bytes:
-    """The table within the published archive.
+    """Unpacks the table from the published archive.
 
     Raises:
-        InputError: damaged, not an archive at all, or without the table.
+        InputError: the archive is damaged, is not an archive, or lacks the table.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -52,10 +53,10 @@ def unzip(content: bytes, origin: str) -> bytes:
 
 
 def check_snapshot(table: bytes, origin: str, accept_new: bool) -> None:
-    """Compares the table with the snapshot that we know; the public one changes over time.
+    """Compares the table with the known snapshot; the public one changes over time.
 
     Raises:
-        InputError: it is another, and that was not accepted.
+        InputError: it is another snapshot and `accept_new` is false.
     """
     found = sha256(table)
     if found == CHECKSUM:
@@ -64,16 +65,16 @@ def check_snapshot(table: bytes, origin: str, accept_new: bool) -> None:
     if not accept_new:
         raise InputError(
             f"{message} The public file changes over time, or this copy is damaged; nothing was written. Scores on "
-            "another snapshot do not compare with ours. To go on with it: --accept-new-snapshot"
+            "another snapshot cannot be compared with the reported ones. To use it anyway: --accept-new-snapshot"
         )
-    sys.stderr.write(f"warning: {message} Scores on it do not compare with ours.\n")
+    sys.stderr.write(f"warning: {message} Scores on it cannot be compared with the reported ones.\n")
 
 
 def read_pairs(table: bytes, origin: str) -> list[Pair]:
-    """The first two columns; newer snapshots have a third, on authors.
+    """Reads the first two columns; newer snapshots have a third, on authors.
 
     Raises:
-        InputError: not UTF-8, or a row without two to three columns, or with as many as not every row has.
+        InputError: the table is not UTF-8, or its rows do not all have two or all have three columns.
     """
     pairs = []
     width = table.partition(b"\n")[0].count(b"\t") + 1
@@ -91,55 +92,69 @@ def read_pairs(table: bytes, origin: str) -> list[Pair]:
     return pairs
 
 
-def split_of(table: bytes, pairs: Sequence[Pair], numbers: Sequence[int], copies: Path | None) -> list[str]:
-    """The split beside the copies, or that of the known snapshot, or a new one drawn for the components' `numbers`.
+def choose_split(table: bytes, pairs: Sequence[Pair], numbers: Sequence[int], copies: Path | None) -> list[str]:
+    """The split beside the copies, or that of the known snapshot, or a new one drawn from the component `numbers`.
 
     Raises:
-        InputError: the split that was found does not fit the pairs, or leaks.
+        InputError: the split does not fit the pairs, or leaks.
     """
     if copies is not None and (copies / SPLIT).is_file():
         path = copies / SPLIT
         labels = path.read_text(encoding="utf-8", errors="replace").split()
     elif sha256(table) == CHECKSUM:
-        path, labels = KNOWN_SPLIT, known_labels()
+        path, labels = KNOWN_SPLIT, read_known_labels()
     else:
-        return assign(numbers)
+        return assign_splits(numbers)
     check_split(labels, pairs, str(path))
     return labels
 
 
-def known_labels() -> list[str]:
-    """The split of the known snapshot."""
+def read_known_labels() -> list[str]:
+    """Reads the split of the known snapshot."""
     return gzip.decompress(KNOWN_SPLIT.read_bytes()).decode().split()
 
 
-def tokenized(pairs: Sequence[Pair]) -> bytes:
-    """A line of English, tab, French for each pair, divided into lower-cased words."""
+def tokenize_pairs(pairs: Sequence[Pair]) -> bytes:
+    """One line for each pair: English, a tab and French, divided into lower-cased words."""
     return "".join(f"{tokenize(english, 'en')}\t{tokenize(french, 'fr')}\n" for english, french in pairs).encode()
 
 
 def prepare(output: Path, copies: Path | None, accept_new: bool) -> str:
-    """Writes all files that belong to the table, or none if something is wrong with it. Returns the summary."""
+    """Writes the table and the files made of it, or none of them if the table is not right. Returns a summary."""
     origin = URL if copies is None else str(copies)
     table = unzip(download(URL), URL) if copies is None else read_copies(copies)
     check_snapshot(table, origin, accept_new)
     pairs = read_pairs(table, TABLE)
-    numbers = components(pairs)
-    labels = split_of(table, pairs, numbers, copies)
+    numbers = find_components(pairs)
+    labels = choose_split(table, pairs, numbers, copies)
     write_whole(output / TABLE, table)
     write_whole(output / SPLIT, "".join(f"{label}\n" for label in labels).encode())
-    write_whole(output / TOKENIZED, tokenized(pairs))
-    return summary(labels, numbers)
+    write_whole(output / TOKENIZED, tokenize_pairs(pairs))
+    return summarise(labels, numbers)
 
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--from", dest="copies", type=Path, metavar="DIRECTORY", help="copies instead of a download")
+    parser.add_argument(
+        "--from",
+        dest="copies",
+        type=Path,
+        metavar="DIRECTORY",
+        help="take the files from this folder instead of downloading them",
+    )
     here = Path(__file__).resolve().parent
-    parser.add_argument("--output", type=Path, metavar="DIRECTORY", default=here, help="default: beside this script")
-    parser.add_argument("--accept-new-snapshot", action="store_true", help="go on with a table that is not the known")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIRECTORY",
+        default=here,
+        help="folder to write to (default: that of this script)",
+    )
+    parser.add_argument(
+        "--accept-new-snapshot", action="store_true", help="accept a table that is not the snapshot of 2019-04-07"
+    )
     options = parser.parse_args(arguments)
     print(prepare(options.output, options.copies, options.accept_new_snapshot))
     print(f"Left {TABLE}, {SPLIT} and {TOKENIZED} in {options.output}; CC BY 2.0, tatoeba.org and manythings.org.")

@@ -1,10 +1,10 @@
-"""Divides English and French text into lower-cased words, written as in the gold word alignments graca_enfr.
+"""Divides English and French text into lower-cased words as in the gold word alignments graca_enfr.
 
-Gold alignments count the words of tokenised Europarl text; a model whose text is divided otherwise has other words.
-That text, and so this, divides at every hyphen (`start - ups`, `a - t - il`) and every French apostrophe
-(`l ' homme`), keeps numbers, initials and abbreviations whole (`12.30`, `p.m.`, `m.`), but always parts the full stop
-that ends the text (`at 12.30 p.m .`). English endings are words of their own (`president 's`); `n't`, which it never
-has, is divided as in the Penn Treebank (`do n't`), so that the negation is a word that can be linked.
+Those alignments count the words of tokenised Europarl text, so a model that is to be compared with them needs the same
+words. That text, and so this script, divides at every hyphen (`start - ups`, `a - t - il`) and every French apostrophe
+(`l ' homme`), keeps numbers, initials and abbreviations whole (`12.30`, `p.m.`, `m.`), but always splits off the full
+stop that ends the text (`at 12.30 p.m .`). English endings are separate words (`president 's`); `n't`, which never
+occurs in that text, is divided as in the Penn Treebank (`do n't`), so that the negation is a word that can be linked.
 """
 
 import re
@@ -50,7 +50,7 @@ LANGUAGES = tuple(_PATTERNS)
 
 
 def unify(text: str) -> str:
-    """Lower-cases a text, composes its accents and gives quotes, apostrophes and hyphens one form each."""
+    """Lower-cases a text, composes accents and replaces each kind of quote, apostrophe and hyphen by one."""
     return unicodedata.normalize("NFC", text).translate(_UNIFIED).lower()
 
 
@@ -62,17 +62,17 @@ def tokenize(text: str, language: str) -> str:
         language: `en` or `fr`.
 
     Raises:
-        KeyError: another language.
+        KeyError: any other language.
     """
     return " ".join(_PATTERNS[language].findall(unify(text)))
 
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """The command: standard input to standard output, line by line."""
+    """Runs the command: tokenises standard input line by line."""
     if len(arguments) != 1 or arguments[0] not in LANGUAGES:
         raise InputError(
-            f"expected one language, {' or '.join(LANGUAGES)}, and text on standard input; got {arguments}"
+            f"expected one language, {' or '.join(LANGUAGES)}, and text on standard input, found {arguments}"
         )
     for line in sys.stdin:
         print(tokenize(line, arguments[0]))

@@ -1,7 +1,7 @@
-"""Puts the English and German text of Multi30k, task 1, into data/multi30k.
+"""Fetch the English and German text of Multi30k, task 1, into data/multi30k.
 
-The raw sentences, and under lc.norm.tok/ the published lower-cased, normalised and Moses-tokenised form of them, on
-which BLEU is usually reported.
+This leaves the raw sentences and, under lc.norm.tok/, their published lower-cased, normalised and Moses-tokenised form,
+on which BLEU is usually reported. Every file is checked against its SHA-256.
 """
 
 import argparse
@@ -12,11 +12,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from data.fetch import download, is_prepared, require, verified, write_whole
+from data.fetch import download, is_prepared, require_files, verify, write_whole
 from pipeline.cli import exit_cleanly
 from pipeline.errors import InputError
 
-# The head of the repository may hold later corrections to the English training text, so both commits are fixed.
+# Both commits are fixed, since later ones may correct the English training text.
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset"
 RAW_COMMIT = "c9be912dc05a3ebf9ae5bb5f7f58c1791cda43ab"
 TOKENIZED_COMMIT = "7bee46bc74186b4b6254603143610f730d40bf66"
@@ -36,11 +36,11 @@ CHECKSUMS = {
     "lc.norm.tok/test_2016_flickr.en": "5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2",
     "lc.norm.tok/test_2016_flickr.de": "c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4",
 }
-"""SHA-256 of the text, not of its compressed form."""
+"""The SHA-256 of each text, uncompressed."""
 
 
-def address(name: str) -> str:
-    """Where the text of a name in `CHECKSUMS` is published; the raw text gzipped, the tokenised text plain."""
+def make_address(name: str) -> str:
+    """The address of a text of `CHECKSUMS`: raw text is published gzipped, tokenised text as it is."""
     directory, _, file = name.rpartition("/")
     if directory != TOKENIZED:
         return f"{BASE_URL}/{RAW_COMMIT}/data/task1/raw/{name}.gz"
@@ -48,11 +48,11 @@ def address(name: str) -> str:
     return f"{BASE_URL}/{TOKENIZED_COMMIT}/data/task1/tok/{split}.{TOKENIZED}.{language}"
 
 
-def text_of(content: bytes, origin: str) -> bytes:
-    """The uncompressed text, its last line ended.
+def unpack_text(content: bytes, origin: str) -> bytes:
+    """Unpacks a text if it is gzipped, and ends its last line if it has no end.
 
     Raises:
-        InputError: damaged gzip.
+        InputError: the gzip file is damaged.
     """
     if content.startswith(b"\x1f\x8b"):
         try:
@@ -65,34 +65,46 @@ def text_of(content: bytes, origin: str) -> bytes:
 def prepare(output: Path, copies: Path | None) -> None:
     """Writes every file of `CHECKSUMS` under `output`, from `copies` or else from the public address.
 
-    What is already there with the right checksum is left alone, so an interrupted download goes on where it was.
+    Files that have the right checksum already are not fetched again, so an interrupted download can be repeated.
     """
     if copies is not None:
-        require(copies, CHECKSUMS)
+        require_files(copies, CHECKSUMS)
     for name, checksum in CHECKSUMS.items():
         if is_prepared(output / name, checksum):
             continue
-        origin = address(name) if copies is None else str(copies / name)
+        origin = make_address(name) if copies is None else str(copies / name)
         content = download(origin) if copies is None else (copies / name).read_bytes()
-        write_whole(output / name, verified(text_of(content, origin), checksum, origin))
+        write_whole(output / name, verify(unpack_text(content, origin), checksum, origin))
 
 
-def summary(output: Path) -> str:
-    """One line for each file that was left, with its number of lines."""
+def summarise(output: Path) -> str:
+    """One line for each file, with its number of lines."""
     counts = {name: (output / name).read_bytes().count(b"\n") for name in CHECKSUMS}
     return "\n".join(f"{count:7,} lines  {output / name}" for name, count in counts.items())
 
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--from", dest="copies", type=Path, metavar="DIRECTORY", help="copies instead of a download")
+    parser.add_argument(
+        "--from",
+        dest="copies",
+        type=Path,
+        metavar="DIRECTORY",
+        help="take the files from this folder instead of downloading them",
+    )
     here = Path(__file__).resolve().parent
-    parser.add_argument("--output", type=Path, metavar="DIRECTORY", default=here, help="default: beside this script")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIRECTORY",
+        default=here,
+        help="folder to write to (default: that of this script)",
+    )
     options = parser.parse_args(arguments)
     prepare(options.output, options.copies)
-    print(summary(options.output))
+    print(summarise(options.output))
     print("Checked. For non-commercial research; see data/multi30k/README.md.")
 
 

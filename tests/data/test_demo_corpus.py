@@ -8,7 +8,7 @@ import pytest
 
 from data.demo import clauses, nouns, prepare
 from data.demo.lexicon import ADJECTIVES, NOUNS, VERBS
-from data.demo.measures import alignment_error_rate, diagonal, oracle
+from data.demo.measures import alignment_error_rate, link_by_diagonal, link_by_gold
 from data.demo.nouns import NounPhrase
 from data.demo.phrase import NOTHING, Phrase, SentencePair, aligned, realise
 from data.demo.sampling import ECONOMIC_AREA, Sampler
@@ -309,7 +309,7 @@ def test_verbs_whose_past_looks_like_their_present_have_no_past() -> None:
 
 @pytest.fixture(scope="module")
 def corpus() -> dict[str, list[SentencePair]]:
-    return prepare.generate()
+    return prepare.generate_splits()
 
 
 @pytest.fixture(scope="module")
@@ -318,12 +318,13 @@ def all_pairs(corpus: dict[str, list[SentencePair]]) -> list[SentencePair]:
 
 
 def test_generating_again_gives_the_committed_bytes(corpus: dict[str, list[SentencePair]]) -> None:
-    for name, text in prepare.file_contents(corpus).items():
+    for name, text in prepare.format_files(corpus).items():
         assert (FOLDER / name).read_bytes() == text.encode(), f"{name}: run python data/demo/prepare.py"
 
 
 def test_another_seed_gives_another_corpus() -> None:
-    assert prepare.distinct_pairs(1, 20) == prepare.distinct_pairs(1, 20) != prepare.distinct_pairs(2, 20)
+    first, again, other = (prepare.draw_distinct_pairs(seed, 20) for seed in (1, 1, 2))
+    assert first == again != other
 
 
 def test_no_sentence_of_either_language_occurs_twice_whatever_its_last_mark(all_pairs: list[SentencePair]) -> None:
@@ -340,7 +341,7 @@ def test_last_marks_are_translated_and_two_of_three_statements_end_in_a_full_sto
     assert marks["."] / (marks["."] + marks["!"]) == pytest.approx(2 / 3, abs=0.02)
 
 
-def test_sizes_are_as_promised(corpus: dict[str, list[SentencePair]]) -> None:
+def test_splits_have_the_documented_sizes(corpus: dict[str, list[SentencePair]]) -> None:
     assert {split: len(pairs) for split, pairs in corpus.items()} == prepare.SIZES
     assert sum(path.stat().st_size for path in FOLDER.iterdir() if path.is_file()) < 4e6
 
@@ -393,8 +394,8 @@ def test_fixed_term_occurs_in_every_split(corpus: dict[str, list[SentencePair]])
 
 
 def test_attention_can_reach_the_gold_links_and_the_diagonal_cannot(corpus: dict[str, list[SentencePair]]) -> None:
-    assert alignment_error_rate(corpus["test"], oracle) == pytest.approx(0.0)
-    assert alignment_error_rate(corpus["test"], diagonal) > 0.25
+    assert alignment_error_rate(corpus["test"], link_by_gold) == pytest.approx(0.0)
+    assert alignment_error_rate(corpus["test"], link_by_diagonal) > 0.25
 
 
 def test_alignment_error_rate_of_a_case_worked_by_hand() -> None:

@@ -46,14 +46,14 @@ def test_links_count_the_words_between_spaces(config, capsys):
     assert "3 pairs aligned" in capsys.readouterr().out
 
 
-def test_a_program_that_fails_leaves_nothing(config, capsys):
+def test_an_aligner_that_fails_leaves_no_links(config, capsys):
     (config.parent / "eflomal-align").write_text(f"#!{sys.executable}\nraise SystemExit(3)\n")
     assert main([str(config)]) == 2
     assert "eflomal-align: failed" in capsys.readouterr().err
     assert not (config.parent / "made").exists()
 
 
-def test_a_program_that_is_not_there_is_named(config, capsys):
+def test_an_aligner_that_is_not_installed_is_named(config, capsys):
     (config.parent / "eflomal-align").unlink()
     assert main([str(config)]) == 2
     assert "pip install eflomal" in capsys.readouterr().err

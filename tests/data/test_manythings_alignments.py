@@ -38,7 +38,7 @@ def test_the_pairs_stand_in_the_known_table_and_in_its_validation_split():
         pytest.skip("needs data/manythings/fra.txt of 2019-04-07: python data/manythings/prepare.py")
     content = table.read_bytes()
     pairs = manythings.read_pairs(content, str(table))
-    labels = manythings.known_labels()
+    labels = manythings.read_known_labels()
     for number, english, french in (row.split("\t") for row in lines("pairs.tsv")):
         assert pairs[int(number) - 1] == (english, french)
         assert labels[int(number) - 1] == "val"

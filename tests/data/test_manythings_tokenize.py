@@ -27,7 +27,7 @@ from data.manythings.tokenize_text import LANGUAGES, tokenize
         ("tomorrow at 12.30 p.m .", "tomorrow at 12.30 p.m ."),
     ],
 )
-def test_english(text, words):
+def test_english_is_divided_as_in_the_gold_alignments(text, words):
     assert tokenize(text, "en") == words
 
 
@@ -41,23 +41,23 @@ def test_english(text, words):
         ("je félicite m. skinner .", "je félicite m. skinner ."),
     ],
 )
-def test_french(text, words):
+def test_french_is_divided_as_in_the_gold_alignments(text, words):
     assert tokenize(text, "fr") == words
 
 
 @given(st.text(st.characters(codec="utf-8")) | st.text("aé'n’t.-0,12 \xa0mr"), st.sampled_from(LANGUAGES))
-def test_only_white_space_comes_and_goes(text, language):
+def test_tokenizing_changes_only_white_space(text, language):
     words = tokenize(text, language)
     assert "".join(words.split()) == "".join(tokenize_text.unify(text).split())
     assert words == " ".join(words.split())
 
 
-def test_as_a_command_it_keeps_lines(monkeypatch, capsys):
+def test_the_command_writes_one_line_for_each_line(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.StringIO("Va !\n\nL'homme\n"))
     assert tokenize_text.main(["fr"]) == 0
     assert capsys.readouterr().out == "va !\n\nl ' homme\n"
 
 
-def test_another_language_is_one_message(capsys):
+def test_an_unknown_language_is_refused_in_one_message(capsys):
     assert tokenize_text.main(["de"]) == 2
     assert "en or fr" in capsys.readouterr().err

@@ -39,7 +39,7 @@ def made_multi30k(tmp_path, monkeypatch):
     monkeypatch.setattr(multi30k, "BASE_URL", public.as_uri())
     for name, text in texts.items():
         fetch.write_whole(copies / name, text)
-        path = Path(multi30k.address(name).removeprefix("file://"))
+        path = Path(multi30k.make_address(name).removeprefix("file://"))
         fetch.write_whole(path, gzip.compress(text) if path.suffix == ".gz" else text.rstrip(b"\n"))
     return copies, public, texts
 
@@ -90,7 +90,7 @@ def test_multi30k_names_the_missing_copies(made_multi30k, tmp_path, capsys):
 
 def test_multi30k_keeps_nothing_of_a_text_with_another_checksum(made_multi30k, tmp_path, capsys):
     _, _, texts = made_multi30k
-    path = Path(multi30k.address("val.en").removeprefix("file://"))
+    path = Path(multi30k.make_address("val.en").removeprefix("file://"))
     path.write_bytes(gzip.compress(b"other\n"))
     assert multi30k.main(["--output", str(tmp_path / "out")]) == 2
     assert "SHA-256" in capsys.readouterr().err
@@ -98,7 +98,7 @@ def test_multi30k_keeps_nothing_of_a_text_with_another_checksum(made_multi30k, t
     assert set(files(tmp_path / "out")) <= set(texts), "no temporary files"
 
 
-def test_multi30k_goes_on_where_it_was(made_multi30k, tmp_path, monkeypatch):
+def test_multi30k_fetches_only_files_that_are_not_there_yet(made_multi30k, tmp_path, monkeypatch):
     copies, _, _ = made_multi30k
     multi30k.main(["--from", str(copies), "--output", str(tmp_path / "out")])
     (tmp_path / "out" / "val.en").write_bytes(b"half")
@@ -110,8 +110,8 @@ def test_multi30k_goes_on_where_it_was(made_multi30k, tmp_path, monkeypatch):
 
 def test_multi30k_addresses_are_those_of_the_public_repository():
     base = "https://raw.githubusercontent.com/multi30k/dataset"
-    assert multi30k.address("val.en") == f"{base}/{multi30k.RAW_COMMIT}/data/task1/raw/val.en.gz"
-    assert multi30k.address("lc.norm.tok/test_2016_flickr.de") == (
+    assert multi30k.make_address("val.en") == f"{base}/{multi30k.RAW_COMMIT}/data/task1/raw/val.en.gz"
+    assert multi30k.make_address("lc.norm.tok/test_2016_flickr.de") == (
         f"{base}/{multi30k.TOKENIZED_COMMIT}/data/task1/tok/test_2016_flickr.lc.norm.tok.de"
     )
 
@@ -119,7 +119,7 @@ def test_multi30k_addresses_are_those_of_the_public_repository():
 # Downloads
 
 
-def test_a_missing_address_is_one_message(tmp_path):
+def test_a_missing_address_is_refused_in_one_message(tmp_path):
     with pytest.raises(InputError, match="could not be downloaded"):
         fetch.download((tmp_path / "nothing").as_uri())
 
@@ -198,7 +198,7 @@ def test_manythings_takes_another_snapshot_only_when_told(made_manythings, tmp_p
     assert "warning" in capsys.readouterr().err
     assert (tmp_path / "out" / "fra.txt").read_bytes() == newer
     pairs = manythings.read_pairs(newer, "fra.txt")
-    drawn = manythings_split.assign(manythings_split.components(pairs))
+    drawn = manythings_split.assign_splits(manythings_split.find_components(pairs))
     assert (tmp_path / "out" / "split.txt").read_text().splitlines() == drawn
 
 
@@ -217,7 +217,7 @@ def test_the_committed_split_has_a_label_for_each_pair_of_the_snapshot_and_no_ti
     assert packed[4:8] == bytes(4)
 
 
-def test_manythings_names_what_is_missing(tmp_path, capsys):
+def test_manythings_names_the_missing_copies(tmp_path, capsys):
     assert manythings.main(["--from", str(tmp_path), "--output", str(tmp_path / "out")]) == 2
     assert "missing fra.txt" in capsys.readouterr().err
 
@@ -237,7 +237,7 @@ def test_manythings_refuses_rows_that_do_not_fit(table):
 
 @given(st.lists(st.tuples(WORDS, WORDS) | st.tuples(st.text(max_size=3), st.text(max_size=3)), min_size=1))
 def test_components_are_those_of_a_search_through_shared_sentences(pairs):
-    numbers = manythings_split.components(pairs)
+    numbers = manythings_split.find_components(pairs)
     by_sentence = defaultdict(set)
     for index, (source, target) in enumerate(pairs):
         by_sentence["source", source].add(index)
@@ -255,20 +255,20 @@ def test_components_are_those_of_a_search_through_shared_sentences(pairs):
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=200), st.integers(0, 9))
 def test_a_drawn_split_never_leaks_and_depends_on_the_seed_alone(numbers, seed):
     pairs = [(f"s{source}", f"t{target}") for source, target in numbers]
-    labels = manythings_split.assign(manythings_split.components(pairs), seed)
+    labels = manythings_split.assign_splits(manythings_split.find_components(pairs), seed)
     manythings_split.check_split(labels, pairs, "split")
     for side in (0, 1):
         splits = defaultdict(set)
         for label, pair in zip(labels, pairs, strict=True):
             splits[pair[side]].add(label)
         assert all(len(own) == 1 for own in splits.values())
-    assert labels == manythings_split.assign(manythings_split.components(pairs), seed)
+    assert labels == manythings_split.assign_splits(manythings_split.find_components(pairs), seed)
 
 
 def test_a_drawn_split_holds_two_percent_out_twice_and_large_components_train():
     large = manythings_split.LARGEST_HELD_OUT + 1
     numbers = list(range(2000)) + [5000 + index // large for index in range(400 // large * large)]
-    labels = manythings_split.assign(numbers)
+    labels = manythings_split.assign_splits(numbers)
     assert (labels.count("test"), labels.count("val")) == (48, 48)
     assert set(labels[2000:]) == {"train"}
 

@@ -117,7 +117,7 @@ def test_a_beam_of_one_is_greedy_search(how):
     assert 0 < np.sum(np.any(expected_ids == EOS, axis=1)) < 20  # some are cut short
 
 
-def test_wider_beams_find_no_worse():
+def test_wider_beams_find_no_lower_scores():
     chain = chains(50, seed=2)
     found = [search(chain, BeamSettings(size=size, length_penalty=0.0)) for size in (1, 3, 150)]
     ended = np.all([np.any(hypotheses.ids[:, 0] == EOS, axis=-1) for hypotheses in found], axis=0)
@@ -127,7 +127,7 @@ def test_wider_beams_find_no_worse():
     assert np.any(wide > narrow + 0.1)
 
 
-def test_other_sentences_of_the_batch_and_their_order_change_nothing():
+def test_hypotheses_do_not_depend_on_other_sentences_of_the_batch_and_their_order():
     chain, settings, most = chains(9, seed=3), BeamSettings(size=3, best=3), [2, 7, 3, 8, 4, 5, 8, 6, 1]
     whole = search(chain, settings, most, length=8)
     order = np.random.default_rng(0).permutation(9)
@@ -139,7 +139,7 @@ def test_other_sentences_of_the_batch_and_their_order_change_nothing():
             np.testing.assert_allclose(together[i], single[0], rtol=1e-6)
 
 
-def test_a_sentence_that_is_finished_is_computed_no_more():
+def test_a_finished_sentence_leaves_the_batch():
     batch = []
 
     def step(tokens, chain, state):
@@ -165,7 +165,7 @@ def test_ties_go_to_the_lower_id():
     ]
 
 
-def test_hypotheses_without_an_end_only_fill_up_and_stand_last():
+def test_hypotheses_without_eos_only_fill_up_missing_places_and_stand_last():
     chain = np.full((1, V, V), -30.0, "float32")
     chain[0, :, LETTERS] = -0.01
     chain[0, BOS, EOS] = 0.0  # the only end within the beam
@@ -223,12 +223,12 @@ def test_a_coverage_penalty_prefers_what_looked_at_every_source_token():
     assert set(words(covering.ids[0, 0])) == {EOS, EOS + 1, EOS + 2, EOS + 3}
 
 
-def test_more_hypotheses_than_there_are_is_an_error():
+def test_more_best_hypotheses_than_the_beam_holds_are_refused():
     with pytest.raises(ValueError, match=r"best: between 1 and the size of the beam, 2\. Received: 3"):
         BeamSettings(size=2, best=3)
 
 
-def test_a_coverage_penalty_without_coverage_is_an_error():
+def test_a_coverage_penalty_without_coverage_is_refused():
     with pytest.raises(ValueError, match="coverage: needed for a coverage penalty"):
         search(chains(1), BeamSettings(coverage_penalty=0.1), how="eagerly")
 
@@ -265,7 +265,7 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
 
 @pytest.mark.parametrize("many", [7, TOP_K_CHUNK, TOP_K_CHUNK + 1, 5 * TOP_K_CHUNK, 20 * TOP_K_CHUNK + 3])
 @pytest.mark.parametrize("values", [2, 5, 10**6], ids=["hardly any but ties", "many ties", "no ties"])
-def test_the_top_k_of_many_are_those_of_top_k_in_its_order(many, values):
+def test_top_k_of_many_equals_top_k(many, values):
     x = np.random.default_rng(many).integers(0, values, size=(6, many)).astype("float32")
     x[0, : many // 2] = -np.inf
     found, expected = top_k_of_many(x, 4), ops.top_k(x, 4)
@@ -273,7 +273,7 @@ def test_the_top_k_of_many_are_those_of_top_k_in_its_order(many, values):
     np.testing.assert_array_equal(found[1], expected[1])
 
 
-def test_of_equal_numbers_in_two_parts_the_first_counts_wherever_the_larger_maximum_is():
+def test_of_equal_numbers_in_two_chunks_the_first_wins_wherever_the_larger_maximum_is():
     x = np.full((1, 3 * TOP_K_CHUNK), -np.inf, "float32")
     x[0, [4, 7, TOP_K_CHUNK, TOP_K_CHUNK + 1]] = [8, 3, 9, 3]
     np.testing.assert_array_equal(top_k_of_many(x, 3)[1], [[TOP_K_CHUNK, 4, 7]])

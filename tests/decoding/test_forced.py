@@ -71,7 +71,7 @@ def test_a_token_that_is_not_the_likeliest_has_the_likeliest_beside_it(model):
     np.testing.assert_allclose(forced.log_probabilities[:, 1], expected[:, 1, EOS], atol=1e-6)
 
 
-def test_rows_sum_to_one_and_padding_gets_nothing(model, searched):
+def test_attention_rows_sum_to_one_and_padding_gets_nothing(model, searched):
     attention = force(model, searched[0], SITES).attention
     assert attention["encoder"].shape == (B, LAYERS, H, S, S)
     for weights in attention.values():
@@ -106,7 +106,7 @@ def test_only_the_sites_asked_for_are_returned(model, searched, sites):
     assert tuple(force(model, searched[0], sites).attention) == sites
 
 
-def test_dropout_is_off():
+def test_a_forced_pass_uses_no_dropout():
     model = shared_transformer(dropout=0.5, attention_dropout=0.5)
     first, second = (force(model, np.full((B, 4), 7)).log_probabilities for _ in range(2))
     np.testing.assert_array_equal(first, second)

@@ -42,7 +42,7 @@ def lengthened(model, position, factor):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_shares_are_those_of_finite_differences(name):
+def test_saliency_equals_finite_differences(name):
     model = model_of(name)
     found = gradient_times_input(model, SOURCE, TARGET, OUTPUT).numpy()
     assert found.shape == (3, 1, 1, 5, 7)
@@ -55,7 +55,7 @@ def test_shares_are_those_of_finite_differences(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_graph_gives_the_same_and_the_layer_is_left_as_it_was(name):
+def test_saliency_in_a_graph_is_the_same_and_leaves_the_layer_unchanged(name):
     model = model_of(name)
     expected = gradient_times_input(model, SOURCE, TARGET, OUTPUT)
     ids = tf.TensorSpec([None, None], tf.int32)

@@ -18,18 +18,18 @@ def probabilities(scores):
 
 
 @pytest.mark.parametrize(("top_k", "expected"), [(0, [0, 1, 2, 3, 4]), (1, [1]), (2, [1, 3]), (3, [0, 1, 3])])
-def test_only_the_k_likeliest_are_left(top_k, expected):
+def test_top_k_leaves_only_the_k_likeliest_tokens(top_k, expected):
     assert left(narrow_scores(SCORES, top_k=top_k))[0] == expected
 
 
 @pytest.mark.parametrize(
     ("top_p", "expected"), [(0.4, [1]), (0.5001, [1, 3]), (0.79, [1, 3]), (0.85, [0, 1, 3]), (1.0, [0, 1, 2, 3, 4])]
 )
-def test_only_the_fewest_with_a_share_of_the_probability_are_left(top_p, expected):
+def test_top_p_leaves_only_the_fewest_tokens_that_hold_the_probability(top_p, expected):
     assert left(narrow_scores(SCORES, top_p=top_p))[0] == expected
 
 
-def test_ties_at_the_border_stay_in():
+def test_tokens_that_tie_with_the_last_allowed_one_can_be_drawn():
     assert left(narrow_scores(SCORES, top_k=2))[1] == left(narrow_scores(SCORES, top_p=0.3))[1] == [0, 1, 2, 3, 4]
 
 

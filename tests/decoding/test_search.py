@@ -89,14 +89,14 @@ def test_constraints_hold_in_every_search(make):
     assert not any(breaks(row) for row in found.ids.reshape(-1, L))
 
 
-def test_a_seed_settles_what_is_drawn():
+def test_sampling_is_settled_by_its_seed():
     def drawn(seed):
         return found_by(build_search(DecodingSettings(search="sampling", n_best=4), seed), a_model()).ids.tolist()
 
     assert drawn(1) == drawn(1) != drawn(2)
 
 
-def test_all_draws_of_a_sentence_are_drawn_for_themselves():
+def test_the_samples_of_a_sentence_are_drawn_independently():
     found = found_by(build_search(DecodingSettings(search="sampling", n_best=4), 1), a_model())
     assert len({tuple(row) for row in found.ids[0].tolist()}) > 1
 
@@ -106,5 +106,5 @@ def test_all_draws_of_a_sentence_are_drawn_for_themselves():
     [({"beam_size": 1}, GreedySearch), ({}, BeamSearch), ({"search": "sampling"}, Sampling)],
     ids=str,
 )
-def test_settings_name_the_search(settings, expected):
+def test_settings_choose_the_search(settings, expected):
     assert type(build_search(DecodingSettings(**settings), 1)) is expected

@@ -49,7 +49,7 @@ def test_each_sentence_gets_the_translation_that_full_passes_find(
         assert found.truncated == (ids[-1] != EOS)
 
 
-def test_batches_side_by_side_change_nothing(translate):
+def test_translations_do_not_depend_on_the_number_of_workers(translate):
     alone = translate(LINES, batch_sentences=1)
     for one, other in zip(translate(LINES, batch_sentences=1, workers=3), alone, strict=True):
         assert one == other
@@ -67,16 +67,16 @@ def test_there_is_one_translation_for_each_sentence_and_empty_ones_stay_empty(tr
 
 
 @pytest.mark.parametrize("lines", [[], [""], ["", " "]])
-def test_nothing_to_translate_is_no_error(translate, lines):
+def test_translating_nothing_gives_empty_translations(translate, lines):
     assert [translation.text for translation in translate(lines)] == [""] * len(lines)
 
 
 @pytest.mark.parametrize("batch_sentences", [1, 2, 3])
-def test_batch_size_changes_nothing(translate, batch_sentences):
+def test_translations_do_not_depend_on_the_batch_size(translate, batch_sentences):
     assert_same(translate(LINES, batch_sentences=batch_sentences), translate(LINES))
 
 
-def test_order_changes_nothing(translate):
+def test_translations_do_not_depend_on_the_order_of_sentences(translate):
     order = np.random.default_rng(0).permutation(len(LINES))
     expected = translate(LINES)
     assert_same(translate([LINES[i] for i in order], batch_sentences=2), [expected[i] for i in order])
@@ -92,7 +92,7 @@ def test_a_source_over_the_longest_length_is_cut_to_it_and_marked(translate, tok
     assert_same(found[:1], translate([short]))
 
 
-def test_a_source_of_just_the_longest_length_is_whole(translate, tokenizer):
+def test_a_source_of_exactly_the_longest_length_is_not_cut(translate, tokenizer):
     ids = tokenizer.encode(["dog " * 30]).to_list()[0][: MOST - 1]
     text = tokenizer.decode([ids])[0]
     assert len(tokenizer.encode([text]).to_list()[0]) == MOST - 1

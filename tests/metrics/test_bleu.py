@@ -25,7 +25,7 @@ def bleu_by_hand(translations, references):
     return 100 * min(1, math.exp(1 - lengths[1] / lengths[0])) * math.exp(np.log(matches / totals).mean())
 
 
-def test_tokenised_text_is_split_at_spaces_only():
+def test_bleu_splits_tokenised_text_at_spaces_only():
     found = score_translations(TRANSLATIONS, REFERENCES, tokenized=True)
     assert found["bleu"] == pytest.approx(bleu_by_hand(TRANSLATIONS, REFERENCES))
     assert found["bleu"] == score_bleu(TRANSLATIONS, REFERENCES, tokenized=True)
@@ -34,7 +34,7 @@ def test_tokenised_text_is_split_at_spaces_only():
     assert found["brevity_penalty"] == pytest.approx(math.exp(1 - 18 / 17))
 
 
-def test_plain_text_is_tokenised_by_sacrebleu():
+def test_bleu_of_plain_text_is_tokenised_by_sacrebleu():
     found = score_translations(TRANSLATIONS, REFERENCES, tokenized=False)
     assert found["bleu"] == pytest.approx(sacrebleu.corpus_bleu(TRANSLATIONS, [REFERENCES]).score)
     spaced = [text.replace("dog, maybe?", "dog , maybe ?") for text in TRANSLATIONS]
@@ -50,10 +50,10 @@ def test_chrf_is_sacrebleus_and_has_its_signature(tokenized):
     assert all(f"version:{sacrebleu.__version__}" in signature for signature in found["signatures"].values())
 
 
-def test_the_same_text_scores_100():
+def test_translations_equal_to_the_references_score_100():
     found = score_translations(REFERENCES, REFERENCES, tokenized=True)
     assert found["bleu"] == pytest.approx(100) and found["chrf"] == pytest.approx(100)
 
 
-def test_a_short_sentence_that_is_right_scores_100():
+def test_a_short_sentence_equal_to_its_reference_scores_100():
     assert make_bleu(False, effective_order=True).sentence_score("a dog", ["a dog"]).score == pytest.approx(100)

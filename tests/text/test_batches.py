@@ -155,7 +155,7 @@ def test_padded_lengths_are_multiples_just_large_enough():
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 5])
-def test_shards_part_the_batch_among_them_at_the_same_padded_lengths(shards):
+def test_shards_divide_a_batch_at_the_same_padded_lengths(shards):
     """Three sentences over five workers leave two of them none."""
     source, target = sentences_of([2, 9, 4]), sentences_of([6, 1, 3])
     rows = np.array([1, 2, 0])

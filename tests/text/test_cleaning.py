@@ -19,7 +19,7 @@ def found(corpus, **limits):
     return find_odd_pairs(corpus, *lengths, **(defaults | limits))
 
 
-def test_each_pair_is_named_once_for_the_first_reason_that_holds():
+def test_each_odd_pair_is_listed_once_with_the_first_reason_that_applies():
     long = "w " * 60
     corpus = corpus_of(("a", "b"), ("", "b"), (long, "b"), ("w " * 12, "b"), ("a", "b"), ("", "b"), ("a", "\u2003"))
     assert found(corpus) == [
@@ -32,7 +32,7 @@ def test_each_pair_is_named_once_for_the_first_reason_that_holds():
     ]
 
 
-def test_limits_are_inclusive_and_each_side_has_its_own():
+def test_length_limits_are_inclusive_and_each_side_has_its_own():
     corpus = corpus_of(("w " * 12, "w " * 4))
     assert found(corpus, max_source_tokens=12, max_target_tokens=4, max_length_ratio=3.0) == []
     assert found(corpus, max_source_tokens=11) == [(0, "over_long")]
@@ -49,14 +49,14 @@ def test_the_same_source_with_another_target_is_no_duplicate():
     assert found(corpus_of(("a", "b"), ("a", "c"), ("b", "a"))) == []
 
 
-def test_dropped_pairs_leave_and_kept_ones_stay():
+def test_pairs_are_dropped_or_kept_as_the_actions_say():
     corpus = corpus_of(("a", "b"), ("", "b"), ("a", "b"), ("c", "d"), lines=[3, 5, 8, 9])
     actions = dict.fromkeys(REASONS, "drop") | {"duplicate": "keep"}
     assert select_pairs(corpus, found(corpus), actions).tolist() == [0, 2, 3]
     assert locate_findings(corpus, found(corpus)) == [Finding(5, "empty_side"), Finding(8, "duplicate")]
 
 
-def test_an_error_names_the_first_place_the_count_and_the_setting():
+def test_an_odd_pair_whose_action_is_error_is_named_with_its_place_the_count_and_the_setting():
     corpus = corpus_of(("a", "b"), ("", "b"), ("", "c"), lines=[3, 5, 8])
     with pytest.raises(InputError, match=r"made.tsv:5: empty side, the first of 2 of 3 pairs.*data\.on_empty_side"):
         select_pairs(corpus, found(corpus), dict.fromkeys(REASONS, "error"))

@@ -57,7 +57,7 @@ def test_sides_of_unequal_length_are_refused_with_both_counts(write):
     mark=st.booleans(),
     packed=st.booleans(),
 )
-def test_what_was_written_is_read(tmp_path, pairs, end, last, mark, packed):
+def test_reading_gives_back_any_text_that_was_written(tmp_path, pairs, end, last, mark, packed):
     """Files and tables give back any text; a table holds no tab, and a file that is empty has no lines."""
 
     def file(name, lines):

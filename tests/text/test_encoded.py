@@ -24,11 +24,11 @@ def test_sentences_are_encoded_one_by_one_whatever_the_chunk(tokenizer, monkeypa
         assert len(found) == len(texts)
 
 
-def test_no_sentences_are_no_rows(tokenizer):
+def test_encoding_no_sentences_gives_no_rows(tokenizer):
     assert len(encode_sentences([], tokenizer)) == 0
 
 
-def test_what_is_saved_is_loaded_as_a_map_of_the_file(tokenizer, tmp_path):
+def test_saved_sentences_are_loaded_as_a_map_of_the_file(tokenizer, tmp_path):
     sentences = encode_sentences([*SENTENCES, ""], tokenizer)
     sentences.save(tmp_path / "train.source")
     again = EncodedSentences.load(tmp_path / "train.source")
@@ -37,7 +37,7 @@ def test_what_is_saved_is_loaded_as_a_map_of_the_file(tokenizer, tmp_path):
     assert again.ids.dtype == np.int32
 
 
-def test_chosen_rows_come_in_the_order_they_were_chosen(tokenizer):
+def test_selected_rows_come_in_the_given_order(tokenizer):
     sentences = encode_sentences(SENTENCES, tokenizer)
     assert rows(sentences.select([4, 0, 4])) == [rows(sentences)[i] for i in (4, 0, 4)]
     assert len(sentences.select([])) == 0
@@ -58,7 +58,7 @@ def test_missing_or_damaged_files_are_named(tokenizer, tmp_path, damage):
         EncodedSentences.load(path)
 
 
-def test_arrays_of_another_shape_or_kind_are_damage(tokenizer, tmp_path):
+def test_arrays_of_another_shape_or_kind_are_refused_as_damaged(tokenizer, tmp_path):
     path = tmp_path / "train.source"
     for ids, starts in (
         (np.zeros((2, 2), np.int32), [0, 2]),
@@ -72,7 +72,7 @@ def test_arrays_of_another_shape_or_kind_are_damage(tokenizer, tmp_path):
             EncodedSentences.load(path)
 
 
-def test_joined_rows_follow_the_others(tokenizer):
+def test_joined_rows_follow_the_selected_ones(tokenizer):
     sentences = encode_sentences(SENTENCES, tokenizer)
     found = rows(sentences.select(range(len(sentences)), np.array([[3, 1], [2, 2]])))
     alone = rows(sentences)

@@ -32,7 +32,7 @@ def test_only_newlines_end_a_line_and_nothing_else_is_touched(write, content, li
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_where_the_file_is_cut_to_be_read_makes_no_difference(write, monkeypatch, block, end):
+def test_lines_do_not_depend_on_the_blocks_in_which_the_file_is_read(write, monkeypatch, block, end):
     monkeypatch.setattr(lines, "BLOCK_BYTES", block)
     monkeypatch.setattr(lines, "CHUNK_LINES", 2)
     texts = ["a", "", "\U0001f600\U0001f600", "d\rd", "é\u2028x", "\ra", ""]
@@ -48,7 +48,7 @@ def test_bad_utf8_is_named_by_line_and_byte_also_after_a_byte_order_mark(write):
         read_lines(path)
 
 
-def test_utf16_is_recognised(write):
+def test_utf16_is_named_in_the_error(write):
     with pytest.raises(InputError, match="UTF-16"):
         read_lines(write("a\nb\n".encode("utf-16")))
 

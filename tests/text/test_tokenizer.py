@@ -36,7 +36,7 @@ def test_the_vocabulary_is_as_large_as_asked_for(tokenizers):
     assert [tokenizers[kind].vocabulary_size for kind in KINDS] == [80, 50]
 
 
-def test_accents_and_case_survive(model):
+def test_encoding_and_decoding_keep_accents_and_case(model):
     assert model.decode(model.encode(SENTENCES).to_list()) == SENTENCES
 
 
@@ -48,7 +48,7 @@ def test_accents_are_not_composed_and_ligatures_not_taken_apart(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(text=TEXTS)
-def test_only_the_number_of_spaces_is_lost(tokenizers, kind, text):
+def test_encoding_and_decoding_lose_only_repeated_spaces(tokenizers, kind, text):
     model = tokenizers[kind]
     assert model.decode(model.encode([text]).to_list()) == [" ".join(words_of(text))]
 
@@ -83,7 +83,7 @@ def test_the_tokens_of_a_word_spell_it(tokenizers, kind, text):
     assert spelt == words_of(text)
 
 
-def test_words_of_a_text_with_many_spaces(tokenizer):
+def test_words_of_a_text_do_not_depend_on_repeated_spaces(tokenizer):
     text = "  the   cat  "
     assert words_of(text) == ["the", "cat"]
     found = tokenizer.words_from_text([text])[0]
@@ -156,13 +156,13 @@ def test_a_file_that_is_no_tokenizer_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("clear", [lambda: keras.utils.set_random_seed(1), keras.backend.clear_session])
-def test_it_outlives_tensorflows_caches(tokenizer, clear):
+def test_a_tokenizer_outlives_tensorflows_caches(tokenizer, clear):
     ids = tokenizer.encode(SENTENCES).to_list()
     clear()
     assert tokenizer.encode(SENTENCES).to_list() == ids
 
 
-def test_ids_may_be_numpy_rows(tokenizer):
+def test_decoding_takes_numpy_rows(tokenizer):
     ids = tokenizer.encode(["the cat"]).numpy()
     assert tokenizer.decode(np.asarray(ids)) == ["the cat"]
 
@@ -181,7 +181,7 @@ def test_unigram_segmentations_are_drawn_by_their_probability(tmp_path):
     assert tokenizer.sample(text, 0.1, seed=1) == tokenizer.sample(text, 0.1, seed=1)
 
 
-def test_left_out_merges_spell_the_same_text_in_smaller_pieces_settled_by_the_seed(tokenizer):
+def test_bpe_dropout_spells_the_same_text_in_smaller_pieces_settled_by_the_seed(tokenizer):
     usual = tokenizer.encode(SENTENCES).to_list()
     assert tokenizer.sample(SENTENCES, 0.0, seed=1) == usual
     sampled = tokenizer.sample(SENTENCES, 0.5, seed=1)
@@ -191,7 +191,7 @@ def test_left_out_merges_spell_the_same_text_in_smaller_pieces_settled_by_the_se
     assert tokenizer.decode(sampled) == tokenizer.decode(usual)
 
 
-def test_words_of_many_sentences_are_those_of_each(tokenizer):
+def test_words_of_many_sentences_equal_those_of_each_alone(tokenizer):
     texts = ["the cat sees the dog", "", " cats ", "dog"]
     assert tokenizer.words_from_text(texts) == [tokenizer.words_from_text([text])[0] for text in texts]
     assert tokenizer.words_from_text([]) == []
