@@ -3,12 +3,12 @@
 import logging
 import sys
 
-from .cli import exit_cleanly
+from .cli import DEBUG_HELP, PLUGINS_HELP, exit_cleanly
 from .config.command_line import parse_train_arguments
 from .errors import InputError
 from .runtime.import_tensorflow import importing_tensorflow
 
-HELP = """usage: python -m pipeline.doctor CONFIG [--section.key VALUE ...]
+HELP = f"""usage: python -m pipeline.doctor CONFIG [--section.key VALUE ...]
 
 Check a training run before it starts: settings, text, machine, memory, disk and a few updates. Takes about a minute,
 says what training would do and how long it would take, and marks every line that needs attention with LOOK. It leaves
@@ -16,6 +16,8 @@ no files behind.
 
   CONFIG                  a config file, for example configs/demo.yaml
   --section.key VALUE     replaces a setting of CONFIG, as in train.py; python train.py --help lists all settings
+  --plugins FILE          {PLUGINS_HELP}
+  --debug                 {DEBUG_HELP}
 """
 
 
