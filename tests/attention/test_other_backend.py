@@ -39,7 +39,7 @@ def write_results(weights_path, results_path):
 def on_jax(tmp_path_factory):
     """The layers with weights off their initial values, and what they return on JAX."""
     folder = tmp_path_factory.mktemp("jax")
-    layers = {name: case.ready() for name, case in CASES.items()}
+    layers = {name: case.shared for name, case in CASES.items()}
     np.savez(
         folder / "weights.npz",
         **{f"{name}/{i}": x for name, layer in layers.items() for i, x in enumerate(layer.get_weights())},
