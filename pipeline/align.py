@@ -18,7 +18,7 @@ PROGRESS_PAIRS = 10_000  # a minute's work, more or less
 def make_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = ArgumentParser(
-        prog="python -m pipeline.align",
+        prog=f"python -m {__package__}.align",
         description="Aligns the words of a parallel text by a trained run's cross-attention, and writes links in "
         "Pharaoh format, source-target from 0, a line for each pair. With a run of the opposite direction both are "
         "symmetrised. Layer, head and label side are those given, or else chosen on the gold alignments that the run's "

@@ -12,7 +12,7 @@ from .runtime.import_tensorflow import importing_tensorflow
 def main(arguments: list[str]) -> None:
     """Reads, compares, prints."""
     parser = ArgumentParser(
-        prog="python -m pipeline.compare",
+        prog=f"python -m {__package__}.compare",
         description="Puts evaluated runs side by side: BLEU and chrF with 95 % intervals, and the probability of so "
         "large a difference from the first by chance (paired bootstrap); loss, seed, parameters, updates and minutes.",
     )

@@ -8,7 +8,7 @@ from .config.command_line import parse_train_arguments
 from .errors import InputError
 from .runtime.import_tensorflow import importing_tensorflow
 
-HELP = f"""usage: python -m pipeline.doctor CONFIG [--section.key VALUE ...]
+HELP = f"""usage: python -m {__package__}.doctor CONFIG [--section.key VALUE ...]
 
 Check a training run before it starts: settings, text, machine, memory, disk and a few updates. Takes about a minute,
 says what training would do and how long it would take, and marks every line that needs attention with LOOK. It leaves

@@ -15,7 +15,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 def main(arguments: list[str]) -> None:
     """Reads the archive, writes the pictures."""
     parser = ArgumentParser(
-        prog="python -m pipeline.draw",
+        prog=f"python -m {__package__}.draw",
         description="Draws the attention of sentences of an evaluated run as heat maps, for papers and slides: one "
         "picture a layer, a panel for each head.",
     )

@@ -37,7 +37,7 @@ def decode_lines(stream: BinaryIO) -> Iterator[str]:
 def main(arguments: list[str]) -> None:
     """Translates standard input, a window of lines at a time."""
     parser = ArgumentParser(
-        prog="python -m pipeline.translate",
+        prog=f"python -m {__package__}.translate",
         description="Translate standard input to standard output, one line out for each line in. With --n_best N, "
         "write up to N lines for each, in Moses' format: `number ||| translation ||| LogProbability= value ||| score`.",
     )

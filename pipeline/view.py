@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def main(arguments: list[str]) -> None:
     """Reads the archives, writes the page."""
     parser = ArgumentParser(
-        prog="python -m pipeline.view",
+        prog=f"python -m {__package__}.view",
         description="Writes one page that shows the attention of several evaluated runs on the same sentences side by "
         "side. evaluate.py writes the page of one run itself: RUN/evaluations/SET/viewer.html.",
     )

@@ -189,6 +189,7 @@ OF_NO_MODULE = {
     "test_failing_files",
     "test_fuzz",
     "test_imports",
+    "test_installed_package",
     "test_kept_runs",
     "test_readme",
     "test_test_files",

@@ -1,0 +1,68 @@
+"""The package as others install it: under the name `qkv`, beside whatever else is called `pipeline`."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder with the installed wheel, and another package called `pipeline`."""
+    folder = tmp_path_factory.mktemp("installed")
+    source = folder / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "requirements.txt", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "pipeline", source / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheels = folder / "wheels"
+    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, source], check=True)
+    (wheel,) = wheels.glob("qkv-*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", folder / "site", wheel], check=True)
+    (folder / "site" / "pipeline").mkdir()
+    (folder / "site" / "pipeline" / "__init__.py").write_text("mine = True")
+    return folder / "site"
+
+
+def run(site, *command):
+    """What a command prints in a folder that holds nothing of ours."""
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    return subprocess.run(
+        [sys.executable, *command], cwd=site.parent, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_layers_and_the_archive_come_as_qkv_beside_another_package_called_pipeline(site):
+    code = """
+import pipeline, qkv
+from qkv.attention import AdditiveAttention, CrossAttention, MultiHeadAttention, SelfAttention, padding_mask
+from qkv.config import load_run_config
+from qkv.inspection import AttentionArchive
+from qkv.inspection.bridges import write_soft_alignments
+from qkv.train import train
+print(pipeline.mine, qkv.__file__)
+"""
+    assert run(site, "-c", code).split() == ["True", str(site / "qkv" / "__init__.py")]
+
+
+@pytest.mark.parametrize("command", ["align", "compare", "doctor", "draw", "translate", "view"])
+def test_the_commands_run_as_modules_of_qkv(site, command):
+    assert run(site, "-m", f"qkv.{command}", "--help").startswith(f"usage: python -m qkv.{command} ")
+
+
+def test_the_page_comes_with_its_scripts(site):
+    files = {path.name for path in (site / "qkv" / "inspection" / "viewer").iterdir()}
+    assert files >= {path.name for path in (ROOT / "pipeline/inspection/viewer").iterdir() if path.is_file()}
+
+
+def test_every_folder_of_the_package_is_installed():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    folders = {path.parent.relative_to(ROOT / "pipeline") for path in (ROOT / "pipeline").rglob("__init__.py")}
+    assert sorted(listed) == sorted(".".join(("qkv", *folder.parts)) for folder in folders)
