@@ -13,12 +13,14 @@ The name can then be used in configs. A run that uses it needs the same `--plugi
 holds the name alone. Where the package is installed, it is called `qkv` in these imports.
 """
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, TypeVar
 
 from .attention.mechanisms import MECHANISMS
 from .attention.scores import SCORES
 from .config import names
+from .inspection.measures import MEASURES, Measure
+from .metrics import METRICS
 from .training.schedule import SCHEDULES
 
 Entry = TypeVar("Entry")
@@ -77,16 +79,60 @@ def register_schedule(
     return _decorator(name, names.SCHEDULES, names.Schedule(meaning, ends_at_zero), SCHEDULES)
 
 
+def register_metric(
+    name: str, *, title: str = "", digits: int = 2, lower_is_better: bool = False
+) -> Callable[[Callable], Callable]:
+    """Registers a metric of translations: a function of `pipeline.metrics.MetricInputs` that returns a number.
+
+    Validation and evaluation then measure it, and the best checkpoint can be chosen by it.
+
+    Args:
+        name: what configs and tables call it.
+        title: what progress lines call it; the name if not given.
+        digits: decimals that are printed.
+        lower_is_better: its direction.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config.
+    """
+    return _decorator(name, names.METRICS, names.Metric(title or name, digits, lower_is_better), METRICS)
+
+
+def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:
+    """Registers a measure of attention heads: a function of `pipeline.inspection.measures.SiteWeights`.
+
+    It becomes a column of heads.csv and sentences.csv.
+
+    Args:
+        name: of its column.
+        **row: what else `pipeline.inspection.measures.Measure` takes: labels of the viewer's page, `in_tensorboard`.
+
+    Raises:
+        ValueError: the name is taken or is no identifier.
+    """
+    _check_name(name, MEASURES)
+
+    def register(function: Callable) -> Callable:
+        MEASURES[name] = Measure(function=function, **row)
+        return function
+
+    return register
+
+
 def _decorator(
     name: str, listed: MutableMapping[str, Any], row: Any, table: MutableMapping[str, Any]
 ) -> Callable[[Entry], Entry]:
-    if not name.isidentifier():
-        raise ValueError(f"expected letters, digits and underscores, found {name!r}")
-    if name in listed:
-        raise ValueError(f"the name {name!r} is taken; there are {', '.join(listed)}")
+    _check_name(name, listed)
 
     def register(entry: Entry) -> Entry:
         listed[name], table[name] = row, entry
         return entry
 
     return register
+
+
+def _check_name(name: str, taken: Iterable[str]) -> None:
+    if not name.isidentifier():
+        raise ValueError(f"expected letters, digits and underscores, found {name!r}")
+    if name in taken:
+        raise ValueError(f"the name {name!r} is taken; there are {', '.join(taken)}")

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from keras import ops
 
@@ -13,6 +14,8 @@ from pipeline.attention.scores import SCORES
 from pipeline.config import names
 from pipeline.config.yaml import dump_yaml
 from pipeline.inspection import AttentionArchive
+from pipeline.inspection.measures import MEASURES
+from pipeline.metrics import METRICS
 from pipeline.plugins import register_schedule, register_score
 from pipeline.training.schedule import SCHEDULES, WarmupSchedule
 from tests.tiny_runs import small_settings, write_small_corpus
@@ -22,7 +25,13 @@ from keras import ops
 
 from pipeline.attention.mechanisms.mechanism import Softmax
 from pipeline.attention.scores import Score
-from pipeline.plugins import register_mechanism, register_schedule, register_score
+from pipeline.plugins import (
+    register_measure,
+    register_mechanism,
+    register_metric,
+    register_schedule,
+    register_score,
+)
 
 
 @register_score("negative_distance", meaning="-|q - k|^2")
@@ -41,13 +50,24 @@ class Halved(Softmax):
 @register_schedule("reciprocal", meaning="falls with the update")
 def reciprocal(update, warmup, total):
     return warmup / update
+
+
+@register_metric("length_ratio", title="length", lower_is_better=True)
+def length_ratio(inputs):
+    return abs(1 - sum(map(len, inputs.translations)) / sum(map(len, inputs.references)))
+
+
+@register_measure("first_key", note="first", in_tensorboard=True)
+def first_key(site):
+    return site.weights[..., 0].mean(-1)
 """
 
 
 @pytest.fixture(autouse=True)
 def tables_as_they_were():
     """Whatever a test registers goes with it."""
-    tables = [names.SCORES, names.MECHANISMS, names.SCHEDULES, SCORES, MECHANISMS, SCHEDULES]
+    listed = [names.SCORES, names.MECHANISMS, names.SCHEDULES, names.METRICS]
+    tables = [*listed, SCORES, MECHANISMS, SCHEDULES, METRICS, MEASURES]
     before = [dict(table) for table in tables]
     yield
     for table, rows in zip(tables, before, strict=True):
@@ -66,6 +86,7 @@ def plugin(tmp_path):
 def config(tmp_path):
     changes = {
         "training.schedule": "reciprocal",
+        "training.early_stopping.metric": "length_ratio",
         "model.attention.cross": {"score": "negative_distance"},
         "model.attention.encoder_self": {"mechanism": "halved"},
         "training.max_updates": 2,
@@ -87,6 +108,11 @@ def test_a_run_with_a_plugin_trains_resumes_and_is_evaluated(plugin, config, tmp
     assert len(archive) == metrics["sentences"] > 0
     for record in archive:
         np.testing.assert_allclose(record.attention["cross"].sum(-1), 1, atol=1e-5)
+    heads = pd.read_csv(tmp_path / "own/evaluations/test/heads.csv")
+    assert heads["first_key"].between(0, 1).all()
+    history = pd.read_csv(tmp_path / "own/history.csv")
+    assert history["val_length_ratio"].notna().all()
+    assert json.loads((tmp_path / "own/manifest.json").read_text())["validation"].keys() == {"length_ratio"}
 
 
 def test_a_run_with_a_plugin_is_refused_without_it_and_its_name_is_told(config, capsys):

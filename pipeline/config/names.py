@@ -178,7 +178,10 @@ EXTRACTIONS = {
     "over-0.4": "likewise",
 }
 
-SEARCHES = {"beam": "the best of several hypotheses (greedy search with beam_size 1)", "sampling": "tokens drawn at random"}
+SEARCHES = {
+    "beam": "the best of several hypotheses (greedy search with beam_size 1)",
+    "sampling": "tokens drawn at random",
+}
 RECORD_MODES = ("greedy", "beam", "sampling", "forced")
 """Where the target of a record comes from: a search, or a given text."""
 
