@@ -1,0 +1,66 @@
+"""Every closed list of names, once, with what each member can do.
+
+Configs, help texts, checks, layers, the viewer and TensorBoard read these tables. This module imports nothing heavy, so
+that `--help` stays fast. The tables from name to class or function (`SCORES` in `attention/scores`, `MECHANISMS` in
+`attention/mechanisms`, ...) live beside the classes; tests/config/test_names.py holds them against these.
+
+`pipeline.plugins` adds rows at run time, so look names up when they are needed and keep no copy of a table.
+"""
+
+from .attention import (
+    ATTENTION_SITES,
+    MECHANISMS,
+    SCORES,
+    Mechanism,
+    Score,
+    fixed_weights,
+    mechanisms_at,
+    recurrent_attentions,
+)
+from .decoding import SEARCHES
+from .inspection import EXTRACTIONS, LABEL_SIDES, RECORD_MODES, SITES, SYMMETRISATIONS, Site
+from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
+from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, TOKENIZERS
+from .training import METRICS, OPTIMIZERS, SCHEDULES, Metric, Schedule, choosing_metrics, is_better
+
+__all__ = [
+    "ACTIVATIONS",
+    "ARCHITECTURES",
+    "ATTENTION_SITES",
+    "CORPUS_ACTIONS",
+    "CORPUS_PROBLEMS",
+    "DATA_SETS",
+    "EXTRACTIONS",
+    "LABEL_SIDES",
+    "MECHANISMS",
+    "METRICS",
+    "NORMS",
+    "OPTIMIZERS",
+    "POSITIONS",
+    "POSITION_PLACES",
+    "RECORD_MODES",
+    "RECURRENT_DECODERS",
+    "SCHEDULES",
+    "SCORES",
+    "SEARCHES",
+    "SITES",
+    "SYMMETRISATIONS",
+    "TIED_EMBEDDINGS",
+    "TOKENIZERS",
+    "Mechanism",
+    "Metric",
+    "Schedule",
+    "Score",
+    "Site",
+    "choosing_metrics",
+    "describe",
+    "fixed_weights",
+    "is_better",
+    "mechanisms_at",
+    "recurrent_attentions",
+]
+
+
+def describe(table: dict) -> str:
+    """`name: meaning; name: meaning`, for help texts."""
+    return "; ".join(f"{name}: {getattr(row, 'meaning', row)}" for name, row in table.items())

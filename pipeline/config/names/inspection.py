@@ -1,0 +1,62 @@
+"""Attention that is recorded and shown, and word alignments read off it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Site:
+    """Attention that is recorded and shown.
+
+    Attributes:
+        title: how plots name it.
+        axes: which sentence the (query, key) axes run over.
+        aligns: whether word alignments can be read off it.
+        forced: whether one teacher-forced pass gives it; `gradients` take a backward pass for each target token.
+        meaning: for help texts.
+    """
+
+    title: str
+    axes: tuple[str, str]
+    meaning: str
+    aligns: bool = False
+    forced: bool = True
+
+
+SITES = {
+    "cross": Site("cross-attention", ("target", "source"), "cross-attention weights", aligns=True),
+    "norms": Site(
+        "cross-attention times value norms",
+        ("target", "source"),
+        "a Transformer's cross-attention, each weight times the length of the vector that it brings in",
+        aligns=True,
+    ),
+    "gradients": Site(
+        "gradient times input",
+        ("target", "source"),
+        "gradient times input, which takes as long as everything else together",
+        aligns=True,
+        forced=False,
+    ),
+    "encoder": Site("encoder self-attention", ("source", "source"), "the encoder's self-attention"),
+    "decoder": Site("decoder self-attention", ("target", "target"), "the decoder's self-attention"),
+}
+
+LABEL_SIDES = {
+    "output": "row t stands for the token that it predicts",
+    "input": "row t stands for the token that it has just read",
+}
+SYMMETRISATIONS = ("grow-diag-final-and", "grow-diag", "intersection", "union")
+EXTRACTIONS = {
+    "target": "each target word with the source word that it attends to most",
+    "source": "each source word with the target word that attends to it most",
+    "mutual": "where both agree",
+    "grow-diag": "these, grown by neighbours that either has",
+    "grow-diag-over-0.02": "the same without links of hardly any weight",
+    "over-0.1": "wherever a target word puts more than this share of its weight",
+    "over-0.2": "likewise",
+    "over-0.3": "likewise",
+    "over-0.4": "likewise",
+}
+
+RECORD_MODES = ("greedy", "beam", "sampling", "forced")
+"""Where the target of a record comes from: a search, or a given text."""

@@ -1,0 +1,23 @@
+"""Architectures and the parts that they can be made of."""
+
+ARCHITECTURES = {
+    "transformer": "encoder and decoder of Transformer blocks",
+    "recurrent": "GRU encoder and decoder with attention between them",
+    "decoder_only": "one causal Transformer over source and target",
+}
+RECURRENT_DECODERS = {
+    "bahdanau": "the state before the step is the query, and the context enters the step",
+    "luong": "the state after the step is the query, and the context enters the output",
+}
+NORMS = {"pre": "normalise before each sublayer", "post": "normalise after it"}
+POSITIONS = ("sinusoidal", "learned")
+POSITION_PLACES = {
+    "input": "once to the embeddings",
+    "queries_and_keys": "to the queries and keys of every attention layer, never to values",
+}
+TIED_EMBEDDINGS = {
+    "all": "source, target and output share one table",
+    "target": "target and output share one",
+    "none": "each has its own",
+}
+ACTIVATIONS = ("relu", "gelu", "silu")

@@ -1,0 +1,11 @@
+"""What corpora and tokenizers are made of."""
+
+TOKENIZERS = {"bpe": "merges of frequent pairs", "unigram": "a unigram language model"}
+CORPUS_PROBLEMS = {
+    "empty_side": "one side is empty",
+    "over_long": "a side has more than its maximum of tokens",
+    "length_ratio": "one side is much longer than the other",
+    "duplicate": "the pair has been seen before",
+}
+CORPUS_ACTIONS = ("drop", "keep", "error")
+DATA_SETS = ("train", "validation", "test")

@@ -1,0 +1,64 @@
+"""Schedules, optimizers and metrics."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the learning rate goes on after warm-up.
+
+    Attributes:
+        meaning: for help texts.
+        ends_at_zero: whether it falls to zero at `max_updates`, which it then needs.
+    """
+
+    meaning: str
+    ends_at_zero: bool = False
+
+
+SCHEDULES = {
+    "inverse_sqrt": Schedule("falls with the square root of the update"),
+    "linear": Schedule("falls evenly to zero at max_updates", ends_at_zero=True),
+    "cosine": Schedule("falls along half a wave to zero at max_updates", ends_at_zero=True),
+    "constant": Schedule("stays at the peak"),
+}
+
+OPTIMIZERS = {
+    "adam": "Kingma and Ba 2015",
+    "muon": "orthogonal updates for matrices (Jordan et al. 2024), Adam for embeddings and vectors",
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure of translations on the validation set.
+
+    Attributes:
+        title: how progress lines and tables name it.
+        digits: decimals that are printed.
+        lower_is_better: its direction.
+        chooses: whether checkpoints can be chosen by it.
+    """
+
+    title: str
+    digits: int = 2
+    lower_is_better: bool = False
+    chooses: bool = True
+
+
+METRICS = {
+    "loss": Metric("loss", digits=3, lower_is_better=True),
+    "perplexity": Metric("perplexity", lower_is_better=True, chooses=False),
+    "token_accuracy": Metric("accuracy", digits=3),
+    "bleu": Metric("BLEU"),
+}
+
+
+def choosing_metrics() -> list[str]:
+    """The metrics by which the best checkpoint can be chosen."""
+    return [name for name, metric in METRICS.items() if metric.chooses]
+
+
+def is_better(metric: str, value: float, than: float) -> bool:
+    """Whether a value of a validation metric is better than another."""
+    return value < than if METRICS[metric].lower_is_better else value > than
