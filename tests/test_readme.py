@@ -307,14 +307,17 @@ def test_each_command_runs_as_it_is_written(command, folder):
 
 def test_next_steps_that_commands_print_work(folder):
     folder.make_runs("", ["runs/demo"])
-    messages = "\n".join([*folder.training["demo"].messages, *folder.run("python evaluate.py runs/demo").messages])
-    steps = [step.strip() for steps in re.findall(r"next:\n((?:  .*\n?)+)", messages) for step in steps.splitlines()]
-    assert {step.split()[0] for step in steps} == {"python", "tensorboard", "open"}
-    for step in steps:
-        if step.startswith("open "):
-            assert (folder.root / step.split()[1]).is_file()
-        else:
-            folder.run(step)
+    steps = next_steps(folder.training["demo"])
+    assert steps == ["python evaluate.py runs/demo", "tensorboard --logdir runs"]
+    looks = next_steps(folder.run(steps[0]))
+    assert looks == ["open runs/demo/evaluations/test/viewer.html in a browser", "tensorboard --logdir runs"]
+    assert (folder.root / looks[0].split()[1]).is_file()
+    folder.run(looks[1])
+
+
+def next_steps(ended):
+    (steps,) = re.findall(r"next:\n((?:  .*\n?)+)", "\n".join(ended.messages))
+    return [step.strip() for step in steps.splitlines()]
 
 
 @pytest.mark.minutes
