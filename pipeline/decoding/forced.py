@@ -7,10 +7,6 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-SITES = ("cross", "norms", "encoder", "decoder")
-"""`cross` and `norms` are attention from target to source, the second with each weight times the length of the vector
-that it weighs; `encoder` and `decoder` are self-attention."""
-
 
 class TeacherForced(NamedTuple):
     """The result of a teacher-forced pass.
@@ -35,7 +31,7 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Teacher
         target_input: int `(B, T)`, from BOS on.
         target_output: int `(B, U)`, up to EOS. Pass no columns where only attention is wanted: the logits of U
             positions cost as much as one or two layers.
-        sites: which attention to return: any of `SITES`.
+        sites: which attention to return, of those of `config.names.SITES` that a forced pass gives.
     """
     return forced_decode(model, model.encode(source, training=False), target_input, target_output, sites)
 

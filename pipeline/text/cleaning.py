@@ -7,17 +7,16 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
+from ..config.names import CORPUS_ACTIONS, CORPUS_PROBLEMS
 from ..errors import InputError
 from .corpus import Corpus
 
-REASONS = ("empty_side", "over_long", "length_ratio", "duplicate")
-_ACTIONS = ("drop", "keep", "error")
 _SHORT_TOKENS = 10  # up to here a ratio of lengths says nothing ("Go." and "Vas-y, pars !")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """An odd pair: the line of its file, from 1, and one of `REASONS`."""
+    """An odd pair: the line of its file, from 1, and one of `CORPUS_PROBLEMS`."""
 
     line: int
     reason: str
@@ -59,7 +58,8 @@ def find_odd_pairs(
         max_length_ratio: inclusive, at least 1.
 
     Returns:
-        `(index, reason)` in order of the index. Each odd pair is listed once, with the first of `REASONS` that applies.
+        `(index, reason)` in order of the index. Each odd pair is listed once, with the first of
+        `CORPUS_PROBLEMS` that applies.
     """
     longer = np.maximum(source_lengths, target_lengths)
     shorter = np.minimum(source_lengths, target_lengths)
@@ -70,8 +70,9 @@ def find_odd_pairs(
         "length_ratio": (longer > _SHORT_TOKENS) & (longer > max_length_ratio * np.maximum(shorter, 1)),
         "duplicate": _find_duplicates(corpus),
     }
-    table = np.stack([applies[reason] for reason in REASONS])
-    return [(int(index), REASONS[table[:, index].argmax()]) for index in np.flatnonzero(table.any(axis=0))]
+    reasons = list(CORPUS_PROBLEMS)
+    table = np.stack([applies[reason] for reason in reasons])
+    return [(int(index), reasons[table[:, index].argmax()]) for index in np.flatnonzero(table.any(axis=0))]
 
 
 def _find_duplicates(corpus: Corpus) -> npt.NDArray[np.bool_]:
@@ -96,7 +97,7 @@ def select_pairs(
     Args:
         corpus: the pairs.
         findings: as `find_odd_pairs` returns them.
-        actions: for each of `REASONS`, `drop`, `keep` or `error`.
+        actions: for each of `CORPUS_PROBLEMS`, one of `CORPUS_ACTIONS`.
 
     Returns:
         The indices of the pairs to keep, in order.
@@ -104,9 +105,9 @@ def select_pairs(
     Raises:
         InputError: a pair has a reason whose action is `error`; the message names the first one and the setting.
     """
-    unknown = {reason: action for reason, action in actions.items() if action not in _ACTIONS}
+    unknown = {reason: action for reason, action in actions.items() if action not in CORPUS_ACTIONS}
     if unknown:
-        raise InputError(f"unknown actions {unknown}; expected one of {', '.join(_ACTIONS)}.")
+        raise InputError(f"unknown actions {unknown}; expected one of {', '.join(CORPUS_ACTIONS)}.")
     findings = list(findings)
     for index, reason in findings:
         if actions[reason] == "error":

@@ -4,7 +4,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .cleaning import REASONS, count_overlap, locate_findings
+from ..config.names import CORPUS_PROBLEMS
+from .cleaning import count_overlap, locate_findings
 from .corpus import Corpus
 
 log = logging.getLogger(__name__)
@@ -18,13 +19,13 @@ def report_findings(
     Args:
         corpus: the training text.
         findings: as `find_odd_pairs` returns them.
-        actions: what was done with pairs of each of `REASONS`.
+        actions: what was done with pairs of each of `CORPUS_PROBLEMS`.
         kept: how many pairs are trained on.
     """
-    lines: dict[str, list[int]] = {reason: [] for reason in REASONS}
+    lines: dict[str, list[int]] = {reason: [] for reason in CORPUS_PROBLEMS}
     for finding in locate_findings(corpus, findings):
         lines[finding.reason].append(finding.line)
-    for reason in REASONS:
+    for reason in CORPUS_PROBLEMS:
         if lines[reason]:
             log.info(
                 "%s: %d of the training pairs (data.on_%s: %s)", reason, len(lines[reason]), reason, actions[reason]
@@ -33,7 +34,7 @@ def report_findings(
         "files": corpus.name,
         "pairs": len(corpus),
         "kept": kept,
-        "found": {reason: {"action": actions[reason], "count": len(lines[reason])} for reason in REASONS},
+        "found": {reason: {"action": actions[reason], "count": len(lines[reason])} for reason in CORPUS_PROBLEMS},
         "lines": lines,
     }
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from ..config import RunConfig
 from ..config.data import CorpusSettings, DataSettings
+from ..config.names import CORPUS_PROBLEMS
 from ..errors import InputError
 from ..files import write_json
 from ..run_directory import RunDirectory
-from .cleaning import REASONS, find_odd_pairs, select_pairs
+from .cleaning import find_odd_pairs, select_pairs
 from .corpus import Corpus, read_corpus
 from .corpus_report import report_findings, report_overlap
 from .encoded import EncodedPairs, encode_sentences, sample_segmentation
@@ -56,7 +57,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     digests = data_sha256(config.data)
     tokenizer = _reuse_or_train_tokenizer(config, training, run, digests)
     encoded = _encode_pairs(training, tokenizer)
-    actions = {reason: getattr(config.data, f"on_{reason}") for reason in REASONS}
+    actions = {reason: getattr(config.data, f"on_{reason}") for reason in CORPUS_PROBLEMS}
     findings = _find_odd_pairs(config.data, training, encoded)
     kept = select_pairs(training, findings, actions)
     if not len(kept):

@@ -11,6 +11,8 @@ from pipeline.alignment.symmetrise import SYMMETRISATIONS
 from pipeline.attention.mechanisms import MECHANISMS
 from pipeline.attention.scores import SCORES
 from pipeline.config import names
+from pipeline.config.data import DataSettings
+from pipeline.metrics import METRICS
 from pipeline.model.build import MODELS
 from pipeline.model.recurrent import DECODERS
 
@@ -25,9 +27,20 @@ ROOT = Path(__file__).parents[2]
         (names.RECURRENT_DECODERS, DECODERS),
         (names.EXTRACTIONS, EXTRACTORS),
         (names.SYMMETRISATIONS, SYMMETRISATIONS),
+        (names.METRICS, METRICS),
+        (names.CORPUS_PROBLEMS, [key[3:] for key in DataSettings.model_fields if key.startswith("on_")]),
         (names.ARCHITECTURES, [settings.model_fields["architecture"].default for settings in MODELS]),
     ],
-    ids=["scores", "mechanisms", "recurrent decoders", "extractions", "symmetrisations", "architectures"],
+    ids=[
+        "scores",
+        "mechanisms",
+        "recurrent decoders",
+        "extractions",
+        "symmetrisations",
+        "metrics",
+        "corpus problems",
+        "architectures",
+    ],
 )
 def test_every_name_has_its_class_or_function_and_the_other_way_round(listed, table):
     assert set(listed) == set(table)

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.decoding.forced import SITES, forced_pass
+from pipeline.config import names
+from pipeline.decoding.forced import forced_pass
 from pipeline.decoding.greedy import greedy_search
 from pipeline.model.recurrent import Recurrent
 from pipeline.text.tokenizer import BOS, EOS, PAD
 from tests.tiny_models import RECURRENT, make_model
 from tests.tiny_transformer import SOURCE, shared_transformer
 
+SITES = [name for name, site in names.SITES.items() if site.forced]
 L = 9  # of targets; sources have 7 tokens
 B, S, H, LAYERS = *SOURCE.shape, 2, 2
 

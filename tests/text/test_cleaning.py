@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from pipeline.config.names import CORPUS_PROBLEMS
 from pipeline.errors import InputError
-from pipeline.text.cleaning import REASONS, Finding, count_overlap, find_odd_pairs, locate_findings, select_pairs
+from pipeline.text.cleaning import Finding, count_overlap, find_odd_pairs, locate_findings, select_pairs
 from pipeline.text.corpus import Corpus
 
 
@@ -51,7 +52,7 @@ def test_the_same_source_with_another_target_is_no_duplicate():
 
 def test_pairs_are_dropped_or_kept_as_the_actions_say():
     corpus = corpus_of(("a", "b"), ("", "b"), ("a", "b"), ("c", "d"), lines=[3, 5, 8, 9])
-    actions = dict.fromkeys(REASONS, "drop") | {"duplicate": "keep"}
+    actions = dict.fromkeys(CORPUS_PROBLEMS, "drop") | {"duplicate": "keep"}
     assert select_pairs(corpus, found(corpus), actions).tolist() == [0, 2, 3]
     assert locate_findings(corpus, found(corpus)) == [Finding(5, "empty_side"), Finding(8, "duplicate")]
 
@@ -59,7 +60,7 @@ def test_pairs_are_dropped_or_kept_as_the_actions_say():
 def test_an_odd_pair_whose_action_is_error_is_named_with_its_place_the_count_and_the_setting():
     corpus = corpus_of(("a", "b"), ("", "b"), ("", "c"), lines=[3, 5, 8])
     with pytest.raises(InputError, match=r"made.tsv:5: empty side, the first of 2 of 3 pairs.*data\.on_empty_side"):
-        select_pairs(corpus, found(corpus), dict.fromkeys(REASONS, "error"))
+        select_pairs(corpus, found(corpus), dict.fromkeys(CORPUS_PROBLEMS, "error"))
 
 
 def test_an_unknown_action_is_refused():
