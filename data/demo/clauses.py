@@ -22,7 +22,7 @@ NEGATIONS = {"not": "pas", "never": "jamais"}
 
 @dataclass(frozen=True)
 class VerbPhrase:
-    """What is said of a subject. A question moves the English `auxiliary` ("does") in front of it."""
+    """A verb with all that belongs to it. A question moves the English `auxiliary` ("does") before the subject."""
 
     phrase: Phrase
     auxiliary: tuple[Source, ...] = ()
@@ -197,7 +197,7 @@ def there_is(thing: NounPhrase) -> Phrase:
 
 
 def timed(clause: Phrase, time: Phrase, first: bool) -> Phrase:
-    """A clause with a time before it, cut off by a comma, or after it."""
+    """A clause with a time before it, separated by a comma, or after it."""
     return time + aligned(",", ",") + clause if first else clause + time
 
 

@@ -45,7 +45,7 @@ class Sampler(Chooser):
     """Random parts of sentences. Every method draws from the same sequence of random numbers."""
 
     def noun(self, kinds: frozenset[str] | set[str]) -> Noun:
-        """A noun of one of these kinds, the kinds equally likely."""
+        """A noun of one of these kinds, which are equally likely."""
         return self.pick(NOUNS_OF_KIND[self.pick(sorted(kinds))])
 
     def adjectives(self, noun: Noun) -> list[Adjective]:
@@ -59,7 +59,7 @@ class Sampler(Chooser):
         return [first]
 
     def thing(self, kinds: frozenset[str] | set[str], after_not: bool = False, definite: bool = False) -> NounPhrase:
-        """A noun phrase with an article or the like; `after_not` has any for a and some, `definite` has neither."""
+        """A noun phrase with a determiner; `after_not` has "any" for a and some, `definite` has none of these."""
         noun = self.noun(kinds)
         if not noun.english_plural:
             determiner = self.pick(
@@ -76,7 +76,7 @@ class Sampler(Chooser):
         return nouns.determined(determiner, noun, plural or determiner == "any", self.adjectives(noun))
 
     def subject(self, kinds: frozenset[str] | set[str], any_person: bool = False) -> NounPhrase:
-        """Somebody or something that does something; we and you only where asked for, as they have rare verb forms."""
+        """A subject of one of these kinds; "we" and "you" only if asked for, as their verb forms are rare."""
         if "person" in kinds and self.happens(0.35 if any_person else 0.2):
             return nouns.subject_pronoun(self.pick(SPEAKERS if any_person else ("I", "I", "I", "he", "she")))
         if "person" in kinds and self.happens(0.25):
@@ -100,7 +100,7 @@ class Sampler(Chooser):
         return nouns.determined(self.pick(("the", "the", "my")), self.noun({"person"}))
 
     def object_of(self, verb: Verb, after_not: bool = False) -> NounPhrase:
-        """What the verb is done to."""
+        """An object of the verb."""
         if "place" in verb.objects and len(verb.objects) == 1 and self.happens(0.6):
             return nouns.land(self.pick(list(nouns.LANDS)))
         if self.happens(0.1):
@@ -138,7 +138,7 @@ class Sampler(Chooser):
         return clauses.quality(subject, self.pick(fitting), self.pick(("", "", "very")))
 
     def economic_area(self) -> NounPhrase:
-        """The term whose three words French turns round."""
+        """The term whose three words French puts in reverse order."""
         words = [ADJECTIVES["european"], ADJECTIVES["economic"]]
         return nouns.determined("the", ECONOMIC_AREA, False, words)
 
@@ -157,7 +157,7 @@ class Sampler(Chooser):
         return thing
 
     def domain(self) -> NounPhrase:
-        """The european economic area, or the national political system: no word of it tells the others."""
+        """The european economic area, or the national political system: none of its words predicts the others."""
         if self.happens(0.6):
             return self.economic_area()
         words = [ADJECTIVES[self.pick(("european", "national"))], ADJECTIVES[self.pick(("economic", "political"))]]
