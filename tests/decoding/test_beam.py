@@ -1,5 +1,6 @@
 """Beam search, held against brute force on a tiny vocabulary, greedy search, and full passes of every model."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -20,15 +21,15 @@ L = 4
 
 
 def in_graph(function, *arguments):
-    """Calls a function of tensors in a graph that knows nothing of the batch's size, nor of a source's length."""
+    """A function of tensors as a graph that knows nothing of the batch's size, nor of a source's length."""
     signature = [
         tf.TensorSpec([None, None] if argument.ndim == 2 else [None, *argument.shape[1:]], argument.dtype)
         for argument in arguments
     ]
-    return tf.function(function, input_signature=signature, autograph=False)(*arguments)
+    return tf.function(function, input_signature=signature, autograph=False)
 
 
-HOWS = {"eagerly": lambda function, *arguments: function(*arguments), "in a graph": in_graph}
+HOWS = {"eagerly": lambda function, *arguments: function, "in a graph": in_graph}
 
 
 def chains(batch, seed=0):
@@ -50,16 +51,21 @@ def next_of_chain(tokens, chain, state):
     return logits, (ops.slice_update(history, (0, step), tokens), step + 1)
 
 
-def search(chain, settings, max_lengths=None, length=L, how="in a graph", **options):
-    batch = len(chain)
-    most = np.array(max_lengths or [length] * batch, "int32")
+@functools.cache
+def searcher(settings, length, how, coverage):
+    """The search as a function of chains and longest lengths; a graph is traced once for all batches."""
 
     def run(chain, most):
         histories = ops.zeros((ops.shape(chain)[0] * settings.size, length), "int32")
         state = (histories, ops.zeros((), "int32"))
-        return beam_search(next_of_chain, chain, state, most, length, settings, **options)
+        return beam_search(next_of_chain, chain, state, most, length, settings, coverage=coverage)
 
-    found = HOWS[how](run, chain, most)
+    return HOWS[how](run, chains(1), np.ones(1, "int32"))
+
+
+def search(chain, settings, max_lengths=None, length=L, how="in a graph", coverage=None):
+    most = np.array(max_lengths or [length] * len(chain), "int32")
+    found = searcher(settings, length, how, coverage)(chain, most)
     return type(found)(*map(np.asarray, found))
 
 
@@ -256,7 +262,7 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
         cache = rows_for_each(model.start_cache(memory), ops.shape(source)[0] * size)
         return beam_search(cached, memory, cache, most, 8, settings)
 
-    found = in_graph(search_with_cache, SOURCE, most)
+    found = in_graph(search_with_cache, SOURCE, most)(SOURCE, most)
     empty = (ops.zeros((len(SOURCE) * size, 8), "int32"), ops.zeros((), "int32"))
     expected = beam_search(full, memory, empty, most, 8, settings)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-5)

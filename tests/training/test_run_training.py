@@ -1,6 +1,8 @@
 """What a run leaves behind, from its history to its model, and what it refuses."""
 
+import io
 import json
+import logging
 import re
 import shutil
 import subprocess
@@ -19,7 +21,8 @@ from pipeline.train import train
 from pipeline.trained_run import load_run
 from pipeline.training.callbacks.probe_archive import probe_archives
 from tests.layer_contract import stir
-from tests.tiny_runs import ROOT
+from tests.tiny_runs import ROOT, small_config
+from tests.training.conftest import LIVELY
 from tests.training.run_files import TIMES, history_of, state_at
 
 
@@ -141,21 +144,6 @@ def test_the_last_checkpoint_can_be_loaded_where_no_model_was_saved_yet(unbroken
         assert len(load_run(run, checkpoint).translator.translate(["Jane visits Africa ."])) == 1
 
 
-def test_a_validation_sentence_too_long_for_the_model_does_not_end_training(make_config, corpus, tmp_path, caplog):
-    for suffix in ("en", "fr"):
-        lines = (corpus / f"validation.{suffix}").read_text(encoding="utf-8").splitlines()
-        (tmp_path / f"long.{suffix}").write_text("\n".join([*lines[:4], " ".join(lines)]) + "\n", encoding="utf-8")
-    config = make_config(
-        "long",
-        data__validation={"source": str(tmp_path / "long.en"), "target": str(tmp_path / "long.fr")},
-        training__max_updates=1,
-        model__max_positions=61,  # nor does padding to a multiple go beyond the last position
-        inspection__probes=[],
-    )
-    assert train(config) == 0
-    assert re.search("[1-4] validation pairs are too long for model.max_positions: not in the loss", caplog.text)
-
-
 def test_a_run_directory_that_exists_is_refused_and_left_as_it_is(unbroken, corpus):
     before = {path: path.stat().st_mtime_ns for path in unbroken.rglob("*")}
     with pytest.raises(InputError, match="unbroken: the run exists already"):
@@ -172,26 +160,56 @@ def test_importing_the_command_line_loads_nothing_heavy():
     assert answer.stdout.strip() == "set()"
 
 
-def test_another_seed_gives_another_run_and_callbacks_of_ones_own_are_told_what_happens(unbroken, make_config):
-    class Diary(keras.callbacks.Callback):
-        def __init__(self):
-            super().__init__()
-            self.losses, self.validations = [], []
+class Diary(keras.callbacks.Callback):
+    """Writes down what it is told, and stops training at the first validation."""
 
-        def on_train_batch_end(self, batch, logs=None):
-            self.losses.append((batch, logs["loss"]))
+    def __init__(self):
+        super().__init__()
+        self.losses, self.validations = [], []
 
-        def on_test_end(self, logs=None):
-            self.validations.append(logs["update"])
-            self.model.stop_training = True
+    def on_train_batch_end(self, batch, logs=None):
+        self.losses.append((batch, logs["loss"]))
 
-    diary = Diary()
-    config = make_config("diary", run__seed=2)
-    assert train(config, callbacks=[diary]) == 0
+    def on_test_end(self, logs=None):
+        self.validations.append(logs["update"])
+        self.model.stop_training = True
+
+
+@pytest.fixture(scope="module")
+def other(corpus, tmp_path_factory):
+    """A run of another seed that a callback watches and stops; one of its validation sentences is too long.
+
+    Its folder, the callback, and what was logged.
+    """
+    folder, diary = tmp_path_factory.mktemp("other"), Diary()
+    for suffix in ("en", "fr"):
+        lines = (corpus / f"validation.{suffix}").read_text(encoding="utf-8").splitlines()
+        (folder / f"long.{suffix}").write_text("\n".join([*lines[:4], " ".join(lines)]) + "\n", encoding="utf-8")
+    changes = {
+        "run.seed": 2,
+        "data.validation": {"source": str(folder / "long.en"), "target": str(folder / "long.fr")},
+        "model.max_positions": 61,  # nor does padding to a multiple go beyond the last position
+        "inspection.probes": [],
+    }
+    log = logging.StreamHandler(io.StringIO())
+    logging.getLogger().addHandler(log)
+    assert train(small_config(corpus, folder, "other", LIVELY | changes), callbacks=[diary]) == 0
+    logging.getLogger().removeHandler(log)
+    return folder / "other", diary, log.stream.getvalue()
+
+
+def test_a_validation_sentence_too_long_for_the_model_does_not_end_training(other):
+    assert re.search("[1-4] validation pairs are too long for model.max_positions: not in the loss", other[2])
+
+
+def test_a_callback_of_ones_own_is_told_what_happens_and_stops_training(other):
+    diary = other[1]
     assert diary.validations == [3]
     assert [batch for batch, _ in diary.losses] == [0, 1, 2]
     assert all(loss > 0 for _, loss in diary.losses)
 
-    other, same = state_at(config.run.directory / "diary", 3), state_at(unbroken, 3)
-    assert list(other) == list(same)
-    assert all(not np.array_equal(other[name], same[name]) for name in other if name.endswith(("kernel", "table")))
+
+def test_another_seed_gives_another_run(other, unbroken):
+    states, same = state_at(other[0], 3), state_at(unbroken, 3)
+    assert list(states) == list(same)
+    assert all(not np.array_equal(states[name], same[name]) for name in states if name.endswith(("kernel", "table")))

@@ -90,8 +90,13 @@ def graph_of(score, block_size):
     return expected, tf.function(partial(outputs_and_gradients, found), input_signature=signature)
 
 
-@pytest.mark.parametrize(("block_size", "rows", "columns"), [(1, 2, 3), (3, T, S), (64, T, S)])
-@pytest.mark.parametrize("score", SCORES)
+# Blocks that divide nothing with every score. Of one position each, and of all, with one score of each of the two kinds
+# of comparison: the sizes do not reach what else distinguishes the scores.
+@pytest.mark.parametrize(
+    ("score", "block_size", "rows", "columns"),
+    [(score, 3, T, S) for score in SCORES]
+    + [(score, *sizes) for score in ("general", "additive") for sizes in ((1, 2, 3), (64, T, S))],
+)
 def test_context_weights_and_gradients_equal_those_of_softmax(score, block_size, rows, columns):
     arguments = inputs(rows=rows, columns=columns)
     expected, found = make_two(score, block_size, arguments)
