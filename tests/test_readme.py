@@ -22,8 +22,10 @@ import pytest
 
 import evaluate
 import train
+from pipeline import align
 from pipeline.attention.scores import SCORES
 from pipeline.config import load_run_config, names
+from pipeline.config.command_line import parse_train_arguments
 
 pytestmark = pytest.mark.slow
 
@@ -313,6 +315,25 @@ def test_next_steps_that_commands_print_work(folder):
     assert looks == ["open runs/demo/evaluations/test/viewer.html in a browser", "tensorboard --logdir runs"]
     assert (folder.root / looks[0].split()[1]).is_file()
     folder.run(looks[1])
+
+
+OTHER_COMMANDS = [
+    command for page in PAGES[1:-1] for command in commands_of(page) if command.startswith(("python ", "make "))
+]
+
+
+@pytest.mark.parametrize("command", OTHER_COMMANDS)
+def test_commands_of_the_other_pages_are_understood(command, folder, monkeypatch):
+    monkeypatch.chdir(folder.root)
+    program, *arguments = command.split(" > ")[0].split()
+    if program == "make":
+        folder.run(command)
+    elif arguments[:2] == ["-m", "pipeline.align"]:
+        align.make_parser().parse_args(arguments[2:])
+    elif arguments[0] == "train.py" and "--config" in arguments:
+        parse_train_arguments(arguments[1:])
+    else:
+        assert (ROOT / arguments[0]).is_file()
 
 
 def next_steps(ended):
