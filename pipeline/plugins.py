@@ -37,7 +37,14 @@ def register_score(name: str, *, meaning: str = "a plugin's", **facts: bool) -> 
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    return _decorator(name, names.SCORES, names.Score(meaning, **facts), SCORES)
+    add = _decorator(name, names.SCORES, names.Score(meaning, **facts), SCORES)
+
+    def register(score: type) -> type:
+        for fact, is_true in facts.items():  # the layers ask the class
+            setattr(score, fact, is_true)
+        return add(score)
+
+    return register
 
 
 def register_mechanism(

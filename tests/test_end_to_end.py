@@ -407,7 +407,7 @@ import json, sys
 import keras, numpy
 import pipeline.model.transformer
 model = keras.saving.load_model(sys.argv[1])
-size = model.settings["vocabulary_size"]
+size = model.get_config()["vocabulary_size"]
 source, target = 4 + numpy.arange(5)[None] % (size - 4), numpy.array([[2, 4, 5]])
 print(json.dumps(numpy.asarray(model(source, target))[0, -1, :8].tolist()))
 """

@@ -3,6 +3,7 @@
 import keras
 
 from .multi_head import MultiHeadAttention
+from .scores import Additive
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -16,8 +17,8 @@ class AdditiveAttention(MultiHeadAttention):
         units: the size of the hidden layer in which query and key meet.
         use_bias: adds b inside the tanh. The paper has none.
         dropout: share of the weights set to zero in training; the returned weights are those before dropout.
-        mechanism: "softmax", or "blockwise" for bounded memory; see `pipeline.attention.mechanisms`.
-        mechanism_settings: its further arguments, as a dict.
+        mechanism: what is done with the scores: a name such as "softmax", or "blockwise" for bounded memory, or a
+            layer; see `pipeline.attention.mechanisms`.
 
     Call arguments:
         query: `(B, T, Dq)`, by position or by name. All other arguments are given by name, because Keras' attention
@@ -40,13 +41,12 @@ class AdditiveAttention(MultiHeadAttention):
         (TensorShape([1, 3, 6]), TensorShape([1, 1, 3, 5]))
     """
 
-    def __init__(self, units, use_bias=False, dropout=0.0, mechanism="softmax", mechanism_settings=None, **kwargs):
+    def __init__(self, units, use_bias=False, dropout=0.0, mechanism="softmax", **kwargs):
         super().__init__(
             num_heads=1,
             key_dim=units,
-            score="additive",
+            score=Additive(use_bias=use_bias) if use_bias else "additive",
             mechanism=mechanism,
-            mechanism_settings={"score_settings": {"use_bias": use_bias}, **(mechanism_settings or {})},
             value_projection=False,
             use_bias=False,
             dropout=dropout,
@@ -54,7 +54,6 @@ class AdditiveAttention(MultiHeadAttention):
         )
         self.units = units
         self.bias_in_score = use_bias
-        self.given_mechanism_settings = dict(mechanism_settings or {})
 
     def build(self, query_shape, *, key_shape, value_shape):
         self.value_dim = self.output_dim = value_shape[-1]  # values come out as they are
@@ -65,5 +64,4 @@ class AdditiveAttention(MultiHeadAttention):
         return {name: config[name] for name in ("name", "trainable", "dtype", "dropout", "mechanism")} | {
             "units": self.units,
             "use_bias": self.bias_in_score,
-            "mechanism_settings": self.given_mechanism_settings,
         }

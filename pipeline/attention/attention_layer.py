@@ -8,11 +8,38 @@ from keras import ops
 from keras.src.backend import get_keras_mask, set_keras_mask  # Keras has no public names for these
 
 from ..layers.dense import Dense
-from .mechanisms import make_mechanism
+from .mechanisms import describe_mechanism, make_mechanism
+
+
+def flatten_settings(config):
+    """The arguments of an attention layer as version 0.1 saved them: mechanism and score had their own in dicts."""
+    config = dict(config)
+    settings = dict(config.pop("mechanism_settings", None) or {})
+    for part, own in (("score", settings.pop("score_settings", None)), ("mechanism", settings)):
+        if own:
+            config[part] = {"class_name": config[part], "config": dict(own)}
+    return config
 
 
 class AttentionLayer(keras.Layer):
-    """A mechanism over heads, and the output projection. Subclasses document the arguments of their constructors.
+    """A mechanism over heads, and the output projection. Subclasses say where queries, keys and values come from.
+
+    Args:
+        num_heads: H.
+        key_dim: K, the size of one head's queries and keys.
+        value_dim: V, the size of one head's values; K if not given.
+        output_dim: the width of the context; H * V if not given.
+        score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
+            `pipeline.attention.scores`.
+        mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
+            `pipeline.attention.mechanisms`. Its score and dropout are those that are given here.
+        projection: whether queries and keys pass through learnt matrices. Without, the inputs are cut into heads as
+            they are, so their width must be H * K.
+        value_projection: whether values and the context do; as `projection` if not given. Without, the context is made
+            of the values themselves, whose width must be H * V.
+        use_bias: whether the projections add a bias.
+        dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
+            dropout.
 
     **Masks.** The explicit `mask` of a call has four axes. Masks that Keras keeps of the input sequences, such as those
     of `Embedding(mask_zero=True)`, are found by Keras and joined with it: those of keys and values hide their padding.
@@ -31,7 +58,6 @@ class AttentionLayer(keras.Layer):
         output_dim=None,
         score="scaled_dot",
         mechanism="softmax",
-        mechanism_settings=None,
         projection=True,
         value_projection=None,
         use_bias=True,
@@ -46,20 +72,14 @@ class AttentionLayer(keras.Layer):
         self.projection = projection
         self.value_projection_wanted = projection if value_projection is None else value_projection
         self.use_bias = use_bias
-        self.mechanism_name = mechanism
-        self.mechanism_settings = dict(mechanism_settings or {})
+        self.mechanism_description = describe_mechanism(mechanism, score, dropout)
         if not self.value_projection_wanted and self.output_dim != num_heads * self.value_dim:
             raise ValueError(
                 f"output_dim: without value projection the context is num_heads * value_dim = "
                 f"{num_heads * self.value_dim} wide, found {output_dim}"
             )
         self.mechanism = make_mechanism(
-            mechanism,
-            score=score,
-            dropout=dropout,
-            **self.mechanism_settings,
-            name="mechanism",
-            dtype=self.dtype_policy,
+            self.mechanism_description, score, dropout, name="mechanism", dtype=self.dtype_policy
         )
         self.output_projection = self._dense(self.output_dim, "output") if self.value_projection_wanted else None
 
@@ -145,6 +165,10 @@ class AttentionLayer(keras.Layer):
         batch, length = query_shape[:2]
         return (batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1])
 
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(flatten_settings(config))
+
     def get_config(self):
         return {
             **super().get_config(),
@@ -152,9 +176,8 @@ class AttentionLayer(keras.Layer):
             "key_dim": self.key_dim,
             "value_dim": self.value_dim,
             "output_dim": self.output_dim,
-            "score": self.mechanism.score_name,
-            "mechanism": self.mechanism_name,
-            "mechanism_settings": self.mechanism_settings,
+            "score": self.mechanism.score_description,
+            "mechanism": self.mechanism_description,
             "projection": self.projection,
             "value_projection": self.value_projection_wanted,
             "use_bias": self.use_bias,

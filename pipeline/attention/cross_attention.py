@@ -15,7 +15,22 @@ class CrossAttention(MultiHeadAttention):
     the queries and m of the memory. Positions help to find a place and would only blur what is read there, so they do
     not go on the values (Carion et al. 2020, DETR, section A.4).
 
-    Args: see `AttentionCore`.
+    Args:
+        num_heads: H.
+        key_dim: K, the size of one head's queries and keys.
+        value_dim: V, the size of one head's values; K if not given.
+        output_dim: the width of the context; H * V if not given.
+        score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
+            `pipeline.attention.scores`.
+        mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
+            `pipeline.attention.mechanisms`. Its score and dropout are those that are given here.
+        projection: whether queries and keys pass through learnt matrices. Without, the inputs are cut into heads as
+            they are, so their width must be H * K.
+        value_projection: whether values and the context do; as `projection` if not given. Without, the context is made
+            of the values themselves, whose width must be H * V.
+        use_bias: whether the projections add a bias.
+        dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
+            dropout.
 
     Call arguments:
         x: `(B, T, D)`, the queries.

@@ -18,7 +18,22 @@ class SelfAttention(AttentionLayer):
     find a place and would only blur what is read there (Carion et al. 2020, DETR, equation 7). The projections of x
     are one matrix product.
 
-    Args: see `AttentionCore`.
+    Args:
+        num_heads: H.
+        key_dim: K, the size of one head's queries and keys.
+        value_dim: V, the size of one head's values; K if not given.
+        output_dim: the width of the context; H * V if not given.
+        score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
+            `pipeline.attention.scores`.
+        mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
+            `pipeline.attention.mechanisms`. Its score and dropout are those that are given here.
+        projection: whether queries and keys pass through learnt matrices. Without, the inputs are cut into heads as
+            they are, so their width must be H * K.
+        value_projection: whether values and the context do; as `projection` if not given. Without, the context is made
+            of the values themselves, whose width must be H * V.
+        use_bias: whether the projections add a bias.
+        dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
+            dropout.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -42,8 +57,33 @@ class SelfAttention(AttentionLayer):
 
     inputs_by_position = ("x",)
 
-    def __init__(self, num_heads, key_dim, **kwargs):
-        super().__init__(num_heads, key_dim, **kwargs)
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        value_dim=None,
+        output_dim=None,
+        score="scaled_dot",
+        mechanism="softmax",
+        projection=True,
+        value_projection=None,
+        use_bias=True,
+        dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(
+            num_heads,
+            key_dim,
+            value_dim,
+            output_dim,
+            score,
+            mechanism,
+            projection,
+            value_projection,
+            use_bias,
+            dropout,
+            **kwargs,
+        )
         keys = 1 if self.mechanism.shares_query_and_key else 2
         self.widths = [num_heads * key_dim] * keys * self.projection
         self.widths += [num_heads * self.value_dim] * self.value_projection_wanted

@@ -5,12 +5,14 @@ Letters: B batch, T positions, D model width.
 
 import keras
 
+from ..attention.attention_layer import flatten_settings
 from ..attention.self_attention import SelfAttention
+from .constructor import ConstructorConfig
 from .feed_forward import FeedForward
 from .residual import Residual
 
 
-class Block(keras.Layer):
+class Block(ConstructorConfig, keras.Layer):
     """Self-attention and feed-forward network, each in its residual; subclasses say who sees whom.
 
     Args:
@@ -39,17 +41,8 @@ class Block(keras.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.settings = {
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "d_ff": d_ff,
-            "self_attention": dict(self_attention or {}),
-            "norm": norm,
-            "activation": activation,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "activation_dropout": activation_dropout,
-        }
+        self.d_model, self.num_heads, self.norm, self.dropout = d_model, num_heads, norm, dropout
+        self.attention_dropout = attention_dropout
         self.self_attention = SelfAttention(**self._attention_arguments(self_attention), name="self_attention")
         self.self_attention_residual = self._residual("self_attention_residual")
         self.feed_forward = FeedForward(
@@ -58,7 +51,7 @@ class Block(keras.Layer):
         self.feed_forward_residual = self._residual("feed_forward_residual")
 
     def _attention_arguments(self, settings):
-        width, heads = self.settings["d_model"], self.settings["num_heads"]
+        width, heads = self.d_model, self.num_heads
         if width % heads and not {"key_dim", "value_dim"} <= set(settings or {}):
             raise ValueError(f"d_model: expected a multiple of num_heads = {heads}, found {width}")
         defaults = {
@@ -66,13 +59,13 @@ class Block(keras.Layer):
             "key_dim": width // heads,
             "value_dim": width // heads,
             "output_dim": width,
-            "dropout": self.settings["attention_dropout"],
+            "dropout": self.attention_dropout,
             "dtype": self.dtype_policy,
         }
-        return {**defaults, **(settings or {})}
+        return {**defaults, **flatten_settings(settings or {})}
 
     def _residual(self, name):
-        return Residual(self.settings["norm"], self.settings["dropout"], name=name, dtype=self.dtype_policy)
+        return Residual(self.norm, self.dropout, name=name, dtype=self.dtype_policy)
 
     def build(self, x_shape):
         for layer in (
@@ -90,6 +83,3 @@ class Block(keras.Layer):
 
     def compute_mask(self, *arguments):
         """No mask leaves: they are passed explicitly, and Keras would hang this one on the states."""
-
-    def get_config(self):
-        return {**super().get_config(), **self.settings}

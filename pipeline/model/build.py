@@ -10,6 +10,7 @@ from ..config.model import (
     RecurrentSettings,
     TransformerSettings,
 )
+from ..config.names import MECHANISMS
 from .decoder_only import DecoderOnly
 from .interface import TranslationModel
 from .recurrent import Recurrent
@@ -41,14 +42,13 @@ def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = 
 
 def _attention_arguments(settings: AttentionSettings, max_positions: int) -> dict[str, Any]:
     """The arguments of an attention layer."""
-    mechanism_settings = {
-        "blockwise": {"block_size": settings.block_size},
-        "linformer": {"projected_length": settings.projected_length, "max_length": max_positions},
-        "lsh": {"buckets": settings.buckets, "chunk_length": settings.chunk_length, "rounds": settings.rounds},
-    }
+    own = settings.model_dump(include=set(MECHANISMS[settings.mechanism].settings))
+    if settings.mechanism == "linformer":
+        own["max_length"] = max_positions
     arguments = settings.model_dump(include={"mechanism", "score", "key_dim", "value_dim", "projection"})
     arguments["value_projection"] = settings.value_projection
-    if settings.mechanism in ("uniform", "last"):  # what compares nothing needs no queries and keys
+    if not MECHANISMS[settings.mechanism].compares:  # then no queries and keys are needed
         arguments["projection"] = False
-    arguments["mechanism_settings"] = mechanism_settings.get(settings.mechanism, {})
+    if own:
+        arguments["mechanism"] = {"class_name": settings.mechanism, "config": own}
     return {key: value for key, value in arguments.items() if value is not None}

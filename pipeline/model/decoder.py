@@ -24,8 +24,17 @@ class BlockCache(NamedTuple):
 class DecoderBlock(Block):
     """One layer of the decoder (Vaswani et al. 2017, section 3.1).
 
-    Args: see `Block`, and:
+    Args:
+        d_model: D.
+        num_heads: heads of every attention, a divisor of D unless the attention says its sizes.
+        d_ff: width of the feed-forward network's hidden layer.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
         cross_attention: further arguments of `CrossAttention` as a dict.
+        norm: "pre" or "post", see `Residual`.
+        activation: of the feed-forward network.
+        dropout: on the output of each sublayer.
+        attention_dropout: on the attention weights.
+        activation_dropout: on the feed-forward network's hidden layer.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -44,9 +53,32 @@ class DecoderBlock(Block):
         `(B, H, T, S)`, and the cache with the keys and values of x behind it, or None.
     """
 
-    def __init__(self, d_model, num_heads, d_ff, cross_attention=None, **kwargs):
-        super().__init__(d_model, num_heads, d_ff, **kwargs)
-        self.settings["cross_attention"] = dict(cross_attention or {})
+    def __init__(
+        self,
+        d_model,
+        num_heads,
+        d_ff,
+        self_attention=None,
+        cross_attention=None,
+        norm="pre",
+        activation="relu",
+        dropout=0.0,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(
+            d_model,
+            num_heads,
+            d_ff,
+            self_attention,
+            norm,
+            activation,
+            dropout,
+            attention_dropout,
+            activation_dropout,
+            **kwargs,
+        )
         self.cross_attention = CrossAttention(**self._attention_arguments(cross_attention), name="cross_attention")
         self.cross_attention_residual = self._residual("cross_attention_residual")
 

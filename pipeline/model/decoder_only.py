@@ -20,7 +20,16 @@ from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 class CausalBlock(Block):
     """One layer: self-attention to what stands before and at a position.
 
-    Args: see `Block`.
+    Args:
+        d_model: D.
+        num_heads: heads of every attention, a divisor of D unless the attention says its sizes.
+        d_ff: width of the feed-forward network's hidden layer.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
+        norm: "pre" or "post", see `Residual`.
+        activation: of the feed-forward network.
+        dropout: on the output of each sublayer.
+        attention_dropout: on the attention weights.
+        activation_dropout: on the feed-forward network's hidden layer.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -94,25 +103,7 @@ class DecoderOnly(TranslationModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.settings = {
-            "vocabulary_size": vocabulary_size,
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "d_ff": d_ff,
-            "layers": layers,
-            "dropout": dropout,
-            "embedding_dropout": embedding_dropout,
-            "attention_dropout": attention_dropout,
-            "activation_dropout": activation_dropout,
-            "norm": norm,
-            "positions": positions,
-            "positions_on": positions_on,
-            "activation": activation,
-            "tie_embeddings": tie_embeddings,
-            "max_positions": max_positions,
-            "decoder_self": dict(decoder_self or {}),
-            "source_loss": source_loss,
-        }
+        self.d_model = d_model
         self.source_loss = source_loss
         policy = self.dtype_policy
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
@@ -126,15 +117,23 @@ class DecoderOnly(TranslationModel):
             name="positions",
             dtype=policy,
         )
-        names = ("d_model", "num_heads", "d_ff", "norm", "activation", "dropout")
-        block = {name: self.settings[name] for name in (*names, "attention_dropout", "activation_dropout")}
+        block = {
+            "d_model": d_model,
+            "num_heads": num_heads,
+            "d_ff": d_ff,
+            "norm": norm,
+            "activation": activation,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "activation_dropout": activation_dropout,
+        }
         self.blocks = [
             CausalBlock(self_attention=decoder_self, name=f"block_{i}", dtype=policy, **block) for i in range(layers)
         ]
         self.final_norm = LayerNormalization(epsilon=1e-5, name="norm", dtype=policy) if norm == "pre" else None
 
     def build(self, source_ids_shape=None, target_ids_shape=None):
-        states = (None, None, self.settings["d_model"])
+        states = (None, None, self.d_model)
         for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
             if not embedding.built:
                 embedding.build((None, None))
@@ -150,18 +149,18 @@ class DecoderOnly(TranslationModel):
         length = ops.shape(source_ids)[1]
         x = self.positions(self.source_embedding(source_ids), training=training)
         positions = self.positions.on_queries_and_keys(length)
-        weights, carried = [], []
+        weights, prepared = [], []
         for block in self.blocks:
             x, own, keys_values = block(
                 x, ops.logical_and(mask, causal_mask(length, length)), positions=positions, training=training
             )
             weights.append(own)
-            carried.append(keys_values)
-        return Memory(self._normalized(x), mask, tuple(weights), tuple(carried))
+            prepared.append(keys_values)
+        return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared))
 
     def start_cache(self, memory):
         """The source's keys and values, behind which those of the target grow."""
-        return memory.carried
+        return memory.prepared
 
     def decode(self, target_ids, memory, cache=None, training=None):
         batch, length = ops.shape(target_ids)
@@ -185,7 +184,7 @@ class DecoderOnly(TranslationModel):
             x, own, keys_values = block(
                 x,
                 mask,
-                before=(memory.carried if cache is None else cache)[i],
+                before=(memory.prepared if cache is None else cache)[i],
                 positions=positions,
                 training=training,
             )

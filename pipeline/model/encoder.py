@@ -12,7 +12,16 @@ from .block import Block
 class EncoderBlock(Block):
     """One layer of the encoder (Vaswani et al. 2017, section 3.1).
 
-    Args: see `Block`.
+    Args:
+        d_model: D.
+        num_heads: heads of every attention, a divisor of D unless the attention says its sizes.
+        d_ff: width of the feed-forward network's hidden layer.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
+        norm: "pre" or "post", see `Residual`.
+        activation: of the feed-forward network.
+        dropout: on the output of each sublayer.
+        attention_dropout: on the attention weights.
+        activation_dropout: on the feed-forward network's hidden layer.
 
     Call arguments:
         x: `(B, S, D)`.

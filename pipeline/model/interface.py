@@ -1,4 +1,4 @@
-"""The surface that every architecture offers, so that search, inspection and evaluation need not know which one it is.
+"""The interface of all architectures, so that search, inspection and evaluation need not know which one it is.
 
 `encode(source_ids, training) -> Memory`
 `decode(target_ids, memory, cache, training) -> DecoderOutput`
@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from .constructor import ConstructorConfig
+
 
 class Memory(NamedTuple):
     """What the encoder leaves for the decoder.
@@ -22,13 +24,13 @@ class Memory(NamedTuple):
     - states: `(B, S, D)`.
     - mask: bool `(B, 1, 1, S)`, the real tokens.
     - self_attention: of the source, a tuple over layers of float32 `(B, H, S, S)`.
-    - carried: what only the architecture itself looks into, such as keys that do not depend on the target.
+    - prepared: what only the architecture itself reads, such as keys, which do not depend on the target.
     """
 
     states: Any
     mask: Any
     self_attention: tuple
-    carried: Any = ()
+    prepared: Any = ()
 
 
 class DecoderOutput(NamedTuple):
@@ -69,7 +71,7 @@ def rows_for_each(nested, rows):
     return keras.tree.map_structure(repeat, nested)
 
 
-class TranslationModel(keras.Model):
+class TranslationModel(ConstructorConfig, keras.Model):
     """Translates ids to ids; architectures implement `encode`, `decode` and `start_cache`.
 
     Call arguments:
@@ -79,9 +81,6 @@ class TranslationModel(keras.Model):
     Returns:
         Logits, float32 `(B, T, V)`; row t predicts the token after `target_ids[:, t]`.
     """
-
-    settings: dict[str, Any]
-    """The constructor's arguments."""
 
     output_embedding: Any
     """The `TokenEmbedding` that turns states into logits."""
@@ -119,6 +118,3 @@ class TranslationModel(keras.Model):
 
     def call(self, source_ids, target_ids, training=None):
         return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits
-
-    def get_config(self):
-        return {**super().get_config(), **self.settings}

@@ -10,6 +10,7 @@ from keras import ops
 from ..attention.additive import AdditiveAttention
 from ..attention.masks import padding_mask
 from ..attention.multi_head import MultiHeadAttention
+from ..attention.scores import SCORES, Concat
 from ..layers.dense import Dense
 from ..layers.dropout import Dropout
 from .embedding import make_embeddings
@@ -17,8 +18,6 @@ from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 from .recurrent_decoder import BahdanauDecoder, LuongDecoder, RecurrentState
 
 DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
-PROJECTED = ("dot", "scaled_dot", "cosine")  # the others have matrices of their own, or compare nothing
-FIXED = ("uniform", "last")
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -62,19 +61,7 @@ class Recurrent(TranslationModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.settings = {
-            "vocabulary_size": vocabulary_size,
-            "embedding_dim": embedding_dim,
-            "hidden_dim": hidden_dim,
-            "bidirectional": bidirectional,
-            "cross_attention": cross_attention,
-            "attention_dim": attention_dim,
-            "decoder": decoder,
-            "input_feeding": input_feeding,
-            "dropout": dropout,
-            "tie_embeddings": tie_embeddings,
-            "max_positions": max_positions,
-        }
+        self.embedding_dim, self.hidden_dim = embedding_dim, hidden_dim
         if decoder not in DECODERS:
             raise ValueError(f"decoder: expected one of {', '.join(DECODERS)}, found {decoder!r}")
         policy = self.dtype_policy
@@ -105,13 +92,14 @@ class Recurrent(TranslationModel):
     def _attention(self, kind, units):
         if kind == "additive":
             return AdditiveAttention(units, name="attention", dtype=self.dtype_policy)
-        projected = kind in PROJECTED
+        compares = kind in SCORES  # the other kinds are mechanisms of fixed weights
+        projected = compares and SCORES[kind].projected
+        score = Concat(units=units) if kind == "concat" else kind
         return MultiHeadAttention(
             1,
-            units if projected else self.settings["hidden_dim"],
+            units if projected else self.hidden_dim,
             value_dim=self.memory_size,
-            **({"mechanism": kind} if kind in FIXED else {"score": kind}),
-            mechanism_settings={"score_settings": {"units": units}} if kind == "concat" else None,
+            **({"score": score} if compares else {"mechanism": kind}),
             projection=projected,
             value_projection=False,
             use_bias=False,
@@ -120,7 +108,7 @@ class Recurrent(TranslationModel):
         )
 
     def build(self, source_ids_shape=None, target_ids_shape=None):
-        width, hidden = self.settings["embedding_dim"], self.settings["hidden_dim"]
+        width, hidden = self.embedding_dim, self.hidden_dim
         for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
             if not embedding.built:
                 embedding.build((None, None))
@@ -148,18 +136,18 @@ class Recurrent(TranslationModel):
             final = ops.concatenate([final, start], -1)
             states = ops.concatenate([states, backward], -1)
         states, final = (self.memory_dropout(x, training=training) for x in (states, final))
-        carried = {"start": self.bridge(start), "final": final}
+        prepared = {"start": self.bridge(start), "final": final}
         if self.attention is not None:
-            carried["keys"], carried["values"] = self.attention.project_memory(states, states)
-        return Memory(states, mask, (), carried)
+            prepared["keys"], prepared["values"] = self.attention.project_memory(states, states)
+        return Memory(states, mask, (), prepared)
 
     def start_cache(self, memory):
-        hidden = memory.carried["start"]
+        hidden = memory.prepared["start"]
         batch, sources = ops.shape(memory.states)[:2]
         return RecurrentState(
             hidden,
             ops.zeros((batch, self.memory_size), hidden.dtype),
-            ops.zeros((batch, self.settings["embedding_dim"]), hidden.dtype),
+            ops.zeros((batch, self.embedding_dim), hidden.dtype),
             ops.zeros((batch, sources), "float32"),
         )
 
@@ -177,13 +165,13 @@ class Recurrent(TranslationModel):
 
     def _attend(self, memory):
         """The function by which the decoder asks the memory."""
-        carried, attention = memory.carried, self.attention
+        prepared, attention = memory.prepared, self.attention
         batch, sources = ops.shape(memory.states)[:2]
         if attention is None:
 
             def final(query):
                 rows = ops.shape(query)[0]
-                return rows_for_each(carried["final"], rows), ops.zeros((rows, sources), "float32")
+                return rows_for_each(prepared["final"], rows), ops.zeros((rows, sources), "float32")
 
             return final
 
@@ -191,7 +179,7 @@ class Recurrent(TranslationModel):
             # Hypotheses of one source are queries to one memory.
             rows, size = ops.shape(query)
             query = attention.project_query(ops.reshape(query, (batch, rows // batch, size)))
-            context, weights = attention.attend(query, carried["keys"], carried["values"], memory.mask)
+            context, weights = attention.attend(query, prepared["keys"], prepared["values"], memory.mask)
             return ops.reshape(context, (rows, self.memory_size)), ops.reshape(weights, (rows, sources))
 
         return attend

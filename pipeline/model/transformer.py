@@ -68,27 +68,7 @@ class Transformer(TranslationModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.settings = {
-            "vocabulary_size": vocabulary_size,
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "d_ff": d_ff,
-            "encoder_layers": encoder_layers,
-            "decoder_layers": decoder_layers,
-            "dropout": dropout,
-            "embedding_dropout": embedding_dropout,
-            "attention_dropout": attention_dropout,
-            "activation_dropout": activation_dropout,
-            "norm": norm,
-            "positions": positions,
-            "positions_on": positions_on,
-            "activation": activation,
-            "tie_embeddings": tie_embeddings,
-            "max_positions": max_positions,
-            "encoder_self": dict(encoder_self or {}),
-            "decoder_self": dict(decoder_self or {}),
-            "cross": dict(cross or {}),
-        }
+        self.d_model = d_model
         policy = self.dtype_policy
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
             vocabulary_size, d_model, tie_embeddings, policy
@@ -101,8 +81,16 @@ class Transformer(TranslationModel):
         }
         self.source_positions = PositionalEmbedding(name="source_positions", **place, dtype=policy)
         self.target_positions = PositionalEmbedding(name="target_positions", **place, dtype=policy)
-        names = ("d_model", "num_heads", "d_ff", "norm", "activation", "dropout")
-        block = {name: self.settings[name] for name in (*names, "attention_dropout", "activation_dropout")}
+        block = {
+            "d_model": d_model,
+            "num_heads": num_heads,
+            "d_ff": d_ff,
+            "norm": norm,
+            "activation": activation,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "activation_dropout": activation_dropout,
+        }
         self.encoder_blocks = [
             EncoderBlock(self_attention=encoder_self, name=f"encoder_{i}", dtype=policy, **block)
             for i in range(encoder_layers)
@@ -119,7 +107,7 @@ class Transformer(TranslationModel):
         ]
 
     def build(self, source_ids_shape=None, target_ids_shape=None):
-        states = (None, None, self.settings["d_model"])
+        states = (None, None, self.d_model)
         for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
             if not embedding.built:
                 embedding.build((None, None))
@@ -160,7 +148,7 @@ class Transformer(TranslationModel):
             x, own, cross, block_cache = block(
                 x,
                 memory.states,
-                projected=memory.carried[i],
+                projected=memory.prepared[i],
                 self_mask=self_mask,
                 memory_mask=memory.mask,
                 cache=None if cache is None else cache[i],

@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.attention.additive import AdditiveAttention
 from pipeline.attention.cross_attention import CrossAttention
+from pipeline.attention.mechanisms import LSH, Linformer
 from pipeline.attention.multi_head import MultiHeadAttention
 from pipeline.attention.scores import SCORES, Additive
 from pipeline.attention.self_attention import SelfAttention
@@ -28,7 +29,7 @@ LAST = {
     "masked_keys_get_nothing": "one key gets all the weight",
     "permuted_keys_permute_weights": "the order decides which key is the last",
 }
-LINFORMER = {
+MIXES = {
     "weights_are_a_distribution": "effective weights are of either sign",
     "masked_keys_get_nothing": "keys cannot be hidden from some queries alone",
     "no_mask_is_a_mask_of_ones": "a mask with a row for each query is refused",
@@ -37,15 +38,15 @@ LINFORMER = {
     "large_inputs_stay_finite": "effective weights do not sum to one",
 }
 ONE_CHUNK = {"masked_keys_get_nothing": "a position gives itself nothing while it may attend to another"}
-LSH = {
+SORTS = {
     "masked_keys_get_nothing": "a position gives weight only to what shares its bucket, and itself nothing",
     "permuted_keys_permute_weights": "of a bucket's keys, those near in the sequence share a chunk",
     "dropout_spares_the_weights": "training draws hash functions anew",
 }
 BLOCKWISE = {"dropout_spares_the_weights": "dropout is refused: the weights that it would act on are never held"}
-linformer = {"projected_length": 3, "max_length": 8}
-blockwise = {"mechanism": "blockwise", "mechanism_settings": {"block_size": 2}}
-lsh = {"buckets": 2, "chunk_length": 2, "rounds": 2, "seed": 1}
+linformer = partial(Linformer, projected_length=3, max_length=8)
+blockwise = {"mechanism": {"class_name": "blockwise", "config": {"block_size": 2}}}
+lsh = partial(LSH, buckets=2, chunk_length=2, rounds=2, seed=1)
 
 ATTENTION_CASES = {
     **{
@@ -83,39 +84,38 @@ ATTENTION_CASES = {
     ),
     "last": LayerCase(heads(CrossAttention, mechanism="last"), TWO, ("memory",), 2, exempt=LAST),
     "linformer": LayerCase(
-        heads(MultiHeadAttention, mechanism="linformer", mechanism_settings=linformer),
+        heads(MultiHeadAttention, mechanism=linformer()),
         THREE,
         ("key", "value"),
         2,
-        exempt=LINFORMER,
+        exempt=MIXES,
     ),
     "linformer of one matrix": LayerCase(
         heads(
             CrossAttention,
             score="general",
-            mechanism="linformer",
-            mechanism_settings=linformer | {"share_projections": True},
+            mechanism=linformer(share_projections=True),
         ),
         TWO,
         ("memory",),
         2,
-        exempt=LINFORMER,
+        exempt=MIXES,
     ),
     "linformer additive": LayerCase(
-        partial(AdditiveAttention, units=4, mechanism="linformer", mechanism_settings=linformer),
+        partial(AdditiveAttention, units=4, mechanism=linformer()),
         THREE,
         ("key", "value"),
-        exempt=LINFORMER,
+        exempt=MIXES,
     ),
     "lsh": LayerCase(
-        heads(SelfAttention, value_dim=3, mechanism="lsh", mechanism_settings=lsh),
+        heads(SelfAttention, value_dim=3, mechanism=lsh()),
         {"x": (B, S, 6)},
         ("x",),
         2,
-        exempt=LSH,
+        exempt=SORTS,
     ),
     "lsh in one chunk": LayerCase(
-        heads(SelfAttention, score="cosine", mechanism="lsh", mechanism_settings={"buckets": 1, "seed": 1}),
+        heads(SelfAttention, score="cosine", mechanism={"class_name": "lsh", "config": {"buckets": 1, "seed": 1}}),
         {"x": (B, S, 6)},
         ("x",),
         2,
@@ -133,14 +133,10 @@ MASKED_CASES = {
     ),
     "uniform": LayerCase(heads(CrossAttention, mechanism="uniform"), TWO, masks={"mask": (B, 1, T, S)}),
     "last": LayerCase(heads(CrossAttention, mechanism="last"), TWO, masks={"mask": (B, 2, T, S)}),
-    "linformer": LayerCase(
-        heads(CrossAttention, mechanism="linformer", mechanism_settings=linformer), TWO, masks={"mask": (B, 2, 1, S)}
-    ),
-    "lsh": LayerCase(
-        heads(SelfAttention, mechanism="lsh", mechanism_settings=lsh), {"x": (B, S, 6)}, masks={"mask": (B, 1, S, S)}
-    ),
+    "linformer": LayerCase(heads(CrossAttention, mechanism=linformer()), TWO, masks={"mask": (B, 2, 1, S)}),
+    "lsh": LayerCase(heads(SelfAttention, mechanism=lsh()), {"x": (B, S, 6)}, masks={"mask": (B, 1, S, S)}),
     "lsh with padding": LayerCase(
-        heads(SelfAttention, mechanism="lsh", mechanism_settings=lsh), {"x": (B, S, 6)}, masks={"mask": (B, 2, 1, S)}
+        heads(SelfAttention, mechanism=lsh()), {"x": (B, S, 6)}, masks={"mask": (B, 2, 1, S)}
     ),
 }
 

@@ -19,9 +19,9 @@ WIDTH, VOCABULARY = 8, 11
 SOURCE = np.array([[7, 2, 5, 0, 0], [0, 3, 9, 1, 4], [6, 0, 8, 0, 2], [1, 2, 3, 4, 5]])
 TARGET = np.array([[4, 3, 0], [2, 9, 6], [0, 5, 1], [8, 0, 0]])
 
-LINFORMER = {"mechanism": "linformer", "mechanism_settings": {"projected_length": 3, "max_length": 5}}
-LSH = {"mechanism": "lsh", "mechanism_settings": {"buckets": 2, "chunk_length": 2, "rounds": 2, "seed": 1}}
-BLOCKWISE = {"mechanism": "blockwise", "mechanism_settings": {"block_size": 2}}
+LINFORMER = {"mechanism": {"class_name": "linformer", "config": {"projected_length": 3, "max_length": 5}}}
+LSH = {"mechanism": {"class_name": "lsh", "config": {"buckets": 2, "chunk_length": 2, "rounds": 2, "seed": 1}}}
+BLOCKWISE = {"mechanism": {"class_name": "blockwise", "config": {"block_size": 2}}}
 OF_ANY = {
     "softmax": {},
     "blockwise": BLOCKWISE,

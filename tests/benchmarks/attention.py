@@ -75,7 +75,7 @@ def heads(mechanism, **settings):
 
     def layers(length):
         known = {name: value(length) if callable(value) else value for name, value in settings.items()}
-        layer = SelfAttention(HEADS, SIZE, mechanism=mechanism, mechanism_settings=known)
+        layer = SelfAttention(HEADS, SIZE, mechanism=MECHANISMS[mechanism](**known))
         return [layer], lambda x: layer(x)[0]
 
     return layers

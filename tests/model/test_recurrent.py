@@ -32,7 +32,7 @@ def embedded(embedding, ids):
 
 def encoder_by_formula(model, source):
     """States of one sentence `(S, 2 N)` and the decoder's first state; `source` has no padding."""
-    x, n = embedded(model.source_embedding, source), model.settings["hidden_dim"]
+    x, n = embedded(model.source_embedding, source), model.get_config()["hidden_dim"]
     forward, backward, h = [], [], np.zeros(n)
     for row in x:
         h = gru_step(model.forward_encoder.get_weights(), row, h)
@@ -47,7 +47,7 @@ def encoder_by_formula(model, source):
 
 def context_by_formula(model, query, states):
     """Context and weights, by the score function's own formula, one key at a time."""
-    name = model.settings["cross_attention"]
+    name = model.get_config()["cross_attention"]
     layer = model.attention
     own = {variable.name: variable.numpy()[0] for variable in layer.score.variables}
     keys = states
@@ -62,16 +62,16 @@ def model_by_formula(model, source, target):
     """Logits `(T, V)` and weights `(T, S)` of one sentence pair without padding."""
     states, s = encoder_by_formula(model, source)
     decoder, logits, rows = model.decoder, [], []
-    output = np.zeros(model.settings["embedding_dim"])
+    output = np.zeros(model.get_config()["embedding_dim"])
     for y in embedded(model.target_embedding, target):
-        if model.settings["decoder"] == "bahdanau":
+        if model.get_config()["decoder"] == "bahdanau":
             context, weights = context_by_formula(model, s, states)
             s = gru_step(decoder.cell.get_weights(), np.concatenate([y, context]), s)
             kernel, bias = decoder.deep_output.get_weights()
             both = np.concatenate([s, y, context]) @ kernel + bias
             output = both.reshape(2, -1).max(0)
         else:
-            x = np.concatenate([y, output]) if model.settings["input_feeding"] else y
+            x = np.concatenate([y, output]) if model.get_config()["input_feeding"] else y
             s = gru_step(decoder.cell.get_weights(), x, s)
             context, weights = context_by_formula(model, s, states)
             output = np.tanh(np.concatenate([context, s]) @ decoder.attentional.get_weights()[0])
@@ -114,7 +114,7 @@ def test_one_context_vector_is_attention_to_the_last_state_alone(decoder):
     memory = last.encode(SOURCE)
     output = last.decode(TARGET, memory)
     np.testing.assert_array_equal(output.logits, none(SOURCE, TARGET))
-    np.testing.assert_array_equal(memory.carried["final"], memory.states[:, -1])
+    np.testing.assert_array_equal(memory.prepared["final"], memory.states[:, -1])
     lengths = (SOURCE != 0).sum(1)
     np.testing.assert_array_equal(output.cross[0], np.eye(7)[lengths - 1][:, None, None].repeat(5, 2))
 
@@ -123,7 +123,7 @@ def test_without_attention_there_are_no_weights_to_show():
     model = shared_model(Recurrent, **SETTINGS | {"cross_attention": "none"})
     memory = model.encode(SOURCE)
     assert model.decode(TARGET, memory).cross == ()
-    assert "keys" not in memory.carried
+    assert "keys" not in memory.prepared
 
 
 def test_the_first_state_comes_from_the_one_who_has_read_everything():
@@ -131,7 +131,7 @@ def test_the_first_state_comes_from_the_one_who_has_read_everything():
         model = shared_model(Recurrent, **SETTINGS | {"bidirectional": bidirectional})
         memory = model.encode(SOURCE)
         half = memory.states[:, at, -6:]
-        np.testing.assert_allclose(memory.carried["start"], model.bridge(half), atol=1e-6)
+        np.testing.assert_allclose(memory.prepared["start"], model.bridge(half), atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def feed_forward_by_formula(layer):
 
 def transformer_by_formula(model, source, target):
     """Vaswani et al. 2017, section 3, in float64."""
-    width = model.settings["d_model"]
+    width = model.get_config()["d_model"]
 
     def embedded(embedding, ids):
         places = [[oracles.sinusoid(t, i, width) for i in range(width)] for t in range(ids.shape[1])]

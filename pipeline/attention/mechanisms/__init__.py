@@ -1,10 +1,26 @@
-"""The mechanisms by name."""
+"""The mechanisms by name: what is done with the scores."""
 
+from ..by_name import describe_layer, make_layer, own_arguments, without_arguments
+from ..scores import SCORES
 from .blockwise import Blockwise
 from .fixed_weights import Last, OneHot, Uniform
 from .linformer import Linformer
 from .lsh import LSH
-from .mechanism import Softmax
+from .mechanism import Mechanism, Softmax
+
+__all__ = [
+    "LSH",
+    "MECHANISMS",
+    "Blockwise",
+    "Last",
+    "Linformer",
+    "Mechanism",
+    "OneHot",
+    "Softmax",
+    "Uniform",
+    "describe_mechanism",
+    "make_mechanism",
+]
 
 MECHANISMS = {
     "softmax": Softmax,
@@ -17,16 +33,42 @@ MECHANISMS = {
 }
 
 
-def make_mechanism(mechanism, **kwargs):
-    """Makes the mechanism of that name.
+def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
+    """What the config of an attention layer holds of its mechanism, see `describe_layer`.
+
+    Score and dropout are arguments of the attention layer and not in the description.
+
+    Raises:
+        ValueError: there is none of that name, or a mechanism that is given as a layer has another score or dropout.
+    """
+    description = describe_layer("mechanism", MECHANISMS, mechanism)
+    own = own_arguments(description)
+    expected = {"score": describe_layer("score", SCORES, score), "dropout": dropout}
+    for name, default in {"score": "scaled_dot", "dropout": 0.0}.items():
+        found = own.get(name, default)
+        if found not in (default, expected[name]):
+            raise ValueError(
+                f"{name}: the attention layer has {expected[name]!r} and its mechanism {found!r}; give {name} to the "
+                "attention layer alone"
+            )
+    return without_arguments(description, expected)
+
+
+def make_mechanism(mechanism, score="scaled_dot", dropout=0.0, **arguments):
+    """Makes a mechanism.
 
     Args:
-        mechanism: a key of `MECHANISMS`.
-        **kwargs: arguments of that layer, such as `score` and `dropout`.
+        mechanism: a key of `MECHANISMS`, its config, or a layer whose arguments are taken; see `describe_layer`.
+        score: see `make_score`.
+        dropout: share of the weights set to zero in training.
+        **arguments: further arguments of that layer, such as `name` and `dtype`.
 
     Raises:
         ValueError: there is none of that name.
+
+    Example:
+        >>> make_mechanism("linformer").projected_length, make_mechanism(Linformer(projected_length=8)).projected_length
+        (64, 8)
     """
-    if mechanism not in MECHANISMS:
-        raise ValueError(f"mechanism: expected one of {', '.join(MECHANISMS)}, found {mechanism!r}")
-    return MECHANISMS[mechanism](**kwargs)
+    description = describe_mechanism(mechanism, score, dropout)
+    return make_layer(MECHANISMS, description, score=score, dropout=dropout, **arguments)

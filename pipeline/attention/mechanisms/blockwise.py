@@ -22,7 +22,7 @@ class Blockwise(Mechanism):
 
     Args:
         block_size: the most queries or keys of a block; fewer where a block of pairs would be large.
-        score, score_settings: as in `Mechanism`.
+        score: as in `Mechanism`.
         dropout: 0 alone.
 
     Call arguments and returns: as in `Mechanism`.
@@ -37,8 +37,8 @@ class Blockwise(Mechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
-    def __init__(self, block_size=128, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, block_size=128, score="scaled_dot", dropout=0.0, **kwargs):
+        super().__init__(score, dropout, **kwargs)
         if block_size < 1:
             raise ValueError(f"block_size: expected at least 1, found {block_size}")
         if self.dropout.rate:

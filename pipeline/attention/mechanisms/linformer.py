@@ -29,7 +29,7 @@ class Linformer(Mechanism):
         max_length: the largest S. E and F have a column for each source position, so positions have a meaning here
             even without position embeddings.
         share_projections: one matrix for keys, values and all heads, instead of an E and an F for each head.
-        score, score_settings, dropout: as in `Mechanism`; dropout is on the weights of the mixtures.
+        score, dropout: as in `Mechanism`; dropout is on the weights of the mixtures.
 
     Call arguments and returns: as in `Mechanism`; the mask's third axis has one element.
 
@@ -44,10 +44,16 @@ class Linformer(Mechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
-    has_cached_step = False
-
-    def __init__(self, projected_length=32, max_length=256, share_projections=False, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        projected_length=64,
+        max_length=512,
+        share_projections=False,
+        score="scaled_dot",
+        dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(score, dropout, **kwargs)
         self.projected_length = projected_length
         self.max_length = max_length
         self.share_projections = share_projections

@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from ..masks import LOWEST, masked_softmax
+from ..scores import SCORES
 from .mechanism import Mechanism
 
 ITSELF = -1e15  # below every score and above every masked one
@@ -61,7 +62,7 @@ class LSH(Mechanism):
         rounds: number of hash functions; more find more of what the full softmax would weigh.
         seed: of the random R; None for another one in each layer.
         score: dot, scaled_dot or cosine: those that grow as the angle shrinks, by which the hash sorts.
-        score_settings, dropout: as in `Mechanism`.
+        dropout: as in `Mechanism`.
 
     Call arguments and returns: as in `Mechanism`, with T = S, and queries and keys from one projection.
 
@@ -76,15 +77,15 @@ class LSH(Mechanism):
     """
 
     shares_query_and_key = True
-    has_cached_step = False
 
-    def __init__(self, buckets=8, chunk_length=16, rounds=4, seed=None, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, buckets=4, chunk_length=16, rounds=4, seed=None, score="scaled_dot", dropout=0.0, **kwargs):
+        super().__init__(score, dropout, **kwargs)
         if buckets != 1 and buckets % 2:
             raise ValueError(f"buckets: expected 1 or an even number, found {buckets}")
-        if self.score_name not in ("dot", "scaled_dot", "cosine"):
+        if not self.score.by_angle:
+            by_angle = ", ".join(name for name, score in SCORES.items() if score.by_angle)
             raise ValueError(
-                f"score: lsh finds keys by their angle; expected dot, scaled_dot or cosine, found {self.score_name!r}"
+                f"score: lsh finds keys by their angle; expected one of {by_angle}, found {self.score_name!r}"
             )
         self.buckets = buckets
         self.chunk_length = chunk_length

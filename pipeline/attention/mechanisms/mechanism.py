@@ -9,8 +9,9 @@ import keras
 from keras import ops
 
 from ...layers.dropout import Dropout
+from ..by_name import describe_layer
 from ..masks import masked_softmax
-from ..scores import make_score
+from ..scores import SCORES, make_score
 
 
 class Mechanism(keras.Layer):
@@ -19,8 +20,8 @@ class Mechanism(keras.Layer):
     In every mechanism `context = weights value`, up to dropout: so weights can be shown for those that never hold them.
 
     Args:
-        score: the name of a score function, see `pipeline.attention.scores`.
-        score_settings: its further arguments, as a dict.
+        score: a score function, by name or as a layer such as `Cosine(initial_scale=5.0)`; see
+            `pipeline.attention.scores`.
         dropout: share of the weights set to zero in training. The returned weights are those before dropout.
 
     Call arguments:
@@ -37,24 +38,26 @@ class Mechanism(keras.Layer):
     shares_query_and_key = False
     """Whether one projection makes both, so that only self-attention can have it."""
 
-    has_cached_step = True
-    """Whether a query gets alone, over the keys so far, what it gets among others, so that search can cache keys."""
-
     uses_score = True
-    """Whether queries are compared with keys at all. Where not, `score` is None and the name of a score is ignored."""
+    """Whether queries are compared with keys at all. Where not, `score` is None and that argument is ignored."""
 
-    def __init__(self, score="scaled_dot", score_settings=None, dropout=0.0, **kwargs):
+    def __init__(self, score="scaled_dot", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
-        self.score_name = score
-        self.score_settings = dict(score_settings or {})
+        self.score_description = describe_layer("score", SCORES, score)
         self.score: Any = None
         if self.uses_score:
-            self.score = make_score(score, **self.score_settings, name="score", dtype=self.dtype_policy)
+            self.score = make_score(self.score_description, name="score", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, query_shape, key_shape, value_shape):
         if self.score is not None:
             self.score.build(query_shape, key_shape)
+
+    @property
+    def score_name(self):
+        """The name of the score function."""
+        description = self.score_description
+        return description if isinstance(description, str) else description["class_name"]
 
     @property
     def sizes_may_differ(self):
@@ -70,8 +73,7 @@ class Mechanism(keras.Layer):
     def get_config(self):
         return {
             **super().get_config(),
-            "score": self.score_name,
-            "score_settings": self.score_settings,
+            "score": self.score_description,
             "dropout": self.dropout.rate,
         }
 

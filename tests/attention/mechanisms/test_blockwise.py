@@ -21,12 +21,12 @@ from pipeline.attention.mechanisms.blockwise import Blockwise
 from pipeline.attention.mechanisms.mechanism import Softmax
 from pipeline.attention.multi_head import MultiHeadAttention
 from pipeline.attention.pairwise import DotProduct
-from pipeline.attention.scores import SCORES
+from pipeline.attention.scores import SCORES, Additive, Concat
 from pipeline.attention.self_attention import SelfAttention
 from tests.layer_contract import arrays, assert_close, stir
 
 B, H, T, S, K, V = 2, 2, 5, 7, 4, 3
-SCORE_SETTINGS = {"additive": {"use_bias": True}, "concat": {"units": 3}}
+OWN_SCORES = {"additive": Additive(use_bias=True), "concat": Concat(units=3)}
 
 
 def draw(*shapes, seed=0):
@@ -63,7 +63,7 @@ MASKS = {
 
 def make_two(score, block_size, arguments, **kwargs):
     """Softmax and blockwise attention with the same weights."""
-    settings = {"score": score, "score_settings": SCORE_SETTINGS.get(score)}
+    settings = {"score": OWN_SCORES.get(score, score)}
     expected, found = Softmax(**settings), Blockwise(block_size, **settings, **kwargs)
     for mechanism in (expected, found):
         mechanism(*arguments)
@@ -164,14 +164,14 @@ def paired(layer, other, arguments, **kwargs):
 def test_every_layer_can_have_it_as_its_mechanism(make, lengths):
     arguments = dict(zip(lengths, draw(*[(B, length, 6) for length in lengths.values()]), strict=True))
     mask = random_mask(B, 1, next(iter(lengths.values())), S)
-    settings = {"mechanism": "blockwise", "mechanism_settings": {"block_size": 2}}
+    settings = {"mechanism": {"class_name": "blockwise", "config": {"block_size": 2}}}
     expected, found = paired(make(), make(**settings), arguments, mask=mask)
     assert_close(found, expected, 1e-5)
 
 
 def test_steps_over_cached_keys_give_what_all_queries_give_at_once():
     x = draw((B, S, 6))[0]
-    layer = SelfAttention(2, 4, mechanism="blockwise", mechanism_settings={"block_size": 2})
+    layer = SelfAttention(2, 4, mechanism={"class_name": "blockwise", "config": {"block_size": 2}})
     context, weights = layer(x, mask=causal_mask(S, S))
     query, key, value = layer.project(x)
     for t in range(S):
@@ -330,7 +330,7 @@ def test_the_example_of_the_docstring_holds():
 
 
 def test_a_file_of_a_model_keeps_the_block_size(tmp_path):
-    layer = CrossAttention(2, 4, mechanism="blockwise", mechanism_settings={"block_size": 2})
+    layer = CrossAttention(2, 4, mechanism={"class_name": "blockwise", "config": {"block_size": 2}})
     x, memory = (keras.Input((None, 6)) for _ in range(2))
     model = keras.Model([x, memory], layer(x, memory))
     model.save(tmp_path / "model.keras")

@@ -145,7 +145,10 @@ def test_a_source_that_is_too_long_is_refused(inputs):
 
 def test_a_source_whose_length_is_known_too_late_fails_with_a_word_on_why():
     layer = MultiHeadAttention(
-        2, 4, mechanism="linformer", mechanism_settings={"projected_length": 2, "max_length": 4}, projection=False
+        2,
+        4,
+        mechanism={"class_name": "linformer", "config": {"projected_length": 2, "max_length": 4}},
+        projection=False,
     )
     call = tf.function(lambda x: layer(x, x, x), input_signature=[tf.TensorSpec((None, None, 8))])
     assert call(np.ones((1, 4, 8), "float32"))[1].shape == (1, 2, 4, 4)

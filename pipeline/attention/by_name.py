@@ -1,0 +1,64 @@
+"""Score functions and mechanisms by name, by config or by example."""
+
+from collections.abc import Mapping
+
+import keras
+
+
+def describe_layer(kind, table, layer):
+    """What a config can hold of a layer that stands for a part of attention.
+
+    Args:
+        kind: what it is called in errors, "score" or "mechanism".
+        table: the classes by name.
+        layer: a name of `table`; `{"class_name": ..., "config": ...}` with a name of `table` or of a class that is
+            registered with Keras, and arguments of it; or a layer that was never called, of which the arguments are
+            taken.
+
+    Returns:
+        The name as it was given, or a dict of class name and arguments, without those that every layer has.
+
+    Raises:
+        ValueError: there is no class of that name, or the layer has weights already, which a copy would not share.
+    """
+    if isinstance(layer, keras.Layer):
+        if layer.weights:
+            raise ValueError(f"{kind}: expected a layer without weights yet, found {layer.name}, which has some")
+        names = [name for name, class_ in table.items() if class_ is type(layer)]
+        name = names[0] if names else keras.saving.get_registered_name(type(layer))
+        layer = {"class_name": name, "config": layer.get_config()}
+    if isinstance(layer, Mapping):
+        name = layer.get("class_name")
+        config = {key: x for key, x in layer.get("config", {}).items() if key not in ("name", "trainable", "dtype")}
+        if name not in table:
+            name = layer.get("registered_name") or name
+        layer = {"class_name": name, "config": config}
+    else:
+        name = layer
+    if not isinstance(name, str) or _find(table, name) is None:
+        raise ValueError(f"{kind}: expected one of {', '.join(table)}, or a layer, found {name!r}")
+    return layer
+
+
+def make_layer(table, description, **arguments):
+    """Makes the layer that `describe_layer` describes, with further arguments such as `name` and `dtype`."""
+    if isinstance(description, str):
+        return _find(table, description)(**arguments)
+    return _find(table, description["class_name"])(**{**arguments, **description["config"]})
+
+
+def own_arguments(description):
+    """The arguments that a description holds: none where it is a name."""
+    return {} if isinstance(description, str) else description["config"]
+
+
+def without_arguments(description, names):
+    """A description without some of its arguments."""
+    if isinstance(description, str):
+        return description
+    config = {name: value for name, value in description["config"].items() if name not in names}
+    return {**description, "config": config}
+
+
+def _find(table, name):
+    return table.get(name) or keras.saving.get_registered_object(name)

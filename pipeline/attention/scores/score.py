@@ -1,0 +1,46 @@
+"""The interface of all score functions."""
+
+import keras
+
+from ..pairwise import DotProduct, TanhSum
+
+
+class Score(keras.Layer):
+    """Compares every query with every key of the same head. What a function learns, it learns for each head apart.
+
+    Each side is prepared by itself, and then all pairs are compared: so whoever has no room for all pairs prepares
+    once, and compares as many at a time as there is room for. Subclasses override `prepare` or, if they cannot be
+    written that way, `call`; the latter do not work with the mechanism blockwise.
+
+    Call arguments:
+        query: `(B, H, T, K)`.
+        key: `(B, H, S, K)`.
+
+    Returns:
+        The scores `(B, H, T, S)`.
+    """
+
+    comparison: type[DotProduct] | type[TanhSum] = DotProduct
+    """How prepared queries and keys are compared, see `pipeline.attention.pairwise`."""
+
+    sizes_may_differ = False
+    """Whether queries and keys of different sizes can be compared."""
+
+    projected = False
+    """Whether a recurrent model projects both sides first. The others have matrices of their own."""
+
+    by_angle = False
+    """Whether scores grow as the angle between query and key shrinks, which `LSH` relies on."""
+
+    def build(self, query_shape, key_shape):
+        """Makes what the function learns: nothing, unless a subclass says otherwise."""
+
+    def prepare(self, query, key):
+        """Everything before the comparison: what it takes, queries and keys first."""
+        return query, key
+
+    def call(self, query, key):
+        return self.comparison.compare(*self.prepare(query, key))[0]
+
+    def compute_output_shape(self, query_shape, key_shape):
+        return (*query_shape[:-1], key_shape[-2])
