@@ -5,29 +5,16 @@ a head, C chunks, m positions in a chunk. A position in a chunk is called a slot
 """
 
 import math
-from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from ..masks import LOWEST, masked_softmax
 from ..scores import SCORES
+from .lsh_chunks import count_chunks, pick_mask, place, shares_window, spread, take_rows, with_chunk_before
 from .mechanism import Mechanism
 
 ITSELF = -1e15  # below every score and above every masked one
-
-
-class Places(NamedTuple):
-    """Where one round of hashing puts each position. All are int `(B, H, S)`."""
-
-    chunk: Any
-    """The chunk of a position."""
-    before: Any
-    """The chunk before that one in the same bucket, or -1."""
-    offset: Any
-    """The position's place in its chunk."""
-    slot: Any
-    """Its index among the slots of the whole batch, `(B, C, H, m)` flattened."""
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -114,14 +101,14 @@ class LSH(Mechanism):
         rotations = self.rotations
         if training:
             rotations = keras.random.normal(self.rotations.shape, seed=self.seed_generator)
-        rounds = [self._place(self._hash(unit, rotations[r])) for r in range(self.rounds)]
+        rounds = [place(self._hash(unit, rotations[r]), self.buckets, self.chunk_length) for r in range(self.rounds)]
         unit = ops.cast(unit, key.dtype)
         found = [self._attend(query, unit, value, mask, rounds, r, training) for r in range(self.rounds)]
         parts, log_sums, windows = zip(*found, strict=True)
         shares = ops.split(masked_softmax(ops.concatenate(log_sums, axis=-1)), self.rounds, axis=-1)
         context = sum(ops.cast(share, part.dtype) * part for share, part in zip(shares, parts, strict=True))
-        spread = [self._spread(window, places) for window, places in zip(windows, rounds, strict=True)]
-        return context, sum(share * weights for share, weights in zip(shares, spread, strict=True))
+        weights = [spread(window, places) for window, places in zip(windows, rounds, strict=True)]
+        return context, sum(share * part for share, part in zip(shares, weights, strict=True))
 
     def _hash(self, unit, rotation):
         """The bucket of each position by one hash function: `(B, H, S, K)` and `(H, K, buckets / 2) -> (B, H, S)`."""
@@ -129,22 +116,6 @@ class LSH(Mechanism):
         if self.buckets == 1:
             return ops.zeros_like(rotated[..., 0], dtype="int32")
         return ops.argmax(ops.concatenate([rotated, -rotated], axis=-1), axis=-1)
-
-    def _place(self, bucket):
-        """Sorts by bucket, positions of one bucket in order, each bucket from a new chunk on: a counting sort."""
-        member = ops.one_hot(bucket, self.buckets, dtype="int32")  # (B, H, S, buckets)
-        rank = ops.sum(ops.cumsum(member, axis=2) * member, axis=-1) - 1
-        chunks = -(-ops.sum(member, axis=2, keepdims=True) // self.chunk_length)
-        first = ops.sum((ops.cumsum(chunks, axis=-1) - chunks) * member, axis=-1)
-        chunk, offset = first + rank // self.chunk_length, rank % self.chunk_length
-        before = ops.where(rank < self.chunk_length, -1, chunk - 1)
-        batch, heads, length = ops.shape(bucket)
-        row = _range(batch, 0, 3) * self._chunks(length) + chunk
-        return Places(chunk, before, offset, (row * heads + _range(heads, 1, 3)) * self.chunk_length + offset)
-
-    def _chunks(self, length):
-        """C: enough for any number of positions in each bucket."""
-        return (length + self.buckets * (self.chunk_length - 1)) // self.chunk_length
 
     def _attend(self, query, key, value, mask, rounds, r, training):
         """What round r finds.
@@ -154,43 +125,31 @@ class LSH(Mechanism):
             `(B, H, S, 1)`, and its weights `(B, H, S, 2 m)` on the chunk before its own and its own.
         """
         batch, heads, length = ops.shape(query)[:3]
-        slots = (batch, self._chunks(length), heads, self.chunk_length)
+        slots = (batch, count_chunks(length, self.buckets, self.chunk_length), heads, self.chunk_length)
         # The index of each slot's position among those of the whole batch, (B, H, S) flattened; -1 in an empty slot.
         numbers = ops.arange(1, batch * heads * length + 1, dtype="int32")
         source = ops.scatter(ops.reshape(rounds[r].slot, (-1, 1)), numbers, (math.prod(slots),)) - 1
         source = ops.reshape(source, slots)
         filled, source = source >= 0, ops.maximum(source, 0)
 
-        query = _rows(query, source)
-        key = _with_chunk_before(_rows(key, source), axis=-2)
-        value = _with_chunk_before(_rows(value, source), axis=-2)
+        query = take_rows(query, source)
+        key = with_chunk_before(take_rows(key, source), axis=-2)
+        value = with_chunk_before(take_rows(value, source), axis=-2)
         scores = self.score(*(ops.reshape(side, (-1, heads, *side.shape[-2:])) for side in (query, key)))
         scores = ops.reshape(ops.cast(scores, "float32"), (*slots, 2 * self.chunk_length))
 
-        seen = [_seen(places, source) for places in rounds]
+        seen = [shares_window(places, source) for places in rounds]
         times = sum(ops.cast(pairs, "float32") for pairs in seen)
-        allowed = ops.logical_and(seen[r], ops.expand_dims(_with_chunk_before(filled, axis=-1), -2))
+        allowed = ops.logical_and(seen[r], ops.expand_dims(with_chunk_before(filled, axis=-1), -2))
         queries = ops.expand_dims(source % length, -1)
-        keys = ops.expand_dims(_with_chunk_before(source % length, axis=-1), -2)
+        keys = ops.expand_dims(with_chunk_before(source % length, axis=-1), -2)
         if mask is not None:
-            allowed = ops.logical_and(allowed, _pick(mask, queries, keys))
+            allowed = ops.logical_and(allowed, pick_mask(mask, queries, keys))
         scores = ops.where(queries == keys, ITSELF, scores - ops.log(ops.maximum(times, 1.0)))
         log_sum = ops.logsumexp(ops.where(allowed, scores, LOWEST), axis=-1, keepdims=True)
         weights = masked_softmax(scores, allowed)
         context = ops.matmul(ops.cast(self.dropout(weights, training=training), value.dtype), value)
-        return tuple(_rows(x, rounds[r].slot, axes=4) for x in (context, log_sum, weights))
-
-    def _spread(self, window, places):
-        """From weights on two chunks to weights on all keys: `(B, H, T, 2 m) -> (B, H, T, S)`."""
-        width = 2 * self.chunk_length
-        batch, heads, length = ops.shape(places.chunk)
-        distance = ops.expand_dims(places.chunk, 2) - ops.expand_dims(places.chunk, 3)  # (B, H, T, S)
-        column = (distance + 1) * self.chunk_length + ops.expand_dims(places.offset, 2)
-        inside = ops.logical_and(column >= 0, column < width)
-        rows = ops.reshape(ops.arange(batch * heads * length, dtype="int32"), (batch, heads, length, 1))
-        return ops.where(
-            inside, ops.take(ops.reshape(window, (-1,)), rows * width + ops.clip(column, 0, width - 1)), 0.0
-        )
+        return tuple(take_rows(x, rounds[r].slot, axes=4) for x in (context, log_sum, weights))
 
     def get_config(self):
         return {
@@ -200,45 +159,3 @@ class LSH(Mechanism):
             "rounds": self.rounds,
             "seed": self.seed,
         }
-
-
-def _seen(places, source):
-    """Whether a round puts two positions into the same chunk, or the key's just before the query's in their bucket.
-
-    Args:
-        places: of the round.
-        source: the positions to compare, int `(B, C, H, m)`, each as a query with those of its chunk and the one
-            before as keys.
-
-    Returns:
-        bool `(B, C, H, m, 2 m)`.
-    """
-    chunk, before = (ops.expand_dims(_rows(table, source), -1) for table in (places.chunk, places.before))
-    keys = ops.expand_dims(_with_chunk_before(ops.squeeze(chunk, -1), axis=-1), -2)
-    return ops.logical_or(keys == chunk, keys == before)
-
-
-def _with_chunk_before(x, axis):
-    """Joins each chunk of `(B, C, H, m, ...)` to the one before it along `axis`; before the first come zeros."""
-    before = ops.concatenate([ops.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
-    return ops.concatenate([before, x], axis=axis)
-
-
-def _rows(x, index, axes=3):
-    """Takes rows of x, whose first `axes` axes are counted through as one."""
-    return ops.take(ops.reshape(x, (-1, *x.shape[axes:])), index, axis=0)
-
-
-def _pick(mask, queries, keys):
-    """The mask for pairs of positions: queries `(B, C, H, m, 1)` and keys `(B, C, H, 1, 2 m)`."""
-    batch, _, heads = ops.shape(queries)[:3]
-    index = 0
-    for axis, place in enumerate((_range(batch, 0, 5), _range(heads, 2, 5), queries, keys)):
-        size = ops.shape(mask)[axis]
-        index = index * size + (0 if mask.shape[axis] == 1 else ops.minimum(place, size - 1))
-    return ops.take(ops.reshape(mask, (-1,)), index)
-
-
-def _range(size, axis, axes):
-    """0, 1, ... along one of `axes` axes."""
-    return ops.reshape(ops.arange(size, dtype="int32"), [size if a == axis else 1 for a in range(axes)])

@@ -1,0 +1,45 @@
+"""A layer of a decoder without an encoder: self-attention to what stands before, and a feed-forward network.
+
+Letters: B batch, H heads, T positions, S positions before them, D model width, K and V key and value size of a head.
+"""
+
+import keras
+from keras import ops
+
+from .block import Block
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class CausalBlock(Block):
+    """One layer: self-attention to what stands before and at a position.
+
+    Args:
+        d_model: D.
+        num_heads: heads of every attention, a divisor of D unless the attention says its sizes.
+        d_ff: width of the feed-forward network's hidden layer.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
+        norm: "pre" or "post", see `Residual`.
+        activation: of the feed-forward network.
+        dropout: on the output of each sublayer.
+        attention_dropout: on the attention weights.
+        activation_dropout: on the feed-forward network's hidden layer.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x.
+        before: (keys, values) of what stands before x, each `(B, H, S, K or V)`, or None.
+        positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
+        training: whether dropout is applied.
+
+    Returns:
+        `(states, weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, keys)`, and all keys and values: those of
+        `before`, then those of x.
+    """
+
+    def call(self, x, mask=None, before=None, positions=None, training=None):
+        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions)
+        if before is not None:
+            keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))
+        y, weights = self.self_attention.attend(query, keys, values, mask, training=training)
+        x = self.self_attention_residual.leave(x, y, training=training)
+        return self.transform(x, training=training), weights, (keys, values)
