@@ -166,8 +166,9 @@ def test_settings_stop_at_the_door():
 # Tests that belong to no single module, or to several.
 OF_NO_MODULE = {
     "attention/test_attention_contract",
-    "attention/test_attention_examples",
+    "layers/test_examples",
     "attention/test_keras_masks",
+    "config/test_defaults",
     "attention/test_other_backend",
     "attention/test_readme_examples",
     "inspection/test_known_tasks",

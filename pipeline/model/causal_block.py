@@ -34,6 +34,13 @@ class CausalBlock(Block):
     Returns:
         `(states, weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, keys)`, and all keys and values: those of
         `before`, then those of x.
+
+    Example:
+        >>> block = CausalBlock(d_model=8, num_heads=2, d_ff=16)
+        >>> states, weights, (keys, values) = block(keras.random.normal((1, 3, 8)))
+        >>> states, weights, _ = block(keras.random.normal((1, 1, 8)), before=(keys, values))  # the step after
+        >>> states.shape, weights.shape
+        (TensorShape([1, 1, 8]), TensorShape([1, 2, 1, 4]))
     """
 
     def call(self, x, mask=None, before=None, positions=None, training=None):

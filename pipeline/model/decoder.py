@@ -51,6 +51,13 @@ class DecoderBlock(Block):
     Returns:
         `(states, self_weights, cross_weights, cache)`: `(B, T, D)`, float32 `(B, H, T, T or L + T)` and
         `(B, H, T, S)`, and the cache with the keys and values of x behind it, or None.
+
+    Example:
+        >>> block = DecoderBlock(d_model=8, num_heads=2, d_ff=16)
+        >>> x, memory = keras.random.normal((1, 3, 8)), keras.random.normal((1, 5, 8))
+        >>> states, self_weights, cross_weights, _ = block(x, memory)
+        >>> states.shape, self_weights.shape, cross_weights.shape
+        (TensorShape([1, 3, 8]), TensorShape([1, 2, 3, 3]), TensorShape([1, 2, 3, 5]))
     """
 
     def __init__(

@@ -43,6 +43,12 @@ class DecoderOnly(TranslationModel):
         source_loss: weight of the loss on source tokens.
 
     Call arguments and returns: see `TranslationModel`.
+
+    Example:
+        >>> model = DecoderOnly(vocabulary_size=20, d_model=8, num_heads=2, d_ff=16, layers=1)
+        >>> source_ids, target_ids = keras.ops.array([[5, 6, 7, 3]]), keras.ops.array([[2, 8, 9]])
+        >>> model(source_ids, target_ids).shape
+        TensorShape([1, 3, 20])
     """
 
     def __init__(

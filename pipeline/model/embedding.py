@@ -36,6 +36,12 @@ class TokenEmbedding(keras.Layer):
     Args:
         vocabulary_size: V.
         width: D.
+
+    Example:
+        >>> embedding = TokenEmbedding(vocabulary_size=20, width=8)
+        >>> x = embedding(keras.ops.array([[5, 6, 7]]))
+        >>> x.shape, embedding.logits(x).shape
+        (TensorShape([1, 3, 8]), TensorShape([1, 3, 20]))
     """
 
     def __init__(self, vocabulary_size, width, **kwargs):
@@ -82,6 +88,12 @@ class PositionalEmbedding(keras.Layer):
         offset: the position of the first row, of all sentences or of each as `(B, 1)`; a cached decoding step at
             position t passes t.
         training: whether dropout is applied.
+
+    Example:
+        >>> layer = PositionalEmbedding(max_positions=10)
+        >>> print(layer(keras.ops.zeros((1, 2, 4)))[0].numpy().round(2))  # sin(t), cos(t), sin(t / 100), cos(t / 100)
+        [[0.   1.   0.   1.  ]
+         [0.84 0.54 0.01 1.  ]]
     """
 
     def __init__(self, kind="sinusoidal", max_positions=512, dropout=0.0, site="input", **kwargs):

@@ -31,6 +31,11 @@ class EncoderBlock(Block):
 
     Returns:
         `(states, weights)`: `(B, S, D)` and float32 `(B, H, S, S)`.
+
+    Example:
+        >>> states, weights = EncoderBlock(d_model=8, num_heads=2, d_ff=16)(keras.random.normal((1, 5, 8)))
+        >>> states.shape, weights.shape
+        (TensorShape([1, 5, 8]), TensorShape([1, 2, 5, 5]))
     """
 
     def call(self, x, mask=None, positions=None, training=None):

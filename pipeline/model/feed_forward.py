@@ -22,6 +22,10 @@ class FeedForward(keras.Layer):
 
     Returns:
         `(B, T, D)`.
+
+    Example:
+        >>> FeedForward(width=8, hidden_dim=16)(keras.random.normal((1, 3, 8))).shape
+        TensorShape([1, 3, 8])
     """
 
     def __init__(self, width, hidden_dim, activation="relu", dropout=0.0, **kwargs):

@@ -43,6 +43,14 @@ class Recurrent(TranslationModel):
         max_positions: the most tokens either side can have; nothing here depends on it.
 
     Call arguments and returns: see `TranslationModel`.
+
+    Example:
+        >>> model = Recurrent(vocabulary_size=20, embedding_dim=8, hidden_dim=8, attention_dim=8)
+        >>> model.build()
+        >>> source_ids, target_ids = keras.ops.array([[5, 6, 7, 3]]), keras.ops.array([[2, 8, 9]])
+        >>> output = model.decode(target_ids, model.encode(source_ids))
+        >>> output.logits.shape, output.cross[0].shape
+        (TensorShape([1, 3, 20]), TensorShape([1, 1, 3, 4]))
     """
 
     def __init__(

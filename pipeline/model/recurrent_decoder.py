@@ -94,6 +94,18 @@ class BahdanauDecoder(RecurrentDecoder):
     (appendix A.2.2) `t_i = maxout(U s_i + V y_{i-1} + C c_i)`; the appendix has s_{i-1} there, equation 4 has s_i.
 
     Args: see `RecurrentDecoder`.
+
+    Example:
+        >>> decoder = BahdanauDecoder(embedding_dim=4, hidden_dim=6)
+        >>> decoder.build(8)
+        >>> zeros = {name: keras.ops.zeros((2, size)) for name, size in (("hidden", 6), ("context", 8), ("output", 4))}
+        >>> first = RecurrentState(**zeros, weights=keras.ops.zeros((2, 5)))
+        >>> memory, equal = keras.random.normal((2, 5, 8)), keras.ops.full((2, 5), 0.2)
+        >>> states, weights, last = decoder(
+        ...     keras.random.normal((2, 3, 4)), first, attend=lambda query: (keras.ops.mean(memory, 1), equal)
+        ... )
+        >>> states.shape, weights.shape
+        (TensorShape([2, 3, 4]), TensorShape([2, 1, 3, 5]))
     """
 
     def __init__(self, embedding_dim, hidden_dim, dropout=0.0, **kwargs):
@@ -124,6 +136,18 @@ class LuongDecoder(RecurrentDecoder):
 
     Args: see `RecurrentDecoder`, and:
         input_feeding: whether each step also reads the attentional vector of the one before.
+
+    Example:
+        >>> decoder = LuongDecoder(embedding_dim=4, hidden_dim=6)
+        >>> decoder.build(8)
+        >>> zeros = {name: keras.ops.zeros((2, size)) for name, size in (("hidden", 6), ("context", 8), ("output", 4))}
+        >>> first = RecurrentState(**zeros, weights=keras.ops.zeros((2, 5)))
+        >>> memory, equal = keras.random.normal((2, 5, 8)), keras.ops.full((2, 5), 0.2)
+        >>> states, weights, last = decoder(
+        ...     keras.random.normal((2, 3, 4)), first, attend=lambda query: (keras.ops.mean(memory, 1), equal)
+        ... )
+        >>> states.shape, weights.shape
+        (TensorShape([2, 3, 4]), TensorShape([2, 1, 3, 5]))
     """
 
     def __init__(self, embedding_dim, hidden_dim, dropout=0.0, input_feeding=False, **kwargs):

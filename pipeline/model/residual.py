@@ -18,6 +18,11 @@ class Residual(keras.Layer):
     Args:
         norm: "pre" or "post".
         dropout: share of the sublayer's output set to zero in training.
+
+    Example:
+        >>> residual, x = Residual("pre"), keras.ops.array([[[1.0, 3.0]]])
+        >>> residual.leave(x, 10 * residual.enter(x))[0].numpy().round(1).tolist()  # 1 + 10 * -1, 3 + 10 * 1
+        [[-9.0, 13.0]]
     """
 
     def __init__(self, norm="pre", dropout=0.0, **kwargs):

@@ -42,6 +42,14 @@ class Transformer(TranslationModel):
         cross: of the cross-attention.
 
     Call arguments and returns: see `TranslationModel`.
+
+    Example:
+        >>> model = Transformer(vocabulary_size=20, d_model=8, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
+        >>> model.build()
+        >>> source_ids, target_ids = keras.ops.array([[5, 6, 7, 3]]), keras.ops.array([[2, 8, 9]])
+        >>> output = model.decode(target_ids, model.encode(source_ids))
+        >>> output.logits.shape, output.cross[0].shape
+        (TensorShape([1, 3, 20]), TensorShape([1, 2, 3, 4]))
     """
 
     def __init__(

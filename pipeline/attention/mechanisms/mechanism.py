@@ -33,6 +33,16 @@ class Mechanism(keras.Layer):
 
     Returns:
         `(context, weights)`: `(B, H, T, V)` and float32 `(B, H, T, S)`.
+
+    Example:
+        >>> class First(Mechanism):
+        ...     uses_score = False
+        ...     def call(self, query, key, value, mask=None, training=None):
+        ...         weights = keras.ops.zeros((*keras.ops.shape(query)[:3], keras.ops.shape(key)[2])) + [1.0, 0.0]
+        ...         return keras.ops.matmul(weights, value), weights
+        >>> query, key = keras.ops.ones((1, 1, 3, 4)), keras.ops.ones((1, 1, 2, 4))
+        >>> First()(query, key, keras.ops.array([[[[5.0], [6.0]]]]))[0][0, 0, :, 0].numpy().tolist()
+        [5.0, 5.0, 5.0]
     """
 
     shares_query_and_key = False

@@ -25,7 +25,7 @@ class Additive(Score):
     Example:
         >>> score = Additive()
         >>> score(keras.ops.ones((1, 2, 3, 4)), keras.ops.ones((1, 2, 5, 4))).shape, score.v.shape
-        (TensorShape([1, 2, 3, 5]), (2, 4))
+        (TensorShape([1, 2, 3, 5]), TensorShape([2, 4]))
     """
 
     comparison = TanhSum
@@ -66,7 +66,7 @@ class Concat(Score):
     Example:
         >>> score = Concat(units=8)
         >>> score(keras.ops.ones((1, 2, 3, 4)), keras.ops.ones((1, 2, 5, 6))).shape, score.kernel.shape
-        (TensorShape([1, 2, 3, 5]), (2, 10, 8))
+        (TensorShape([1, 2, 3, 5]), TensorShape([2, 10, 8]))
     """
 
     comparison = TanhSum

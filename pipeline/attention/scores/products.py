@@ -56,7 +56,7 @@ class General(Score):
     Example:
         >>> score = General()
         >>> score(keras.ops.ones((1, 2, 3, 4)), keras.ops.ones((1, 2, 5, 6))).shape, score.kernel.shape
-        (TensorShape([1, 2, 3, 5]), (2, 4, 6))
+        (TensorShape([1, 2, 3, 5]), TensorShape([2, 4, 6]))
     """
 
     sizes_may_differ = True

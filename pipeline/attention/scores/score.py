@@ -18,6 +18,15 @@ class Score(keras.Layer):
 
     Returns:
         The scores `(B, H, T, S)`.
+
+    Example:
+        >>> class NegativeDistance(Score):
+        ...     def call(self, query, key):
+        ...         difference = keras.ops.expand_dims(query, 3) - keras.ops.expand_dims(key, 2)
+        ...         return -keras.ops.sum(keras.ops.square(difference), -1)
+        >>> query, key = keras.ops.array([[[[0.0, 1.0]]]]), keras.ops.array([[[[1.0, 1.0], [0.0, 3.0]]]])
+        >>> NegativeDistance()(query, key).numpy().tolist()
+        [[[[-1.0, -4.0]]]]
     """
 
     comparison: type[DotProduct] | type[TanhSum] = DotProduct

@@ -1,0 +1,73 @@
+"""A setting that is left out of a config and an argument that is left out of a constructor mean the same."""
+
+import inspect
+
+import pytest
+
+from pipeline.attention import CrossAttention, MultiHeadAttention, SelfAttention
+from pipeline.attention.mechanisms import MECHANISMS, Linformer
+from pipeline.config import names
+from pipeline.config.attention import AttentionSettings
+from pipeline.config.model import RecurrentSettings, TransformerSettings
+from pipeline.model.build import MODELS
+from pipeline.model.decoder import DecoderBlock
+from pipeline.model.embedding import PositionalEmbedding
+from pipeline.model.encoder import EncoderBlock
+from pipeline.model.feed_forward import FeedForward
+from pipeline.model.recurrent_decoder import LuongDecoder
+from pipeline.model.residual import Residual
+
+# What the sites of attention say is compared field by field below.
+OF_MODELS = [
+    (settings, model, {name: name for name in settings.model_fields if name not in ("architecture", "attention")})
+    for settings, model in MODELS.items()
+]
+OF_ATTENTION = [
+    (AttentionSettings, layer, {name: name for name in ("mechanism", "score", "projection", "value_dim")})
+    for layer in (MultiHeadAttention, SelfAttention, CrossAttention)
+]
+OF_MECHANISMS = [
+    (AttentionSettings, MECHANISMS[name], {key: key for key in row.settings})
+    for name, row in names.MECHANISMS.items()
+    if row.settings
+]
+# A single layer drops nothing unless it is told to, as in Keras: dropout is compared for models alone.
+OF_PARTS = [
+    (TransformerSettings, Linformer, {"max_positions": "max_length"}),
+    (TransformerSettings, EncoderBlock, {"norm": "norm", "activation": "activation"}),
+    (TransformerSettings, DecoderBlock, {"norm": "norm", "activation": "activation"}),
+    (TransformerSettings, Residual, {"norm": "norm"}),
+    (TransformerSettings, FeedForward, {"activation": "activation"}),
+    (
+        TransformerSettings,
+        PositionalEmbedding,
+        {"positions": "kind", "positions_on": "site", "max_positions": "max_positions"},
+    ),
+    (RecurrentSettings, LuongDecoder, {"input_feeding": "input_feeding"}),
+]
+ROWS = [*OF_MODELS, *OF_ATTENTION, *OF_MECHANISMS, *OF_PARTS]
+
+
+@pytest.mark.parametrize(
+    ("settings", "layer", "key", "argument"),
+    [
+        pytest.param(settings, layer, key, argument, id=f"{settings.__name__}.{key}-{layer.__name__}")
+        for settings, layer, keys in ROWS
+        for key, argument in keys.items()
+    ],
+)
+def test_the_default_of_the_config_is_that_of_the_constructor(settings, layer, key, argument):
+    assert inspect.signature(layer).parameters[argument].default == settings.model_fields[key].default
+
+
+@pytest.mark.parametrize("layer", [MultiHeadAttention, SelfAttention, CrossAttention])
+def test_values_are_projected_unless_something_else_is_said(layer):
+    assert layer(2, 4).value_projection_wanted == AttentionSettings.model_fields["value_projection"].default
+
+
+def test_every_setting_of_attention_is_compared():
+    compared = {key for settings, _, keys in ROWS if settings is AttentionSettings for key in keys}
+    assert set(AttentionSettings.model_fields) == compared | {
+        "value_projection",  # above
+        "key_dim",  # null is d_model / num_heads, and a layer has no d_model
+    }

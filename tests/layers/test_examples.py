@@ -1,0 +1,54 @@
+"""Every layer has an example in its docstring, and all examples run as they are printed."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+
+import keras
+import pytest
+
+import pipeline.attention
+import pipeline.layers
+import pipeline.model
+
+MODULES = [
+    importlib.import_module(module.name)
+    for package in (pipeline.layers, pipeline.attention, pipeline.model)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+]
+LAYERS = [
+    pytest.param(value, id=f"{module.__name__}.{name}")
+    for module in MODULES
+    for name, value in vars(module).items()
+    if inspect.isclass(value) and issubclass(value, keras.Layer) and value.__module__ == module.__name__
+]
+
+
+def can_be_saved(layer):
+    """What is no base of others is registered with Keras."""
+    return keras.saving.get_registered_name(layer).startswith("qkv>")
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_every_layer_has_an_example_unless_it_is_there_for_others_to_inherit(layer):
+    if can_be_saved(layer):
+        assert "\n    Example:\n        >>> " in layer.__doc__
+    else:
+        assert any(can_be_saved(other) for other in subclasses(layer))
+
+
+def subclasses(layer):
+    return [each for other in layer.__subclasses__() for each in (other, *subclasses(other))]
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if ">>>" in inspect.getsource(module)])
+def test_examples_print_what_stands_below_them(module):
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_the_walk_finds_layers_of_all_three_packages():
+    assert {layer.values[0].__module__.split(".")[1] for layer in LAYERS} == {"layers", "attention", "model"}
+    assert len(LAYERS) > 30
