@@ -150,7 +150,7 @@ def test_a_source_whose_length_is_known_too_late_fails_with_a_word_on_why():
         mechanism={"class_name": "linformer", "config": {"projected_length": 2, "max_length": 4}},
         projection=False,
     )
-    call = tf.function(lambda x: layer(x, x, x), input_signature=[tf.TensorSpec((None, None, 8))])
+    call = tf.function(lambda x: layer(x, key=x, value=x), input_signature=[tf.TensorSpec((None, None, 8))])
     assert call(np.ones((1, 4, 8), "float32"))[1].shape == (1, 2, 4, 4)
     with pytest.raises(tf.errors.InvalidArgumentError, match="source_is_longer_than_max_length"):
         call(np.ones((1, 5, 8), "float32"))
