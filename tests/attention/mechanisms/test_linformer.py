@@ -167,9 +167,3 @@ def test_the_context_needs_no_array_of_queries_times_keys():
     ]
     assert sizes[0] == length * 8
     assert sizes[1] == length**2
-
-
-def test_search_is_told_that_keys_cannot_be_cached():
-    assert not Linformer.has_cached_step
-    assert Softmax.has_cached_step
-    assert not keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(Linformer())).has_cached_step
