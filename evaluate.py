@@ -54,9 +54,13 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     with importing_tensorflow():
-        from pipeline.evaluation.request import evaluate
+        from pipeline.evaluation.evaluate_set import evaluate_set
+        from pipeline.evaluation.printed_table import print_table
+        from pipeline.evaluation.request import read_request
 
-    evaluate(options)
+    request = read_request(options)
+    metrics = evaluate_set(request)
+    print_table(metrics, request.run.directory.evaluation(request.data.name).root)
 
 
 if __name__ == "__main__":

@@ -84,15 +84,18 @@ class Translator:
 
     def translate_n_best(self, sentences: Sequence[str]) -> list[list[Translation]]:
         """All translations of each sentence that the search returns, best first."""
-        uncut_rows = self.tokenizer.encode(sentences).to_list()
-        rows = [ids[: self.max_positions - 1] for ids in uncut_rows]  # one more for EOS
+        return self.translate_ids(self.tokenizer.encode(sentences).to_list())
+
+    def translate_ids(self, source_ids: Sequence[list[int]]) -> list[list[Translation]]:
+        """As `translate_n_best`, for sentences that are tokenised already, without BOS and EOS."""
+        rows = [ids[: self.max_positions - 1] for ids in source_ids]  # one more for EOS
         translations = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
         order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
         batches = [order[first : first + self.batch_sentences] for first in range(0, len(order), self.batch_sentences)]
         results = in_order(self._translate_batch, ([rows[i] for i in batch] for batch in batches), self.workers)
         for batch, result in zip(batches, results, strict=True):
             for i, n_best in zip(batch, result, strict=True):
-                is_cut = len(rows[i]) < len(uncut_rows[i])
+                is_cut = len(rows[i]) < len(source_ids[i])
                 translations[i] = [replace(one, truncated=one.truncated or is_cut) for one in n_best]
         return translations
 

@@ -1,24 +1,63 @@
-"""From evaluate.py's command line to an evaluated set, and what it prints."""
+"""What evaluate.py is asked for: from the options of its command line to a typed request."""
 
 import argparse
-import logging
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from ..alignment.gold import choice_settings, read_choice_set, read_configured_gold, read_gold_set
+from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config.options import with_decoding_options
 from ..errors import InputError
 from ..text.corpus import read_corpus, read_parallel_files
 from ..text.lines import read_lines
 from ..trained_run import TrainedRun, load_run, settings_of_set
-from .evaluate_set import EvaluationSet, evaluate_set
-
-log = logging.getLogger(__name__)
 
 
-def evaluate(options: argparse.Namespace) -> None:
-    """Evaluates what the command line asks for.
+@dataclass(frozen=True)
+class EvaluationSet:
+    """The sentences that are evaluated.
+
+    Args:
+        name: of the set, and of the results' folder.
+        source: the sentences to translate.
+        reference: their given translations, or None.
+        gold: gold alignments of these pairs, or None.
+        choose_on: the set on which the alignment readout is chosen; None for this one.
+    """
+
+    name: str
+    source: Sequence[str]
+    reference: Sequence[str] | None = None
+    gold: GoldSet | None = None
+    choose_on: GoldSet | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """A run, a set, and what is recorded of it.
+
+    Args:
+        run: the trained run, whose config says how to translate.
+        data: the set.
+        force_references: whether the attention over the references is recorded, not that over the translations.
+        perturbed_sentences: the number of first sentences on which heads are replaced in turn, see
+            `perturbation_table`.
+
+    Raises:
+        ValueError: references are to be forced and there are none.
+    """
+
+    run: TrainedRun
+    data: EvaluationSet
+    force_references: bool = False
+    perturbed_sentences: int = 0
+
+    def __post_init__(self) -> None:
+        if self.force_references and self.data.reference is None:
+            raise ValueError("force_references needs a set with references")
+
+
+def read_request(options: argparse.Namespace) -> EvaluationRequest:
+    """Reads the run and the set that the options name.
 
     Raises:
         InputError: options, files or the run do not fit together.
@@ -26,9 +65,8 @@ def evaluate(options: argparse.Namespace) -> None:
     _check(options)
     run = load_run(options.run, options.checkpoint)
     run = replace(run, config=with_decoding_options(run.config, options))
-    data = _own_set(options, run) if options.source else _set_of_config(options, run)
-    metrics = evaluate_set(run, data, force_references=options.forced, perturbed=options.perturb)
-    _print_table(metrics, run.directory.evaluation(data.name).root)
+    data = _read_own_set(options, run) if options.source else _read_configured_set(options, run)
+    return EvaluationRequest(run, data, options.forced, options.perturb)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -47,7 +85,7 @@ def _check(options: argparse.Namespace) -> None:
         )
 
 
-def _own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
+def _read_own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
     name = options.name or options.source.name  # with its suffix: test.en must not replace the results on `test`
     choose_on = read_choice_set(run.config)
     if not options.reference:
@@ -57,49 +95,10 @@ def _own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on)
 
 
-def _set_of_config(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
+def _read_configured_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
     settings = settings_of_set(run.config, options.set, run.directory.config)
     corpus = read_corpus(settings).in_memory()
     gold = read_configured_gold(settings, options.set)
-    # Chosen and reported on the same pairs, the result must say so: see EvaluationSet.
+    # Where the readout is chosen and reported on the same pairs, the result must say so: see EvaluationSet.
     choose_on = read_choice_set(run.config) if settings != choice_settings(run.config) else None
     return EvaluationSet(options.name or options.set, corpus.source, corpus.target, gold, choose_on)
-
-
-def _print_table(metrics: dict[str, Any], folder: Path) -> None:
-    rows = [("sentences", f"{metrics['sentences']}")]
-    if "bleu" in metrics:
-        rows += [
-            ("BLEU", f"{metrics['bleu']:.2f}   ({metrics['signatures']['bleu']})"),
-            ("chrF", f"{metrics['chrf']:.2f}   ({metrics['signatures']['chrf']})"),
-            (
-                "length",
-                f"{metrics['translation_length']} words for the references' {metrics['reference_length']} "
-                f"(brevity penalty {metrics['brevity_penalty']:.3f})",
-            ),
-            ("loss", f"{metrics['loss']:.4f} nats a token, perplexity {metrics['perplexity']:.3f}"),
-            ("token accuracy", f"{metrics['token_accuracy']:.4f}"),
-        ]
-    if metrics["truncated"]:
-        rows.append(("truncated", f"{metrics['truncated']} sentences whose source or translation was cut short"))
-    if "alignment" in metrics:
-        alignment = metrics["alignment"]
-        rows += [
-            (
-                "AER",
-                f"{alignment['aer']:.2f} %   (precision {alignment['precision']:.2f} %, recall "
-                f"{alignment['recall']:.2f} %; layer {alignment['layer']}, head {alignment['head']}, "
-                f"{alignment['side']} side, {alignment['linked']} links, chosen on {alignment['chosen_on']})",
-            ),
-            (
-                "  for comparison",
-                f"{alignment['diagonal_aer']:.2f} % for the diagonal, {alignment['random_aer']:.2f} % for random links",
-            ),
-        ]
-    rows.append(("seconds", f"{metrics['seconds']:.1f}"))
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        log.info("%-*s  %s", width, name, value)
-    log.info("results: %s", folder)
-    pictures = [f"open {folder / 'viewer.html'} in a browser"]
-    log.info("next:\n  %s", "\n  ".join([*pictures, f"tensorboard --logdir {folder.parents[2]}"]))

@@ -1,4 +1,4 @@
-"""An evaluation is there whole or not at all: it is written beside its place and then moved there."""
+"""Evaluations that are there whole or not at all, and continue where a killed one stopped."""
 
 import glob
 import hashlib
@@ -8,7 +8,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -20,21 +20,21 @@ from ..decoding.translator import Translation, Translator
 from ..files import sha256, write_json
 from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
-from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder
 from ..run_directory import EvaluationDirectory
 from ..trained_run import TrainedRun
+from .tokenised import TokenisedSet
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
 def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[EvaluationDirectory]:
-    """A folder that takes the place of `final` when everything in it is written; until then the old one stays.
+    """Gives a folder that replaces `final` when everything in it has been written; until then the old one stays.
 
-    What processes of this machine left behind that were killed goes first, with two exceptions. If one was killed
-    between moving the old evaluation away and the new one there, the one that is complete takes the place. And one of
-    the same fingerprint, which was killed or interrupted on its way, is gone on with.
+    Folders that killed processes of this machine left behind are removed first, with two exceptions. A complete one,
+    whose process was killed after moving the old evaluation away, takes its place. One of the same fingerprint, whose
+    process was killed or interrupted on its way, is continued.
     """
     final.root.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{final.root.name}.{socket.gethostname()}."
@@ -64,7 +64,7 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
         shutil.rmtree(working, ignore_errors=True)
         raise
     except KeyboardInterrupt:
-        log.info("\n%s: the same command goes on from here", final.root)
+        log.info("\n%s: run the same command again to continue", final.root)
         raise
 
 
@@ -78,46 +78,47 @@ def _is_running(process: str) -> bool:
     return True
 
 
-PART_SENTENCES = 256  # some batches for each core; what is lost at worst takes seconds
+CHUNK_SENTENCES = 256  # some batches for each core; what is lost at worst takes seconds
 
 
-def fingerprint(run: TrainedRun, **what: Any) -> str:
-    """Says whether an evaluation is the same: a digest of weights, tokenizer, settings and `what` is evaluated."""
+def fingerprint(run: TrainedRun, **request: Any) -> str:
+    """A digest of weights, tokenizer, settings and request, by which an evaluation that was cut short is recognised."""
     digest = hashlib.sha256(sha256(run.directory.tokenizer).encode())
     for variable in run.model.variables:
         digest.update(keras.ops.convert_to_numpy(variable).tobytes())
     settings = run.config.model_dump(mode="json", include={"model", "decoding", "inspection"})
-    digest.update(json.dumps([settings, what], sort_keys=True, default=repr).encode())
+    digest.update(json.dumps([settings, request], sort_keys=True, default=repr).encode())
     return digest.hexdigest()[:32]
 
 
-def translate_in_parts(translator: Translator, sentences: Sequence[str], folder: Path) -> list[Translation]:
-    """Translates sentences, those of similar length together; parts that are in the folder already are read.
+def translate_resumably(translator: Translator, text: TokenisedSet, folder: Path) -> list[Translation]:
+    """Translates sentences, those of similar length together, a chunk at a time; chunks in the folder are read back.
 
-    The folder is that of one evaluation: parts of another text or model must not be in it.
+    The folder is that of one evaluation: chunks of another text or model must not be in it.
     """
     folder.mkdir(exist_ok=True)
-    order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i].split()))
-    found: list[Translation | None] = [None] * len(sentences)
-    for number, first in enumerate(range(0, len(order), PART_SENTENCES)):
-        rows = order[first : first + PART_SENTENCES]
+    sources = text.data.source
+    order = sorted(range(len(sources)), key=lambda i: -len(sources[i].split()))
+    translations: list[Translation | None] = [None] * len(sources)
+    for number, first in enumerate(range(0, len(order), CHUNK_SENTENCES)):
+        rows = order[first : first + CHUNK_SENTENCES]
         path = folder / f"translations-{number:05d}.json"
         if path.is_file():
-            part = [Translation(**values) for values in json.loads(path.read_text(encoding="utf-8"))]
+            chunk = [Translation(**values) for values in json.loads(path.read_text(encoding="utf-8"))]
         else:
-            part = translator.translate([sentences[row] for row in rows])
-            write_json(path, [asdict(translation) for translation in part])
-        for row, translation in zip(rows, part, strict=True):
-            found[row] = translation
-    return [translation for translation in found if translation is not None]
+            chunk = [best for best, *_ in translator.translate_ids([text.source[row].tolist() for row in rows])]
+            write_json(path, [asdict(translation) for translation in chunk])
+        for row, translation in zip(rows, chunk, strict=True):
+            translations[row] = translation
+    return [translation for translation in translations if translation is not None]
 
 
-def archived(archive: ArchiveWriter, recorder: AttentionRecorder, pairs: Sequence[ForcedPair]) -> Iterator[Record]:
-    """Records of pairs, each in the archive when it is given: those that it kept, then the others, a shard at a time.
+def record_resumably(
+    archive: ArchiveWriter, recorder: AttentionRecorder, pairs: Sequence[ForcedPair], sites: Collection[str]
+) -> None:
+    """Records the pairs that the archive does not hold yet, a shard at a time.
 
-    A shard is recorded by itself, so that its numbers are the same whether those before it were just recorded or kept.
+    A shard is recorded by itself, so that its numbers do not depend on whether those before it were just recorded.
     """
-    yield from archive.kept()
-    for record in recorder.record(pairs[archive.sentences :], archive.sentences_per_shard):
+    for record in recorder.record(pairs[archive.sentences :], archive.sentences_per_shard, sites):
         archive.append(record)
-        yield record

@@ -74,6 +74,10 @@ class AttentionArchive:
             return [self[one] for one in self.ids[id_]]
         return self.read(id_, list(self.manifest["sites"]))
 
+    def records(self, sites: Sequence[str], count: int | None = None) -> Iterator[Record]:
+        """The first `count` sentences, or all, with the attention of some sites, `cross` among them."""
+        return (self.read(id_, sites) for id_ in self.ids[:count])
+
     def to_frame(self) -> pd.DataFrame:
         """The text of all sentences: a row for each, by id, with numbers of tokens and the sum of log-probabilities."""
         rows = [

@@ -4,8 +4,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterator
-from itertools import groupby, islice, takewhile
+from itertools import groupby, takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -37,11 +36,11 @@ class ArchiveWriter:
         path: the folder; made if missing.
         manifest: JSON-ready facts to keep with the archive, e.g. versions and the model's hash.
         sentences_per_shard: sentences held in memory and written together.
-        go_on: whether the whole shards of an archive that is there stay, see `kept`; else what an unfinished one left
-            is removed.
+        go_on: whether to continue an archive that is there, after its last whole shard; otherwise what an unfinished
+            one left is removed.
 
     Raises:
-        InputError: the folder already holds a finished archive, and not to go on with it.
+        InputError: the folder already holds a finished archive, which is not to be continued.
         ValueError: the manifest uses a name that the archive fills in itself.
     """
 
@@ -65,29 +64,26 @@ class ArchiveWriter:
         if (self._path / MANIFEST).exists():
             raise InputError(f"{self._path}: already holds an attention archive; move it away or choose another folder")
         self._path.mkdir(parents=True, exist_ok=True)
-        self._kept = self._whole_shards() if go_on else []
+        lines = self._whole_shards() if go_on else []
         # Before the shards, as no line may outlive its shard.
-        write_atomically(self._path / SENTENCES, "".join(map(json_line, self._kept)).encode())
-        for leftover in set(self._path.glob("shard-*.npz")) - {self._path / line["shard"] for line in self._kept}:
+        write_atomically(self._path / SENTENCES, "".join(map(json_line, lines)).encode())
+        for leftover in set(self._path.glob("shard-*.npz")) - {self._path / line["shard"] for line in lines}:
             leftover.unlink()
-        self._ids = {line["id"] for line in self._kept}
-        self._shards = len(self._kept) // sentences_per_shard
-        for record in islice(self.kept(), 1):
-            self._sites = sites_of(record)
+        self._ids = {line["id"] for line in lines}
+        self._shards = len(lines) // sentences_per_shard
+        if lines:
+            self._sites = self._stored_sites(lines[0])
 
     @property
     def sentences(self) -> int:
-        """How many there are so far."""
+        """Number of sentences so far."""
         return len(self._ids)
 
-    def kept(self) -> Iterator[Record]:
-        """The sentences that were there when the archive was opened to go on with it, in order."""
-        for name, lines in groupby(self._kept, key=lambda line: line["shard"]):
-            with np.load(self._path / name, allow_pickle=False) as shard:
-                for line in lines:
-                    keys = [key for key in shard.files if key.endswith(f"/{line['id']:06d}")]
-                    attention = {key.split("/")[0]: shard[key] for key in keys}
-                    yield Record(**{name: line[name] for name in METADATA}, attention=attention)
+    def _stored_sites(self, line: dict[str, Any]) -> dict[str, list[int]]:
+        """Layers and heads of each site of a sentence that is stored, as `sites_of` counts them."""
+        with np.load(self._path / line["shard"], allow_pickle=False) as shard:
+            shapes = {key: shard[key].shape for key in shard.files if key.endswith(array_key("", line["id"]))}
+        return {key.split("/")[0]: list(shape[:2]) for key, shape in sorted(shapes.items())}
 
     def _whole_shards(self) -> list[dict[str, Any]]:
         """The lines of the first shards, up to one that is not there, or not all of whose lines are."""

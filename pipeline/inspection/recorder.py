@@ -71,10 +71,13 @@ class AttentionRecorder:
         """Records the translations that a search found, in order."""
         return self.record(pair_translations(sources, references, translations, mode))
 
-    def record_references(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[Record]:
-        """Records given translations, in order."""
+    def record_references(
+        self, sources: Sequence[str], references: Sequence[str], sites: Collection[str] | None = None
+    ) -> Iterator[Record]:
+        """Records given translations, in order; see `record`."""
         source_ids, reference_ids = (self._encode(side) for side in (sources, references))
-        return self.record(pair_references(sources, references, source_ids, reference_ids, self.max_positions))
+        pairs = pair_references(sources, references, source_ids, reference_ids, self.max_positions)
+        return self.record(pairs, sites=sites)
 
     def _encode(self, sentences: Sequence[str]) -> list[list[int]]:
         return self.tokenizer.encode(sentences).to_list() if sentences else []

@@ -15,7 +15,7 @@ from pathlib import Path
 from pipeline.runtime.import_tensorflow import importing_tensorflow
 
 with importing_tensorflow():
-    from pipeline.evaluation.resumable import archived
+    from pipeline.evaluation.resumable import record_resumably
     from pipeline.inspection.archive_writer import ArchiveWriter
     from pipeline.inspection.forced_pairs import pair_translations
     from pipeline.trained_run import TrainedRun, load_run
@@ -32,8 +32,7 @@ def turn(run: TrainedRun, sentences: list[str]) -> tuple[float, float, int]:
         with ArchiveWriter(path, manifest={}, sentences_per_shard=run.config.inspection.sentences_per_shard) as archive:
             recorder = run.recorder(run.config.inspection.attention)
             pairs = list(pair_translations(sentences, None, translations, run.config.decoding.kind))
-            for _ in archived(archive, recorder, pairs):
-                pass  # each is in the archive by then
+            record_resumably(archive, recorder, pairs, recorder.sites)
         written = time.perf_counter()
         size = sum(file.stat().st_size for file in path.iterdir())
     return translated - started, written - translated, size

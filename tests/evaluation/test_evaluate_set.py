@@ -8,6 +8,8 @@ import pytest
 
 from pipeline.decoding import forced_graph
 from pipeline.evaluation import evaluate_set as module
+from pipeline.evaluation.alignment import ReadoutScores
+from pipeline.evaluation.request import EvaluationRequest, EvaluationSet
 from pipeline.trained_run import load_run
 
 KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0/transformer"
@@ -27,7 +29,7 @@ def test_gradients_are_computed_for_the_archive_but_not_for_scores(monkeypatch, 
     inspection = run.config.inspection.model_copy(update={"attention": ("cross", "gradients")})
     run = replace(run, config=run.config.model_copy(update={"inspection": inspection}))
     scored = []
-    monkeypatch.setattr(module, "_alignment", lambda *_: scored.append(True) or (None, None))
+    monkeypatch.setattr(module, "score_readouts", lambda *_: scored.append(True) or ReadoutScores())
     with pytest.raises(GradientsComputedError):
-        module.evaluate_set(run, module.EvaluationSet("test", ["a b", "b"], ["b", "a b c"]))
+        module.evaluate_set(EvaluationRequest(run, EvaluationSet("test", ["a b", "b"], ["b", "a b c"])))
     assert scored  # by then

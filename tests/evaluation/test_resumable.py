@@ -7,10 +7,13 @@ import pytest
 
 from pipeline.decoding.translator import Translation
 from pipeline.evaluation import resumable
-from pipeline.evaluation.resumable import archived, evaluation_folder, translate_in_parts
+from pipeline.evaluation.request import EvaluationSet
+from pipeline.evaluation.resumable import evaluation_folder, record_resumably, translate_resumably
+from pipeline.evaluation.tokenised import TokenisedSet
 from pipeline.inspection.archive import AttentionArchive
 from pipeline.inspection.archive_writer import ArchiveWriter
 from pipeline.run_directory import EvaluationDirectory
+from pipeline.text.encoded import EncodedSentences
 from tests.inspection.viewer.test_page import make_record
 
 SENTENCES = ["a", "b c", "", "d e f", "g", "h i", "j k l m"]
@@ -24,24 +27,34 @@ class FakeTranslator:
         self.asked = []
         self.calls = calls
 
-    def translate(self, sentences):
+    def translate_ids(self, source_ids):
         if self.calls == len(self.asked):
             raise KeyboardInterrupt
-        self.asked.append(list(sentences))
-        return [Translation(f"<{one}>", [4], [5, 3], [-0.1, -1 / 3], truncated=False, score=-0.7) for one in sentences]
+        sentences = ["".join(map(chr, ids)) for ids in source_ids]
+        self.asked.append(sentences)
+        values = {"source_ids": [4], "ids": [5, 3], "log_probabilities": [-0.1, -1 / 3], "score": -0.7}
+        return [[Translation(f"<{one}>", truncated=False, **values)] for one in sentences]
 
 
-def test_parts_that_are_there_are_read_and_the_rest_is_translated(tmp_path, monkeypatch):
-    monkeypatch.setattr(resumable, "PART_SENTENCES", 2)
+def tokenised(sentences):
+    """A set whose tokens are characters."""
+    return TokenisedSet(
+        EvaluationSet("test", sentences), EncodedSentences.of_rows([*map(ord, one)] for one in sentences), None
+    )
+
+
+def test_chunks_in_the_folder_are_read_and_the_others_are_translated(tmp_path, monkeypatch):
+    monkeypatch.setattr(resumable, "CHUNK_SENTENCES", 2)
+    text = tokenised(SENTENCES)
     whole = FakeTranslator()
-    expected = translate_in_parts(whole, SENTENCES, tmp_path / "whole")
+    expected = translate_resumably(whole, text, tmp_path / "whole")
     assert [one.text for one in expected] == [f"<{one}>" for one in SENTENCES]
     assert whole.asked[0] == ["j k l m", "d e f"] and len(whole.asked) == 4  # similar lengths together
     killed = FakeTranslator(calls=3)
     with pytest.raises(KeyboardInterrupt):
-        translate_in_parts(killed, SENTENCES, tmp_path / "killed")
+        translate_resumably(killed, text, tmp_path / "killed")
     again = FakeTranslator()
-    assert translate_in_parts(again, SENTENCES, tmp_path / "killed") == expected
+    assert translate_resumably(again, text, tmp_path / "killed") == expected
     assert killed.asked + again.asked == whole.asked
 
 
@@ -52,7 +65,8 @@ class FakeRecorder:
         self.recorded = []
         self.last = last
 
-    def record(self, ids, window_sentences):
+    def record(self, ids, window_sentences, sites):
+        assert sites == ["cross"]
         assert window_sentences == SHARD  # so that no number depends on sentences of another shard
         for id_ in ids:
             if id_ == self.last:
@@ -63,7 +77,8 @@ class FakeRecorder:
 
 def write(folder, recorder, count=7):
     with ArchiveWriter(folder, manifest={"x": 1}, sentences_per_shard=SHARD, go_on=True) as archive:
-        return [record.id for record in archived(archive, recorder, range(count))]
+        record_resumably(archive, recorder, range(count), ["cross"])
+    return AttentionArchive(folder).ids
 
 
 def files_of(folder):
@@ -101,7 +116,7 @@ def shard_without_lines(folder):
 
 
 @pytest.mark.parametrize("damage", [cut_last_line, drop_shard, cut_shard, shard_without_lines])
-def test_what_is_not_whole_is_written_again(tmp_path, damage):
+def test_a_shard_that_is_not_whole_is_recorded_again(tmp_path, damage):
     write(tmp_path / "whole", FakeRecorder())
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "killed", FakeRecorder(last=4))
@@ -112,7 +127,7 @@ def test_what_is_not_whole_is_written_again(tmp_path, damage):
     assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
 
 
-def test_a_finished_archive_is_gone_on_with_too(tmp_path):
+def test_a_finished_archive_is_continued_too(tmp_path):
     write(tmp_path / "whole", FakeRecorder())
     shutil.copytree(tmp_path / "whole", tmp_path / "again")
     recorder = FakeRecorder()
@@ -121,12 +136,13 @@ def test_a_finished_archive_is_gone_on_with_too(tmp_path):
     assert files_of(tmp_path / "again") == files_of(tmp_path / "whole")
 
 
-def test_kept_records_are_those_that_were_written(tmp_path):
+def test_records_of_whole_shards_stay_as_they_were_written(tmp_path):
     write(tmp_path / "whole", FakeRecorder())
     with ArchiveWriter(tmp_path / "whole", manifest={}, sentences_per_shard=SHARD, go_on=True) as archive:
-        kept = list(archive.kept())
-        assert archive.sentences == len(kept) == 6
-    for record in kept:
+        assert archive.sentences == 6
+        with pytest.raises(ValueError, match="sites with"):
+            archive.append(make_record(6, "the cat sleeps", "le chat dort bien", heads=9))
+    for record in AttentionArchive(tmp_path / "whole"):
         expected = make_record(record.id, "the cat sleeps", "le chat dort bien")
         assert (record.source, record.target_words) == (expected.source, expected.target_words)
         np.testing.assert_array_equal(record.attention["cross"], expected.attention["cross"])
@@ -141,7 +157,7 @@ def left_behind(final, fingerprint, monkeypatch):
     monkeypatch.setattr("pipeline.evaluation.resumable._is_running", lambda process: False)
 
 
-def test_only_an_evaluation_of_the_same_is_gone_on_with(tmp_path, monkeypatch):
+def test_only_an_evaluation_of_the_same_fingerprint_is_continued(tmp_path, monkeypatch):
     final = EvaluationDirectory(tmp_path / "evaluations" / "test")
     left_behind(final, "abc", monkeypatch)
     with evaluation_folder(final, "abc") as folder:
@@ -153,7 +169,7 @@ def test_only_an_evaluation_of_the_same_is_gone_on_with(tmp_path, monkeypatch):
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
 
 
-def test_who_interrupts_is_told_how_to_go_on(tmp_path, monkeypatch, caplog):
+def test_an_interrupted_evaluation_says_how_to_continue(tmp_path, monkeypatch, caplog):
     caplog.set_level("INFO", logger="pipeline")
     left_behind(EvaluationDirectory(tmp_path / "evaluations" / "test"), "abc", monkeypatch)
-    assert "evaluations/test: the same command goes on from here" in caplog.text
+    assert "evaluations/test: run the same command again to continue" in caplog.text

@@ -1,0 +1,61 @@
+"""Which alignment readout an evaluation uses, and how it scores on the set's gold alignments."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..alignment.gold import GoldSet, alignment_metrics, alignment_sites, choose_readout, head_table
+from ..alignment.readout import ChosenReadout
+from ..config import RunConfig
+from ..inspection.recorder import AttentionRecorder
+from .request import EvaluationSet
+from .tokenised import TokenisedSet
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ReadoutScores:
+    """The chosen readout, and what the set's gold alignments say.
+
+    Args:
+        readout: where links are read; None without gold alignments to choose by, or without cross-attention.
+        table: every readout's scores on the set; None without gold alignments of its own.
+        metrics: the chosen readout's scores on the set; None likewise.
+    """
+
+    readout: ChosenReadout | None = None
+    table: pd.DataFrame | None = None
+    metrics: dict[str, Any] | None = None
+
+
+def sites_to_read(config: RunConfig, data: EvaluationSet) -> tuple[str, ...]:
+    """The attention sites off which a readout is chosen; none without gold alignments."""
+    return alignment_sites(config) if data.gold is not None or data.choose_on is not None else ()
+
+
+def score_readouts(config: RunConfig, recorder: AttentionRecorder, text: TokenisedSet) -> ReadoutScores:
+    """Chooses the readout, and scores it on the set where that has gold alignments."""
+    data, sites = text.data, sites_to_read(config, text.data)
+    if not sites:
+        return ReadoutScores()
+    table = None
+    if data.gold is not None:
+        pairs = text.pair_references(config.model.max_positions)
+        table = head_table(recorder.record(pairs, sites=sites), data.gold)
+    choice_table = table if data.choose_on is None else _score_choice_set(recorder, data.choose_on, sites)
+    if choice_table is None or choice_table.empty:
+        log.warning("the model has no cross-attention: there are no alignments to read off it")
+        return ReadoutScores()
+    name = data.choose_on.name if data.choose_on is not None else f"the {data.name} set itself (optimistic)"
+    readout = choose_readout(choice_table, name)
+    if data.gold is None or table is None:
+        return ReadoutScores(readout)
+    return ReadoutScores(readout, table, alignment_metrics(table, readout, data.gold))
+
+
+def _score_choice_set(recorder: AttentionRecorder, gold_set: GoldSet, sites: tuple[str, ...]) -> pd.DataFrame:
+    records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target, sites=sites)
+    return head_table(records, gold_set)

@@ -1,0 +1,157 @@
+"""The files of an evaluation: each is written by one function, from the archive's records or a table."""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import keras
+import pandas as pd
+
+from ..alignment.readout import AlignmentReadout
+from ..config.names import SCORES
+from ..decoding.translator import Translation
+from ..files import write_atomically
+from ..inspection.archive import AttentionArchive
+from ..inspection.forced_pairs import ForcedPair, pair_translations
+from ..inspection.heads_table import HeadsMeter
+from ..inspection.heatmap import attention_figure, save_figure
+from ..inspection.measures import measure_site
+from ..inspection.perturbation import cross_attention_layers, perturbation_table
+from ..inspection.record import Record
+from ..inspection.recorder import AttentionRecorder
+from ..inspection.sentences import sentence_row
+from ..inspection.spectra import spectra_table
+from ..inspection.viewer.page import ViewerRun, write_viewer
+from ..run_directory import EvaluationDirectory
+from ..runtime.devices import parallel_batches
+from ..text.pharaoh import write_pharaoh
+from ..trained_run import TrainedRun
+from .alignment import ReadoutScores
+from .request import EvaluationRequest
+from .translations import translations_table, write_translations
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What the files are written from.
+
+    Args:
+        request: what was asked for.
+        folder: where the files go.
+        archive: the recorded attention.
+        translations: of the set's sentences.
+        readouts: the alignment readout and its scores.
+        recorder: of the run's attention, for the probes.
+    """
+
+    request: EvaluationRequest
+    folder: EvaluationDirectory
+    archive: AttentionArchive
+    translations: Sequence[Translation]
+    readouts: ReadoutScores
+    recorder: AttentionRecorder
+
+
+def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, float]:
+    """Writes every file but the archive and `metrics.json`, and returns the seconds of those that take long."""
+    request, folder, archive, readouts = outputs.request, outputs.folder, outputs.archive, outputs.readouts
+    run, data = request.run, request.data
+    settings = run.config.inspection
+
+    table = translations_table(data.source, data.reference, outputs.translations, tokenized=run.config.data.tokenized)
+    write_translations(table, folder.translations)
+    if readouts.table is not None:
+        write_csv(readouts.table, folder.head_alignment)
+    rows = write_measures(archive.records(["cross"]), folder)
+    if readouts.readout is not None:
+        write_alignments(archive.records(["cross", readouts.readout.site]), readouts.readout, folder.alignments)
+    draw_heatmaps(archive.records(["cross"], settings.drawn_sentences), folder.heatmaps, "sentence")
+    draw_heatmaps(record_probes(run, outputs.recorder), folder.heatmaps, "probe")
+    write_page(outputs, rows[: settings.viewer_sentences], table)
+    write_spectra(run.model, folder.spectra)
+    if not request.perturbed_sentences:
+        return {}
+    return {"perturbation_seconds": write_perturbation(run, pairs[: request.perturbed_sentences], folder.perturbation)}
+
+
+def write_csv(table: pd.DataFrame, path: Path, float_format: str | None = None) -> None:
+    """Writes a table whole or not at all."""
+    write_atomically(path, table.to_csv(index=False, float_format=float_format).encode())
+
+
+def write_measures(records: Iterable[Record], folder: EvaluationDirectory) -> list[dict[str, Any]]:
+    """Writes heads.csv and sentences.csv, whose measures are taken in one pass, and returns the sentences' rows."""
+    heads, rows = HeadsMeter(), []
+    for record in records:
+        measures = measure_site(record)
+        heads.add(record, measures)
+        rows.append(sentence_row(record, measures))
+    write_csv(heads.table(), folder.heads)
+    write_csv(pd.DataFrame(rows), folder.sentences, float_format="%.4f")
+    return rows
+
+
+def write_alignments(records: Iterable[Record], readout: AlignmentReadout, path: Path) -> None:
+    """Writes the word links of every record in Pharaoh format."""
+    write_pharaoh(path, (readout.links(record) for record in records))
+
+
+def draw_heatmaps(records: Iterable[Record], folder: Path, name: str) -> None:
+    """Draws the cross-attention of every layer as `NAME-ID-cross-layer-LAYER.png`."""
+    for record in records:
+        for layer in range(len(record.attention["cross"])):
+            path = folder / f"{name}-{record.id:06d}-cross-layer-{layer}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_figure(attention_figure(record, "cross", layer), path)
+
+
+def record_probes(run: TrainedRun, recorder: AttentionRecorder) -> Iterable[Record]:
+    """Translates the config's probes and records their cross-attention."""
+    probes = run.config.inspection.probes
+    if not probes:
+        return ()
+    sources = [probe.source for probe in probes]
+    references = [probe.reference or "" for probe in probes]
+    pairs = pair_translations(sources, references, run.translator.translate(sources), run.config.decoding.kind)
+    return recorder.record(pairs, sites=["cross"])
+
+
+def write_page(outputs: Outputs, rows: Sequence[dict[str, Any]], table: pd.DataFrame) -> None:
+    """Writes viewer.html with the first sentences, one for each of `rows`."""
+    data, readout = outputs.request.data, outputs.readouts.readout
+    name = outputs.request.run.directory.root.name
+    scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else ()
+    viewer = ViewerRun(name, data.gold.gold if data.gold else (), scores)
+    for record, row in zip(islice(outputs.archive, len(rows)), rows, strict=True):
+        viewer.add(record, row)
+    shown = {key: getattr(readout, key) for key in ("site", "layer", "head", "side")} if readout else {}
+    write_viewer(outputs.folder.viewer, f"{name}, {data.name}", [viewer], **shown)
+
+
+def write_spectra(model: keras.Model, path: Path) -> None:
+    """Writes the spectra of a Transformer whose heads compare by a product of queries and keys; of others, nothing."""
+    layers = cross_attention_layers(model)
+    if not layers or not layers[0].projection or not SCORES[layers[0].mechanism.score_name].is_product:
+        return
+    kernels = [
+        tuple(keras.ops.convert_to_numpy(side.kernel) for side in (layer.query_projection, layer.key_projection))
+        for layer in layers
+    ]
+    write_csv(spectra_table(kernels, layers[0].num_heads), path, float_format="%.6f")
+
+
+def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], path: Path) -> float:
+    """Writes what replacing heads in turn does, and returns how many seconds that took."""
+    started = time.monotonic()
+    log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
+    ids = [(pair.source_ids, pair.target_ids) for pair in pairs]
+    write_csv(perturbation_table(run.model, ids, workers=parallel_batches()), path, float_format="%.6f")
+    seconds = round(time.monotonic() - started, 2)
+    log.info("that took %.0f s", seconds)
+    return seconds

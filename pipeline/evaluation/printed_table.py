@@ -1,0 +1,55 @@
+"""The short table that evaluate.py prints."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+def print_table(metrics: dict[str, Any], folder: Path) -> None:
+    """Prints the metrics of an evaluation, where its results are, and what to do next."""
+    rows = list(_rows(metrics))
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        log.info("%-*s  %s", width, name, value)
+    log.info("results: %s", folder)
+    commands = [f"open {folder / 'viewer.html'} in a browser", f"tensorboard --logdir {folder.parents[2]}"]
+    log.info("next:\n  %s", "\n  ".join(commands))
+
+
+def _rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "sentences", f"{metrics['sentences']}"
+    if "bleu" in metrics:
+        yield from _score_rows(metrics)
+    if metrics["truncated"]:
+        yield "truncated", f"{metrics['truncated']} sentences whose source or translation was cut short"
+    if "alignment" in metrics:
+        yield from _alignment_rows(metrics["alignment"])
+    yield "seconds", f"{metrics['seconds']:.1f}"
+
+
+def _score_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "BLEU", f"{metrics['bleu']:.2f}   ({metrics['signatures']['bleu']})"
+    yield "chrF", f"{metrics['chrf']:.2f}   ({metrics['signatures']['chrf']})"
+    yield (
+        "length",
+        f"{metrics['translation_length']} words for the references' {metrics['reference_length']} "
+        f"(brevity penalty {metrics['brevity_penalty']:.3f})",
+    )
+    yield "loss", f"{metrics['loss']:.4f} nats a token, perplexity {metrics['perplexity']:.3f}"
+    yield "token accuracy", f"{metrics['token_accuracy']:.4f}"
+
+
+def _alignment_rows(alignment: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield (
+        "AER",
+        f"{alignment['aer']:.2f} %   (precision {alignment['precision']:.2f} %, recall {alignment['recall']:.2f} %; "
+        f"layer {alignment['layer']}, head {alignment['head']}, {alignment['side']} side, {alignment['linked']} links, "
+        f"chosen on {alignment['chosen_on']})",
+    )
+    yield (
+        "  for comparison",
+        f"{alignment['diagonal_aer']:.2f} % for the diagonal, {alignment['random_aer']:.2f} % for random links",
+    )
