@@ -8,9 +8,8 @@ import pandas as pd
 
 from ..alignment.gold import GoldSet, alignment_metrics, alignment_sites, choose_readout, head_table
 from ..alignment.readout import ChosenReadout
-from ..config import RunConfig
 from ..inspection.recorder import AttentionRecorder
-from .request import EvaluationSet
+from .request import EvaluationRequest
 from .tokenised import TokenisedSet
 
 log = logging.getLogger(__name__)
@@ -31,19 +30,20 @@ class ReadoutScores:
     metrics: dict[str, Any] | None = None
 
 
-def sites_to_read(config: RunConfig, data: EvaluationSet) -> tuple[str, ...]:
+def sites_to_read(request: EvaluationRequest) -> tuple[str, ...]:
     """The attention sites off which a readout is chosen; none without gold alignments."""
-    return alignment_sites(config) if data.gold is not None or data.choose_on is not None else ()
+    has_gold = request.data.gold is not None or request.data.choose_on is not None
+    return alignment_sites(request.run.config) if has_gold else ()
 
 
-def score_readouts(config: RunConfig, recorder: AttentionRecorder, text: TokenisedSet) -> ReadoutScores:
+def score_readouts(request: EvaluationRequest, recorder: AttentionRecorder, text: TokenisedSet) -> ReadoutScores:
     """Chooses the readout, and scores it on the set where that has gold alignments."""
-    data, sites = text.data, sites_to_read(config, text.data)
+    data, sites = request.data, sites_to_read(request)
     if not sites:
         return ReadoutScores()
     table = None
     if data.gold is not None:
-        pairs = text.pair_references(config.model.max_positions)
+        pairs = text.pair_references(request.run.config.model.max_positions)
         table = head_table(recorder.record(pairs, sites=sites), data.gold)
     choice_table = table if data.choose_on is None else _score_choice_set(recorder, data.choose_on, sites)
     if choice_table is None or choice_table.empty:

@@ -43,14 +43,14 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         log.info("%s: translating %d sentences", data.name, len(data.source))
         translating = _Clock()
         text = TokenisedSet.of(data, run.tokenizer)
-        recorder = run.recorder([*config.inspection.attention, *sites_to_read(config, data)])
+        recorder = run.recorder([*config.inspection.attention, *sites_to_read(request)])
         translations = translate_resumably(run.translator, text, folder.parts)
         metrics = _describe(request, translations) | {"translation_seconds": translating.seconds}
 
         if data.reference is not None:
             metrics |= score(request, text, translations, recorder)
         metrics["scores_seconds"] = clock.seconds
-        readouts = score_readouts(config, recorder, text)
+        readouts = score_readouts(request, recorder, text)
         if readouts.metrics:
             metrics["alignment"] = readouts.metrics
 

@@ -3,7 +3,6 @@
 Layers and heads are counted from 0, as in the tables. Figures are plain `Figure` objects: no window, no global state.
 """
 
-import functools
 import io
 import math
 import warnings
@@ -11,30 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import font_manager, rc_context
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ..config.names import LABEL_SIDES, SITES
+from ..config.names import LABEL_SIDES
 from ..files import write_atomically
+from .heatmap_labels import axis_labels, figure_title
+from .heatmap_sheet import SLANT, Sheet, known_fonts
 from .record import Record
 
 COLOURS = "magma_r"  # perceptually uniform; light to dark for every kind of colour vision, and in print
-
-_FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans")
-_LABEL_CHARACTERS = 18
-_LARGEST_CELL, _SMALLEST_CELL = 0.42, 0.13  # inches
-_PANEL = 6.0  # inches that a panel may take before its cells shrink
-_WIDEST = 16.0  # inches that panels side by side may take together
-_MOST_ACROSS = 4
-_TITLE = 0.75  # inches kept for the three lines of the title
-_GAP = 0.25  # inches between panels
-_PAD = 3.0  # points between cells and labels
-_BELOW = 0.35  # inches for the head's number
-_BAR = 0.75  # inches for the colour bar and its scale
-_SLANT = math.radians(60)  # of the columns' labels
-_TITLE_CHARACTERS = 70
 
 
 def attention_figure(
@@ -58,13 +45,13 @@ def attention_figure(
     """
     weights = _heads_of_layer(record, site, layer, head, side)
     heads = range(len(weights)) if head is None else [head]
-    rows, columns = _labels(record, site, side)
-    title = _title(record, site, layer, list(heads), side)
-    sheet = _Sheet(rows, columns, len(weights), title)
+    rows, columns = axis_labels(record, site, side)
+    title = figure_title(record, site, layer, list(heads), side)
+    sheet = Sheet(rows, columns, len(weights), title)
     font = sheet.font
     figure = Figure(figsize=(sheet.width, sheet.height))
     FigureCanvasAgg(figure)
-    style: dict[str, Any] = {"fontfamily": _known_fonts(), "parse_math": False}
+    style: dict[str, Any] = {"fontfamily": known_fonts(), "parse_math": False}
     figure.text(0.5, 1 - 0.08 / sheet.height, title, ha="center", va="top", fontsize=font + 2, **style)
     for place, number in enumerate(heads):
         panel = figure.add_axes(sheet.panel(place))
@@ -116,99 +103,15 @@ def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, sid
     return weights[layer] if head is None else weights[layer, head : head + 1]
 
 
-def _labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]:
-    """What the rows and the columns are called. Keys of the decoder's self-attention are always its input tokens."""
-    target = record.target_output_tokens if side == "output" else record.target_input_tokens
-    query, key = SITES[site].axes
-    rows = record.source_tokens if query == "source" else target
-    columns = record.source_tokens if key == "source" else record.target_input_tokens
-    return [_printable(token) for token in rows], [_printable(token) for token in columns]
-
-
-def _printable(text: str, longest: int = _LABEL_CHARACTERS) -> str:
-    """A text on one line: control characters escaped, a very long one cut."""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def _known_fonts() -> list[str]:
-    return [name for name in _FONTS if name in font_manager.get_font_names()]
-
-
-def _panels_across(panels: int, panel_width: float) -> int:
-    """As many panels side by side as fit; fewer if the rows then come out full."""
-    fitting = max(1, min(panels, _MOST_ACROSS, int(_WIDEST / panel_width)))
-    return next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
-
-
-class _Sheet:
-    """Where everything goes, in inches, `pad` in cells. A layout engine would find out by drawing all labels once more.
-
-    Args:
-        rows: labels beside the cells.
-        columns: labels above them.
-        panels: number of panels.
-        title: its lines.
-    """
-
-    def __init__(self, rows: list[str], columns: list[str], panels: int, title: str) -> None:
-        cell = float(np.clip(_PANEL / max(len(rows), len(columns)), _SMALLEST_CELL, _LARGEST_CELL))
-        self.font = float(np.clip(cell * 72 * 0.6, 6, 9.5))
-        self.pad = _PAD / 72 / cell
-        self.across = _panels_across(panels, len(columns) * cell)
-        self._down = math.ceil(panels / self.across)
-        longest = max(_text_width(label, self.font) for label in columns)
-        self._left = max(_text_width(label, self.font) for label in rows) + 0.2
-        self._above = longest * math.sin(_SLANT) + 0.2
-        self._right = longest * math.cos(_SLANT) + 0.1  # the last labels lean over
-        self._panel = len(columns) * cell, len(rows) * cell
-        self._panels = self.across * (self._panel[0] + _GAP) - _GAP
-        heading = max(_text_width(line, self.font + 2) for line in title.split("\n")) + 0.2
-        self.width = max(self._left + self._panels + self._right + _BAR, heading)
-        self.height = max(_TITLE + self._down * (self._above + self._panel[1] + _BELOW), 3.0)
-
-    def panel(self, place: int) -> tuple[float, float, float, float]:
-        """Left, bottom, width and height of a panel as shares of the sheet."""
-        row, column = divmod(place, self.across)
-        left = self._left + column * (self._panel[0] + _GAP)
-        top = _TITLE + row * (self._above + self._panel[1] + _BELOW) + self._above
-        return self._share(left, top, *self._panel)
-
-    @property
-    def bar(self) -> tuple[float, float, float, float]:
-        """The same of the colour bar, right of the panels."""
-        top = _TITLE + self._above
-        return self._share(self._left + self._panels + self._right, top, 0.14, min(4.0, self.height - top - _BELOW))
-
-    def _share(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:
-        bottom = self.height - top - height
-        return left / self.width, bottom / self.height, width / self.width, height / self.height
-
-
-def _text_width(text: str, font: float) -> float:
-    """How wide a text is, in inches, at a font size in points."""
-    return sum(map(_character_width, text)) * font / 72
-
-
-@functools.cache
-def _character_width(character: str) -> float:
-    """Its share of the font size; of a script that the usual font lacks, that of the widest."""
-    face = font_manager.get_font(font_manager.findfont(_FONTS[0]))
-    if not face.get_char_index(ord(character)):
-        return 1.1
-    face.set_size(100, 72)
-    return face.load_char(ord(character)).linearHoriAdvance / 65536 / 100
-
-
-def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, sheet: _Sheet) -> None:
+def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, sheet: Sheet) -> None:
     """Writes labels around the cells; ticks would take a third more time. `parse_math` is off, so that `$` and `_` in a
     token stay themselves."""
-    style: dict[str, Any] = {"fontsize": sheet.font, "fontfamily": _known_fonts(), "parse_math": False}
+    style: dict[str, Any] = {"fontsize": sheet.font, "fontfamily": known_fonts(), "parse_math": False}
     height, width = panel.images[0].get_size()
     panel.set_axis_off()
     for row, label in enumerate(rows):
         panel.text(-0.5 - sheet.pad, row, label, ha="right", va="center_baseline", **style)
-    slant: dict[str, Any] = {"rotation": math.degrees(_SLANT), "rotation_mode": "anchor"}
+    slant: dict[str, Any] = {"rotation": math.degrees(SLANT), "rotation_mode": "anchor"}
     for column, label in enumerate(columns):
         panel.text(column, -0.5 - sheet.pad, label, ha="left", va="bottom", **slant, **style)
     if below:
@@ -216,13 +119,3 @@ def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, s
         panel.text(width / 2 - 0.5, height - 0.5 + 2 * sheet.pad, below, ha="center", va="top", weight="bold", **style)
     panel.hlines(np.arange(1, height) - 0.5, -0.5, width - 0.5, color="white", linewidth=0.6)
     panel.vlines(np.arange(1, width) - 0.5, -0.5, height - 0.5, color="white", linewidth=0.6)
-
-
-def _title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:
-    shown = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
-    query, key = SITES[site].axes
-    target = {"output": "output tokens (being predicted)", "input": "input tokens (just read)"}[side]
-    rows = "source tokens" if query == "source" else target
-    columns = "source tokens" if key == "source" else "input tokens"
-    sentence = f"{record.id}: {_printable(record.source, _TITLE_CHARACTERS)}"
-    return f"{sentence}\n{SITES[site].title}, layer {layer}, {shown}\nrows: {rows}; columns: {columns}"

@@ -1,5 +1,7 @@
 """The tables of names say what the layers and functions of these names do."""
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +60,23 @@ def test_a_mechanism_reads_the_settings_that_its_row_names(mechanism):
 
     for key in names.MECHANISMS[mechanism].settings:
         assert AttentionSettings.model_fields[key].description.startswith(f"{mechanism}: ")
+
+
+def string_lists(path):
+    """Tuples, lists and sets of strings in a module, and the keys of dictionaries from strings to constants."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        elements: list[ast.expr | None] = []
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            elements = [*node.elts]
+        elif isinstance(node, ast.Dict) and all(isinstance(value, ast.Constant) for value in node.values):
+            elements = [*node.keys]
+        yield {one.value for one in elements if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+
+
+def test_the_sites_are_listed_once():
+    """A list with three of them is a second list of sites."""
+    for path in sorted((ROOT / "pipeline").rglob("*.py")):
+        if path.name != "names.py":
+            assert all(len(listed & names.SITES.keys()) < 3 for listed in string_lists(path)), path
+    for path in (ROOT / "pipeline/inspection/viewer").glob("*.js"):
+        assert not re.search(r"[\"'](norms|gradients|encoder|decoder)[\"']", path.read_text(encoding="utf-8")), path
