@@ -56,7 +56,9 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
 
         log.info("recording the attention of every layer and head")
         pairs = pair_targets(request, text, translations)
-        sites = [*config.inspection.attention, *([readouts.readout.site] if readouts.readout else [])]
+        sites = list(config.inspection.attention)
+        if readouts.readout and readouts.readout.site not in sites:
+            sites.append(readouts.readout.site)
         with ArchiveWriter(
             folder.attention,
             manifest=archive_manifest(run),
@@ -65,7 +67,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         ) as archive:
             record_resumably(archive, recorder, pairs, sites)
 
-        outputs = Outputs(request, folder, AttentionArchive(folder.attention), translations, readouts, recorder)
+        outputs = Outputs(request, folder, AttentionArchive(folder.attention), sites, translations, readouts, recorder)
         metrics |= write_outputs(outputs, pairs)
         metrics["seconds"] = clock.seconds
         shutil.rmtree(folder.parts)

@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ class Outputs:
         request: what was asked for.
         folder: where the files go.
         archive: the recorded attention.
+        sites: those that the archive holds, in the order in which the page lists them.
         translations: of the set's sentences.
         readouts: the alignment readout and its scores.
         recorder: of the run's attention, for the probes.
@@ -53,6 +53,7 @@ class Outputs:
     request: EvaluationRequest
     folder: EvaluationDirectory
     archive: AttentionArchive
+    sites: Sequence[str]
     translations: Sequence[Translation]
     readouts: ReadoutScores
     recorder: AttentionRecorder
@@ -128,7 +129,7 @@ def write_page(outputs: Outputs, rows: Sequence[dict[str, Any]], table: pd.DataF
     name = outputs.request.run.directory.root.name
     scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else ()
     viewer = ViewerRun(name, data.gold.gold if data.gold else (), scores)
-    for record, row in zip(islice(outputs.archive, len(rows)), rows, strict=True):
+    for record, row in zip(outputs.archive.records(outputs.sites, len(rows)), rows, strict=True):
         viewer.add(record, row)
     shown = {key: getattr(readout, key) for key in ("site", "layer", "head", "side")} if readout else {}
     write_viewer(outputs.folder.viewer, f"{name}, {data.name}", [viewer], **shown)

@@ -39,7 +39,7 @@ class FakeTranslator:
 def tokenised(sentences):
     """A set whose tokens are characters."""
     return TokenisedSet(
-        EvaluationSet("test", sentences), EncodedSentences.of_rows([*map(ord, one)] for one in sentences), None
+        EvaluationSet("test", sentences), EncodedSentences.from_rows([*map(ord, one)] for one in sentences), None
     )
 
 
