@@ -17,32 +17,40 @@ def make_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = ArgumentParser(
         prog="evaluate.py",
-        description="Scores a trained run on a set and writes its translations, the attention of every layer and head, "
-        "heat maps and, where gold alignments are given, alignment error rates into RUN/evaluations/NAME.",
+        description="Evaluates a trained run on a set. Writes scores, translations, the attention of every layer and "
+        "head, heat maps, a page that shows them and, if there are gold alignments, alignment error rates to "
+        "RUN/evaluations/NAME.",
     )
     add_run_argument(parser)
     parser.add_argument(
-        "--set", choices=("test", "validation"), default="test", help="which set of the run's config (default: test)"
+        "--set",
+        choices=("test", "validation"),
+        default="test",
+        help="the set of the run's config to evaluate (default: test)",
     )
-    own = parser.add_argument_group("text of your own, instead of a set of the config")
-    own.add_argument("--source", type=Path, metavar="FILE", help="sentences to translate, one a line")
-    own.add_argument("--reference", type=Path, metavar="FILE", help="their translations, one a line")
+    own = parser.add_argument_group("text of your own, in place of a set of the config")
+    own.add_argument("--source", type=Path, metavar="FILE", help="sentences to translate, one per line")
+    own.add_argument("--reference", type=Path, metavar="FILE", help="their reference translations, one per line")
     own.add_argument("--alignments", type=Path, metavar="FILE", help="their gold word alignments, in Pharaoh format")
     own.add_argument(
-        "--first_index", type=int, choices=(0, 1), default=0, help="number of the first word there (default: 0)"
+        "--first_index",
+        type=int,
+        choices=(0, 1),
+        default=0,
+        help="number of the first word in --alignments (default: 0)",
     )
-    own.add_argument("--name", help="name of the results' folder (default: the set's, or the source file's whole name)")
+    own.add_argument("--name", help="name of the results' folder (default: the set's or the source file's)")
     add_checkpoint_option(parser)
     parser.add_argument(
-        "--forced", action="store_true", help="dump the attention over the references, not over the translations"
+        "--forced", action="store_true", help="write the attention over the references, not over the translations"
     )
     parser.add_argument(
         "--perturb",
         type=int,
         default=0,
         metavar="N",
-        help="also replace the attention of each head in turn on the first N sentences and write what that costs "
-        "(perturbation.csv; reads them three times a head)",
+        help="also replace the attention of each head in turn on the first N sentences and write the loss that this "
+        "costs to perturbation.csv; takes three passes per head (default: 0, none)",
     )
     add_decoding_options(parser)
     return parser

@@ -8,66 +8,70 @@ from pathlib import Path
 from typing import Any
 
 from .cli import ArgumentParser, exit_cleanly
-from .config.names import SYMMETRISATIONS
+from .config.names import DATA_SETS, EXTRACTIONS, SITES, SYMMETRISATIONS, describe
 from .errors import InputError
 from .runtime.import_tensorflow import importing_tensorflow
 
-PROGRESS_PAIRS = 10_000  # a minute's work, more or less
+PROGRESS_PAIRS = 10_000  # about a minute's work
+_ALIGNED = {name: site for name, site in SITES.items() if site.aligns}
+READOUT_HELP = (
+    f"LINKS says which words are linked (default: target). {describe(EXTRACTIONS)}. "
+    f"SITE says which attention is read (default: cross). {describe(_ALIGNED)}."
+)
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = ArgumentParser(
         prog=f"python -m {__package__}.align",
-        description="Aligns the words of a parallel text by a trained run's cross-attention, and writes links in "
-        "Pharaoh format, source-target from 0, a line for each pair. With a run of the opposite direction both are "
-        "symmetrised. Layer, head and label side are those given, or else chosen on the gold alignments that the run's "
-        "config names, or else those on which the two directions agree most.",
+        description="Aligns the words of a parallel text by the cross-attention of a trained run. Writes one line of "
+        "links per pair in Pharaoh format: source word-target word, from 0. With a run of the opposite direction the "
+        "links of both are symmetrised. Layer, head and label side are those given by --at; without it they are chosen "
+        "on the gold alignments that the run's config names, or else by the agreement of the two directions.",
     )
+    parser.epilog = READOUT_HELP
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run from source to target")
-    parser.add_argument("reverse", type=Path, nargs="?", metavar="REVERSE_RUN", help="one from target to source")
-    parser.add_argument("--source", type=Path, metavar="FILE", help="sentences, one a line")
-    parser.add_argument("--target", type=Path, metavar="FILE", help="their translations, one a line")
     parser.add_argument(
-        "--set", choices=("train", "validation", "test"), help="in place of files: which set of RUN's config"
+        "reverse", type=Path, nargs="?", metavar="REVERSE_RUN", help="folder of a run from target to source"
     )
+    parser.add_argument("--source", type=Path, metavar="FILE", help="source sentences, one per line")
+    parser.add_argument("--target", type=Path, metavar="FILE", help="their translations, one per line")
+    parser.add_argument("--set", choices=DATA_SETS, help="a set of RUN's config, in place of files")
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="where links are written (default: standard output)"
+        "--output", type=Path, metavar="FILE", help="write the links to this file (default: standard output)"
     )
     parser.add_argument(
         "--symmetrise",
         choices=SYMMETRISATIONS,
         default=SYMMETRISATIONS[0],
-        help=f"how two directions become one (default: {SYMMETRISATIONS[0]})",
+        help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]})",
     )
     parser.add_argument(
         "--subwords",
         action="store_true",
-        help="link the run's subwords, as its attention archives list them, in place of words",
+        help="link the run's subwords in place of words, as its attention archives list them",
     )
     for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
         parser.add_argument(
             f"--{option}",
             metavar="LAYER,HEAD,SIDE[,LINKS[,SITE]]",
-            help=f"where {meaning} is read, such as 1,mean,output or 2,0,input; LINKS: for each target word the source "
-            "word attended to most (target, the default), the other way round (source), where both agree (mutual), "
-            "these and what touches them (grow-diag; if they have any weight: grow-diag-over-0.02), or every "
-            "pair with more than so much weight (over-0.1 to over-0.4); SITE: cross; norms, the weights times the "
-            "length of what they weigh; or gradients, gradient times input",
+            help=f"where in {meaning} links are read, such as 1,mean,output or 2,0,input; see below",
         )
     return parser
 
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Reads, aligns, writes."""
+    """Reads the text, aligns it, writes the links."""
     options = make_parser().parse_args(arguments)
     if options.reverse_at and not options.reverse:
-        raise InputError("--reverse_at needs REVERSE_RUN, the run that it is of")
+        raise InputError("--reverse_at needs REVERSE_RUN, the run whose layer and head it names")
     if bool(options.set) == bool(options.source or options.target) or bool(options.source) != bool(options.target):
-        raise InputError("expected the text that is aligned: --source and --target, or --set")
+        raise InputError("expected a text to align: --source and --target, or --set")
     if options.subwords and options.reverse:
-        raise InputError("--subwords: two runs cut words into different subwords; leave out REVERSE_RUN")
+        raise InputError(
+            "--subwords needs a single run, since two runs cut words into different subwords; leave out REVERSE_RUN"
+        )
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with importing_tensorflow():
         from .alignment import symmetrise
@@ -87,7 +91,7 @@ def main(arguments: list[str]) -> None:
     if options.reverse:
         directions.append(Direction.load(options.reverse, options.reverse_at, corpus.target, corpus.source))
     links = align(directions, symmetrise.SYMMETRISATIONS[options.symmetrise], options.subwords)
-    links = _counted(links, len(corpus))
+    links = _with_progress(links, len(corpus))
     if options.output:
         write_pharaoh(options.output, links)
     else:
@@ -95,8 +99,8 @@ def main(arguments: list[str]) -> None:
             sys.stdout.write(format_pharaoh_line(sentence))
 
 
-def _counted(links: Iterable[Any], total: int) -> Iterator[Any]:
-    """The same, and now and then says how many there were."""
+def _with_progress(links: Iterable[Any], total: int) -> Iterator[Any]:
+    """Passes on items and logs progress."""
     for number, sentence in enumerate(links, 1):
         yield sentence
         if number % PROGRESS_PAIRS == 0:

@@ -1,4 +1,4 @@
-"""Puts evaluated runs side by side: `python -m pipeline.compare runs/a runs/b ...`, or `--help`."""
+"""Compares evaluated runs: `python -m pipeline.compare runs/a runs/b ...`, or `--help`."""
 
 import sys
 from pathlib import Path
@@ -10,18 +10,20 @@ from .runtime.import_tensorflow import importing_tensorflow
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Reads, compares, prints."""
+    """Reads the evaluations, compares them, prints the table."""
     parser = ArgumentParser(
         prog=f"python -m {__package__}.compare",
-        description="Puts evaluated runs side by side: BLEU and chrF with 95 % intervals, and the probability of so "
-        "large a difference from the first by chance (paired bootstrap); loss, seed, parameters, updates and minutes.",
+        description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
+        "first run (paired bootstrap), loss, seed, parameters, updates and minutes.",
     )
     parser.add_argument(
         "runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or of one evaluation: RUN/evaluations/NAME"
     )
-    parser.add_argument("--set", default="test", metavar="NAME", help="which evaluation of a run (default: test)")
-    parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples (default: 1000)")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table as CSV")
+    parser.add_argument(
+        "--set", default="test", metavar="NAME", help="name of the evaluation of each run (default: test)"
+    )
+    parser.add_argument("--samples", type=int, default=1000, help="number of bootstrap samples (default: 1000)")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table to this CSV file")
     options = parser.parse_args(arguments)
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")

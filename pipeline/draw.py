@@ -1,46 +1,52 @@
-"""Draws the attention of chosen sentences: `python -m pipeline.draw RUN --sentence 7 --output picture.svg`."""
+"""Draws the attention of a sentence: `python -m pipeline.draw RUN --sentence 7 --output picture.svg`."""
 
+import argparse
 import sys
 from pathlib import Path
 
 from .cli import ArgumentParser, exit_cleanly
-from .config.names import LABEL_SIDES, SITES
+from .config.names import LABEL_SIDES, SITES, describe
 from .errors import InputError
 from .runtime.import_tensorflow import importing_tensorflow
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
-@exit_cleanly
-def main(arguments: list[str]) -> None:
-    """Reads the archive, writes the pictures."""
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = ArgumentParser(
         prog=f"python -m {__package__}.draw",
-        description="Draws the attention of sentences of an evaluated run as heat maps, for papers and slides: one "
-        "picture a layer, a panel for each head.",
+        description="Draws the attention of one layer over a sentence of an evaluated run as a heat map with a panel "
+        "for each head, for papers and slides.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of an evaluated run")
     parser.add_argument("--sentence", type=int, required=True, metavar="N", help="number of the sentence, from 0")
-    parser.add_argument("--set", default="test", metavar="NAME", help="which evaluation (default: test)")
+    parser.add_argument("--set", default="test", metavar="NAME", help="name of the evaluation (default: test)")
     parser.add_argument(
-        "--site",
-        choices=list(SITES),
-        default="cross",
-        help="(default: cross)",
+        "--site", choices=list(SITES), default="cross", help=f"attention to draw. {describe(SITES)} (default: cross)"
     )
-    parser.add_argument("--layer", type=int, default=0, help="which layer, from 0 (default: 0)")
-    parser.add_argument("--head", type=int, help="one head alone, from 0 (default: all, side by side)")
+    parser.add_argument("--layer", type=int, default=0, help="number of the layer, from 0 (default: 0)")
+    parser.add_argument("--head", type=int, help="draw only this head, counted from 0 (default: all, side by side)")
     parser.add_argument(
-        "--side", choices=list(LABEL_SIDES), default="output", help="tokens that name the rows (default: output)"
+        "--side",
+        choices=list(LABEL_SIDES),
+        default="output",
+        help=f"target tokens that label the rows. {describe(LABEL_SIDES)} (default: output)",
     )
     parser.add_argument(
         "--output",
         type=Path,
         default=Path("attention.png"),
         metavar="FILE",
-        help="its suffix says which: .png, .svg or .pdf (default: attention.png)",
+        help="the picture, whose suffix is .png, .svg or .pdf (default: attention.png)",
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Reads the archive, writes the picture."""
+    options = make_parser().parse_args(arguments)
     if options.output.suffix not in SUFFIXES:
         raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(options.output)!r}")
     with importing_tensorflow():

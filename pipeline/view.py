@@ -18,18 +18,22 @@ def main(arguments: list[str]) -> None:
     """Reads the archives, writes the page."""
     parser = ArgumentParser(
         prog=f"python -m {__package__}.view",
-        description="Writes one page that shows the attention of several evaluated runs on the same sentences side by "
-        "side. evaluate.py writes the page of one run itself: RUN/evaluations/SET/viewer.html.",
+        description="Writes one HTML page that shows the attention of several evaluated runs on the same sentences, "
+        "side by side. The page of a single run is written by evaluate.py: RUN/evaluations/SET/viewer.html.",
     )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of an evaluated run")
     parser.add_argument(
         "--over_training",
         action="store_true",
-        help="show one run's probes as they were at its validations, over their references",
+        help="show the attention of one run over the references of its probes, as it was at each validation",
     )
-    parser.add_argument("--set", default="test", metavar="NAME", help="which evaluation (default: test)")
-    parser.add_argument("--output", type=Path, default=Path("viewer.html"), metavar="FILE", help="default: viewer.html")
-    parser.add_argument("--sentences", type=int, default=1000, metavar="N", help="the first so many (default: 1000)")
+    parser.add_argument("--set", default="test", metavar="NAME", help="name of the evaluation (default: test)")
+    parser.add_argument(
+        "--output", type=Path, default=Path("viewer.html"), metavar="FILE", help="the page (default: viewer.html)"
+    )
+    parser.add_argument(
+        "--sentences", type=int, default=1000, metavar="N", help="show the first N sentences (default: 1000)"
+    )
     options = parser.parse_args(arguments)
     if options.sentences < 1:
         raise InputError(f"--sentences: expected at least 1, found {options.sentences}")
@@ -39,7 +43,7 @@ def main(arguments: list[str]) -> None:
 
     if options.over_training:
         if len(options.runs) > 1:
-            raise InputError("--over_training shows one run, found several")
+            raise InputError(f"--over_training: expected one run, found {len(options.runs)}")
         write_viewer(options.output, f"{options.runs[0].name}, over training", stages_of_training(options.runs[0]))
         sys.stdout.write(f"{options.output}\n")
         return
@@ -52,7 +56,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _evaluated(root: Path, name: str, sentences: int) -> "ViewerRun":
-    """The first sentences of the evaluation on a set.
+    """Reads the first sentences of an evaluation.
 
     Raises:
         InputError: there is none, or it is damaged.

@@ -352,7 +352,7 @@ def test_align_links_the_words_of_any_parallel_text(run, text, metrics, tmp_path
     assert longest > max(j for sentence in found for _, j in sentence.possible)
 
     assert align.main([str(run), str(run), *files, "--subwords"]) == 2
-    assert "--subwords: two runs cut words into different subwords" in capsys.readouterr().err
+    assert "--subwords needs a single run, since two runs cut words into different subwords" in capsys.readouterr().err
 
     # The run itself stands in for one of the opposite direction: its links are turned round, then put together.
     both = ["--symmetrise", "union", "--at", "0,0,output", "--reverse_at", "0,1,output"]
@@ -388,7 +388,7 @@ def test_a_place_that_there_is_not_is_one_message(run, text, options, message, c
 @pytest.mark.parametrize("options", [[], ["--source", "x"], ["--source", "x", "--target", "y", "--set", "test"]])
 def test_align_wants_the_text_in_one_way(run, options, capsys):
     assert align.main([str(run), *options]) == 2
-    assert "expected the text that is aligned: --source and --target, or --set" in capsys.readouterr().err
+    assert "expected a text to align: --source and --target, or --set" in capsys.readouterr().err
 
 
 def test_one_page_shows_several_runs(run, evaluated, tmp_path, capsys):

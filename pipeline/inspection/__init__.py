@@ -1,4 +1,4 @@
-"""Where the attention went: kept as numbers, measured, compared with gold alignments, drawn."""
+"""The attention of evaluated sentences: recorded, archived, measured and drawn."""
 
 from .archive import AttentionArchive
 from .archive_writer import ArchiveWriter

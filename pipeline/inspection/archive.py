@@ -68,18 +68,18 @@ class AttentionArchive:
     @overload
     def __getitem__(self, id_: slice) -> list[Record]: ...
     def __getitem__(self, id_: int | slice) -> Record | list[Record]:
-        """One sentence with the attention of every site, KeyError for an unknown id; or a slice of the sentences in
-        the order in which they were written."""
+        """Reads one sentence by its id, with the attention of every site; or a slice of the sentences in the order in
+        which they were written. An unknown id raises KeyError."""
         if isinstance(id_, slice):
             return [self[one] for one in self.ids[id_]]
         return self.read(id_, list(self.manifest["sites"]))
 
     def records(self, sites: Sequence[str], count: int | None = None) -> Iterator[Record]:
-        """The first `count` sentences, or all, with the attention of some sites, `cross` among them."""
+        """Reads the first `count` sentences, or all, with the attention of some sites, `cross` among them."""
         return (self.read(id_, sites) for id_ in self.ids[:count])
 
     def to_frame(self) -> pd.DataFrame:
-        """The text of all sentences: a row for each, by id, with numbers of tokens and the sum of log-probabilities."""
+        """Returns the text of all sentences, a row for each, with numbers of tokens and summed log-probabilities."""
         rows = [
             {
                 **{name: line[name] for name in ("id", "source", "reference", "hypothesis", "mode", "truncated")},
@@ -92,17 +92,17 @@ class AttentionArchive:
         return pd.DataFrame(rows, columns=_COLUMNS).set_index("id")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: how much there is, and the first sentences. Text is escaped."""
+        """What a notebook shows: the number of sentences, layers and heads, and the first sentences."""
         sites = ", ".join(f"{site}: {layers} x {heads}" for site, (layers, heads) in self.manifest["sites"].items())
         table = self.to_frame().head(10)[["source", "hypothesis", "log_probability"]].to_html(notebook=True)
         return f"<p>{len(self)} sentences; layers x heads of {html.escape(sites)}</p>{table}"
 
     def sentence(self, id_: int) -> dict[str, Any]:
-        """One sentence's line of `sentences.jsonl`, without reading any array; KeyError for an unknown id."""
+        """Returns a sentence's line of `sentences.jsonl` without reading arrays. An unknown id raises KeyError."""
         return self._sentences[id_]
 
     def read(self, id_: int, sites: Sequence[str]) -> Record:
-        """One sentence with the attention of some sites, `cross` among them; other arrays are not touched."""
+        """Reads one sentence with the attention of some sites, `cross` among them; other arrays are not read."""
         line = self._sentences[id_]
         place = self._path / line["shard"]
         try:
@@ -114,7 +114,7 @@ class AttentionArchive:
         return record
 
     def close(self) -> None:
-        """Closes the shard that is open; reading opens it again."""
+        """Closes the open shard; reading opens it again."""
         if self._shard is not None:
             self._shard[1].close()
         self._shard = None

@@ -1,4 +1,4 @@
-"""What the attention archive's reader and writer agree on: names of its files and arrays, and its lines."""
+"""The format of the attention archive, shared by its reader and writer: names of files and arrays, and lines."""
 
 import json
 import re
@@ -28,14 +28,17 @@ def sites_of(record: Record) -> dict[str, list[int]]:
 
 
 def json_line(line: dict[str, Any]) -> str:
+    """A line of `sentences.jsonl`."""
     return json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def array_key(site: str, id_: int) -> str:
+    """The name of an array in its shard."""
     return f"{site}/{id_:06d}"
 
 
 def parse_line(text: str) -> dict[str, Any] | None:
+    """Parses a line of `sentences.jsonl`; None for one that is damaged or names a file outside the archive."""
     try:
         line = json.loads(text)
     except ValueError:

@@ -71,20 +71,20 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
 
 def figure_to_png(figure: Figure, dots_per_inch: int = 120) -> bytes:
-    """The figure as the bytes of a PNG file, as TensorBoard's image summaries want them."""
+    """Returns the bytes of a PNG file, for TensorBoard's image summaries."""
     return figure_as(figure, "png", dots_per_inch)
 
 
 def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
-    """The figure as the bytes of a file of that kind: `png`, `svg` or `pdf`. The same figure gives the same bytes."""
+    """Returns the bytes of a `png`, `svg` or `pdf` file. The same figure gives the same bytes."""
     date = {"svg": "Date", "pdf": "CreationDate"}
     metadata = {date[kind]: None} if kind in date else None
     file = io.BytesIO()
     with warnings.catch_warnings(), rc_context({"svg.hashsalt": "qkv"}):
-        # A script without an installed font (Chinese, Arabic, ...) is drawn as empty boxes. The person cannot mend that
-        # here, the numbers stand in the archive, and a run must not drown in one warning per character.
+        # A script without an installed font (Chinese, Arabic, ...) is drawn as empty boxes. The user cannot mend that
+        # here, and the numbers are in the archive, so one warning per character would only hide the others.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from", category=UserWarning)
-        # PIL's own level of 6 takes twice as long for a tenth fewer bytes
+        # PIL's default level of 6 takes twice as long for a tenth fewer bytes
         settings: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if kind == "png" else {}
         figure.savefig(file, format=kind, dpi=dots_per_inch, metadata=metadata, **settings)
     return file.getvalue()
@@ -104,8 +104,10 @@ def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, sid
 
 
 def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, sheet: Sheet) -> None:
-    """Writes labels around the cells; ticks would take a third more time. `parse_math` is off, so that `$` and `_` in a
-    token stay themselves."""
+    """Writes labels around the cells, which is a third faster than ticks.
+
+    `parse_math` is off, so that `$` and `_` in a token stay as they are.
+    """
     style: dict[str, Any] = {"fontsize": sheet.font, "fontfamily": known_fonts(), "parse_math": False}
     height, width = panel.images[0].get_size()
     panel.set_axis_off()

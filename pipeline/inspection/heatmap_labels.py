@@ -18,7 +18,7 @@ def axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[s
 
 
 def _one_line(text: str, longest: int = LABEL_CHARACTERS) -> str:
-    """A text on one line: control characters escaped, a very long one cut."""
+    """Escapes control characters, and cuts a text that is longer than `longest`."""
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= longest else text[: longest - 1] + "…"
 

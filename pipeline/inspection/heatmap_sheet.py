@@ -25,13 +25,13 @@ def known_fonts() -> list[str]:
 
 
 def _panels_across(panels: int, panel_width: float) -> int:
-    """As many panels side by side as fit; fewer if the rows then come out full."""
+    """The number of panels side by side: as many as fit, or fewer if all rows are then full."""
     fitting = max(1, min(panels, _MOST_ACROSS, int(_WIDEST / panel_width)))
     return next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
 
 
 class Sheet:
-    """Where everything goes, in inches, `pad` in cells. A layout engine would find out by drawing all labels once more.
+    """Positions on the sheet in inches, `pad` in cells. A layout engine would have to draw all labels twice.
 
     Args:
         rows: labels beside the cells.
@@ -65,7 +65,7 @@ class Sheet:
 
     @property
     def bar(self) -> tuple[float, float, float, float]:
-        """The same of the colour bar, right of the panels."""
+        """Left, bottom, width and height of the colour bar, right of the panels, as shares of the sheet."""
         top = TITLE + self._above
         return self._share(self._left + self._panels + self._right, top, 0.14, min(4.0, self.height - top - _BELOW))
 
@@ -75,13 +75,13 @@ class Sheet:
 
 
 def _text_width(text: str, font: float) -> float:
-    """How wide a text is, in inches, at a font size in points."""
+    """Width of a text in inches, at a font size in points."""
     return sum(map(_character_width, text)) * font / 72
 
 
 @functools.cache
 def _character_width(character: str) -> float:
-    """Its share of the font size; of a script that the usual font lacks, that of the widest."""
+    """Width as a share of the font size; that of the widest characters for scripts that the usual font lacks."""
     face = font_manager.get_font(font_manager.findfont(_FONTS[0]))
     if not face.get_char_index(ord(character)):
         return 1.1

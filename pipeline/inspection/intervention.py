@@ -1,4 +1,4 @@
-"""Cross-attention with the weights of one head replaced: what a model does then says whether they mattered to it.
+"""Cross-attention with the weights of one head replaced, to see whether they mattered to the model.
 
 Letters: B batch, H heads, T target positions, S source positions, K key size, V value size.
 """
@@ -13,13 +13,13 @@ from ..attention.multi_head import MultiHeadAttention
 
 
 def uniform(weights, allowed):
-    """The same weight on every allowed key."""
+    """Gives every allowed key the same weight."""
     equal = ops.cast(allowed, "float32")
     return equal / ops.maximum(ops.sum(equal, axis=-1, keepdims=True), 1.0)
 
 
 def permuted(weights, allowed, seed=0):
-    """The same weights, dealt out anew among the allowed keys of each row, at random and always alike for a seed."""
+    """Shuffles the weights of each row among its allowed keys; the same seed gives the same order."""
     noise = keras.random.uniform(ops.shape(weights), seed=seed)
     # The allowed keys' weights come first, in random order; the n-th allowed key gets the n-th of them.
     shuffled = ops.take_along_axis(weights, ops.argsort(ops.where(allowed, noise, 2.0), axis=-1), axis=-1)
@@ -28,13 +28,13 @@ def permuted(weights, allowed, seed=0):
 
 
 def without_top(weights, allowed):
-    """The largest weight shared out among the other allowed keys in proportion; equally where these have none."""
+    """Removes the largest weight of each row and scales the others up; where they are zero, they become equal."""
     top = ops.one_hot(ops.argmax(weights, axis=-1), ops.shape(weights)[-1], dtype="bool")
     others = ops.logical_and(allowed, ops.logical_not(top))
     rest = ops.where(others, weights, 0.0)
     total = ops.sum(rest, axis=-1, keepdims=True)
     rest = ops.where(total > 1e-9, rest / ops.maximum(total, 1e-9), uniform(weights, others))
-    return ops.where(ops.any(others, axis=-1, keepdims=True), rest, weights)  # a single key keeps all
+    return ops.where(ops.any(others, axis=-1, keepdims=True), rest, weights)  # a single key keeps its weight
 
 
 CHANGES = {"uniform": uniform, "permuted": permuted, "without_top": without_top}
@@ -42,13 +42,13 @@ CHANGES = {"uniform": uniform, "permuted": permuted, "without_top": without_top}
 
 @contextmanager
 def changed_head(layers: Sequence[MultiHeadAttention], layer, head, change) -> Iterator[None]:
-    """Within the block, one head of one of the layers attends with other weights; what it returns are these.
+    """Within the block, replaces the weights of one head of one of the layers; the layer returns the new weights.
 
     Args:
         layers: attention layers whose mechanism holds all weights.
-        layer: int, which of them; may be a tensor, so that one graph serves all. -1 for none.
-        head: int, which of its heads.
-        change: int, which of `CHANGES`, in their order.
+        layer: int, index of the layer; may be a tensor, so that one graph serves all. -1 for none.
+        head: int, index of its head.
+        change: int, index into `CHANGES`.
     """
 
     def attend_with(attention, number):
@@ -65,7 +65,7 @@ def changed_head(layers: Sequence[MultiHeadAttention], layer, head, change) -> I
         return attend
 
     for number, attention in enumerate(layers):
-        # On the object: its class stays as it is.
+        # Set on the object, so that its class stays as it is.
         attention.attend = attend_with(attention, number)  # type: ignore[method-assign]
     try:
         yield

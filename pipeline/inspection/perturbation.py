@@ -1,4 +1,4 @@
-"""Whether a head's weights matter to the model: what happens to its predictions when they are replaced."""
+"""How much the weights of each head matter: the change of the predictions when they are replaced."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from ..text.batches import FORCED_BATCH_TOKENS, batches_by_length, forced_batch
 from ..text.tokenizer import PAD
 from .intervention import CHANGES, changed_head
 
-NOTHING = (-1, 0, 0)  # no layer
+UNCHANGED = (-1, 0, 0)  # no layer
 
 
 def cross_attention_layers(model: keras.Model) -> list[CrossAttention]:
@@ -42,7 +42,7 @@ def perturbation_table(
     batch_tokens: int = FORCED_BATCH_TOKENS,
     workers: int = 1,
 ) -> pd.DataFrame:
-    """Replaces the weights of one head at a time and reads the targets again.
+    """Replaces the weights of one head at a time and measures what that costs on given targets.
 
     Args:
         model: a Transformer.
@@ -51,16 +51,16 @@ def perturbation_table(
         workers: batches read side by side.
 
     Returns:
-        One row per layer, head and change, those that cost most likelihood first: `loss_change`, the rise of the
-        negative log-likelihood of a target token in nats, and `argmax_changed`, the share of tokens that are no longer
-        predicted as before. Both in the mean over all target tokens, whose number is `tokens`.
+        One row per layer, head and change, the largest loss first. `loss_change` is the rise of the loss in nats per
+        target token, `argmax_changed` the share of target tokens whose likeliest prediction changes; both are means
+        over all target tokens, whose number is `tokens`.
 
     Raises:
         InputError: see `check_perturbable`.
     """
     check_perturbable(model)
     layers = cross_attention_layers(model)
-    graph = _reader(model, layers)
+    graph = _make_graph(model, layers)
     places = [
         (layer, head, change)
         for layer, attention in enumerate(layers)
@@ -68,16 +68,16 @@ def perturbation_table(
         for change in range(len(CHANGES))
     ]
 
-    def of_batch(rows):
+    def measure_batch(rows):
         batch = forced_batch([pairs[row] for row in rows])
         real = batch.target_output != PAD
-        likelihoods, likeliest = (found.numpy()[:, real] for found in graph(*batch.ids, [NOTHING, *places]))
+        likelihoods, likeliest = (found.numpy()[:, real] for found in graph(*batch.ids, [UNCHANGED, *places]))
         changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)
         return np.stack(changes, axis=1)
 
     source, target = (np.array([len(pair[side]) for pair in pairs], int) for side in (0, 1))
     batches = batches_by_length(source + 1, target, batch_tokens)  # EOS
-    totals = sum(in_order(of_batch, batches, workers), start=np.zeros((len(places), 2)))
+    totals = sum(in_order(measure_batch, batches, workers), start=np.zeros((len(places), 2)))
     tokens = sum(len(target) for _, target in pairs)
     names = list(CHANGES)
     summary: list[dict[str, Any]] = [
@@ -88,9 +88,9 @@ def perturbation_table(
     return table.sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
 
 
-def _reader(model: keras.Model, layers: Sequence[CrossAttention]) -> Callable[..., Any]:
-    """A graph of a batch, and of places (layer, head, change) by number: for each of these, every target token's
-    log-probability and what the model would have put in its place. The source is read once for all."""
+def _make_graph(model: keras.Model, layers: Sequence[CrossAttention]) -> Callable[..., Any]:
+    """A graph of a batch and of places (layer, head, change). For each place it returns the log-probability of every
+    target token and the likeliest token there. The source is encoded once for all places."""
 
     def read(source, target_input, target_output, places):
         memory = model.encode(source, training=False)

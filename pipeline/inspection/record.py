@@ -15,7 +15,7 @@ class Record:
     """One sentence with its tokens, words and attention; the axes are exactly as long as the token lists.
 
     `S` source tokens include EOS. For `T` target tokens, row t of the attention was computed from *input* token t to
-    predict *output* token t, so the output list is the input list moved one place to the left. Both are kept because
+    predict *output* token t, so the output list is the input list shifted by one place. Both are kept because
     reading alignments off the one or the other is the largest single effect on their quality.
     Records compare by identity.
 
@@ -54,7 +54,7 @@ class Record:
     attention: dict[str, np.ndarray]
 
     def by_token(self) -> "Record":
-        """The same sentence with every token, but EOS, as a word of its own."""
+        """Returns the sentence with every token but EOS as a word of its own."""
         source, target = (
             [None if word is None else place for place, word in enumerate(words)]
             for words in (self.source_words, self.target_words)
@@ -62,9 +62,9 @@ class Record:
         return replace(self, source_words=source, target_words=target)
 
     def to_frame(self, site: str = "cross", layer: int = 0, head: int | str = "mean") -> pd.DataFrame:
-        """The weights of one layer and head, or of the mean over heads, with the tokens as names of rows and columns.
+        """Returns the weights of one layer and head, or of the mean over heads, as a table labelled with the tokens.
 
-        Rows of the target are named by the tokens that they predict. Tokens may repeat; `.iloc` counts.
+        Rows of the target are labelled with the tokens that they predict. Tokens may repeat, so select by `.iloc`.
         """
         heads = self.attention[site][layer]
         names = {"source": self.source_tokens, "target": self.target_output_tokens}
@@ -73,7 +73,7 @@ class Record:
         return pd.DataFrame(heads.mean(axis=0) if head == "mean" else heads[int(head)], names[queries], columns)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the mean over the last layer's heads of the cross-attention, darker for more."""
+        """What a notebook shows: the last layer's cross-attention, averaged over heads; darker cells weigh more."""
         if not self.attention["cross"].size:
             return f"<p>{html.escape(self.source)}: {html.escape(self.hypothesis)}, without cross-attention</p>"
         table = self.to_frame(layer=-1)
@@ -91,7 +91,7 @@ class Record:
 
         Raises:
             ValueError: a list or an axis has another length than its tokens, the input tokens are not the output tokens
-                moved by one place, a site or mode is unknown, or a log-probability is not a number.
+                shifted by one place, a site or mode is unknown, or a log-probability is not a number.
         """
         lengths = {"source": len(self.source_tokens), "target": len(self.target_output_tokens)}
         self._expect_length("source_words", lengths["source"])

@@ -96,7 +96,7 @@ class AttentionRecorder:
             sites: those of the recorder's sites that the records hold; by default all.
         """
         stream = iter(pairs)
-        orders: deque[list[int]] = deque()  # of the windows whose records have not been given yet
+        orders: deque[list[int]] = deque()  # of the windows whose records have not been yielded yet
 
         def batches() -> Iterator[list[ForcedPair]]:
             while window := list(islice(stream, window_sentences)):

@@ -1,6 +1,7 @@
-"""How many directions a head compares queries and keys in: the singular values of `W_Q W_K^T`.
+"""The number of directions in which a head compares queries and keys: the singular values of `W_Q W_K^T`.
 
-The score of a query x and a key y is `x W_Q W_K^T y^T`, so this matrix is all that a head's score knows of its input.
+The score of a query x and a key y is `x W_Q W_K^T y^T`, so a head's score depends on its input through this
+matrix alone.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What the viewer shows of attention that was written before: of an evaluation, or of the probes over training."""
+"""The attention over the probes at several moments of training, for the viewer."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ MOST_STAGES = 8  # side by side
 
 
 def stages_of_training(root: Path) -> list[ViewerRun]:
-    """The probes of a run at several validations, evenly spread, the first and the last among them.
+    """Reads the probes of a run at up to `MOST_STAGES` validations, evenly spread, with the first and the last.
 
     Raises:
         InputError: no probe has a reference, or an archive is damaged.
@@ -21,7 +21,7 @@ def stages_of_training(root: Path) -> list[ViewerRun]:
     if not archives:
         raise InputError(
             f"{root}: no attention over training: none of inspection.probes has a reference, "
-            "or the run is of an earlier version"
+            "or the run was trained with an earlier version"
         )
     count = min(MOST_STAGES, len(archives))
     chosen = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
@@ -29,6 +29,6 @@ def stages_of_training(root: Path) -> list[ViewerRun]:
 
 
 def probe_archives(folder: Path) -> list[tuple[Path, int]]:
-    """The archives in a folder with the updates that they are of, earliest first."""
+    """The archives in a folder with the updates after which they were written, earliest first."""
     found = ((path, re.fullmatch(r"update-([0-9]+)", path.name)) for path in sorted(folder.glob("update-*")))
     return [(path, int(match[1])) for path, match in found if match]
