@@ -43,7 +43,7 @@ def make(tmp_path_factory):
     return run
 
 
-def test_scores_are_those_of_sacrebleu_and_differences_are_told_from_none(make, tmp_path, capsys):
+def test_scores_are_those_of_sacrebleu_and_equal_translations_have_p_1(make, tmp_path, capsys):
     found = [worsened(12), worsened(2), worsened(12, first=5), worsened(12)]
     good, bad = make("good", found[0]), make("bad", found[1], **{"model.d_ff": 16})
     alike, same = make("alike", found[2], seed=2), make("same", found[3], seed=3)
@@ -75,13 +75,13 @@ def test_two_evaluations_of_one_run_can_be_compared(make, capsys):
     assert str(run / "evaluations/test") in capsys.readouterr().out
 
 
-def test_runs_of_other_settings_are_not_taken_for_seeds(make, capsys):
+def test_runs_of_other_settings_are_not_grouped_as_seeds(make, capsys):
     one, other = make("one", worsened(3)), make("other", worsened(3), seed=2, **{"model.d_ff": 16})
     assert compare.main([str(one), str(other)]) == 0
     assert "mean BLEU" not in capsys.readouterr().out
 
 
-def test_what_cannot_be_compared_ends_with_one_message(make, tmp_path, capsys):
+def test_evaluations_that_cannot_be_compared_end_with_one_message(make, tmp_path, capsys):
     run = make("run", worsened(3))
     elsewhere = make("elsewhere", worsened(3), references=worsened(4))
     raw = make("raw", worsened(3), **{"data.tokenized": False})

@@ -21,7 +21,7 @@ def run(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_a_picture_is_drawn_of_the_kind_that_its_name_says(run, tmp_path, capsys, suffix):
+def test_a_picture_is_of_the_kind_that_its_suffix_names(run, tmp_path, capsys, suffix):
     path = tmp_path / f"picture{suffix}"
     assert draw.main([str(run), "--sentence", "2", "--layer", "1", "--head", "0", "--output", str(path)]) == 0
     assert capsys.readouterr().out == f"{path}\n" and path.stat().st_size > 1000
@@ -39,7 +39,9 @@ def test_a_picture_is_drawn_of_the_kind_that_its_name_says(run, tmp_path, capsys
         ([], "required: --sentence; see --help"),
     ],
 )
-def test_what_is_not_there_is_one_line(run, tmp_path, capsys, monkeypatch, arguments, message):
+def test_unknown_sentences_layers_and_files_end_with_one_message(
+    run, tmp_path, capsys, monkeypatch, arguments, message
+):
     monkeypatch.chdir(tmp_path)
     assert draw.main([str(run), *arguments]) == 2
     error = capsys.readouterr().err

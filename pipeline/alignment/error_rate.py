@@ -1,7 +1,7 @@
-"""Word alignments as sets of links: the error rate against a gold standard, and baselines.
+"""The error rate of word alignments against a gold standard, and the links of two baselines.
 
-A link is `(i, j)`: source word i, target word j, both from 0. Error rates need pairs whose target text is given: gold
-links belong to the words of the reference, so on a model's own translations they measure nothing.
+A link is `(i, j)`: source word i, target word j, both from 0. Error rates need pairs whose target text is given, since
+gold links belong to the words of the reference.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,7 +15,7 @@ from ..text.pharaoh import GoldAlignment, Link
 
 @dataclass(frozen=True)
 class RangeCheck:
-    """Gold alignments without the links that point outside their sentences, and what was dropped from where.
+    """Gold alignments without the links that point outside their sentences, and which links those were.
 
     Attributes:
         gold: one alignment a sentence, in the order given.
@@ -30,7 +30,7 @@ class RangeCheck:
 
 @dataclass(frozen=True)
 class AlignmentScore:
-    """Alignment error rate, precision and recall, each 0 to 1; not-a-number where nothing was there to count."""
+    """Alignment error rate, precision and recall, from 0 to 1; not-a-number if there was nothing to count."""
 
     aer: float
     precision: float
@@ -39,7 +39,7 @@ class AlignmentScore:
 
 @dataclass(frozen=True)
 class AlignmentCounts:
-    """What the scores are made of: A links, S sure, P possible. Sentences are added up before anything is divided.
+    """Counts of links A, sure links S and possible links P, which are added up over sentences and then divided.
 
     Attributes:
         links: |A|.
@@ -68,7 +68,8 @@ class AlignmentCounts:
         )
 
     def score(self) -> AlignmentScore:
-        """AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), precision against P, recall of S (Och and Ney 2003)."""
+        """Scores the counts (Och and Ney 2003): AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), precision against P,
+        recall of S."""
         return AlignmentScore(
             aer=1.0 - _ratio(self.links_in_sure + self.links_in_possible, self.links + self.sure),
             precision=_ratio(self.links_in_possible, self.links),
@@ -77,7 +78,7 @@ class AlignmentCounts:
 
 
 def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldAlignment]) -> AlignmentScore:
-    """Scores a corpus: counts are pooled over all sentences, rates of single sentences are never averaged.
+    """Scores a corpus. Counts are pooled over all sentences; rates of single sentences are never averaged.
 
     Raises:
         ValueError: the two lists differ in length.
@@ -88,7 +89,7 @@ def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldA
 def check_ranges(
     gold: Sequence[GoldAlignment], source_word_counts: Sequence[int], target_word_counts: Sequence[int]
 ) -> RangeCheck:
-    """Drops the links that point outside their sentences (published sets hold some) and tells how many and where.
+    """Drops the links that point outside their sentences, which some published sets hold.
 
     Raises:
         InputError: the three lists differ in length, so the gold file belongs to other text.
@@ -98,22 +99,22 @@ def check_ranges(
             f"{len(gold)} gold alignments for {len(source_word_counts)} source and {len(target_word_counts)} target "
             "sentences: each line of the gold file must belong to the same line of the two text files"
         )
-    kept, dropped, lines = [], 0, []
+    checked, dropped, lines = [], 0, []
     for number, (alignment, n_source, n_target) in enumerate(
         zip(gold, source_word_counts, target_word_counts, strict=True), start=1
     ):
         inside = frozenset((i, j) for i, j in alignment.possible if 0 <= i < n_source and 0 <= j < n_target)
-        kept.append(GoldAlignment(alignment.sure & inside, inside))
+        checked.append(GoldAlignment(alignment.sure & inside, inside))
         if outside := len(alignment.possible) - len(inside):
             dropped += outside
             lines.append(number)
-    return RangeCheck(kept, dropped, lines)
+    return RangeCheck(checked, dropped, lines)
 
 
 def diagonal_links(n_source: int, n_target: int) -> set[Link]:
-    """Baseline: each target word with the source word whose middle is nearest, both sentences stretched to one length.
+    """Baseline: links each target word with the source word whose middle is nearest, on sentences scaled to one length.
 
-    A target word exactly between two source words takes the even one.
+    A target word exactly between two source words is linked with the even one.
     """
     if not n_source:
         return set()
@@ -121,7 +122,7 @@ def diagonal_links(n_source: int, n_target: int) -> set[Link]:
 
 
 def random_links(n_source: int, n_target: int, generator: np.random.Generator) -> set[Link]:
-    """Baseline: each target word with one source word, all equally likely."""
+    """Baseline: links each target word with a source word drawn uniformly."""
     if not n_source:
         return set()
     return {(int(i), j) for j, i in enumerate(generator.integers(n_source, size=n_target))}

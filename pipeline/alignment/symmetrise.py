@@ -1,6 +1,6 @@
-"""Two alignments of one sentence pair made into one, as phrase-based translation did it (Och and Ney 2003, sect. 4.3).
+"""Combines the alignments of two directions, as phrase-based translation does (Och and Ney 2003, section 4.3).
 
-Links are (source word, target word) in both; the one was read from source to target, the other from target to source.
+Links are (source word, target word) in both, read from source to target (forward) and from target to source (backward).
 """
 
 from collections.abc import Callable, Collection
@@ -13,19 +13,19 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 
 def intersection(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
-    """What both have: few links, mostly right."""
+    """The links of both: few, and mostly correct."""
     return set(forward) & set(backward)
 
 
 def union(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
-    """What either has: many links, hardly one missing."""
+    """The links of either: many, with hardly one missing."""
     return set(forward) | set(backward)
 
 
 def grow_diag(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
-    """The intersection, and links of the union that touch one already there and align a word that had none yet.
+    """Grows the intersection by links of the union that touch one of its links and align a word without a link.
 
-    Points are gone through in order until nothing more is added, as Moses does (Koehn et al. 2005, section 2.1).
+    Links are visited in order until none is added, as in Moses (Koehn et al. 2005, section 2.1).
     """
     links, candidates = intersection(forward, backward), union(forward, backward)
     sources, targets = {i for i, _ in links}, {j for _, j in links}
@@ -44,7 +44,7 @@ def grow_diag(forward: Collection[Link], backward: Collection[Link]) -> set[Link
 
 
 def grow_diag_final_and(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
-    """`grow_diag`, and then links of either direction between two words that have none yet."""
+    """`grow_diag`, then the links of either direction between two words without a link."""
     links = grow_diag(forward, backward)
     sources, targets = {i for i, _ in links}, {j for _, j in links}
     for direction in (forward, backward):

@@ -1,4 +1,4 @@
-"""Evaluated runs side by side: scores with intervals, paired bootstrap tests, and what each run took."""
+"""Compares evaluated runs: scores with intervals, paired bootstrap tests, and what each run took."""
 
 import json
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ from .translations import read_translations
 
 @dataclass(frozen=True)
 class Evaluated:
-    """An evaluation and the run that it is of.
+    """An evaluation, and the run that was evaluated.
 
     Args:
-        name: how the table calls it.
+        name: its name in the table.
         run: the run's folder.
         evaluation: the evaluation's folder.
     """
@@ -34,14 +34,14 @@ class Evaluated:
 
     @classmethod
     def find(cls, path: Path, set_name: str) -> "Evaluated":
-        """Of a run's folder the evaluation on a set, or the evaluation that the folder is.
+        """Finds the evaluation of a run on a set; `path` is the run's folder, or that of the evaluation itself.
 
         Raises:
-            InputError: there is none.
+            InputError: there is no such evaluation.
         """
-        own = path.parent.name == "evaluations"
-        run = RunDirectory.open(path.parents[1] if own else path)
-        evaluation = EvaluationDirectory(path) if own else run.evaluation(set_name)
+        is_evaluation = path.parent.name == "evaluations"
+        run = RunDirectory.open(path.parents[1] if is_evaluation else path)
+        evaluation = EvaluationDirectory(path) if is_evaluation else run.evaluation(set_name)
         for file in (evaluation.metrics, evaluation.translations):
             if not file.is_file():
                 raise InputError(
@@ -73,8 +73,8 @@ class Evaluated:
             )
         return table
 
-    def kin(self) -> str:
-        """What runs that differ by their seed only have in common."""
+    def key_without_seed(self) -> str:
+        """The settings by which runs that differ only in their seed are grouped."""
         settings = self.config.model_dump(mode="json")
         del settings["run"]
         decoding = {key: value for key, value in self.metrics.get("decoding", {}).items() if key != "batch_sentences"}
@@ -83,7 +83,7 @@ class Evaluated:
     def facts(self) -> dict[str, Any]:
         """What the run took."""
         manifest = _read_json(self.run.manifest) if self.run.manifest.is_file() else {}
-        last = self._last_of_history()
+        last = self._last_history_row()
         decoding = self.metrics.get("decoding", {})
         beam = f" {decoding['beam_size']}" if self.metrics.get("search") == "beam" and decoding else ""
         return {
@@ -95,7 +95,7 @@ class Evaluated:
             "minutes": last.get("minutes"),
         }
 
-    def _last_of_history(self) -> Any:
+    def _last_history_row(self) -> Any:
         if not self.run.history.is_file():
             return {}
         try:
@@ -116,8 +116,11 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def compare(systems: list[Evaluated], samples: int) -> pd.DataFrame:
-    """A row for each evaluation: BLEU and chrF with the half width of the 95 % interval of a bootstrap, the p-values of
-    a paired bootstrap against the first (Koehn 2004), and what the run took.
+    """Compares evaluations of the same text.
+
+    Returns:
+        A row for each: BLEU and chrF with the half width of the 95 % confidence interval of a bootstrap, the p-values
+        of a paired bootstrap test against the first (Koehn 2004), and what the run took.
 
     Raises:
         InputError: the evaluations are not of the same text.
@@ -145,18 +148,18 @@ def compare(systems: list[Evaluated], samples: int) -> pd.DataFrame:
         row: dict[str, Any] = {"": system.name}
         for metric, name in (("BLEU", "BLEU"), ("chrF2", "chrF")):
             result: Any = scores[metric][i]
-            # sacreBLEU's test calls the same translations different: none of its samples then differs by more.
-            same = i > 0 and translations[i][1] == translations[0][1]
-            row |= {name: result.score, f"{name} ±": result.ci, f"{name} p": 1.0 if same else result.p_value}
+            # For equal translations sacreBLEU returns a small p-value, since none of its samples differs by more.
+            is_same = i > 0 and translations[i][1] == translations[0][1]
+            row |= {name: result.score, f"{name} ±": result.ci, f"{name} p": 1.0 if is_same else result.p_value}
         rows.append(row | system.facts())
     return pd.DataFrame(rows)
 
 
 def means_over_seeds(systems: list[Evaluated], table: pd.DataFrame) -> list[str]:
-    """A line for every group of runs that differ by their seed only."""
+    """Returns a line for every group of runs that differ only in their seed."""
     groups: dict[str, list[int]] = {}
     for i, system in enumerate(systems):
-        groups.setdefault(system.kin(), []).append(i)
+        groups.setdefault(system.key_without_seed(), []).append(i)
     lines = []
     for rows in groups.values():
         if len(rows) > 1:
@@ -180,7 +183,7 @@ DIGITS = {
 
 
 def as_text(table: pd.DataFrame) -> str:
-    """The table as it is printed."""
+    """Returns the table as it is printed."""
     shown = table.copy()
     for name, digits in DIGITS.items():
         shown[name] = ["" if pd.isna(value) else f"{value:,.{digits}f}" for value in table[name]]

@@ -1,4 +1,4 @@
-"""The table `translations.tsv`: a row for each sentence of an evaluation, written and read back."""
+"""The table `translations.tsv`, with a row for each sentence of an evaluation: made, written and read back."""
 
 import csv
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ TEXTS = ("source", "reference", "translation")
 def translations_table(
     source: Sequence[str], reference: Sequence[str] | None, translations: Sequence[Translation], *, tokenized: bool
 ) -> pd.DataFrame:
-    """A row for each sentence: texts, scores, lengths.
+    """Makes the table: a row of texts, scores and lengths for each sentence.
 
     Args:
         source: the sentences.
         reference: their given translations, or None; then there are no sentence scores.
-        translations: those of the model.
-        tokenized: whether words are separated already, see `make_bleu`.
+        translations: the model's.
+        tokenized: whether the text is tokenised already, see `make_bleu`.
     """
     table = pd.DataFrame(
         {
@@ -47,7 +47,7 @@ def translations_table(
 
 
 def write_translations(table: pd.DataFrame, path: Path) -> None:
-    """Writes the table whole or not at all. Quotation marks are text here, and no field can hold a tab."""
+    """Writes the table whole or not at all. Quotation marks are plain text, and tabs in a field become spaces."""
     table = table.copy()
     for name in TEXTS:
         if name in table:

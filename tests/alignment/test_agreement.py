@@ -40,7 +40,7 @@ def test_the_two_heads_that_link_the_same_words_are_found(side):
     assert 0.8 < found.value <= 1  # words beyond the shorter sentence are linked at random
 
 
-def test_what_does_not_belong_together_is_an_error():
+def test_records_of_other_words_or_numbers_are_refused():
     forward, backward = planted(AlignmentReadout(0, 0, "output"), AlignmentReadout(0, 0, "output"))
     with pytest.raises(ValueError, match="shorter"):
         most_agreeing(forward, backward[:2])

@@ -50,13 +50,13 @@ def test_a_file_that_counts_from_one_gives_the_same_links(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["1", "1-", "-1-2", "1-2-3", "a-b", "1+2", "1 - 2", "١-٢"])
-def test_a_malformed_link_is_told_with_file_and_line(tmp_path, text):
+def test_a_malformed_link_is_refused_with_file_and_line(tmp_path, text):
     (tmp_path / "links").write_text(f"0-0\n0-0 {text}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"links:2: "):
         read_pharaoh(tmp_path / "links")
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_a_missing_alignment_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="nowhere"):
         read_pharaoh(tmp_path / "nowhere")
 
@@ -96,7 +96,7 @@ def test_error_rate_equals_loops_over_all_links_and_is_not_the_mean_of_sentences
     assert abs(pooled.aer - mean) > 0.01
 
 
-def test_error_rate_by_hand():
+def test_error_rate_equals_one_worked_out_by_hand():
     """A = {00, 11, 20}, S = {00, 22}, P = S + {11}: 1 - (1 + 2) / (3 + 2)."""
     score = alignment_error_rate([[(0, 0), (1, 1), (2, 0), (2, 0)]], [gold({(0, 0), (2, 2)}, {(1, 1)})])
     assert score == pytest.approx(AlignmentScore(aer=0.4, precision=2 / 3, recall=0.5))

@@ -113,7 +113,7 @@ def test_a_table_needs_forced_pairs_equal_lengths_and_links_in_range(corpus, mak
         score_heads(records[:1], [gold_of((3, 0))], counts[:1])
 
 
-def test_choose_takes_the_first_of_equals_and_skips_missing_rates():
+def test_the_best_row_is_the_first_of_equals_and_has_a_rate():
     table = pd.DataFrame({"aer": [float("nan"), 0.5, 0.25, 0.25], "head": ["mean", 0, 1, 2]}, index=[7, 7, 7, 7])
     assert best_row(table)["head"] == 1
     with pytest.raises(ValueError, match="no row"):

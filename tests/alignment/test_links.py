@@ -42,5 +42,5 @@ def test_grown_links_of_hardly_any_weight_can_be_left_out():
 
 
 @pytest.mark.parametrize("shape", [(2, 0), (0, 3), (2, 0, 3)])
-def test_where_there_are_no_words_there_are_no_links(shape):
+def test_matrices_without_words_have_no_links(shape):
     assert not any(extract_links(np.zeros(shape), extraction).any() for extraction in EXTRACTIONS)

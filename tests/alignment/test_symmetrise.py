@@ -26,7 +26,7 @@ LINKS = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20)
         (set(), {(0, 0)}, set()),
     ],
 )
-def test_growing_worked_by_hand(forward, backward, expected):
+def test_grow_diag_gives_links_worked_out_by_hand(forward, backward, expected):
     assert grow_diag(forward, backward) == expected
 
 
@@ -38,19 +38,19 @@ def test_growing_worked_by_hand(forward, backward, expected):
         ({(3, 3)}, {(3, 4), (5, 5)}, {(3, 3), (5, 5)}),  # forward goes first and takes source word 3
     ],
 )
-def test_the_last_step_links_words_that_are_both_free(forward, backward, expected):
+def test_final_and_links_words_that_are_both_free(forward, backward, expected):
     assert grow_diag_final_and(forward, backward) == expected
 
 
 @given(LINKS, LINKS)
-def test_all_lie_between_intersection_and_union(forward, backward):
+def test_every_symmetrisation_lies_between_intersection_and_union(forward, backward):
     least, most = intersection(forward, backward), union(forward, backward)
     for symmetrise in SYMMETRISATIONS.values():
         assert least <= symmetrise(forward, backward) <= most
     assert grow_diag(forward, backward) <= grow_diag_final_and(forward, backward)
 
 
-def test_the_command_line_offers_them_all():
+def test_the_command_line_offers_every_symmetrisation():
     assert sorted(align.SYMMETRISATIONS) == sorted(SYMMETRISATIONS)
 
 

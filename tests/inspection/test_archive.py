@@ -77,7 +77,7 @@ def test_arrays_are_stored_uncompressed_under_the_documented_keys(tmp_path, reco
     }
 
 
-def test_metadata_is_read_without_touching_arrays_and_one_site_without_the_others(tmp_path, records):
+def test_metadata_is_read_without_arrays_and_one_site_without_the_others(tmp_path, records):
     write(tmp_path, records)
     read = AttentionArchive(tmp_path)
     assert list(read.read(42, ["cross"]).attention) == ["cross"]
@@ -112,7 +112,7 @@ def test_lists_that_do_not_fit_the_axes_are_refused(tmp_path, make_record, chang
         writer.append(dataclasses.replace(record, **change(record)))
 
 
-def test_an_id_twice_or_other_heads_than_before_are_refused(tmp_path, make_record):
+def test_a_repeated_id_and_other_heads_than_before_are_refused(tmp_path, make_record):
     writer = ArchiveWriter(tmp_path, manifest={})
     writer.append(make_record(1))
     with pytest.raises(ValueError, match="appended before"):
@@ -137,7 +137,7 @@ def test_an_archive_without_sentences_is_an_archive(tmp_path):
     assert list(AttentionArchive(tmp_path)) == []
 
 
-def test_an_exception_leaves_an_archive_that_is_seen_to_be_unfinished_and_can_be_written_anew(tmp_path, records):
+def test_an_exception_leaves_an_unfinished_archive_that_can_be_written_anew(tmp_path, records):
     def interrupted():
         yield from records
         raise KeyboardInterrupt
@@ -205,14 +205,14 @@ def edit(path, change):
         ("shard-00000.npz", lambda data: data.replace(b"cross/000005", b"cross/000006"), "shard-00000.npz.*delete"),
     ],
 )
-def test_damage_is_told_with_place_and_remedy(tmp_path, records, name, change, message):
+def test_a_damaged_archive_is_refused_with_place_and_remedy(tmp_path, records, name, change, message):
     write(tmp_path, records)
     edit(tmp_path / name, change)
     with pytest.raises(InputError, match=message):
         list(AttentionArchive(tmp_path))
 
 
-def test_a_missing_shard_or_archive_is_told(tmp_path, records):
+def test_a_missing_shard_or_archive_is_refused(tmp_path, records):
     with pytest.raises(InputError, match="no attention archive"):
         AttentionArchive(tmp_path / "nowhere")
     write(tmp_path, records)
@@ -223,7 +223,7 @@ def test_a_missing_shard_or_archive_is_told(tmp_path, records):
         read[41]
 
 
-def test_a_shard_whose_arrays_were_exchanged_is_refused(tmp_path, records):
+def test_a_shard_with_exchanged_arrays_is_refused(tmp_path, records):
     """Lengths differ between sentences, so that weights under another sentence's id do not fit."""
     write(tmp_path, records)
     with np.load(tmp_path / "shard-00000.npz") as shard:

@@ -29,14 +29,14 @@ def test_soft_alignments_hold_tokens_and_weights(make_record, tmp_path, head):
         np.testing.assert_allclose(weights, heads.mean(0) if head == "mean" else heads[head], atol=1e-6)
 
 
-def test_no_token_is_taken_for_a_separator(make_record, tmp_path):
+def test_separators_in_tokens_are_replaced(make_record, tmp_path):
     record = make_record(0, source_tokens=["|||", "a b", "|", "\u2581c", "</s>"])
     write_soft_alignments(tmp_path / "nematus.txt", [record], AlignmentReadout(0, 0, "output"))
     ((_, source, *_),) = read_soft_alignments((tmp_path / "nematus.txt").read_text(encoding="utf-8"))
     assert len(source) == 5 and not any("|" in token for token in source)
 
 
-def test_a_frame_has_tokens_as_names(make_record):
+def test_a_frame_is_labelled_with_the_tokens(make_record):
     record = make_record(0)
     frame = record.to_frame("cross", layer=1, head=2)
     assert list(frame.index) == record.target_output_tokens and list(frame.columns) == record.source_tokens
@@ -69,7 +69,7 @@ def test_an_archive_as_a_frame_has_a_row_for_each_sentence(archive):
         assert row["log_probability"] == pytest.approx(sum(record.token_log_probabilities))
 
 
-def test_notebooks_show_text_as_text(archive, make_record):
+def test_notebooks_show_markup_in_text_as_text(archive, make_record):
     shown = archive._repr_html_()
     assert "3 sentences" in shown and "cross: 2 x 3" in shown
     assert "&lt;b&gt;4&lt;/b&gt;" in shown and "<b>" not in shown

@@ -30,7 +30,7 @@ def test_the_table_weights_each_sentence_by_its_rows(make_record, site):
 
 
 @pytest.mark.parametrize(("site", "axis"), [("cross", "source_tokens"), ("decoder", "target_input_tokens")])
-def test_punctuation_is_what_unicode_calls_so(make_record, site, axis):
+def test_punctuation_is_counted_as_unicode_defines_it(make_record, site, axis):
     tokens = [
         "<s>" if axis != "source_tokens" else "\u2581a",
         "\u2581\u00bb",

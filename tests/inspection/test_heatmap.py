@@ -109,7 +109,7 @@ def test_no_label_leaves_the_picture_or_runs_into_a_panel(make_record, token, he
     assert lean <= bar.x0 and bar.x1 < inside.x1
 
 
-def test_saved_file_is_the_png(tmp_path, make_record):
+def test_a_saved_figure_is_a_whole_png_and_leaves_no_other_file(tmp_path, make_record):
     figure = attention_figure(make_record(0), head=1)
     save_figure(figure, tmp_path / "heads.png")
     assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG")
@@ -126,18 +126,18 @@ def test_saved_file_is_the_png(tmp_path, make_record):
         ({"head": 3}, "head 3"),
     ],
 )
-def test_what_is_not_there_is_refused(make_record, arguments, message):
+def test_unknown_sites_sides_layers_and_heads_are_refused(make_record, arguments, message):
     with pytest.raises(ValueError, match=message):
         attention_figure(make_record(0), **arguments)
 
 
-def test_the_package_alone_imports_no_matplotlib():
+def test_importing_the_package_imports_no_matplotlib():
     code = "import sys, pipeline.inspection; sys.exit('matplotlib' in sys.modules or 'tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(("suffix", "start"), [(".svg", b"<?xml"), (".pdf", b"%PDF")])
-def test_a_suffix_says_which_kind_of_file_and_the_same_figure_gives_the_same_bytes(
+def test_the_suffix_chooses_the_kind_of_file_and_a_figure_always_gives_the_same_bytes(
     tmp_path, make_record, suffix, start
 ):
     written = []

@@ -11,19 +11,19 @@ ALLOWED = np.array([[1, 1, 1, 1, 0], [1, 0, 1, 0, 0], [0, 0, 1, 0, 0]], bool)[No
 WEIGHTS = np.array([[0.1, 0.5, 0.3, 0.1, 0], [0.25, 0, 0.75, 0, 0], [0, 0, 1, 0, 0]], np.float32)[None, None]
 
 
-def test_uniform_is_equal_over_what_is_allowed():
+def test_uniform_weights_are_equal_over_allowed_keys():
     expected = [[0.25] * 4 + [0], [0.5, 0, 0.5, 0, 0], [0, 0, 1, 0, 0]]
     np.testing.assert_allclose(uniform(WEIGHTS, ALLOWED)[0, 0], expected)
 
 
-def test_without_the_top_the_others_share_its_weight_in_proportion():
+def test_without_top_scales_up_the_other_weights():
     expected = [[0.2, 0, 0.6, 0.2, 0], [1, 0, 0, 0, 0], [0, 0, 1, 0, 0]]
     np.testing.assert_allclose(without_top(WEIGHTS, ALLOWED)[0, 0], expected, atol=1e-6)
     one_hot = np.eye(5, dtype=np.float32)[None, None, 1:2]
     np.testing.assert_allclose(without_top(one_hot, ALLOWED[:, :, :1])[0, 0, 0], [1 / 3, 0, 1 / 3, 1 / 3, 0], atol=1e-6)
 
 
-def test_permuted_weights_change_places_among_what_is_allowed():
+def test_permuted_weights_stay_on_allowed_keys():
     generator = np.random.default_rng(0)
     allowed = generator.random((3, 2, 7, 9)) < 0.6
     weights = np.where(allowed, generator.random(allowed.shape), 0).astype("float32")
@@ -43,7 +43,7 @@ def read(model, layer=-1, head=0, change=0):
 
 
 @pytest.mark.parametrize("change", range(len(CHANGES)))
-def test_only_the_chosen_head_attends_otherwise(change):
+def test_only_the_chosen_head_has_other_weights(change):
     model = shared_transformer()
     usual, found = read(model), read(model, 1, 0, change)
     mask = np.broadcast_to((SOURCE != 0)[:, None], usual.cross[1][:, 0].shape)
@@ -54,7 +54,7 @@ def test_only_the_chosen_head_attends_otherwise(change):
     assert np.abs(found.logits - usual.logits).max() > 1e-3
 
 
-def test_no_layer_chosen_is_no_change_and_nothing_stays_behind():
+def test_layer_minus_one_changes_nothing_and_the_layers_are_restored_after_the_block():
     model = shared_transformer()
     expected = model.decode(TARGET, model.encode(SOURCE)).logits
     np.testing.assert_allclose(read(model).logits, expected, atol=1e-6)
@@ -64,7 +64,7 @@ def test_no_layer_chosen_is_no_change_and_nothing_stays_behind():
     assert "attend" not in vars(model.decoder_blocks[0].cross_attention)
 
 
-def test_uniform_weights_do_what_the_uniform_mechanism_does():
+def test_uniform_weights_give_the_outputs_of_the_uniform_mechanism():
     sizes = {"decoder_layers": 1, "num_heads": 1}
     model, other = make_transformer(**sizes), make_transformer(**sizes, cross={"mechanism": "uniform"})
     other.set_weights(model.get_weights())

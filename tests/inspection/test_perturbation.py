@@ -14,7 +14,7 @@ from tests.tiny_transformer import shared_transformer
 PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 15, 4], [9, EOS])]
 
 
-def test_changes_are_means_over_all_tokens():
+def test_loss_change_and_argmax_changed_are_means_over_all_tokens():
     model = shared_transformer()
     layers = [block.cross_attention for block in model.decoder_blocks]
     table = perturbation_table(model, PAIRS, batch_tokens=10, workers=2)
@@ -35,6 +35,6 @@ def test_changes_are_means_over_all_tokens():
     assert (table["loss_change"].abs() > 1e-4).any() and (table["argmax_changed"] > 0).any()
 
 
-def test_a_model_without_heads_to_change_is_told():
+def test_a_model_without_cross_attention_heads_is_refused():
     with pytest.raises(InputError, match=r"--perturb .* Transformer"):
         perturbation_table(object(), PAIRS)

@@ -96,13 +96,13 @@ def test_rows_sum_to_one_over_the_sentences_own_tokens(recorder):
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 1000])
-def test_batch_size_changes_nothing(monkeypatch, recorder, batch_tokens):
+def test_records_do_not_depend_on_the_batch_size(monkeypatch, recorder, batch_tokens):
     expected = list(recorder.record_references(SOURCES, REFERENCES))
     monkeypatch.setattr(recorder, "batch_tokens", batch_tokens)
     assert_same(recorder.record_references(SOURCES, REFERENCES), expected)
 
 
-def test_order_changes_nothing(recorder):
+def test_records_do_not_depend_on_the_order_of_sentences(recorder):
     expected = list(recorder.record_references(SOURCES, REFERENCES))
     assert_same(recorder.record_references(SOURCES[::-1], REFERENCES[::-1]), expected[::-1])
 
@@ -116,7 +116,7 @@ def test_ids_count_on_across_windows(recorder, window):
     assert_same(found, expected)
 
 
-def test_no_number_depends_on_sentences_of_another_window(recorder):
+def test_records_do_not_depend_on_sentences_of_another_window(recorder):
     pairs = list(pairs_of_references(recorder))
     for alone, among in zip(recorder.record(pairs[4:], 4), list(recorder.record(pairs, 4))[4:], strict=True):
         assert alone.token_log_probabilities == among.token_log_probabilities
@@ -155,12 +155,12 @@ def test_empty_sentences_have_eos_alone(recorder):
     assert records[2].attention["cross"].shape[2] == 1 and records[4].attention["cross"].shape[3] == 1
 
 
-def test_nothing_gives_no_records(recorder):
+def test_no_sentences_give_no_records(recorder):
     assert list(recorder.record_references([], [])) == []
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_what_is_over_the_longest_length_is_cut_and_marked(tokenizer, recorder, side):
+def test_sentences_that_are_too_long_are_cut_and_marked_truncated(tokenizer, recorder, side):
     long, short = "the small dog sees the cat and " * 8, "le chat"
     pair = (long, short) if side == "source" else (short, long)
     cut, whole = recorder.record_references([pair[0], short], [pair[1], "the dog"])
@@ -175,7 +175,7 @@ def test_what_is_over_the_longest_length_is_cut_and_marked(tokenizer, recorder, 
     assert cut.hypothesis == pair[1]
 
 
-def test_sentences_of_just_the_longest_length_are_whole(tokenizer, recorder):
+def test_sentences_of_exactly_the_longest_length_are_whole(tokenizer, recorder):
     text = ("dog " * (MOST - 1)).strip()
     lengths = len(tokenizer.encode([text]).to_list()[0])
     words = words_of(text)[: (MOST - 1) * len(words_of(text)) // lengths]
@@ -185,14 +185,14 @@ def test_sentences_of_just_the_longest_length_are_whole(tokenizer, recorder):
     assert not record.truncated and len(record.source_tokens) == len(record.target_output_tokens) == MOST
 
 
-def test_records_hold_the_sites_asked_for(model, tokenizer):
+def test_records_hold_all_sites_of_the_recorder_by_default(model, tokenizer):
     (record,) = AttentionRecorder(model, tokenizer, sites=("decoder", "cross"), max_positions=MOST).record_references(
         ["a"], ["dog"]
     )
     assert set(record.attention) == {"decoder", "cross"}
 
 
-def test_of_the_recorders_sites_records_hold_those_that_a_call_names(model, tokenizer):
+def test_records_hold_the_sites_that_a_call_names(model, tokenizer):
     recorder = AttentionRecorder(model, tokenizer, sites=("cross", "gradients", "encoder"), max_positions=MOST)
     whole = list(recorder.record(pairs_of_references(recorder)))
     assert set(whole[0].attention) == {"cross", "gradients", "encoder"}

@@ -14,7 +14,7 @@ def row_of(record):
     return sentence_row(record, measure_site(record))
 
 
-def test_a_sentence_alone_has_the_mean_of_what_its_heads_have(make_record):
+def test_a_sentences_measures_are_means_over_its_heads(make_record):
     record = make_record(3)
     row, table = row_of(record), heads_table([record])
     for name in MEASURES:
@@ -40,13 +40,13 @@ def test_coverage_is_one_where_every_token_gets_its_share(make_record):
     np.testing.assert_allclose(coverage(planted(make_record, [0, 0, 5, 1])), [3, 1.5, 0, 0, 0, 1.5])
 
 
-def test_words_are_named_when_all_their_tokens_are_left_out_or_crowded(make_record):
+def test_words_are_listed_when_all_their_tokens_are_under_or_over_attended(make_record):
     row = row_of(planted(make_record, [0, 0, 0, 1]))
     assert (row["under_attended"], row["over_attended"], row["least_coverage"]) == ("three four", "one", 0)
     assert row_of(planted(make_record, [0, 1, 2, 3, 4, 5]))["under_attended"] == ""
 
 
-def test_a_model_without_cross_attention_has_a_row_too(make_record):
+def test_a_sentence_without_cross_attention_has_a_row_of_missing_measures(make_record):
     row = row_of(make_record(0, attention={"cross": np.zeros((0, 0, 4, 5), np.float32)}))
     assert all(math.isnan(row[name]) for name in (*MEASURES, "least_coverage"))
     assert row["under_attended"] == row["over_attended"] == ""

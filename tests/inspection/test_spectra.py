@@ -8,7 +8,7 @@ import pytest
 from pipeline.inspection.spectra import effective_rank, query_key_spectrum, spectra_table
 
 
-def test_the_values_are_those_of_the_whole_matrix():
+def test_singular_values_are_those_of_the_whole_matrix():
     generator = np.random.default_rng(0)
     query, key = generator.normal(size=(12, 4)), generator.normal(size=(9, 4))
     whole = np.linalg.svd(query @ key.T, compute_uv=False)
@@ -24,7 +24,7 @@ def test_the_effective_rank_counts_directions(values, expected):
     assert effective_rank(7 * np.array(values, float)) == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_matrix_of_zeros_has_no_rank():
+def test_the_effective_rank_of_zeros_is_not_a_number():
     assert math.isnan(effective_rank(np.zeros(3)))
 
 

@@ -96,13 +96,13 @@ def test_every_weight_is_in_the_page_to_five_digits(page):
     assert [sentence["source"] for sentence in data["runs"][0]["sentences"]] == [r.source_tokens for r in RECORDS]
 
 
-def test_no_text_can_end_the_element_that_holds_it(page):
+def test_text_cannot_end_the_element_that_holds_it(page):
     assert page.count("</script>") == 3 and page.count("<script") == 3  # data, weights, script
     assert embedded(page)[0]["runs"][0]["sentences"][1]["sourceText"] == HOSTILE
     assert "<title>a &amp; &lt;title></title>" in page
 
 
-def test_the_page_asks_for_nothing(page):
+def test_the_page_loads_nothing_from_outside(page):
     outside = re.sub(r'id="(data|weights)">.*?</script>', "", page, flags=re.S)
     assert re.findall(r"https?://[^\"']+", outside) == ["http://www.w3.org/2000/svg"]  # a name, not an address
     assert not re.search(r"<(link|img|iframe)|\ssrc=|@import|url\(|fetch\(|XMLHttpRequest", outside)
@@ -210,7 +210,7 @@ def test_matrices_are_those_of_the_archive_in_every_view(page, tmp_path):
 
 
 @chromium
-def test_sorting_searching_filtering_and_moving(page, tmp_path):
+def test_the_list_is_sorted_searched_filtered_and_moved_through(page, tmp_path):
     saw = browse(
         page,
         """
@@ -284,7 +284,7 @@ def test_pointing_at_a_cell_tells_its_words_and_weight_and_gold_is_drawn(page, t
 
 
 @chromium
-def test_hostile_text_is_text(page, tmp_path):
+def test_markup_in_sentences_is_shown_as_text(page, tmp_path):
     saw = browse(
         page,
         """
@@ -317,7 +317,7 @@ def test_two_runs_stand_side_by_side(tmp_path):
     assert "does not have this sentence" in saw["missing"]
 
 
-def test_the_page_is_written_whole(tmp_path, page):
+def test_the_page_is_written_whole_or_not_at_all(tmp_path, page):
     write_viewer(
         tmp_path / "viewer.html", "a & <title>", [ViewerRun("one", GOLD, SCORES).add_all(RECORDS)], layer=1, head=2
     )
