@@ -282,7 +282,7 @@ def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
         for name in ("test", "validation")
     }
     assert choose_on["test"].name == "validation"
-    assert choose_on["validation"] is None  # report.py then calls it the set itself, which flatters
+    assert choose_on["validation"] is None  # alignment.py then calls it the set itself (optimistic)
 
 
 def test_an_evaluation_that_fails_leaves_the_one_before(tmp_path):
