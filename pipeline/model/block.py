@@ -4,6 +4,7 @@ Letters: B batch, T positions, D model width.
 """
 
 import keras
+from keras.src.backend import get_keras_mask
 
 from ..attention.attention_layer import flatten_settings
 from ..attention.self_attention import SelfAttention
@@ -81,5 +82,6 @@ class Block(ConstructorConfig, keras.Layer):
         y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
         return self.feed_forward_residual.leave(x, y, training=training)
 
-    def compute_mask(self, *arguments):
-        """No mask leaves: they are passed explicitly, and Keras would hang this one on the states."""
+    def compute_mask(self, inputs, previous_mask=None):
+        """The mask that Keras keeps of x, which goes on with the states."""
+        return (get_keras_mask(inputs),)

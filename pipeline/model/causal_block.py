@@ -5,7 +5,9 @@ Letters: B batch, H heads, T positions, S positions before them, D model width, 
 
 import keras
 from keras import ops
+from keras.src.backend import get_keras_mask
 
+from ..attention.masks import join_masks
 from .block import Block
 
 
@@ -29,6 +31,7 @@ class CausalBlock(Block):
         mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x.
         before: (keys, values) of what stands before x, each `(B, H, S, K or V)`, or None.
         positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
+        x_mask: bool `(B, T)`, which Keras finds if not given. It is joined with `mask` where there is no `before`.
         training: whether dropout is applied.
 
     Returns:
@@ -43,7 +46,11 @@ class CausalBlock(Block):
         (TensorShape([1, 1, 8]), TensorShape([1, 2, 1, 4]))
     """
 
-    def call(self, x, mask=None, before=None, positions=None, training=None):
+    def call(self, x, mask=None, before=None, positions=None, x_mask=None, training=None):
+        if mask is not None and len(mask.shape) == 2 and get_keras_mask(x) is not None:
+            mask, x_mask = None, mask  # where x is all there is, Keras hands its mask on as `mask`
+        if before is None:
+            mask = join_masks(mask, x_mask)
         query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions)
         if before is not None:
             keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import keras
 from keras import ops
+from keras.src.backend import get_keras_mask
 
 from ..attention.cross_attention import CrossAttention
+from ..attention.masks import join_masks
 from .block import Block
 
 
@@ -41,11 +43,12 @@ class DecoderBlock(Block):
         memory: `(B, S, D)`, the encoder's states.
         projected: what `project_memory` made of them, or None to do it here.
         self_mask: bool, broadcastable to `(B, H, T, T)`, or `(B, H, T, L + T)` with a cache.
-        memory_mask: bool, broadcastable to `(B, H, T, S)`.
+        memory_mask: bool, broadcastable to `(B, H, T, S)`; `(B, S)` where Keras finds it.
         cache: `BlockCache`, or None for a pass over a whole target. With a cache, x may have N rows for each of the
             memory.
         positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
-        memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not looked at with `projected`.
+        memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not read with `projected`.
+        x_mask: bool `(B, T)`, which Keras finds if not given. It is joined with `self_mask` where there is no cache.
         training: whether dropout is applied.
 
     Returns:
@@ -118,8 +121,13 @@ class DecoderBlock(Block):
         cache=None,
         positions=None,
         memory_positions=None,
+        x_mask=None,
         training=None,
     ):
+        if memory_mask is not None and len(memory_mask.shape) == 2 and get_keras_mask(memory) is not None:
+            memory_mask = join_masks(None, memory_mask)
+        if cache is None:
+            self_mask = join_masks(self_mask, x_mask)
         query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions)
         attend = self.cross_attention.attend
         if cache is not None:
