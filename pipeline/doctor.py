@@ -34,9 +34,9 @@ def main(arguments: list[str]) -> None:
     with importing_tensorflow():
         from .training.checkup import check_up
 
-    for finding in check_up(config):
-        label = "" if finding.fine else "LOOK: "
-        sys.stdout.write(f"{finding.of:<12}{label}{finding.text}\n")
+    for line in check_up(config):
+        label = "" if line.fine else "LOOK: "
+        sys.stdout.write(f"{line.subject:<12}{label}{line.text}\n")
         sys.stdout.flush()
 
 

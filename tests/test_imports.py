@@ -158,6 +158,7 @@ def test_settings_stop_at_the_door():
         "pipeline.trained_run.manifest",
         "pipeline.training.best_weights",
         "pipeline.training.build",
+        "pipeline.training.callbacks.build",
         "pipeline.training.checkup",
         "pipeline.translate",
     }

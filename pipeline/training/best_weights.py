@@ -7,9 +7,9 @@ from typing import NamedTuple
 import keras
 
 from ..config import RunConfig
+from ..config.names import is_better
 from .checkpoint import Progress, load_checkpoint, load_mean
 from .checkpoint_folder import Checkpoints
-from .loop import is_better
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""From settings to the parts that train: what each setting of batches and training is for, in one place."""
+"""Builds the parts of training from a config. Only here are the settings of `batches` and `training` read."""
 
 import logging
 import math
@@ -12,16 +12,18 @@ from ..config.run import flat_settings
 from ..decoding.forced_graph import make_forced_graph
 from ..decoding.translator import Translator
 from ..metrics.likelihood import LikelihoodMeter
+from ..model.build import build_model
 from ..run_directory import RunDirectory
-from ..runtime.devices import parallel_batches, slices_per_update
+from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update
 from ..text.prepare import TrainingText
 from .checkpoint_folder import Checkpoints
 from .guided_attention import GuidedAttention
 from .input import TrainingBatches
-from .loop import Limits, Training
+from .loop import Training
 from .optimizers import make_optimizer
 from .schedule import WarmupSchedule
 from .step import TrainStep
+from .stopping import Limits, StoppingRules
 from .total_loss import TotalLoss
 from .validation import Validation
 
@@ -30,11 +32,19 @@ COMPARED = ("tokenizer", "batches", "model", "training", "decoding")
 log = logging.getLogger(__name__)
 
 
-def build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
-    """The optimizer with its learning rate's schedule, built for the model. To be made in the strategy's scope."""
+def build_model_and_optimizer(
+    config: RunConfig, vocabulary_size: int, strategy: tf.distribute.Strategy
+) -> tuple[keras.Model, keras.optimizers.Optimizer]:
+    """Builds the model in the precision of training, and its optimizer, on the strategy's devices."""
+    with strategy.scope():
+        model = build_model(config.model, vocabulary_size, resolve_precision(config.training.precision))
+        return model, _build_optimizer(config, model)
+
+
+def _build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
     settings = config.training
     schedule = WarmupSchedule(settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates)
-    made = make_optimizer(
+    optimizer = make_optimizer(
         settings.optimizer,
         schedule,
         beta_1=settings.beta_1,
@@ -42,19 +52,19 @@ def build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.O
         epsilon=settings.epsilon,
         ema_decay=settings.ema_decay,
     )
-    made.build(model.trainable_variables)
-    return made
+    optimizer.build(model.trainable_variables)
+    return optimizer
 
 
 def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy) -> TrainingBatches:
-    """The batches of every epoch."""
+    """Builds the batches of every epoch."""
     return TrainingBatches(
         text.segmentations,
         strategy,
         batch_tokens=config.batches.batch_tokens,
         start_tokens=config.batches.start_tokens,
         doubling_epochs=config.batches.doubling_epochs,
-        # no padding beyond the last position
+        # so that no batch is padded beyond the last position
         length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
         seed=config.run.seed,
         accumulated=config.batches.accumulated,
@@ -64,7 +74,7 @@ def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute
 def build_train_step(
     config: RunConfig, model: keras.Model, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches
 ) -> TrainStep:
-    """The graph of an update."""
+    """Builds the graph of an update, with its loss."""
     settings = config.training
     guided = settings.guided_attention
     loss = TotalLoss(
@@ -86,7 +96,7 @@ def build_train_step(
 
 
 def build_validation(config: RunConfig, text: TrainingText, translator: Translator, model: keras.Model) -> Validation:
-    """What is measured of the model between updates."""
+    """Builds what measures the model on the validation set."""
     meter = LikelihoodMeter(
         make_forced_graph(model),
         *text.validation_pairs.sides,
@@ -107,7 +117,7 @@ def build_training(
     translator: Translator,
     checkpoints: Checkpoints | None,
 ) -> Training:
-    """The loop, from batches to validations; `checkpoints` for the worker that writes."""
+    """Builds the training loop. `checkpoints` is None for a worker that writes nothing."""
     settings = config.training
     batches = build_batches(config, text, strategy)
     plan = batches.plan(0)
@@ -118,6 +128,13 @@ def build_training(
         len(plan.batches),
         100 * plan.padding_share,
     )
+    stopping = StoppingRules(
+        build_limits(config),
+        settings.early_stopping.metric,
+        settings.early_stopping.patience,
+        strategy=strategy,
+        agree_every=settings.log_every_updates,
+    )
     return Training(
         model,
         optimizer,
@@ -125,24 +142,22 @@ def build_training(
         batches,
         build_validation(config, text, translator, model),
         checkpoints,
-        limits=build_limits(config),
+        stopping=stopping,
         validate_every=settings.validate_every_updates,
         log_every=settings.log_every_updates,
         save_every=60 * settings.checkpoint_every_minutes if settings.checkpoint_every_minutes else None,
         metric=settings.early_stopping.metric,
-        patience=settings.early_stopping.patience,
     )
 
 
-def hyperparameters(config: RunConfig) -> dict[str, Any]:
-    """By dotted key the settings that runs are compared by: those of text, model, training and search."""
-
+def compared_settings(config: RunConfig) -> dict[str, Any]:
+    """The settings by which runs are compared, by dotted key: seed, text, model, training and decoding."""
     values = config.model_dump(mode="json", include={"run": {"seed"}, **dict.fromkeys(COMPARED, True)})
     return dict(flat_settings(values))
 
 
 def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
-    """The checkpoints of the run, as many as are gone on from or averaged."""
+    """Builds the folder of checkpoints, which keeps those that a run resumes from and those that are averaged."""
     settings = config.training
     averaged = {settings.average_of: settings.average_checkpoints}
     return Checkpoints(
@@ -154,5 +169,5 @@ def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
 
 
 def build_limits(config: RunConfig) -> Limits:
-    """When training ends."""
+    """The longest that training may take."""
     return Limits(config.training.max_updates, config.training.max_epochs, config.training.max_minutes)

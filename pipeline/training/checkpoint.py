@@ -18,8 +18,6 @@ from .optimizers import moving_averages
 
 log = logging.getLogger(__name__)
 
-LOWER_IS_BETTER = {"loss"}
-
 
 @dataclass
 class Progress:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import keras
 
+from ..config.names import METRICS
 from ..errors import InputError
-from .checkpoint import LOWER_IS_BETTER, Progress, load_checkpoint, save_checkpoint
+from .checkpoint import Progress, load_checkpoint, save_checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Checkpoints:
         if not self.keep_best:
             return []
         key = f"val_{self.metric}"
-        rows = sorted(progress.history, key=lambda row: row[key], reverse=self.metric not in LOWER_IS_BETTER)
+        rows = sorted(progress.history, key=lambda row: row[key], reverse=not METRICS[self.metric].lower_is_better)
         paths = [self._of_update(round(row["update"])) for row in rows[: self.keep_best]]
         return [path for path in paths if path.is_file()]
 

@@ -1,9 +1,7 @@
-"""What can be known of a training run before it starts: its text, its first updates, and what it takes."""
+"""What can be known of a training before it starts: its text, its first updates, and what it needs."""
 
 import json
 import math
-import os
-import resource
 import shutil
 import tempfile
 import time
@@ -16,67 +14,69 @@ import numpy as np
 import tensorflow as tf
 
 from ..config import RunConfig
-from ..model.build import build_model
 from ..run_directory import RunDirectory
 from ..runtime.cores import usable_cores
-from ..runtime.devices import make_strategy, resolve_precision
+from ..runtime.devices import make_strategy
+from ..runtime.machine import peak_memory, product_rate, total_memory
 from ..runtime.memory import keep_freed_memory
 from ..text.batches import BatchPlan
 from ..text.prepare import TrainingText, prepare_text
-from .build import build_batches, build_limits, build_optimizer, build_train_step
+from .build import build_batches, build_limits, build_model_and_optimizer, build_train_step
+from .estimates import checkpoint_bytes, nearest_limit, time_step
 from .step import TrainStepMetrics
 
-TIMED_SECONDS = 12.0  # enough updates for an estimate
-TIMED_UPDATES = 20
-MATRIX = 1024  # rows and columns of the products that the machine is measured by
 MEGABYTE, GIGABYTE = 2**20, 2**30
 
 
-class Finding(NamedTuple):
-    """A line of the report: what it is of, what was found, and whether that is fine or to be looked at."""
+class CheckupLine(NamedTuple):
+    """A line of the report.
 
-    of: str
+    - subject: the part of training that it is about, in one word.
+    - text: what was found.
+    - fine: whether nothing needs a closer look.
+    """
+
+    subject: str
     text: str
     fine: bool = True
 
 
-def check_up(config: RunConfig) -> Iterator[Finding]:
-    """Prepares the text and trains for a moment in a folder that goes away, and reports on the way.
+def check_up(config: RunConfig) -> Iterator[CheckupLine]:
+    """Prepares the text and trains for a moment in a temporary folder, and reports line by line.
 
     Raises:
-        InputError: something is wrong that training would refuse, too.
+        InputError: training would refuse the settings or the text, too.
     """
     keep_freed_memory()
     keras.utils.set_random_seed(config.run.seed)
-    yield from _machine()
-    assert config.run.name  # the command line's own doing
+    yield _describe_machine()
+    assert config.run.name  # the command line has set it
     root = config.run.directory / config.run.name
     if root.exists():
-        yield Finding(
-            "run", f"{root} exists: train.py goes on with it or refuses; --run.name starts another", fine=False
-        )
+        text = f"{root} exists: train.py continues or refuses it; --run.name starts another run"
+        yield CheckupLine("run", text, fine=False)
     with tempfile.TemporaryDirectory() as folder:
         run = RunDirectory.create(Path(folder) / "run")
-        text = prepare_text(config, run)
-        yield from _text(config, run, text)
-        yield from _training(config, text, root)
+        training_text = prepare_text(config, run)
+        yield from _describe_text(run, training_text)
+        yield from _try_training(config, training_text, root)
 
 
-def _machine() -> Iterator[Finding]:
-    rates = {name: _products_per_second(name) / 1e9 for name in ("float32", "bfloat16")}
+def _describe_machine() -> CheckupLine:
+    rates = {dtype: product_rate(dtype) / 1e9 for dtype in ("float32", "bfloat16")}
     gpus = len(tf.config.list_physical_devices("GPU"))
-    yield Finding(
+    return CheckupLine(
         "machine",
         f"{usable_cores()} processor cores, {gpus or 'no'} GPU{'s' if gpus > 1 else ''}, "
-        f"{_memory() / GIGABYTE:.0f} GiB of memory; matrix products {rates['float32']:.0f} GFLOP/s in float32, "
+        f"{total_memory() / GIGABYTE:.0f} GiB of memory; matrix products {rates['float32']:.0f} GFLOP/s in float32, "
         f"{rates['bfloat16']:.0f} in bfloat16",
     )
 
 
-def _text(config: RunConfig, run: RunDirectory, text: TrainingText) -> Iterator[Finding]:
+def _describe_text(run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:
     report = json.loads(run.corpus_report.read_text(encoding="utf-8"))
     dropped = report["pairs"] - report["kept"]
-    yield Finding(
+    yield CheckupLine(
         "text",
         f"{report['kept']:,} of {report['pairs']:,} training pairs"
         + (f" and {report['joined']:,} joined ones" if report["joined"] else "")
@@ -85,125 +85,82 @@ def _text(config: RunConfig, run: RunDirectory, text: TrainingText) -> Iterator[
     )
     for name, shared in report["overlap"].items():
         if shared["pairs"]:
-            yield Finding(
-                "text", f"{shared['pairs']} of {shared['of']} {name} pairs stand in the training text too", False
-            )
-    pairs = text.segmentations[0]
-    lengths = [f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in pairs.sides]
-    yield Finding(
+            shared_text = f"{shared['pairs']} of {shared['of']} {name} pairs are in the training text too"
+            yield CheckupLine("text", shared_text, fine=False)
+    lengths = [f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in text.segmentations[0].sides]
+    yield CheckupLine(
         "tokens",
         f"a vocabulary of {text.tokenizer.vocabulary_size:,}; a source has {lengths[0]} tokens, a target {lengths[1]}",
     )
 
 
-def _training(config: RunConfig, text: TrainingText, root: Path) -> Iterator[Finding]:
+def _try_training(config: RunConfig, text: TrainingText, root: Path) -> Iterator[CheckupLine]:
     strategy = make_strategy()
-    precision = resolve_precision(config.training.precision)
-    with strategy.scope():
-        model = build_model(config.model, text.tokenizer.vocabulary_size, precision)
-        optimizer = build_optimizer(config, model)
-    yield Finding("model", f"{config.model.architecture}, {model.count_params():,} parameters, {precision}")
+    model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
+    description = f"{config.model.architecture}, {model.count_params():,} parameters, {model.dtype_policy.name}"
+    yield CheckupLine("model", description)
     batches = build_batches(config, text, strategy)
     epoch = batches.full_epoch
     plan = batches.plan(epoch)
-    yield Finding(
-        "batches",
-        f"{len(plan.batches):,} an epoch, {100 * plan.padding_share:.1f} % padding",
-        fine=plan.padding_share < 0.3,
-    )
-    update = build_train_step(config, model, optimizer, batches)
-    largest = _largest(plan, text)
+    padding = f"{len(plan.batches):,} an epoch, {100 * plan.padding_share:.1f} % padding"
+    yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)
+    step = build_train_step(config, model, optimizer, batches)
     started = time.monotonic()
-    first = update(next(batches.epoch(epoch, largest)))
-    yield _first_update(first, time.monotonic() - started, text.tokenizer.vocabulary_size)
-    seconds, speed, updates = _timed(update, batches.epoch(epoch))
-    yield Finding("update", f"{1000 * seconds:.0f} ms, {speed:,.0f} target tokens/s (mean of {updates})")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    yield Finding(
-        "memory",
-        f"{peak / GIGABYTE:.1f} GiB with the largest batch, of {_memory() / GIGABYTE:.0f}",
-        fine=peak < 0.8 * _memory(),
+    metrics = step(next(batches.epoch(epoch, _largest_batch(plan, text))))
+    yield _describe_start(metrics, time.monotonic() - started, text.tokenizer.vocabulary_size)
+    speed = time_step(step, batches.epoch(epoch))
+    yield CheckupLine(
+        "update",
+        f"{1000 * speed.seconds:.0f} ms, {speed.tokens_per_second:,.0f} target tokens/s (mean of {speed.updates})",
     )
+    peak, total = peak_memory(), total_memory()
+    memory = f"{peak / GIGABYTE:.1f} GiB with the largest batch, of {total / GIGABYTE:.0f}"
+    yield CheckupLine("memory", memory, fine=peak < 0.8 * total)
     target = text.segmentations[0].target.lengths
-    epoch_seconds = (target.sum() + len(target)) / speed  # EOS among them
-    updates = batches.updates(epoch)
-    yield _duration(config, updates, epoch_seconds / updates)
-    yield _disk(config, model, root)
+    epoch_seconds = (target.sum() + len(target)) / speed.tokens_per_second  # each target ends in EOS
+    epoch_updates = batches.updates(epoch)
+    yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates)
+    yield _describe_disk(config, model, root)
 
 
-def _first_update(logs: TrainStepMetrics, seconds: float, vocabulary: int) -> Finding:
-    loss = float(logs.loss) / float(logs.tokens)
-    return Finding(
+def _describe_start(metrics: TrainStepMetrics, seconds: float, vocabulary: int) -> CheckupLine:
+    loss = float(metrics.loss) / float(metrics.tokens)
+    return CheckupLine(
         "start",
         f"{seconds:.1f} s to trace the first update; its loss is {loss:.2f} (chance: {math.log(vocabulary):.2f})",
         fine=math.isfinite(loss) and loss < 2 * math.log(vocabulary),
     )
 
 
-def _timed(update, batches) -> tuple[float, float, int]:
-    """Seconds of an update, target tokens a second, and how many updates they were measured by."""
-    started, tokens, updates = time.monotonic(), 0.0, 0
-    for batch in batches:
-        tokens += float(update(batch).tokens)  # waits for the update
-        updates += 1
-        if updates == TIMED_UPDATES or time.monotonic() - started > TIMED_SECONDS:
-            break
-    seconds = time.monotonic() - started
-    return seconds / updates, tokens / seconds, updates
-
-
-def _largest(plan: BatchPlan, text: TrainingText) -> int:
+def _largest_batch(plan: BatchPlan, text: TrainingText) -> int:
     """The number of the batch with the most positions."""
     source, target = text.segmentations[0].sides
     sizes = [len(rows) * (source.lengths[rows].max() + target.lengths[rows].max()) for rows in plan.batches]
     return int(np.argmax(sizes))
 
 
-def _duration(config: RunConfig, updates_an_epoch: int, seconds: float) -> Finding:
-    limits = build_limits(config)
-    ends = {
-        "updates": (limits.updates or math.inf) * seconds / 60,
-        "epochs": (limits.epochs or math.inf) * updates_an_epoch * seconds / 60,
-        "minutes": limits.minutes or math.inf,
-    }
-    by, minutes = min(ends.items(), key=lambda item: item[1])
+def _describe_duration(config: RunConfig, epoch_updates: int, seconds: float) -> CheckupLine:
+    limit, minutes = nearest_limit(build_limits(config), epoch_updates, seconds)
     updates = round(minutes * 60 / seconds)
     every = config.training.validate_every_updates
     validations = f"{max(1, updates // every):,} validation{'s' if updates >= 2 * every else ''}"
-    return Finding(
+    return CheckupLine(
         "training",
-        f"about {minutes:,.0f} minutes until training.max_{by}: {updates:,} updates, "
-        f"{updates / updates_an_epoch:.1f} epochs; beside the time of {validations}",
+        f"about {minutes:,.0f} minutes until training.max_{limit}: {updates:,} updates, "
+        f"{updates / epoch_updates:.1f} epochs; {validations} not included",
         fine=updates >= every,
     )
 
 
-def _disk(config: RunConfig, model: keras.Model, root: Path) -> Finding:
-    # Weights and two moments of them in every checkpoint, in the best one too; the model file with weights alone.
-    # The best of `average_checkpoints` may be others than the recent ones.
-    kept = config.training.keep_checkpoints + config.training.average_checkpoints
-    needed = 4 * model.count_params() * (3 * (kept + 1) + 1)
+def _describe_disk(config: RunConfig, model: keras.Model, root: Path) -> CheckupLine:
+    settings = config.training
+    needed = checkpoint_bytes(model.count_params(), settings.keep_checkpoints, settings.average_checkpoints)
     folder = root
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    return Finding(
+    return CheckupLine(
         "disk",
         f"about {needed / MEGABYTE:,.1f} MB for checkpoints; {free / GIGABYTE:,.1f} GiB are free in {folder}",
         fine=needed < 0.5 * free,
     )
-
-
-def _products_per_second(dtype: str) -> float:
-    x = tf.cast(tf.random.normal((MATRIX, MATRIX)), dtype)
-    seconds = []
-    for _ in range(4):
-        started = time.monotonic()
-        tf.matmul(x, x).numpy()
-        seconds.append(time.monotonic() - started)
-    return 2 * MATRIX**3 / min(seconds)
-
-
-def _memory() -> int:
-    """Bytes of memory that the machine has."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

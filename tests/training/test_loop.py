@@ -1,4 +1,4 @@
-"""The training loop's own doing: when it ends, what callbacks hear, which checkpoint is best."""
+"""The training loop: the order of batches and events, validations, and which checkpoint is best."""
 
 import signal
 from types import SimpleNamespace
@@ -11,8 +11,9 @@ import tensorflow as tf
 from pipeline.errors import InputError
 from pipeline.training.checkpoint import Progress, load_checkpoint
 from pipeline.training.checkpoint_folder import Checkpoints
-from pipeline.training.loop import Limits, Training
+from pipeline.training.loop import Training
 from pipeline.training.step import TrainStepMetrics
+from pipeline.training.stopping import Limits, StoppingRules
 
 BATCHES = 3  # of an epoch
 
@@ -43,7 +44,8 @@ class FakeRun:
         self.metric = metric
         self.seen = []
         self.checkpoints = Checkpoints(folder, keep=9) if folder else None
-        self.settings = {"validate_every": validate_every, "log_every": log_every, "patience": patience}
+        self.patience = patience
+        self.settings = {"validate_every": validate_every, "log_every": log_every}
 
     def training(self, **limits):
         return Training(
@@ -53,7 +55,7 @@ class FakeRun:
             FakeBatches(),
             self._validate,
             self.checkpoints,
-            limits=Limits(**limits),
+            stopping=StoppingRules(Limits(**limits), self.metric, self.patience, strategy=FakeBatches.strategy),
             metric=self.metric,
             **self.settings,
         )
@@ -104,14 +106,14 @@ class Events(keras.callbacks.Callback):
         ({"minutes": 60, "updates": 4}, "4 updates", 4),
     ],
 )
-def test_the_first_limit_that_is_reached_ends_training(limits, reason, updates):
+def test_training_ends_at_the_first_limit_that_is_reached(limits, reason, updates):
     run, progress = FakeRun(), Progress()
     assert run.training(**limits).run(progress) == reason
     assert progress.update == updates
     assert len(run.seen) == updates
 
 
-def test_time_before_an_interruption_counts_towards_the_limit_of_minutes():
+def test_the_limit_of_minutes_counts_the_time_before_an_interruption():
     progress = Progress(seconds=61)
     assert FakeRun().training(minutes=1).run(progress) == "1 minutes"
     assert progress.update == 0
@@ -130,7 +132,7 @@ class Accumulating(FakeRun):
     def training(self, **limits):
         training = super().training(**limits)
         training.batches.accumulated = 2
-        training.update = self
+        training.step = self
         self.groups, self.waiting = [], []
         return training
 
@@ -152,7 +154,7 @@ def test_batches_are_accumulated_within_their_epoch():
     assert (progress.update, progress.epoch, progress.batch) == (4, 2, 0)
 
 
-def test_a_run_of_accumulated_batches_stops_and_goes_on_between_updates():
+def test_a_run_of_accumulated_batches_stops_and_continues_between_updates():
     run, progress = Accumulating(), Progress()
     run.training(updates=3).run(progress)
     assert (progress.update, progress.epoch, progress.batch) == (3, 1, 2)
@@ -161,14 +163,14 @@ def test_a_run_of_accumulated_batches_stops_and_goes_on_between_updates():
 
 
 @pytest.mark.parametrize("first", range(1, 7))
-def test_going_on_takes_up_at_the_next_batch_also_at_the_end_of_an_epoch(first):
+def test_a_resumed_run_continues_at_the_next_batch_also_at_the_end_of_an_epoch(first):
     run, progress = FakeRun(), Progress()
     run.training(updates=first).run(progress)
     run.training(updates=8).run(progress)
     assert run.seen == [(epoch, batch) for epoch in range(3) for batch in range(3)][:8]
 
 
-def test_a_run_that_is_done_is_left_as_it_is():
+def test_a_finished_run_is_not_changed():
     run, progress = FakeRun(), Progress()
     run.training(updates=4).run(progress)
     rows = list(progress.history)
@@ -177,7 +179,7 @@ def test_a_run_that_is_done_is_left_as_it_is():
     assert progress.history == rows
 
 
-def test_callbacks_hear_events_in_order_and_logs_every_so_many_updates():
+def test_callbacks_get_events_in_order_and_logs_every_log_every_updates():
     events = Events()
     FakeRun(log_every=2, validate_every=3).training(updates=5).run(Progress(), [events])
     assert events.heard == [
@@ -207,7 +209,7 @@ def test_a_callback_can_stop_training_as_in_keras():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_after_the_update_at_hand_with_a_checkpoint_and_the_old_handler_back(tmp_path, number):
+def test_a_signal_ends_training_after_the_current_update_and_saves_a_checkpoint(tmp_path, number):
     class Interrupt(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
             if batch == 3:
@@ -222,7 +224,7 @@ def test_a_signal_ends_it_after_the_update_at_hand_with_a_checkpoint_and_the_old
     assert [path.name for path in run.checkpoints.all()] == ["update-00000002.npz", "update-00000004.npz"]
 
 
-def test_between_validations_the_state_is_kept_after_a_time(tmp_path):
+def test_an_interim_checkpoint_is_saved_after_a_time_and_deleted_at_the_next_validation(tmp_path):
     class Watch(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             here.append([path.name for path in run.checkpoints.all()])
@@ -237,7 +239,7 @@ def test_between_validations_the_state_is_kept_after_a_time(tmp_path):
     assert [path.name for path in run.checkpoints.all()] == ["update-00000003.npz", "update-00000005.npz"]
 
 
-def test_a_signal_leaves_no_trace_in_the_history_or_in_the_means_of_logs(tmp_path):
+def test_an_interruption_changes_neither_the_history_nor_the_means_of_logs(tmp_path):
     def finish(run, progress):
         run.training(updates=7).run(progress)
         return [
@@ -265,30 +267,34 @@ def test_a_signal_leaves_no_trace_in_the_history_or_in_the_means_of_logs(tmp_pat
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_loss_that_is_no_number_ends_training_and_leaves_the_checkpoints_before(tmp_path, value):
+def test_a_loss_that_is_not_finite_ends_training_and_leaves_earlier_checkpoints(tmp_path, value):
     class Diverging(FakeRun):
         def _update(self, batch):
             logs = super()._update(batch)
             return logs._replace(loss=np.float32(value)) if len(self.seen) == 5 else logs
 
     run = Diverging(folder=tmp_path, validate_every=2, log_every=10)
-    with pytest.raises(InputError, match=r"update 6: the loss is (nan|inf).*diverged.*lower training.learning_rate"):
+    with pytest.raises(
+        InputError, match=r"update 6: training has diverged.*a loss of (nan|inf).*lower training.learning_rate"
+    ):
         run.training(updates=20).run(Progress())
     assert run.checkpoints.restore(run.model, run.optimizer).update == 4
 
 
-def test_a_batch_that_does_not_fit_into_memory_is_named_with_what_to_lower():
+def test_a_batch_that_does_not_fit_into_memory_is_reported_with_the_settings_to_lower():
     class Full(FakeRun):
         def _update(self, batch):
             if len(self.seen) == 2:
                 raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
             return super()._update(batch)
 
-    with pytest.raises(InputError, match=r"update 3: no memory left for a batch.*lower batches.batch_tokens"):
+    with pytest.raises(
+        InputError, match=r"update 3: a batch of shapes .* does not fit into memory; lower batches.batch_tokens"
+    ):
         Full().training(updates=9).run(Progress())
 
 
-def test_a_second_signal_ends_it_at_once():
+def test_a_second_signal_ends_training_at_once():
     class Impatient(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
             signal.raise_signal(signal.SIGINT)
@@ -298,7 +304,7 @@ def test_a_second_signal_ends_it_at_once():
         FakeRun().training(updates=100).run(Progress(), [Impatient()])
 
 
-def test_training_ends_after_so_many_validations_in_a_row_without_gain():
+def test_training_ends_after_patience_validations_in_a_row_without_gain():
     metrics = [5.0, 4.0, 4.5, 3.0, 3.0, 3.1, 1.0]
     progress = Progress()
     reason = FakeRun(metrics, patience=2).training(updates=100).run(progress)
@@ -308,7 +314,7 @@ def test_training_ends_after_so_many_validations_in_a_row_without_gain():
 
 
 @pytest.mark.parametrize(("metric", "best"), [("loss", 4), ("bleu", 6), ("token_accuracy", 6)])
-def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_other_metric(tmp_path, metric, best):
+def test_the_best_checkpoint_has_the_lowest_loss_or_the_highest_other_metric(tmp_path, metric, best):
     run, progress = FakeRun([2.0, 1.0, 3.0, 2.5], metric, tmp_path), Progress()
     run.training(updates=8).run(progress)
     assert progress.best_update == best
@@ -317,7 +323,7 @@ def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_other_met
     assert float(run.model.trainable_variables[0][0, 0]) == best  # the weights of that update
 
 
-def test_every_validation_leaves_a_checkpoint_of_its_update(tmp_path):
+def test_every_validation_saves_a_checkpoint_of_its_update(tmp_path):
     run = FakeRun(folder=tmp_path)
     run.training(updates=5).run(Progress())
     for update in (2, 4, 5):
@@ -325,7 +331,7 @@ def test_every_validation_leaves_a_checkpoint_of_its_update(tmp_path):
         assert float(run.model.trainable_variables[0][0, 0]) == update
 
 
-def test_the_loss_of_logs_is_the_mean_over_the_tokens_since_the_last():
+def test_the_row_of_a_validation_has_the_mean_loss_per_token_since_the_last_logs():
     progress = Progress()
     FakeRun(log_every=5, validate_every=4).training(updates=4).run(progress)
     assert progress.history[0]["loss"] == pytest.approx(2.0)

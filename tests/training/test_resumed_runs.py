@@ -49,7 +49,7 @@ def test_a_run_that_a_limit_and_a_signal_stopped_ends_as_one_that_was_never_stop
     with monkeypatch.context() as patch, caplog.at_level("INFO"):
         patch.setattr(train_module, "ProgressLine", Interrupt)
         assert train(longer, resume=run) == 130
-    assert f"interrupted after 4 updates; go on with:\n  python train.py --resume {run}" in caplog.text
+    assert f"interrupted after 4 updates; continue with:\n  python train.py --resume {run}" in caplog.text
     assert train(longer, resume=run) == 0
     for update in (3, 6, 8):
         assert_same_state(state_at(run, update), state_at(unbroken, update))
@@ -150,5 +150,5 @@ def test_the_same_command_on_a_finished_run_says_so_and_changes_nothing(unbroken
     before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()}
     with caplog.at_level("INFO"):
         assert train(load_run_config(unbroken / "config.yaml"), resume=unbroken) == 0
-    assert "unbroken is trained already: 8 updates (8 updates). To train it longer raise that limit" in caplog.text
+    assert "unbroken is trained already: 8 updates (8 updates). To train it longer, raise that limit" in caplog.text
     assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before

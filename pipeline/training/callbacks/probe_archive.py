@@ -18,17 +18,17 @@ class ProbeArchive(keras.callbacks.Callback):
 
     Args:
         folder: where the archives go.
-        tracer: of the model that trains.
+        recorder: of the model that trains.
         probes: (source, reference or None); those without a reference are left out.
         first_update: updates made before; archives of later ones are of a run that was cut short, and go.
     """
 
     def __init__(
-        self, folder: Path, tracer: AttentionRecorder, probes: Sequence[tuple[str, str | None]], first_update: int = 0
+        self, folder: Path, recorder: AttentionRecorder, probes: Sequence[tuple[str, str | None]], first_update: int = 0
     ) -> None:
         super().__init__()
         self.folder = folder
-        self.tracer = tracer
+        self.recorder = recorder
         self.pairs = [(source, reference) for source, reference in probes if reference]
         self.first_update = first_update
 
@@ -45,5 +45,5 @@ class ProbeArchive(keras.callbacks.Callback):
         shutil.rmtree(archive, ignore_errors=True)  # one that a crash cut short
         sources, references = zip(*self.pairs, strict=True)
         with ArchiveWriter(archive, manifest={"update": update}) as writer:
-            for record in self.tracer.record_references(sources, references):
+            for record in self.recorder.record_references(sources, references):
                 writer.append(record)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...files import write_atomically
 from ..checkpoint import Progress
-from ..loop import Limits
+from ..stopping import Limits
 
 
 def clock(seconds: float) -> str:

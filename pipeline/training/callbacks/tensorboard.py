@@ -28,7 +28,7 @@ class TensorBoard(keras.callbacks.Callback):
     Args:
         folder: where the event files go.
         translator: of the model that trains.
-        tracer: of the same model.
+        recorder: of the same model.
         probes: (source, reference or None) of each fixed sentence.
         hyperparameters: the run's settings by dotted key, shown beside its last validation.
         first_update: updates made before; what older event files say of later ones is of a run that was cut short.
@@ -38,7 +38,7 @@ class TensorBoard(keras.callbacks.Callback):
         self,
         folder: Path,
         translator: Translator,
-        tracer: AttentionRecorder,
+        recorder: AttentionRecorder,
         probes: Sequence[tuple[str, str | None]],
         hyperparameters: dict[str, Any] | None = None,
         first_update: int = 0,
@@ -46,7 +46,7 @@ class TensorBoard(keras.callbacks.Callback):
         super().__init__()
         self.folder = folder
         self.translator = translator
-        self.tracer = tracer
+        self.recorder = recorder
         self.sources = [source for source, _ in probes]
         self.references = [reference or "" for _, reference in probes]
         self.hyperparameters = hyperparameters or {}
@@ -59,10 +59,10 @@ class TensorBoard(keras.callbacks.Callback):
         self.writer = tf.summary.create_file_writer(str(self.folder))
         if not self.first_update:
             with self.writer.as_default(step=0):
-                tf.summary.graph(self.tracer.graph)
+                tf.summary.graph(self.recorder.graph)
         if self.hyperparameters:
             with self.writer.as_default(step=self.first_update):
-                hyperparameters(self.hyperparameters)
+                write_hyperparameters(self.hyperparameters)
 
     def on_train_batch_end(self, batch, logs=None):
         if logs:
@@ -85,7 +85,7 @@ class TensorBoard(keras.callbacks.Callback):
 
     def _probes(self, update: int) -> None:
         translations = self.translator.translate(self.sources)
-        records = list(self.tracer.record_translations(self.sources, self.references, translations))
+        records = list(self.recorder.record_translations(self.sources, self.references, translations))
         with self.writer.as_default(step=update):
             tf.summary.text("probes", probe_table(records))
             for layer, heads in heads_table(records).groupby("layer"):
@@ -102,8 +102,8 @@ class TensorBoard(keras.callbacks.Callback):
                     )
 
 
-def hyperparameters(values: dict[str, Any]) -> None:
-    """Writes settings for TensorBoard's table of hyperparameters, which takes numbers, text and truth values."""
+def write_hyperparameters(values: dict[str, Any]) -> None:
+    """Writes settings for TensorBoard's HPARAMS table, which takes numbers, text and truth values."""
     hparams_api.hparams(
         {name: value if isinstance(value, bool | int | float) else str(value) for name, value in values.items()}
     )

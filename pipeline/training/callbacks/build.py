@@ -1,0 +1,32 @@
+"""Builds the callbacks of a training run from its config."""
+
+import keras
+
+from ...config import RunConfig
+from ...decoding.translator import Translator
+from ...inspection.recorder import AttentionRecorder
+from ...run_directory import RunDirectory
+from ..build import compared_settings
+from ..checkpoint import Progress
+from ..loop import Training
+from .probe_archive import ProbeArchive
+from .profile import Profile
+from .progress import History, ProgressLine
+from .tensorboard import TensorBoard
+
+
+def build_callbacks(
+    config: RunConfig, run: RunDirectory, translator: Translator, training: Training, progress: Progress
+) -> list[keras.callbacks.Callback]:
+    """Builds what shows and records the training: for the worker that writes, and in the order in which they run."""
+    probes = [(probe.source, probe.reference) for probe in config.inspection.probes]
+    recorder = AttentionRecorder(training.model, translator.tokenizer, max_positions=translator.max_positions)
+    profiled_updates = config.inspection.profile_updates
+    epoch_updates = training.batches.updates(training.batches.full_epoch)
+    return [
+        *([Profile(run.tensorboard, profiled_updates)] if profiled_updates else []),
+        ProgressLine(training.stopping.limits, epoch_updates),
+        History(run.history, progress),
+        TensorBoard(run.tensorboard, translator, recorder, probes, compared_settings(config), progress.update),
+        ProbeArchive(run.probes, recorder, probes, progress.update),
+    ]

@@ -1,0 +1,73 @@
+"""How fast training goes and how well: the time it has taken, and the means of what its updates return."""
+
+import math
+import time
+
+from .checkpoint import Progress
+from .step import TrainStepMetrics
+
+
+class TrainingClock:
+    """Measures the seconds spent in training, without interruptions of the run.
+
+    Args:
+        seconds_before: those of earlier sessions.
+    """
+
+    def __init__(self, seconds_before: float) -> None:
+        self.start = time.monotonic() - seconds_before
+
+    def seconds(self) -> float:
+        """All seconds until now."""
+        return time.monotonic() - self.start
+
+
+class TrainingMeter:
+    """Averages loss and gradient norm over the updates between two readings, also across an interruption.
+
+    The values stay on the device until they are read, since reading waits for it.
+
+    Args:
+        progress: has the updates that were not read before an interruption, and the last reading.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self.pending = [TrainStepMetrics(*values) for values in progress.unread]
+        self.last = dict(progress.last_logs)
+        self.read_at: float | None = None
+
+    def add(self, metrics: TrainStepMetrics) -> None:
+        """Adds what an update has returned."""
+        self.pending.append(metrics)
+
+    def read(self, seconds: float) -> dict[str, float]:
+        """Averages the updates since the last reading; without any, returns the last reading again.
+
+        Args:
+            seconds: time spent in training.
+
+        Returns:
+            `loss` per target token; `gradient_norm`, the root of the mean square; and `tokens_per_second`, target
+            tokens, from the second reading of a session on.
+        """
+        if self.pending:
+            tokens = sum(float(metrics.tokens) for metrics in self.pending)
+            squares = sum(float(metrics.gradient_norm) ** 2 for metrics in self.pending)
+            self.last = {
+                "loss": sum(float(metrics.loss) for metrics in self.pending) / max(tokens, 1),
+                "gradient_norm": math.sqrt(squares / len(self.pending)),
+            }
+            if self.read_at is not None and seconds > self.read_at:
+                self.last["tokens_per_second"] = tokens / (seconds - self.read_at)
+            self.pending = []
+        self.read_at = seconds
+        return self.last
+
+    def leave_out_time_until(self, seconds: float) -> None:
+        """Starts the measurement of speed again, so that the time of a validation does not count."""
+        self.read_at = seconds
+
+    def save_to(self, progress: Progress) -> None:
+        """Writes into `progress` what a meter needs to go on."""
+        progress.unread = [[float(value) for value in metrics] for metrics in self.pending]
+        progress.last_logs = self.last

@@ -1,0 +1,106 @@
+"""When training ends: at a limit, without further gain, by a signal, or because a callback asks for it."""
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import tensorflow as tf
+
+from .checkpoint import Progress
+
+INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Training ends at the first of these that is reached; None for no limit."""
+
+    updates: int | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+
+
+class StoppingRules:
+    """Decides after each update whether training ends, and says why.
+
+    Args:
+        limits: the longest that training may take.
+        metric: the validation metric that early stopping watches, without `val_`.
+        patience: validations in a row without a better metric before training ends; None for no early stopping.
+        strategy: says which workers there are; all of them end at the same update.
+        agree_every: updates between two agreements of several workers, since each waits for the device.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        metric: str,
+        patience: int | None = None,
+        *,
+        strategy: tf.distribute.Strategy,
+        agree_every: int = 1,
+    ) -> None:
+        self.limits = limits
+        self.metric = metric
+        self.patience = patience
+        self.strategy = strategy
+        self.agree_every = agree_every
+        self.interrupted = False
+
+        @tf.function(autograph=False)
+        def sum_over_workers(values):
+            return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
+
+        self._sum_over_workers = sum_over_workers
+
+    def reason(self, progress: Progress, seconds: float, asked_by_callback: bool = False) -> str | None:
+        """Why training ends here, or None where it goes on.
+
+        Args:
+            progress: how far the run has come.
+            seconds: time spent in training.
+            asked_by_callback: whether a callback has set `model.stop_training`.
+        """
+        limits = self.limits
+        if limits.updates is not None and progress.update >= limits.updates:
+            return f"{limits.updates} updates"
+        if limits.epochs is not None and progress.epoch >= limits.epochs:
+            return f"{limits.epochs} epochs"
+        if self.patience is not None and progress.validations_without_gain >= self.patience:
+            return f"{self.patience} validations without a better {self.metric}"
+        # What may differ between workers.
+        reasons = {
+            INTERRUPTED: self.interrupted,
+            "a callback stopped it": asked_by_callback,
+            f"{limits.minutes or 0:g} minutes": limits.minutes is not None and seconds >= 60 * limits.minutes,
+        }
+        if self.strategy.num_replicas_in_sync > 1:
+            if progress.update % self.agree_every:
+                return None
+            reasons = dict(zip(reasons, self._any_worker(list(reasons.values())), strict=True))
+        return next((reason for reason, holds in reasons.items() if holds), None)
+
+    def _any_worker(self, votes: Sequence[bool]) -> list[bool]:
+        """Which votes at least one worker has cast."""
+        return [bool(total) for total in self._sum_over_workers(tf.constant(votes, tf.float32)).numpy()]
+
+    @contextmanager
+    def obeying_signals(self) -> Iterator[None]:
+        """Within the block, Ctrl-C or SIGTERM ends training after the current update, a second one at once."""
+
+        def interrupt(number: int, frame: FrameType | None) -> None:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
+
+        try:
+            previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # Python handles signals in the main thread only
+            previous = {}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
