@@ -1,4 +1,4 @@
-"""Whole runs that are trained again, stopped, killed and resumed: they end as one that was left alone."""
+"""Whole runs that are trained again, stopped, killed and resumed: they end as one that was never stopped."""
 
 import signal
 import subprocess
@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline import train as train_module
 from pipeline.config import load_run_config
 from pipeline.config.run import dump
 from pipeline.text import prepare as prepare_module
 from pipeline.train import train
 from pipeline.trained_run import load_run
+from pipeline.training import run_folder
+from pipeline.training.callbacks import build as callbacks_build
 from pipeline.training.callbacks.probe_archive import probe_archives
 from pipeline.training.checkpoint_folder import Checkpoints
 from tests.benchmarks.kill import while_writing
@@ -33,21 +34,21 @@ def test_the_same_settings_and_seed_give_the_same_run_bit_for_bit(unbroken, make
     assert weights_in(again / "model.keras") == weights_in(unbroken / "model.keras")
 
 
-def test_a_run_that_a_limit_and_a_signal_stopped_ends_as_one_that_was_never_stopped(
+def test_a_run_stopped_by_a_limit_and_by_a_signal_ends_as_one_that_was_never_stopped(
     unbroken, make_config, monkeypatch, caplog
 ):
     config = make_config("stopped", training__max_updates=2)
     run = config.run.directory / "stopped"
     assert train(config) == 0
 
-    class Interrupt(train_module.ProgressLine):
+    class Interrupt(callbacks_build.ProgressLine):
         def on_train_batch_begin(self, batch, logs=None):
             if batch == 3:
                 signal.raise_signal(signal.SIGINT)
 
     longer = make_config("stopped")
     with monkeypatch.context() as patch, caplog.at_level("INFO"):
-        patch.setattr(train_module, "ProgressLine", Interrupt)
+        patch.setattr(callbacks_build, "ProgressLine", Interrupt)
         assert train(longer, resume=run) == 130
     assert f"interrupted after 4 updates; continue with:\n  python train.py --resume {run}" in caplog.text
     assert train(longer, resume=run) == 0
@@ -72,7 +73,7 @@ RECIPES = {
 
 @pytest.mark.minutes
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_run_of_every_recipe_goes_on_as_if_never_stopped(recipe, make_config):
+def test_a_resumed_run_of_every_recipe_equals_one_that_was_never_stopped(recipe, make_config):
     straight = make_config("straight", **RECIPES[recipe])
     assert train(straight) == 0
     stopped = make_config("broken", **RECIPES[recipe], training__max_updates=4)
@@ -86,7 +87,7 @@ def test_a_run_of_every_recipe_goes_on_as_if_never_stopped(recipe, make_config):
             np.testing.assert_array_equal(a, b)
 
 
-def test_a_run_killed_while_it_writes_a_checkpoint_ends_as_one_that_was_left_alone(unbroken, make_config, tmp_path):
+def test_a_run_killed_while_it_writes_a_checkpoint_ends_as_one_that_was_never_stopped(unbroken, make_config, tmp_path):
     """tests/benchmarks/kill.py does this fifty times."""
     config = make_config("killed")
     run = config.run.directory / "killed"
@@ -115,7 +116,7 @@ def killed(config, monkeypatch, where, name):
 
     with monkeypatch.context() as patch:
         patch.setattr(where, name, kill)
-        patch.setattr(train_module.shutil, "rmtree", lambda *arguments, **settings: None)
+        patch.setattr(run_folder.shutil, "rmtree", lambda *arguments, **settings: None)
         with pytest.raises(Killed):
             train(config)
 
@@ -129,7 +130,7 @@ def killed(config, monkeypatch, where, name):
     ],
     ids=["while the text is encoded", "at the first checkpoint"],
 )
-def test_a_run_killed_before_its_first_checkpoint_ends_as_one_that_was_left_alone(
+def test_a_run_killed_before_its_first_checkpoint_ends_as_one_that_was_never_stopped(
     where, name, there, unbroken, make_config, monkeypatch
 ):
     config = make_config("early")
@@ -146,7 +147,7 @@ def test_a_run_killed_before_its_first_checkpoint_ends_as_one_that_was_left_alon
     assert sorted(path.name for path in run.iterdir()) == sorted(path.name for path in unbroken.iterdir())
 
 
-def test_the_same_command_on_a_finished_run_says_so_and_changes_nothing(unbroken, caplog):
+def test_training_a_finished_run_again_says_so_and_changes_nothing(unbroken, caplog):
     before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()}
     with caplog.at_level("INFO"):
         assert train(load_run_config(unbroken / "config.yaml"), resume=unbroken) == 0
