@@ -1,4 +1,4 @@
-"""What a person can get wrong, told in one message and exit status 2."""
+"""Errors that a person can mend: commands report them in one message, without a traceback."""
 
 import errno
 import zlib
@@ -12,10 +12,10 @@ REFUSALS = {
     errno.EACCES: "change its permissions, or choose another folder",
     errno.EPERM: "change its permissions, or choose another folder",
 }
-"""What a disk can refuse, and what to do then."""
+"""Advice for each error number by which a file system refuses to write."""
 
-# What reading a damaged archive raises: bits that are flipped can claim encryption or an unknown compression too, and
-# what an array's header says is read as an expression.
+# The exceptions that reading a damaged archive can raise: flipped bits can claim encryption or an unknown compression,
+# and NumPy parses the header of an array as an expression.
 DAMAGE = (
     *(OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RuntimeError, BadZipFile, zlib.error),
     *(TokenError, SyntaxError, OverflowError),
@@ -23,7 +23,8 @@ DAMAGE = (
 
 
 class InputError(ValueError):
-    """Something that the person at the keyboard can mend: a setting, a path, a file, a damaged run.
+    """An error that the user can mend: in a setting, a path, a file, or a damaged run.
 
-    The message says what was found, where (`file:line` or the key), what was expected, and how to mend it.
+    The message says where it is (`file:line`, or the key of the setting), what was expected and found, and how to mend
+    it.
     """

@@ -12,9 +12,9 @@ from typing import Any
 
 @contextmanager
 def replaced_when_done(path: Path) -> Iterator[Path]:
-    """Gives a temporary path beside `path`, with the same suffix, that takes its place when the block ends well.
+    """Yields a temporary path beside `path`, with the same suffix, which replaces `path` if the block succeeds.
 
-    A crash at any moment leaves either the old file or the new one, never a part.
+    A crash at any moment leaves either the old file or the new one, never a part of it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
@@ -43,6 +43,6 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
+    """Returns the SHA-256 digest of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

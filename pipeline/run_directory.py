@@ -1,4 +1,4 @@
-"""Every path of a run, named once, and the way files are written: whole or not at all."""
+"""Every path of a run, named once."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ from .errors import InputError
 
 
 class RunDirectory:
-    """The folder of one run and where everything in it is.
+    """The folder of one run, and the path of everything in it.
 
     Args:
         root: the folder, `runs/NAME`.
@@ -34,15 +34,17 @@ class RunDirectory:
         self._lock = self.root / ".lock"
 
     def evaluation(self, name: str) -> "EvaluationDirectory":
-        """The folder of the evaluation on the set of that name."""
+        """Returns the folder of the evaluation on the set of that name."""
         return EvaluationDirectory(self.root / "evaluations" / name)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other processes from training the run. The system gives the lock back when the process ends, however.
+        """Keeps other processes from training the run within the block.
+
+        The system releases the lock when the process ends, even if it is killed.
 
         Raises:
-            InputError: another process has it.
+            InputError: another process holds the lock.
         """
         file = self._lock_file()
         try:
@@ -71,44 +73,46 @@ class RunDirectory:
                     return file
             except FileNotFoundError:
                 pass
-            file.close()  # its holder removed it between the two steps
+            file.close()  # its holder has deleted it in between
 
     @classmethod
     def create(cls, root: Path) -> "RunDirectory":
-        """Makes the folder of a new run.
+        """Creates the folder of a new run.
 
         Raises:
-            InputError: something is there already.
+            InputError: it exists already, or cannot be created.
         """
         run = cls(root)
         try:
             run.root.mkdir(parents=True)
         except FileExistsError:
             raise InputError(
-                f"{run.root}: the run exists already. Go on with it: python train.py --resume {run.root}; "
+                f"{run.root}: the run exists already. Continue it: python train.py --resume {run.root}; "
                 "start another one: --run.name NAME; or delete the folder"
             ) from None
         except OSError as error:
-            raise InputError(f"{run.root}: the run's folder cannot be made: {error.strerror}") from None
+            raise InputError(f"{run.root}: the run's folder cannot be created: {error.strerror}") from None
         return run
 
     @classmethod
     def open(cls, root: Path) -> "RunDirectory":
-        """Finds the folder of a run that was started before.
+        """Opens the folder of a run that was started before.
 
         Raises:
-            InputError: it is not there, or is not a run.
+            InputError: it does not exist, or is not a run.
         """
         run = cls(root)
         if not run.root.is_dir():
-            raise InputError(f"{run.root}: no such run; expected the folder that train.py made, such as runs/demo")
+            raise InputError(f"{run.root}: no such run; expected a folder that train.py has created, such as runs/demo")
         if not run.config.is_file():
-            raise InputError(f"{run.root}: not a run, it has no config.yaml; expected a folder that train.py made")
+            raise InputError(
+                f"{run.root}: not a run, since it has no config.yaml; expected a folder that train.py has created"
+            )
         return run
 
 
 class EvaluationDirectory:
-    """The folder of one evaluation and where everything in it is."""
+    """The folder of one evaluation, and the path of everything in it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -198,20 +198,20 @@ def test_a_run_directory_that_exists_is_refused_and_left_as_it_is(config, tmp_pa
     refused(
         train.main,
         ["--config", config()],
-        r"runs/small: the run exists already\. Go on with it: python train\.py --resume",
+        r"runs/small: the run exists already\. Continue it: python train\.py --resume",
     )
     assert (tmp_path / "runs" / "small" / "mine").read_text() == "kept"
 
 
 def test_a_folder_that_cannot_be_made_is_named(config, tmp_path, refused):
     (tmp_path / "runs").write_text("a file where the folder of runs should be")
-    refused(train.main, ["--config", config()], r"runs/small: the run's folder cannot be made: Not a directory")
+    refused(train.main, ["--config", config()], r"runs/small: the run's folder cannot be created: Not a directory")
 
 
 def test_a_missing_run_is_named_by_every_command(tmp_path, refused):
     refused(train.main, ["--resume", tmp_path / "nowhere"], "nowhere: there is no run to resume here")
-    refused(evaluate.main, [tmp_path / "nowhere"], "nowhere: no such run; expected the folder that train.py made")
-    refused(translate.main, [tmp_path / "nowhere"], "nowhere: no such run; expected the folder that train.py made")
+    refused(evaluate.main, [tmp_path / "nowhere"], "nowhere: no such run; expected a folder that train.py has created")
+    refused(translate.main, [tmp_path / "nowhere"], "nowhere: no such run; expected a folder that train.py has created")
 
 
 def test_a_folder_that_is_no_run_is_named_by_every_command(tmp_path, refused):
@@ -230,7 +230,7 @@ def change_config(run, old, new):
 BAD_RUNS_TO_RESUME = {
     "no checkpoint": (
         lambda run: shutil.rmtree(run / "checkpoints"),
-        r"checkpoints: no checkpoint yet, .* delete the run and start it anew",
+        r"checkpoints: no checkpoint to continue from; delete the run's folder and start it anew",
     ),
     "damaged checkpoint": (
         lambda run: cut_in_half(run / "checkpoints" / "update-00000001.npz"),
@@ -295,7 +295,7 @@ BAD_RUNS = {
     ),
     "model and no checkpoints": (
         lambda run: [(run / "model.keras").unlink(), shutil.rmtree(run / "checkpoints")],
-        r"best\.npz: missing, so that there is nothing to translate with; train first",
+        r"best\.npz: missing, so there are no weights to translate with; train first",
     ),
     "another width": (
         lambda run: change_config(run, "d_model: 8", "d_model: 12"),

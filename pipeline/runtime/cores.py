@@ -1,6 +1,7 @@
-"""Work side by side: the products of a small model are too small to be shared by the cores of a processor.
+"""Work side by side: the products of a small model are too small to be worth sharing between the cores of a processor.
 
-So cores are given work each: parts of a batch in training, batches of their own in search and forced passes.
+Each core, or group of cores, gets work of its own instead: slices of a batch in training, batches in search and in
+teacher-forced passes.
 """
 
 import os
@@ -9,20 +10,22 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-# Into which an update's work is cut on a processor; each is computed by its share of the cores.
-CORE_GROUPS = 2
+CORE_GROUPS = 2  # groups of cores that compute a slice of an update each
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def usable_cores() -> int:
-    """Those that this process may use."""
+    """The number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """`map(function, items)`, computed by threads that are at most `workers` items ahead, so that memory stays flat."""
+    """Computes `map(function, items)` in threads, in order.
+
+    At most `workers` items are computed ahead of the caller, so that memory stays flat.
+    """
     ahead: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for item in items:

@@ -1,4 +1,4 @@
-"""What a run computes on: which devices, in which number format."""
+"""The devices of a run, and the number format in which they compute."""
 
 import json
 import os
@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from .cores import CORE_GROUPS, usable_cores
 
-MOST_WORKERS = 4  # each has a batch in memory
+MOST_WORKERS = 4  # each of them has a batch in memory
 
 
 def make_strategy() -> tf.distribute.Strategy:
-    """Several machines where `TF_CONFIG` names them, all GPUs of this one where it has several, else one device.
+    """Chooses the devices: several machines if `TF_CONFIG` names them, else all GPUs of this one, else one device.
 
-    Must come before anything else that uses TensorFlow.
+    Call it before anything else that uses TensorFlow.
     """
     if "cluster" in json.loads(os.environ.get("TF_CONFIG") or "{}"):
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -24,7 +24,7 @@ def make_strategy() -> tf.distribute.Strategy:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes the run."""
+    """Whether this process is the worker that writes the run."""
     resolver = strategy.cluster_resolver
     if resolver is None or not resolver.task_type:
         return True
@@ -34,9 +34,10 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def resolve_precision(precision: str) -> str:
-    """The Keras dtype policy for a `training.precision`: `auto` is `mixed_bfloat16` where hardware multiplies it.
+    """Returns the Keras dtype policy for a `training.precision`.
 
-    That is GPUs, and CPUs with AMX or AVX-512 BF16 instructions; any other CPU would convert back and forth.
+    `auto` is `mixed_bfloat16` on GPUs and on CPUs with AMX or AVX-512 BF16 instructions, else `float32`: other CPUs
+    would convert every number back and forth.
     """
     if precision != "auto":
         return precision
@@ -46,15 +47,15 @@ def resolve_precision(precision: str) -> str:
 
 
 def parallel_batches() -> int:
-    """How many batches are best searched or read side by side: one on a GPU, some on a processor of several cores."""
+    """The number of batches to search or read side by side: 1 on a GPU, a few on a processor with several cores."""
     return 1 if tf.config.list_physical_devices("GPU") else min(usable_cores(), MOST_WORKERS)
 
 
 def slices_per_update() -> int:
-    """In how many parts an update's batch is best computed, side by side.
+    """The number of slices of a batch that an update computes side by side: 1 on a GPU, `CORE_GROUPS` on a processor.
 
-    Two on a processor, whatever its number of cores, so that a seed means the same random numbers everywhere;
-    `pipeline.runtime.import_tensorflow` shares the cores between them.
+    It does not depend on the number of cores, so that a seed gives the same random numbers on every processor;
+    `pipeline.runtime.import_tensorflow` divides the cores between the slices.
     """
     return 1 if tf.config.list_physical_devices("GPU") else CORE_GROUPS
 

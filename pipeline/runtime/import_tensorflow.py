@@ -1,4 +1,4 @@
-"""How TensorFlow's native libraries are loaded."""
+"""Imports TensorFlow silently, with the settings of its native libraries that suit small models."""
 
 import os
 import sys
@@ -11,15 +11,15 @@ from .cores import CORE_GROUPS, usable_cores
 
 @contextmanager
 def importing_tensorflow() -> Iterator[None]:
-    """Around the import of TensorFlow: silences it, asks for oneDNN's kernels and says how many cores share a product.
+    """A block for imports of TensorFlow and of modules that need it, and for nothing else.
 
-    The block is to hold imports alone. TensorFlow takes oneDNN's kernels by itself on some processors only; where it
-    does not, they took an eighth off the time of an update. Products are small here: cores are better given one each
-    than a part of each, which is what TensorFlow does by itself. TF_ENABLE_ONEDNN_OPTS, TF_NUM_INTRAOP_THREADS and
-    TF_CPP_MIN_LOG_LEVEL are left alone where they are set.
+    Within it, TensorFlow's messages are silenced. oneDNN's kernels are switched on: TensorFlow uses them by itself on
+    some processors only, and on others they took an eighth off the time of an update. Each product gets a share of the
+    cores, not all of them as TensorFlow would have it, because products are small here and several are computed side by
+    side. TF_ENABLE_ONEDNN_OPTS, TF_NUM_INTRAOP_THREADS and TF_CPP_MIN_LOG_LEVEL are kept if they are set.
 
     Raises:
-        InputError: something in the block cannot be loaded.
+        InputError: something in the block cannot be imported.
     """
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(-(-usable_cores() // CORE_GROUPS)))
@@ -36,19 +36,19 @@ def importing_tensorflow() -> Iterator[None]:
 
 @contextmanager
 def silenced_stderr() -> Iterator[None]:
-    """Sends the process's standard error nowhere for the time of a block; exceptions pass as ever.
+    """Discards what the process writes to standard error within the block. Exceptions are raised as usual.
 
-    TensorFlow tells at every start that there is no GPU, partly in lines that no setting of its own silences. Those
-    that come later are silenced by TF_CPP_MIN_LOG_LEVEL.
+    At every start TensorFlow says that there is no GPU, in part by lines that none of its settings silences. What it
+    says later, TF_CPP_MIN_LOG_LEVEL silences.
     """
     sys.stderr.flush()
-    kept = os.dup(2)
+    standard_error = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(standard_error, 2)
+        os.close(standard_error)
         os.close(nowhere)

@@ -1,4 +1,4 @@
-"""How the C library treats freed memory."""
+"""Sets how the C library treats freed memory."""
 
 import ctypes
 import sys
@@ -8,14 +8,14 @@ M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 
 
 def keep_freed_memory() -> bool:
-    """Tells glibc to keep freed memory for the next step instead of handing it back to the system.
+    """Makes glibc keep freed memory for the next step instead of returning it to the system.
 
-    A step allocates and frees some gigabytes in arrays of megabytes. By default each of them is mapped anew, and
-    every page of it faults once: on a virtual machine up to 250,000 faults a second were seen here, which took half of
-    the processor's time. The price is that the process does not shrink below its largest size.
+    A step allocates and frees some gigabytes in arrays of megabytes. By default each array is mapped anew, and every
+    page of it faults once: up to 250,000 faults a second were measured on a virtual machine, which took half of the
+    processor's time. The price is that the process never shrinks.
 
     Returns:
-        Whether it took effect; elsewhere than on Linux with glibc nothing is done.
+        Whether it took effect. On other systems than Linux with glibc nothing is done.
     """
     if not sys.platform.startswith("linux"):
         return False

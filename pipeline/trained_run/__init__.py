@@ -25,7 +25,7 @@ from .weights_file import check_weights_file
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """What evaluation and translation need of a run."""
+    """The parts of a run that evaluation and translation need."""
 
     directory: RunDirectory
     config: RunConfig
@@ -34,12 +34,12 @@ class TrainedRun:
 
     @cached_property
     def translator(self) -> Translator:
-        """Translates as the config says. Made once, since its graph takes seconds to trace."""
+        """The translator with the search of the config. It is made once, since its graph takes seconds to trace."""
         search = build_search(self.config.decoding, self.config.run.seed)
         return build_translator(self.model, self.tokenizer, self.config, search)
 
     def recorder(self, sites: Sequence[str]) -> AttentionRecorder:
-        """Reads the attention of those sites, named twice or once. Made once for each choice of them."""
+        """Returns a recorder of the attention of those sites, the same one whenever the sites are the same."""
         key = tuple(dict.fromkeys(sites))
         if key not in self._recorders:
             self._recorders[key] = AttentionRecorder(
@@ -57,10 +57,10 @@ class TrainedRun:
 
 
 def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings:
-    """Where the text of a run's `train`, `validation` or `test` set is.
+    """Returns the settings of the `train`, `validation` or `test` set of a run.
 
     Raises:
-        InputError: the config, which stands in the file at `path`, names no such set.
+        InputError: the config, which was read from `path`, has no such set.
     """
     settings = getattr(config.data, name)
     if settings is None:
@@ -69,14 +69,14 @@ def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings:
 
 
 def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
-    """Loads a run. Weights alone are read from its files, into a model built from its config.
+    """Loads a run: builds the model from its config, and reads nothing but weights from its files.
 
     Args:
         root: the run's folder.
-        checkpoint: `best`, or `last` for the newest weights; that works while training goes on.
+        checkpoint: `best`, or `last` for the newest checkpoint. Both work while training goes on.
 
     Raises:
-        InputError: it is no run, has nothing trained yet, or its files do not fit together.
+        InputError: the folder is no run, has no weights yet, or its files do not fit together.
     """
     run = RunDirectory.open(root)
     config = load_run_config(run.config)
@@ -85,7 +85,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     best = run.model if run.model.is_file() else checkpoints.best
     weights = checkpoints.last() if checkpoint == "last" else best
     if not weights.is_file():
-        raise InputError(f"{weights}: missing, so that there is nothing to translate with; train first, or anew")
+        raise InputError(f"{weights}: missing, so there are no weights to translate with; train first, or anew")
     check_weights_file(weights, config.model.least_parameters(tokenizer.vocabulary_size))
     model = build_model(config.model, tokenizer.vocabulary_size)
     if weights == run.model:

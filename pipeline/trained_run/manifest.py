@@ -1,4 +1,4 @@
-"""What a run was made of, and a few outputs of its model, so that what is loaded later can be known to be the same."""
+"""The manifest of a run: what it was made of, and a few outputs of its model, by which a loaded model is checked."""
 
 import json
 import platform
@@ -20,8 +20,8 @@ from ..text.tokenizer import BOS, Tokenizer
 from ..training.best_weights import KeptWeights
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
-LOGITS = 8  # kept as golden
-TOLERANCE = 1e-2  # of logits: another number format or processor is fine, other weights are off by whole units
+LOGITS = 8  # how many are recorded
+TOLERANCE = 1e-2  # of logits: another processor or number format stays within it, other weights are off by whole units
 
 
 def write_manifest(
@@ -37,7 +37,7 @@ def write_manifest(
             "seed": config.run.seed,
             "precision": model.dtype_policy.name,
             "parameters": model.count_params(),
-            "weights": kept.which,
+            "weights": kept.description,
             "validation": {kept.metric: kept.value},
             "data_sha256": recorded_sha256(run),
             "tokenizer_sha256": sha256(run.tokenizer),
@@ -48,7 +48,7 @@ def write_manifest(
 
 
 def golden_logits(model: keras.Model, vocabulary_size: int) -> list[float]:
-    """A few logits for fixed ids, which tell one set of weights from another."""
+    """Computes a few logits for fixed ids, which differ between any two sets of weights."""
     ids = 4 + np.arange(5)[None] % (vocabulary_size - 4)
     target = np.array([[BOS, 4, 5]])
     logits = keras.ops.convert_to_numpy(model(ids.astype("int32"), target.astype("int32"), training=False))
@@ -56,10 +56,10 @@ def golden_logits(model: keras.Model, vocabulary_size: int) -> list[float]:
 
 
 def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) -> None:
-    """Compares a loaded model with what was written down when it was saved.
+    """Compares the outputs of a loaded model with those that were recorded when it was saved.
 
     Raises:
-        InputError: the manifest is missing or damaged, or the model gives other numbers.
+        InputError: the manifest is missing or damaged, or the outputs differ.
     """
     try:
         manifest = json.loads(run.manifest.read_text(encoding="utf-8"))

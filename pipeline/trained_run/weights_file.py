@@ -1,4 +1,4 @@
-"""A file of weights looked over before anything is made of it: it may come from a stranger."""
+"""Checks a file of weights before it is loaded, because it may come from a stranger."""
 
 import io
 import math
@@ -13,20 +13,20 @@ from ..errors import DAMAGE, InputError
 
 WEIGHTS = "model.weights.h5"
 EXPECTED = {WEIGHTS, "config.json", "metadata.json"}
-LARGEST_GAIN = 20  # weights hardly shrink when they are compressed; what grows more than so much is a trick
+LARGEST_GAIN = 20  # weights hardly shrink when compressed; a file that grows more than this is an attack
 
 
 def check_weights_file(path: Path, least_parameters: int) -> None:
-    """Refuses a `.keras` file or a checkpoint that would take more memory than it should, or points at other files.
+    """Refuses a `.keras` file or a checkpoint that would take too much memory, or that points at other files.
 
     Args:
         path: the file, `.keras` or `.npz`.
-        least_parameters: fewest numbers that a model of the run's config has.
+        least_parameters: the fewest parameters that a model of the run's config can have.
 
     Raises:
-        InputError: it is no such file, holds others than Keras writes, unpacks to far more than it is, has fewer
-            numbers than the config's model, has HDF5 links or data outside itself, or arrays that are larger than what
-            is there of them.
+        InputError: the file is of another kind, has members that Keras does not write, unpacks to far more than its
+            size, has fewer numbers than the config's model, has HDF5 links or data outside itself, or declares arrays
+            larger than their data.
     """
     check = _check_arrays if path.suffix == ".npz" else _check_keras
     try:
@@ -40,9 +40,9 @@ def check_weights_file(path: Path, least_parameters: int) -> None:
                     path,
                     f"the config's model has at least {least_parameters:,} numbers, and {size // 4:,} at most are here",
                 )
-            found = check(archive, members)
-        if found:
-            raise _refused(path, found)
+            fault = check(archive, members)
+        if fault:
+            raise _refused(path, fault)
     except InputError:
         raise
     except DAMAGE as error:
@@ -50,7 +50,7 @@ def check_weights_file(path: Path, least_parameters: int) -> None:
 
 
 def _check_keras(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
-    """What is wrong with a file that Keras is to read."""
+    """The fault of a file that Keras is to read, or None."""
     if not {WEIGHTS} <= {member.filename for member in members} <= EXPECTED or len(members) > len(EXPECTED):
         return f"expected {', '.join(sorted(EXPECTED))} in it and nothing else"
     with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
@@ -58,7 +58,7 @@ def _check_keras(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
 
 
 def _check_arrays(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
-    """What is wrong with an archive of arrays: NumPy makes room for what a header says, before it reads."""
+    """The fault of an archive of arrays, or None. NumPy allocates what a header declares before it reads the data."""
     for member in members:
         with archive.open(member) as file:
             version = np.lib.format.read_magic(file)

@@ -1,4 +1,4 @@
-"""Which of all weights that training went through the model keeps."""
+"""Chooses the weights of the finished model: those of the best checkpoint, or the mean of several."""
 
 import logging
 from collections.abc import Callable
@@ -15,14 +15,14 @@ log = logging.getLogger(__name__)
 
 
 class KeptWeights(NamedTuple):
-    """Those of all that training went through that the model has.
+    """The weights that the finished model has.
 
-    - which: in words.
-    - metric: what they were chosen by.
-    - value: of the metric, on validation.
+    - description: of the weights, in words.
+    - metric: the validation metric by which they were chosen.
+    - value: the value of that metric.
     """
 
-    which: str
+    description: str
     metric: str
     value: float
 
@@ -34,11 +34,11 @@ def keep_best_weights(
     progress: Progress,
     validate: Callable[[], dict[str, float]],
 ) -> KeptWeights:
-    """Puts the weights that are best on validation into the model, and says which they are."""
+    """Loads the weights that are best on validation into the model."""
     metric = config.training.early_stopping.metric
     assert progress.best_metric is not None  # training ends with a validation
-    which, count = config.training.average_of, config.training.average_checkpoints
-    paths = checkpoints.recent()[-count:] if which == "last" else checkpoints.best_few(progress)
+    average_of, count = config.training.average_of, config.training.average_checkpoints
+    paths = checkpoints.recent()[-count:] if average_of == "last" else checkpoints.best_few(progress)
     if min(len(paths), count) > 1:
         load_mean(paths, model)
         value = validate()[f"val_{metric}"]
@@ -46,11 +46,11 @@ def keep_best_weights(
             "validation %s: %.2f for the mean of the %s %d checkpoints, %.2f for the best single one",
             metric,
             value,
-            which,
+            average_of,
             len(paths),
             progress.best_metric,
         )
         if is_better(metric, value, progress.best_metric):
-            return KeptWeights(f"the mean of the {which} {len(paths)} checkpoints", metric, value)
+            return KeptWeights(f"the mean of the {average_of} {len(paths)} checkpoints", metric, value)
     load_checkpoint(checkpoints.best, model)
     return KeptWeights(f"update {progress.best_update}", metric, progress.best_metric)

@@ -1,4 +1,4 @@
-"""The state of a training run as one NumPy archive: data, never code, and there whole or not at all."""
+"""A checkpoint: the state of a training run as one NumPy archive, which holds data and no code."""
 
 import json
 import logging
@@ -24,16 +24,16 @@ class Progress:
     """How far a run has come.
 
     Args:
-        update: number of optimiser updates made.
-        epoch: the pass over the data that it is in, from 0.
-        batch: number of batches of that pass already trained on.
+        update: number of updates made.
+        epoch: the current pass over the data, from 0.
+        batch: number of batches of that pass that were trained on.
         seconds: time spent in training, without interruptions.
-        best_metric: the best value so far of the metric that chooses the best checkpoint.
+        best_metric: the best value so far of the metric by which the best checkpoint is chosen.
         best_update: the update that had it.
-        validations_without_gain: how many validations ago that was.
+        validations_without_gain: number of validations since then.
         history: one row of logs for each validation.
-        unread: loss, tokens and gradient norm of the updates that are in no line of logs yet.
-        last_logs: the last line of logs of training.
+        unread: loss, tokens and gradient norm of each update since the last logs.
+        last_logs: the last logs of training.
     """
 
     update: int = 0
@@ -49,8 +49,8 @@ class Progress:
 
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
-    """What a checkpoint holds, by name; `average/...` is the moving average of `model/...`."""
-    # model.variables has the state of dropout's random numbers too, which model.weights lacks.
+    """The variables of a checkpoint by name; `average/...` is the moving average of `model/...`."""
+    # model.variables includes the state of dropout's random numbers, which model.weights lacks.
     named = {_name("model", i, variable): variable for i, variable in enumerate(model.variables)}
     if optimizer is None:
         return named
@@ -60,11 +60,11 @@ def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None)
         for i, variable in enumerate(model.variables)
         if id(variable) in averages
     ]
-    own = {id(average) for _, average in averaged}
+    named_averages = {id(average) for _, average in averaged}
     others = [
         (_name("optimizer", i, variable), variable)
         for i, variable in enumerate(optimizer.variables)
-        if id(variable) not in own
+        if id(variable) not in named_averages
     ]
     return named | dict(averaged) | dict(others)
 
@@ -74,27 +74,33 @@ def _name(group: str, number: int, variable: Any) -> str:
 
 
 def _stable(path: str) -> str:
-    """A variable's path without the numbers that Keras gives to what a process has made several of."""
+    """A variable's path without the numbers by which Keras tells layers of the same name in one process apart."""
     return re.sub(r"\b(seed_generator|adam|muon)_\d+\b", r"\1", path)
 
 
 def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
-    """Writes everything that going on from here needs, and reads it back before it counts."""
+    """Writes everything that a run needs to continue from here.
+
+    The file is read back before it replaces another one.
+
+    Raises:
+        OSError: it cannot be written, or the disk returns other bytes.
+    """
     arrays = {name: keras.ops.convert_to_numpy(variable) for name, variable in _variables(model, optimizer).items()}
     with replaced_when_done(path) as temporary:
         np.savez(temporary, progress=np.array(json.dumps(asdict(progress))), **arrays)
         with ZipFile(temporary) as archive:
             if archive.testzip() is not None:  # by the checksum of every array
-                raise OSError(f"{path}: what was written is not what the disk gives back")
+                raise OSError(f"{path}: the disk returned other bytes than were written; check the disk")
 
 
 def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None) -> Progress:
-    """Puts a checkpoint's values into a model, and into an optimizer if one is given, to go on from there.
+    """Loads a checkpoint into a model, and into its optimizer to continue training.
 
-    Without one, the model gets the moving average of the weights where the checkpoint has it: what is to be used.
+    Without an optimizer the model is loaded for use: with the moving average of the weights, if the checkpoint has one.
 
     Raises:
-        InputError: it is missing, damaged, or of a model with other settings. The model is then as it was.
+        InputError: the checkpoint is missing, damaged, or of a model with other settings. The model is not changed.
     """
     wanted = _variables(model, optimizer)
     try:
@@ -102,8 +108,8 @@ def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
             progress = Progress(**json.loads(str(archive["progress"])))
             stored = {_stable(name): name for name in archive.files if name != "progress"}
             if optimizer is None:
-                averages = {name: kept for name, kept in stored.items() if name.startswith("average/")}
-                stored |= {f"model{name.removeprefix('average')}": kept for name, kept in averages.items()}
+                averages = {name: key for name, key in stored.items() if name.startswith("average/")}
+                stored |= {f"model{name.removeprefix('average')}": key for name, key in averages.items()}
             if optimizer is not None and set(stored) != set(wanted):
                 raise _other_model(path, set(stored) ^ set(wanted))
             values = {name: archive[stored[name]] for name in wanted if name in stored}
@@ -116,8 +122,8 @@ def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
     for name, variable in wanted.items():
         if values[name].shape != tuple(variable.shape):
             raise InputError(
-                f"{path}: the checkpoint is of another model: {variable.path} is {values[name].shape} there and "
-                f"{tuple(variable.shape)} here; the config or the tokenizer was changed after training"
+                f"{path}: the checkpoint is of another model: expected {variable.path} of shape {tuple(variable.shape)}, "
+                f"found {values[name].shape}; the config or the tokenizer was changed after training: restore both"
             )
     for name, variable in wanted.items():
         variable.assign(values[name])
@@ -125,10 +131,10 @@ def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
 
 
 def load_mean(paths: Sequence[Path], model: keras.Model) -> None:
-    """Puts the mean of several checkpoints' weights into a model (Vaswani et al. 2017, section 6.1).
+    """Loads the mean of the weights of several checkpoints into a model (Vaswani et al. 2017, section 6.1).
 
     Raises:
-        InputError: as `load_checkpoint`.
+        InputError: as for `load_checkpoint`.
     """
     totals: list[Any] = [0.0] * len(model.trainable_variables)
     for path in paths:
@@ -144,5 +150,5 @@ def load_mean(paths: Sequence[Path], model: keras.Model) -> None:
 def _other_model(path: Path, names: set[str]) -> InputError:
     return InputError(
         f"{path}: the checkpoint is of another model: only one of the two has {min(names)}; "
-        "the config was changed after training"
+        "the config was changed after training: restore it"
     )

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: which are kept, and which one training goes on from."""
+"""The checkpoints of a run: which of them are kept, and from which one training continues."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -14,16 +14,18 @@ log = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """The checkpoints of a run: those of the last few validations, `update-00000500.npz`, and the best, `best.npz`.
+    """The folder of a run's checkpoints.
 
-    Between validations there is one at most, `passing-00000512.npz`, which goes with the next. The newest is read back
-    before an older one goes, and one that was damaged later gives way to the one before.
+    Each validation saves one, such as `update-00000500.npz`, and copies it to `best.npz` if it is the best so far.
+    Between validations there is at most one interim checkpoint, such as `passing-00000512.npz`; the next validation
+    deletes it. A checkpoint is read back before an older one is deleted, and if the newest is damaged later, training
+    continues from the one before.
 
     Args:
-        folder: where they are.
-        keep: number of recent ones that stay.
-        keep_best: number of those that stay as they are the best on validation.
-        metric: the validation metric that says so, without `val_`.
+        folder: the folder, which need not exist yet.
+        keep: number of recent checkpoints of validations to keep.
+        keep_best: number of checkpoints to keep because they are the best on validation.
+        metric: the validation metric by which they are the best, without `val_`.
     """
 
     def __init__(self, folder: Path, keep: int = 1, keep_best: int = 0, metric: str = "loss") -> None:
@@ -34,18 +36,18 @@ class Checkpoints:
         self.best = folder / "best.npz"
 
     def recent(self) -> Sequence[Path]:
-        """Those of validations, oldest first."""
+        """The checkpoints of validations that are still there, oldest first."""
         return sorted(self.folder.glob("update-*.npz"))
 
     def all(self) -> Sequence[Path]:
-        """All that can be gone on from, oldest first."""
+        """All checkpoints from which training can continue, oldest first."""
         return sorted([*self.recent(), *self._interim()], key=lambda path: path.stem.partition("-")[2])
 
     def _interim(self) -> Iterator[Path]:
         return self.folder.glob("passing-*.npz")
 
     def save_interim(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
-        """Writes a checkpoint between validations in place of the one before."""
+        """Saves an interim checkpoint, which replaces the one before."""
         path = self.folder / f"passing-{progress.update:08d}.npz"
         save_checkpoint(path, model, optimizer, progress)
         for old in self._interim():
@@ -55,19 +57,19 @@ class Checkpoints:
     def save(
         self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress, best: bool = False
     ) -> None:
-        """Writes the checkpoint of a validation, as the best one too if it is, and deletes the oldest."""
+        """Saves the checkpoint of a validation, also as the best one if it is, and deletes those no longer needed."""
         if best:
             save_checkpoint(self.best, model, optimizer, progress)
         save_checkpoint(self._of_update(progress.update), model, optimizer, progress)
-        kept = self.best_few(progress)
+        best_few = self.best_few(progress)
         for old in self.recent()[: -self.keep]:
-            if old not in kept:
+            if old not in best_few:
                 old.unlink()
-        for passing in self._interim():
-            passing.unlink()
+        for interim in self._interim():
+            interim.unlink()
 
     def best_few(self, progress: Progress) -> Sequence[Path]:
-        """Those of the `keep_best` updates that were best on validation, best first."""
+        """The checkpoints of the `keep_best` updates that were best on validation, best first."""
         if not self.keep_best:
             return []
         key = f"val_{self.metric}"
@@ -79,13 +81,13 @@ class Checkpoints:
         return self.folder / f"update-{update:08d}.npz"
 
     def restore(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Progress:
-        """Puts the newest checkpoint that is whole into model and optimizer, and warns of those that are not.
+        """Loads the newest checkpoint that is intact into model and optimizer, and warns of a damaged one.
 
         Raises:
-            InputError: there is none, or all are damaged, or they are of another model.
+            InputError: there is none, all are damaged, or they are of another model.
         """
         self.last()
-        for leftover in self.folder.glob(".*.npz"):  # of a write that a crash cut short
+        for leftover in self.folder.glob(".*.npz"):  # from a write that a crash has interrupted
             leftover.unlink(missing_ok=True)
         *others, newest = self.all()
         try:
@@ -96,13 +98,13 @@ class Checkpoints:
                     progress = load_checkpoint(older, model, optimizer)
                 except InputError:
                     continue
-                log.warning("%s\ngoing on from the one before: %s", error, older)
+                log.warning("%s\ncontinuing from the checkpoint before it: %s", error, older)
                 newest.unlink(missing_ok=True)
                 return progress
             raise
 
     def last(self) -> Path:
-        """The newest one.
+        """The newest checkpoint.
 
         Raises:
             InputError: there is none.
@@ -110,6 +112,6 @@ class Checkpoints:
         paths = self.all()
         if not paths:
             raise InputError(
-                f"{self.folder}: no checkpoint yet, so there is nothing to go on from; delete the run and start it anew"
+                f"{self.folder}: no checkpoint to continue from; delete the run's folder and start it anew"
             )
         return paths[-1]

@@ -1,4 +1,4 @@
-"""What can be known of a training before it starts: its text, its first updates, and what it needs."""
+"""Checks a training before it starts: its text, its first updates, and the time and room that it needs."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Batches on their way to the step, made ahead of it."""
+"""The batches of training, padded and made ahead of the steps that need them."""
 
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -10,21 +10,21 @@ from ..text.batches import Batch, BatchPlan, collate, epoch_tokens, plan_batches
 from ..text.encoded import EncodedPairs
 from ..text.token_links import link_matrices
 
-AHEAD = 4  # batches kept ready; one is made in a few milliseconds, a step takes a hundred times as long
+AHEAD = 4  # batches kept ready: one takes a few milliseconds to make, a step a hundred times as long
 
 
 class TrainingBatches:
-    """The batches of any epoch, from any one on, padded and shared out among replicas.
+    """Makes the batches of any epoch, from any batch on, and divides them among the replicas.
 
     Args:
-        segmentations: the encoded training pairs; epochs take one after the other, and then the first again.
+        segmentations: the encoded training pairs, in one or more segmentations, of which epochs use one after another.
         strategy: says which replicas there are.
         batch_tokens: see `epoch_tokens`.
-        start_tokens: see there.
-        doubling_epochs: see there.
+        start_tokens: see `epoch_tokens`.
+        doubling_epochs: see `epoch_tokens`.
         length_multiple: see `plan_batches`.
-        seed: see there.
-        accumulated: how many batches make an update; the last one of an epoch may have fewer.
+        seed: see `plan_batches`.
+        accumulated: number of batches of an update; the last update of an epoch may have fewer.
     """
 
     def __init__(
@@ -49,20 +49,20 @@ class TrainingBatches:
         self.accumulated = accumulated
 
     def tokens(self, epoch: int) -> int:
-        """How many a batch of that epoch has at most."""
+        """The most positions of either side of a batch of that epoch."""
         return epoch_tokens(self.batch_tokens, self.start_tokens, self.doubling_epochs, epoch)
 
     @property
     def full_epoch(self) -> int:
-        """The first one whose batches have grown to their full size."""
+        """The first epoch whose batches have grown to their full size."""
         return next(epoch for epoch in count(0, self.doubling_epochs) if self.tokens(epoch) == self.batch_tokens)
 
     def updates(self, epoch: int) -> int:
-        """How many that epoch has."""
+        """The number of updates of that epoch."""
         return -(-len(self.plan(epoch).batches) // self.accumulated)
 
     def plan(self, epoch: int) -> BatchPlan:
-        """Which sentences make up each batch of that epoch."""
+        """The sentences of each batch of that epoch."""
         pairs = self._pairs(epoch)
         return plan_batches(
             pairs.source.lengths,
@@ -104,8 +104,8 @@ class TrainingBatches:
                         yield _arrays(pairs, rows, self.length_multiple, shard, replicas)
 
             options = tf.data.Options()
-            # Nothing here is left to tuning, and its thread, which sleeps for up to a minute, would be waited for at
-            # the end of an epoch.
+            # There is nothing to tune here, and the end of an epoch would wait for the tuning thread, which sleeps for
+            # up to a minute.
             options.autotune.enabled = False
             return (
                 tf.data.Dataset.from_generator(shares, output_signature=signature).prefetch(AHEAD).with_options(options)

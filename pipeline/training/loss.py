@@ -11,16 +11,16 @@ CHUNK_TOKENS = 1024  # a chunk's (1024, V) float32 scores fit a CPU's last cache
 def cross_entropy(logits, targets, token_weights, label_smoothing=0.0):
     """`sum_n w_n (logsumexp(l_n) - (1 - e) l_n[target] - e mean(l_n))` (Szegedy et al. 2016, section 7).
 
-    The definition, against which `fused_cross_entropy` is tested.
+    This is the definition, against which `fused_cross_entropy` is tested.
 
     Args:
         logits: float `(N, V)`.
         targets: int `(N,)`.
         token_weights: float `(N,)`: 1 for a token that counts, 0 for padding.
-        label_smoothing: e, the probability spread evenly over the vocabulary.
+        label_smoothing: e, the probability that is spread evenly over the vocabulary.
 
     Returns:
-        float32 scalar: the sum, to be divided by the number of tokens of all replicas.
+        float32 scalar, the sum over tokens. Divide it by the number of tokens of all replicas.
     """
     logits = tf.cast(logits, tf.float32)
     right = tf.gather(logits, targets, batch_dims=1)
@@ -29,20 +29,20 @@ def cross_entropy(logits, targets, token_weights, label_smoothing=0.0):
 
 
 def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0.0):
-    """`cross_entropy(states table^T, ...)` with value and gradient made together, a chunk of tokens at a time.
+    """Computes `cross_entropy(states table^T, ...)` and its gradient together, a chunk of tokens at a time.
 
-    An array of `(N, V)` scores is by far the largest of a step, and is written and read about ten times by the plain
-    formula. Here only a chunk of it ever exists, and it stays in the cache.
+    The `(N, V)` scores are by far the largest array of a step, and the plain formula writes and reads it about ten
+    times. Here only a chunk of it exists at any time, and it stays in the cache.
 
     Args:
         states: float `(N, D)`.
         table: `(V, D)`, the output embedding.
         targets: int `(N,)`.
-        token_weights: float32 `(N,)`.
+        token_weights: float32 `(N,)`, as above.
         label_smoothing: as above.
 
     Returns:
-        float32 scalar.
+        float32 scalar, as above.
     """
 
     @tf.custom_gradient
@@ -60,16 +60,16 @@ def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0
 
 
 def even_chunks(count, most):
-    """How many chunks of up to `most` rows there are, and how many rows each has.
+    """Returns the number of chunks of up to `most` rows for `count` rows, and the number of rows of each.
 
-    They are as even as can be: what fills up the last one is computed too.
+    Chunks are as even as possible, since the padding of the last one costs time too.
     """
     chunks = tf.maximum((count + most - 1) // most, 1)
     return chunks, (count + chunks - 1) // chunks
 
 
 def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
-    product_type = states.dtype  # bfloat16 where the model computes in it: only the products, sums are float32
+    product_type = states.dtype  # bfloat16 where the model computes in it; sums are float32
     kernel = tf.cast(table, product_type)
     count = tf.shape(states)[0]
     chunks, size = even_chunks(count, CHUNK_TOKENS)
@@ -85,13 +85,13 @@ def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
         powers = tf.cast(powers, product_type)
         scale = filled_weights[index * size : (index + 1) * size, None] / total
         scaled_rows = tf.cast(tf.cast(rows, tf.float32) * scale, product_type)
-        part = tf.cast(tf.matmul(powers, kernel), tf.float32) * scale
+        chunk_gradient = tf.cast(tf.matmul(powers, kernel), tf.float32) * scale
         table_gradient += tf.cast(tf.matmul(powers, scaled_rows, transpose_a=True), tf.float32)
         return (
             index + 1,
             table_gradient,
             normalizers.write(index, (highest + tf.math.log(total))[:, 0]),
-            states_gradient.write(index, part),
+            states_gradient.write(index, chunk_gradient),
         )
 
     width = table.shape[-1]
@@ -106,7 +106,7 @@ def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
         ),
         parallel_iterations=1,  # side by side, the chunks would not fit the cache
     )
-    # What the right token and the smoothing add needs no scores: a row of the table, and the mean of its rows.
+    # The terms of the right token and of the smoothing need no scores: a row of the table, and the mean of its rows.
     states = tf.cast(states, tf.float32)
     right_rows = tf.gather(tf.cast(table, tf.float32), targets)
     mean_row = tf.reduce_mean(tf.cast(table, tf.float32), 0)

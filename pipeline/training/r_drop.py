@@ -1,4 +1,4 @@
-"""R-Drop: two passes with other units dropped are drawn to the same predictions (Liang et al. 2021, equation 2).
+"""R-Drop: two passes with different dropout are drawn to the same predictions (Liang et al. 2021, equation 2).
 
 Letters: N tokens, D model width, V vocabulary.
 """
@@ -11,9 +11,9 @@ CHUNK_TOKENS = 512  # two chunks' (512, V) float32 scores fit a CPU's last cache
 
 
 def divergence(first_logits, second_logits, token_weights):
-    """`sum_n w_n (KL(p_n || q_n) + KL(q_n || p_n)) / 2` for p and q, the softmax of either logits.
+    """`sum_n w_n (KL(p_n || q_n) + KL(q_n || p_n)) / 2` where p and q are the softmax of the logits.
 
-    The definition, against which `fused_divergence` is tested.
+    This is the definition, against which `fused_divergence` is tested.
 
     Args:
         first_logits: float `(N, V)`.
@@ -21,23 +21,23 @@ def divergence(first_logits, second_logits, token_weights):
         token_weights: float `(N,)`: 1 for a token that counts, 0 for padding.
 
     Returns:
-        float32 scalar: the sum, to be divided by the number of tokens of all replicas.
+        float32 scalar, the sum over tokens. Divide it by the number of tokens of all replicas.
     """
     first, second = (tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits in (first_logits, second_logits))
     return tf.reduce_sum(token_weights * tf.reduce_sum((tf.exp(first) - tf.exp(second)) * (first - second), -1)) / 2
 
 
 def fused_divergence(first, second, table, token_weights):
-    """`divergence(first table^T, second table^T, ...)` with value and gradient made together, a chunk at a time.
+    """Computes `divergence(first table^T, second table^T, ...)` and its gradient together, a chunk of tokens at a time.
 
     Args:
-        first: states of the first pass, float `(N, D)`.
-        second: states of the second, `(N, D)`.
+        first: float `(N, D)`, the states of the first pass.
+        second: float `(N, D)`, the states of the second pass.
         table: `(V, D)`, the output embedding.
-        token_weights: float32 `(N,)`.
+        token_weights: float32 `(N,)`, as above.
 
     Returns:
-        float32 scalar.
+        float32 scalar, as above.
     """
 
     @tf.custom_gradient
@@ -67,10 +67,11 @@ def _value_and_gradients(first, second, table, token_weights):
 
     def chunk(index, value, table_gradient, first_gradient, second_gradient):
         rows = [states[index * size : (index + 1) * size] for states in filled]
-        scores = [tf.cast(tf.matmul(part, kernel, transpose_b=True), tf.float32) for part in rows]
+        scores = [tf.cast(tf.matmul(states, kernel, transpose_b=True), tf.float32) for states in rows]
         weights = filled_weights[index * size : (index + 1) * size, None] / 2
-        p, q = (tf.nn.softmax(part) for part in scores)
-        # Normalisers are left out of log p - log q: p and q have the same sum, and each gradient's own mean goes.
+        p, q = (tf.nn.softmax(logits) for logits in scores)
+        # log p - log q but for the two normalisers: they cancel in the value, as p and q have the same sum, and in
+        # the gradients, from which their means are subtracted.
         apart = scores[0] - scores[1]
         change = p - q
         value += tf.reduce_sum(weights * change * apart)
@@ -78,17 +79,17 @@ def _value_and_gradients(first, second, table, token_weights):
             weights * (change + p * (apart - tf.reduce_sum(p * apart, -1, keepdims=True))),
             weights * (-change - q * (apart - tf.reduce_sum(q * apart, -1, keepdims=True))),
         )
-        parts = []
+        states_gradients = []
         for gradient, states in zip(score_gradients, rows, strict=True):
             gradient = tf.cast(gradient, product_type)
-            parts.append(tf.cast(tf.matmul(gradient, kernel), tf.float32))
+            states_gradients.append(tf.cast(tf.matmul(gradient, kernel), tf.float32))
             table_gradient += tf.cast(tf.matmul(gradient, states, transpose_a=True), tf.float32)
         return (
             index + 1,
             value,
             table_gradient,
-            first_gradient.write(index, parts[0]),
-            second_gradient.write(index, parts[1]),
+            first_gradient.write(index, states_gradients[0]),
+            second_gradient.write(index, states_gradients[1]),
         )
 
     shape = (None, table.shape[-1])

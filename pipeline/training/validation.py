@@ -1,4 +1,4 @@
-"""What is measured on the validation set while a model trains."""
+"""Measures a model on the validation set while it trains."""
 
 from ..decoding.translator import Translator
 from ..metrics import MetricInputs, measure_all
@@ -7,13 +7,13 @@ from ..text.corpus import Corpus
 
 
 class Validation:
-    """Measures the model as it is, each time it is called.
+    """Computes the validation metrics of a model as it is when this is called.
 
     Args:
-        meter: of the references' likelihood.
-        translator: of the same model, by greedy search.
+        meter: measures the likelihood of the references under the model.
+        translator: of the same model, with greedy search.
         corpus: the validation text.
-        tokenized: whether it is tokenised already; see `make_bleu`.
+        tokenized: whether that text is tokenised already; see `make_bleu`.
     """
 
     def __init__(self, meter: LikelihoodMeter, translator: Translator, corpus: Corpus, *, tokenized: bool) -> None:
@@ -23,6 +23,7 @@ class Validation:
         self.tokenized = tokenized
 
     def __call__(self) -> dict[str, float]:
+        """Returns each of `METRICS` in `pipeline.config.names`, its name preceded by `val_`."""
         likelihood = self.meter.measure()
         translations = [translation.text for translation in self.translator.translate(self.corpus.source)]
         inputs = MetricInputs(translations, self.corpus.target, likelihood, self.tokenized)

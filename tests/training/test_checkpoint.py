@@ -193,8 +193,8 @@ def test_a_missing_checkpoint_is_named(tmp_path, other):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"d_model": 12}, r"is \(17, 8\) there and \(17, 12\) here; the config or the tokenizer was"),
-        ({"vocabulary_size": 19}, r"is \(17, 8\) there and \(19, 8\) here"),
+        ({"d_model": 12}, r"of shape \(17, 12\), found \(17, 8\); the config or the tokenizer was"),
+        ({"vocabulary_size": 19}, r"of shape \(19, 8\), found \(17, 8\)"),
         ({"encoder_layers": 3}, "only one of the two has (model|optimizer)/"),
         ({"decoder_layers": 1}, "only one of the two has (model|optimizer)/"),
     ],
@@ -271,7 +271,7 @@ def test_a_damaged_newest_one_gives_way_to_the_one_before(saved, tmp_path, caplo
     with caplog.at_level("WARNING"):
         assert checkpoints.restore(model, optimizer).update == 2
     assert "update-00000003.npz: the checkpoint is missing or damaged" in caplog.text
-    assert "going on from the one before" in caplog.text and "update-00000002.npz" in caplog.text
+    assert "continuing from the checkpoint before it" in caplog.text and "update-00000002.npz" in caplog.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["update-00000001.npz", "update-00000002.npz"]
 
 
@@ -297,11 +297,11 @@ def test_what_the_disk_gives_back_changed_does_not_replace_the_one_before(saved,
 
     write = np.savez
     monkeypatch.setattr(np, "savez", faulty)
-    with pytest.raises(OSError, match="not what the disk gives back"):
+    with pytest.raises(OSError, match="the disk returned other bytes than were written"):
         checkpoints.save(model, optimizer, Progress(update=2))
     assert [path.name for path in tmp_path.iterdir()] == ["update-00000001.npz"]
 
 
 def test_without_any_checkpoint_the_message_says_what_to_do(tmp_path):
-    with pytest.raises(InputError, match=r"no checkpoint yet, .* delete the run and start it anew"):
+    with pytest.raises(InputError, match=r"no checkpoint to continue from; delete the run's folder and start it anew"):
         Checkpoints(tmp_path / "checkpoints").last()

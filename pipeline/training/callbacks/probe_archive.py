@@ -1,4 +1,4 @@
-"""The probes' attention over their references, kept at every validation, so that one can see when alignment emerges."""
+"""Archives the attention over the probe sentences at every validation, which shows when alignment emerges."""
 
 import shutil
 from collections.abc import Sequence
@@ -12,15 +12,17 @@ from ...inspection.viewer.stages import probe_archives
 
 
 class ProbeArchive(keras.callbacks.Callback):
-    """Writes an attention archive `update-00000850` at every validation.
+    """Writes an attention archive, such as `update-00000850`, at every validation.
 
-    The references are what is read, not the translations: these are other ones each time, and at first no sentences.
+    It records the attention over the references. Translations would change from one validation to the next, and those
+    of the first are no sentences.
 
     Args:
-        folder: where the archives go.
-        recorder: of the model that trains.
-        probes: (source, reference or None); those without a reference are left out.
-        first_update: updates made before; archives of later ones are of a run that was cut short, and go.
+        folder: where the archives are written.
+        recorder: of the model that is trained.
+        probes: (source, reference or None); probes without a reference are left out.
+        first_update: updates made before. Archives of later updates are those of a run that was interrupted, and are
+            deleted.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class ProbeArchive(keras.callbacks.Callback):
             return
         update = int(logs["update"])
         archive = self.folder / f"update-{update:08d}"
-        shutil.rmtree(archive, ignore_errors=True)  # one that a crash cut short
+        shutil.rmtree(archive, ignore_errors=True)  # of a write that a crash has interrupted
         sources, references = zip(*self.pairs, strict=True)
         with ArchiveWriter(archive, manifest={"update": update}) as writer:
             for record in self.recorder.record_references(sources, references):

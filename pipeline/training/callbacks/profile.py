@@ -1,19 +1,19 @@
-"""A few updates under TensorFlow's profiler, for TensorBoard's PROFILE page."""
+"""Runs a few updates under TensorFlow's profiler, for TensorBoard's PROFILE page."""
 
 from pathlib import Path
 
 import keras
 import tensorflow as tf
 
-WARM_UP = 10  # updates before it starts: the first ones trace and fill caches
+WARM_UP = 10  # updates before the profile: the first ones trace graphs and fill caches
 
 
 class Profile(keras.callbacks.Callback):
-    """Profiles some updates of a training, once its first ones are over.
+    """Profiles some updates of a training, after its first `WARM_UP` ones.
 
     Args:
-        folder: of the event files.
-        updates: how many.
+        folder: the folder of the event files.
+        updates: number of updates to profile.
     """
 
     def __init__(self, folder: Path, updates: int) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees of a run while it trains: a line or bar of progress, and `history.csv`."""
+"""Shows the progress of a training on standard output, and writes `history.csv`."""
 
 import sys
 from pathlib import Path
@@ -7,25 +7,26 @@ from typing import TextIO
 import keras
 import pandas as pd
 
+from ...config.names import METRICS
 from ...files import write_atomically
 from ..checkpoint import Progress
 from ..stopping import Limits
 
 
 def clock(seconds: float) -> str:
-    """`1:02:03` or `2:03`."""
+    """Formats seconds as `1:02:03` or `2:03`."""
     minutes, rest = divmod(round(max(seconds, 0)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 class ProgressLine(keras.callbacks.Callback):
-    """Tells how training goes: a line that is rewritten on a terminal, one line after the other elsewhere.
+    """Prints the progress of training: one line that is rewritten on a terminal, a line for each report elsewhere.
 
     Args:
-        limits: of the training, to tell the time left.
-        updates_per_epoch: to tell the time left where only epochs are limited.
-        stream: where it is written; by default standard output.
+        limits: when training ends, for the time left.
+        updates_per_epoch: for the time left where epochs are limited.
+        stream: where the lines are written; standard output by default.
     """
 
     def __init__(self, limits: Limits, updates_per_epoch: int, stream: TextIO | None = None) -> None:
@@ -37,22 +38,20 @@ class ProgressLine(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         if logs:
-            self._say(self._line(logs), passing=True)
+            self._print(self._line(logs), rewritable=True)
 
     def on_test_end(self, logs=None):
-        self._say(
-            f"update {logs['update']:>6.0f}  validation: loss {logs['val_loss']:.3f}  "
-            f"perplexity {logs['val_perplexity']:.2f}  accuracy {logs['val_token_accuracy']:.3f}  "
-            f"BLEU {logs['val_bleu']:.2f}  after {clock(60 * logs['minutes'])}",
-            passing=False,
-        )
+        metrics = [f"{row.title} {logs[f'val_{name}']:.{row.digits}f}" for name, row in METRICS.items()]
+        after = f"after {clock(60 * logs['minutes'])}"
+        line = "  ".join([f"update {logs['update']:>6.0f}", f"validation: {metrics[0]}", *metrics[1:], after])
+        self._print(line, rewritable=False)
 
     def _line(self, logs: dict[str, float]) -> str:
         seconds = 60 * logs["minutes"]
         self.first = self.first or (logs["update"], seconds)
         left = self._seconds_left(logs["update"], seconds)
         speed = logs.get("tokens_per_second")  # unknown until the second line
-        parts = [
+        fields = [
             f"update {logs['update']:>6.0f}",
             f"epoch {logs['epoch'] + 1:.0f}",
             f"loss {logs['loss']:.3f}",
@@ -60,33 +59,33 @@ class ProgressLine(keras.callbacks.Callback):
             f"learning rate {logs['learning_rate']:.2e}",
             *([f"{clock(left)} left"] if left is not None else []),
         ]
-        return "  ".join(parts)
+        return "  ".join(fields)
 
     def _seconds_left(self, update: float, seconds: float) -> float | None:
         assert self.first
-        limits = []
+        seconds_left = []
         if self.limits.minutes is not None:
-            limits.append(60 * self.limits.minutes - seconds)
+            seconds_left.append(60 * self.limits.minutes - seconds)
         ends = [self.limits.updates, self.limits.epochs and self.limits.epochs * self.updates_per_epoch]
         if update > self.first[0]:
             pace = (seconds - self.first[1]) / (update - self.first[0])
-            limits += [(end - update) * pace for end in ends if end is not None]
-        return min(limits) if limits else None
+            seconds_left += [(end - update) * pace for end in ends if end is not None]
+        return min(seconds_left) if seconds_left else None
 
-    def _say(self, text: str, passing: bool) -> None:
+    def _print(self, line: str, rewritable: bool) -> None:
         if self.stream.isatty():
-            self.stream.write(f"\r\x1b[K{text}" + ("" if passing else "\n"))
+            self.stream.write(f"\r\x1b[K{line}" + ("" if rewritable else "\n"))
         else:
-            self.stream.write(text + "\n")
+            self.stream.write(line + "\n")
         self.stream.flush()
 
 
 class History(keras.callbacks.Callback):
-    """Keeps `history.csv`: one row for each validation, from the first update of the run on.
+    """Writes `history.csv`: one row for each validation since the start of the run.
 
     Args:
-        path: the file, written anew each time.
-        progress: of the run, whose rows are written.
+        path: the file, which is written anew at each validation.
+        progress: the progress of the run, which has the rows.
     """
 
     def __init__(self, path: Path, progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""The subwords' vectors for TensorBoard's embedding projector."""
+"""Writes the vectors of the subwords for TensorBoard's embedding projector."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,24 +13,24 @@ NAME = "subwords"
 
 
 def write_projector(folder: Path, pieces: Sequence[str], vectors: np.ndarray) -> None:
-    """Writes the vectors, their names, and what tells the projector of both.
+    """Writes the vectors, their names, and the config by which the projector finds both.
 
     Args:
-        folder: where the run's event files are.
+        folder: the folder of the run's event files.
         pieces: the vocabulary's spelling of each id.
-        vectors: `(V, d_model)`.
+        vectors: float `(V, d_model)`.
 
     Raises:
-        ValueError: not as many names as vectors.
+        ValueError: there are not as many names as vectors.
     """
     if len(pieces) != len(vectors):
-        raise ValueError(f"one name a vector. Received: {len(pieces)} and {len(vectors)}")
+        raise ValueError(f"expected one name for each vector, found {len(pieces)} names and {len(vectors)} vectors")
     config = ProjectorConfig()
     embedding = config.embeddings.add()
     embedding.tensor_name = NAME
     embedding.tensor_path, embedding.metadata_path = f"{NAME}.tsv", f"{NAME}_names.tsv"
     rows = ("\t".join(f"{value:.5g}" for value in vector) for vector in vectors.astype(float))
-    # A column alone has no heading; a line break in a name would move all that follow.
+    # A single column has no heading. A line break in a name would shift all names after it.
     names = (piece.replace("\n", " ").replace("\r", " ").replace("\t", " ") or " " for piece in pieces)
     write_atomically(folder / embedding.tensor_path, "".join(f"{row}\n" for row in rows).encode())
     write_atomically(folder / embedding.metadata_path, "".join(f"{name}\n" for name in names).encode())

@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a run: curves against updates, and the probe sentences with where their attention goes."""
+"""Writes what TensorBoard shows of a run: curves against updates, and the probe sentences with their attention."""
 
 import time
 from collections.abc import Sequence
@@ -26,12 +26,13 @@ class TensorBoard(keras.callbacks.Callback):
     """Writes event files; every step is a number of updates.
 
     Args:
-        folder: where the event files go.
-        translator: of the model that trains.
+        folder: the folder of the event files.
+        translator: of the model that is trained.
         recorder: of the same model.
         probes: (source, reference or None) of each fixed sentence.
         hyperparameters: the run's settings by dotted key, shown beside its last validation.
-        first_update: updates made before; what older event files say of later ones is of a run that was cut short.
+        first_update: updates made before. What older event files say of later updates is that of a run that was
+            interrupted, and is hidden.
     """
 
     def __init__(
@@ -110,16 +111,16 @@ def write_hyperparameters(values: dict[str, Any]) -> None:
 
 
 def forget_from(folder: Path, update: int) -> None:
-    """Tells TensorBoard to forget what the event files there say of this update and later ones."""
+    """Makes TensorBoard hide what earlier event files in the folder say of this update and later ones."""
     writer = EventFileWriter(str(folder))
     start = SessionLog(status=SessionLog.SessionStatus.START)
-    for _ in range(2):  # TensorBoard takes the first that it sees for the start of the run, and forgets nothing
+    for _ in range(2):  # TensorBoard takes the first one that it reads for the start of the run, and hides nothing
         writer.add_event(Event(wall_time=time.time(), step=update, session_log=start))
     writer.close()
 
 
 def probe_table(records: Sequence[Record]) -> str:
-    """A Markdown table of probe sentences, their references and their translations."""
+    """Makes a Markdown table of the probe sentences, their references and their translations."""
     rows = ["| # | source | reference | translation |", "| --- | --- | --- | --- |"]
     for record in records:
         cells = (str(record.id), record.source, record.reference or "", record.hypothesis)

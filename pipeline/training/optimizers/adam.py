@@ -1,14 +1,14 @@
-"""Adam's update of a variable in one operation."""
+"""Adam, with one operation for the update of a variable."""
 
 import keras
 import tensorflow as tf
 
 
 class FusedAdam(keras.optimizers.Adam):
-    """Makes the updates that `keras.optimizers.Adam` makes (Kingma and Ba 2015, section 2, last paragraph).
+    """Makes the same updates as `keras.optimizers.Adam` (Kingma and Ba 2015, section 2, last paragraph), faster.
 
-    Keras composes an update of about ten operations, each of which goes through memory. With several replicas it is
-    Keras' own.
+    Keras composes an update of about ten operations, each of which reads and writes the whole variable. With several
+    replicas the update is Keras' own.
     """
 
     def update_step(self, gradient, variable, learning_rate):
@@ -22,18 +22,18 @@ class FusedAdam(keras.optimizers.Adam):
 
 
 def apply_adam(variable, mean, square, gradient, learning_rate, updates_before, beta_1, beta_2, epsilon):
-    """Brings a variable up to date, and the moving averages of its gradient and of that squared.
+    """Updates a variable, and the moving averages of its gradient and of the squared gradient.
 
     Args:
-        variable: float32, of Keras or of TensorFlow.
-        mean: the average of gradients, of the same shape.
-        square: the average of squared gradients.
-        gradient: a tensor of that shape.
-        learning_rate: a number.
-        updates_before: how many there were.
-        beta_1: decay of `mean`.
-        beta_2: decay of `square`.
-        epsilon: is added to the root of `square`.
+        variable: a float32 variable of Keras or TensorFlow.
+        mean: the moving average of the gradient, a variable of the same shape.
+        square: the moving average of the squared gradient, a variable of the same shape.
+        gradient: a tensor of the same shape.
+        learning_rate: a scalar.
+        updates_before: number of updates made so far.
+        beta_1: the decay of `mean`.
+        beta_2: the decay of `square`.
+        epsilon: added to the root of `square` before it divides.
     """
     updates = tf.cast(updates_before + 1, tf.float32)
     tf.raw_ops.ResourceApplyAdam(

@@ -1,4 +1,4 @@
-"""Keras' Muon, in fewer and larger products: matrices of one shape are made orthogonal together."""
+"""Muon with fewer and larger products: matrices of one shape are orthogonalised together."""
 
 from collections import defaultdict
 
@@ -10,10 +10,10 @@ from .adam import apply_adam
 
 
 class StackedMuon(keras.optimizers.Muon):
-    """Makes the updates that `keras.optimizers.Muon` makes (Jordan et al. 2024).
+    """Makes the same updates as `keras.optimizers.Muon` (Jordan et al. 2024), faster.
 
-    A Transformer has dozens of small matrices, and for each a product of its own takes longer to start than to compute.
-    What is not a matrix is updated by `apply_adam`. With several replicas it is Keras' own.
+    A Transformer has dozens of small matrices, and a product for each of them takes longer to start than to compute.
+    Variables that are not matrices are updated by `apply_adam`. With several replicas the update is Keras' own.
     """
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
@@ -27,8 +27,8 @@ class StackedMuon(keras.optimizers.Muon):
             else:
                 self._apply_adam(gradient, variable, learning_rate * self.adam_lr_ratio)
         for pairs in of_shape.values():
-            for part in range(min(CORE_GROUPS, len(pairs))):  # side by side, as the cores have no other work meanwhile
-                self._apply_orthogonal(pairs[part::CORE_GROUPS], learning_rate)
+            for group in range(min(CORE_GROUPS, len(pairs))):  # groups are computed side by side
+                self._apply_orthogonal(pairs[group::CORE_GROUPS], learning_rate)
 
     def _apply_orthogonal(self, pairs, learning_rate):
         """Updates variables of one shape by their gradients."""
@@ -45,13 +45,13 @@ class StackedMuon(keras.optimizers.Muon):
         apply_adam(variable, *state, gradient, learning_rate, self.iterations, *decays, self.epsilon)
 
     def _direction(self, gradient, variable):
-        """Nesterov's momentum, brought up to date."""
+        """Updates the momentum, and returns Nesterov's direction."""
         momentum = self.momentums[self._get_variable_index(variable)]
         self.assign(momentum, self.momentum * momentum + gradient)
         return gradient + self.momentum * momentum
 
     def _orthogonal(self, x):
-        """The Newton-Schulz iteration on `(matrices, rows, columns)`."""
+        """Orthogonalises matrices `(matrices, rows, columns)` by the Newton-Schulz iteration."""
         a, b, c = self.muon_a, self.muon_b, self.muon_c
         wide = x.shape[1] <= x.shape[2]
         x = x if wide else tf.linalg.matrix_transpose(x)
