@@ -123,7 +123,8 @@ def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
         if values[name].shape != tuple(variable.shape):
             raise InputError(
                 f"{path}: the checkpoint is of another model: expected {variable.path} of shape "
-                f"{tuple(variable.shape)}, found {values[name].shape}; the config or the tokenizer was changed after training: restore both"
+                f"{tuple(variable.shape)}, found {values[name].shape}; the config or the tokenizer was changed after "
+                "training: restore both"
             )
     for name, variable in wanted.items():
         variable.assign(values[name])
