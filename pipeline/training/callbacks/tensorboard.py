@@ -9,7 +9,6 @@ import keras
 import tensorflow as tf
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.plugins.hparams import api as hparams_api
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from ...decoding.translator import Translator
 from ...inspection.heads_table import heads_table
@@ -112,11 +111,17 @@ def write_hyperparameters(values: dict[str, Any]) -> None:
 
 def forget_from(folder: Path, update: int) -> None:
     """Makes TensorBoard hide what earlier event files in the folder say of this update and later ones."""
-    writer = EventFileWriter(str(folder))
-    start = SessionLog(status=SessionLog.SessionStatus.START)
-    for _ in range(2):  # TensorBoard takes the first one that it reads for the start of the run, and hides nothing
-        writer.add_event(Event(wall_time=time.time(), step=update, session_log=start))
-    writer.close()
+    files = sorted(folder.glob("*tfevents*"))
+    if not files:
+        return
+    now, start = time.time(), SessionLog(status=SessionLog.SessionStatus.START)
+    events = [Event(wall_time=now, file_version="brain.Event:2")]
+    # Twice: TensorBoard takes the first one that it reads for the start of the run, and hides nothing.
+    events += [Event(wall_time=now, step=update, session_log=start)] * 2
+    path = files[-1].with_name(f"{files[-1].name}.resumed")  # read after all earlier files, and before any later one
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for event in events:
+            writer.write(event.SerializeToString())
 
 
 def probe_table(records: Sequence[Record]) -> str:

@@ -1,9 +1,12 @@
-"""The table of probe sentences in TensorBoard shows text as it is, though TensorBoard reads Markdown."""
+"""What TensorBoard shows: text as it is, though it reads Markdown, and every update of a resumed run once."""
 
 import re
 from types import SimpleNamespace
 
-from pipeline.training.callbacks.tensorboard import probe_table
+import tensorflow as tf
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+
+from pipeline.training.callbacks.tensorboard import forget_from, probe_table
 
 
 def probe(id_, source, reference, hypothesis):
@@ -24,3 +27,32 @@ def test_there_is_one_row_for_each_probe_and_a_missing_reference_is_an_empty_cel
     lines = probe_table([probe(0, "un chat", None, "a cat"), probe(1, "oui", "yes", "")]).splitlines()
     assert lines[0] == "| # | source | reference | translation |"
     assert lines[2:] == ["| 0 | un chat |  | a cat |", "| 1 | oui | yes |  |"]
+
+
+def write_losses(folder, values):
+    with tf.summary.create_file_writer(str(folder)).as_default():
+        for step, value in values.items():
+            tf.summary.scalar("loss", value, step=step)
+
+
+def test_updates_after_a_resumed_checkpoint_are_shown_once_however_often_a_run_is_resumed(tmp_path):
+    """Event files are read in the order of their names, which say the second in which each was made."""
+    for session, first in enumerate([1, 3, 2, 2]):
+        if session:
+            forget_from(tmp_path, first)
+        before = set(tmp_path.iterdir())
+        write_losses(tmp_path, {step: 10.0 * session + step for step in range(first, 5)})
+        (written,) = set(tmp_path.iterdir()) - before
+        written.rename(tmp_path / f"events.out.tfevents.{session:010d}.{written.name.split('.', 4)[-1]}")
+    losses = EventAccumulator(str(tmp_path)).Reload().Tensors("loss")
+    assert [(event.step, float(tf.make_ndarray(event.tensor_proto))) for event in losses] == [
+        (1, 1.0),
+        (2, 32.0),
+        (3, 33.0),
+        (4, 34.0),
+    ]
+
+
+def test_without_event_files_there_is_nothing_to_hide(tmp_path):
+    forget_from(tmp_path, 3)
+    assert not list(tmp_path.iterdir())
