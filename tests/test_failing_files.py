@@ -1,4 +1,4 @@
-"""Whatever write fails, and however, nothing is lost and nothing half-written is believed."""
+"""Whichever write fails, and however: nothing is lost, and no half-written file is read."""
 
 import json
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.minutes
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_failures_are_what_they_are_called(tmp_path, kind):
+def test_each_kind_of_failure_leaves_what_it_is_to_leave(tmp_path, kind):
     path = tmp_path / "file"
     with failing(tmp_path, 2, kind) as failed, pytest.raises((OSError, Killed)):  # noqa: SIM117
         with path.open("wb") as file:
@@ -34,7 +34,7 @@ def test_the_failures_are_what_they_are_called(tmp_path, kind):
     path.write_bytes(b"as always")
 
 
-def test_a_file_is_the_old_one_or_the_new_one(tmp_path):
+def test_a_failed_write_leaves_the_old_file_or_the_new_one(tmp_path):
     def prepare(folder):
         write_atomically(folder / "file", b"old")
 
@@ -52,7 +52,7 @@ def model_and_optimizer():
     return model, optimizer
 
 
-def test_a_checkpoint_that_was_written_is_there_and_is_whole(tmp_path):
+def test_the_last_checkpoint_written_is_intact_after_a_failure(tmp_path):
     model, optimizer = model_and_optimizer()
     written = []
 
@@ -95,7 +95,7 @@ def evaluate(final, number):
         write_json(folder.metrics, {"number": number})
 
 
-def test_an_evaluation_is_the_old_one_or_the_new_one(tmp_path, monkeypatch):
+def test_a_failed_evaluation_leaves_the_old_one_or_the_new_one(tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline.evaluation.resumable._is_running", lambda process: False)  # what failed was another's
 
     def number_in(folder):
@@ -117,7 +117,7 @@ def test_an_evaluation_is_the_old_one_or_the_new_one(tmp_path, monkeypatch):
         assert number_in(folder) == 2
 
 
-def test_an_archive_that_is_not_finished_is_not_read(tmp_path):
+def test_an_unfinished_archive_is_refused(tmp_path):
     def action(folder):
         with ArchiveWriter(folder / "attention", manifest={}, sentences_per_shard=2) as archive:
             for id_ in range(5):
@@ -130,7 +130,7 @@ def test_an_archive_that_is_not_finished_is_not_read(tmp_path):
             assert not (folder / "attention" / "manifest.json").exists()
 
 
-def test_encoded_text_is_whole_or_refused(tmp_path):
+def test_half_written_encoded_text_is_refused(tmp_path):
     def pairs_of(number):
         return EncodedPairs(*(EncodedSentences.from_rows([[number] * 3] * number) for _ in range(2)))
 
@@ -149,7 +149,7 @@ def test_encoded_text_is_whole_or_refused(tmp_path):
             assert side.ids.tolist() == [len(side)] * 3 * len(side) and len(side) in (2, 5)
 
 
-def test_a_temporary_file_goes_when_the_disk_is_full(tmp_path):
+def test_a_temporary_file_is_deleted_when_the_disk_is_full(tmp_path):
     with failing(tmp_path, 1, "no space"), pytest.raises(OSError), replaced_when_done(tmp_path / "file") as temporary:
         temporary.write_bytes(b"something")
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""A run's folder: one process trains it at a time, and what a disk refuses is said in one line."""
+"""The folder of a run: one process trains it at a time, and refusals of the disk are reported in one line."""
 
 import errno
 import os
@@ -42,13 +42,13 @@ def test_a_second_process_is_refused_and_a_dead_one_leaves_no_lock(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_lock_is_given_back_after_an_error(tmp_path):
+def test_the_lock_is_released_after_an_error(tmp_path):
     for _ in range(2):
         with pytest.raises(KeyError), RunDirectory(tmp_path).locked():
             raise KeyError
 
 
-def test_many_processes_take_turns_and_never_two_at_once(tmp_path):
+def test_the_lock_is_never_held_by_two_processes_at_once(tmp_path):
     code = """
 import sys, time
 from pathlib import Path
@@ -79,7 +79,7 @@ for _ in range(20):
         (errno.EACCES, "error: runs/x: Permission denied; change its permissions, or choose another folder\n"),
     ],
 )
-def test_what_a_disk_refuses_is_one_line(number, message, capsys):
+def test_a_refusal_of_the_disk_is_reported_in_one_line_with_advice(number, message, capsys):
     @exit_cleanly
     def command(arguments):
         raise OSError(number, os.strerror(number), "runs/x")
@@ -90,7 +90,7 @@ def test_what_a_disk_refuses_is_one_line(number, message, capsys):
         command(["--debug"])
 
 
-def test_other_errors_of_the_system_are_not_hidden():
+def test_other_errors_of_the_system_keep_their_traceback():
     @exit_cleanly
     def command(arguments):
         raise OSError(errno.EIO, "Input/output error")

@@ -1,4 +1,4 @@
-"""Threads that are a little ahead of who reads."""
+"""Threads that compute a few results ahead of the reader."""
 
 import threading
 
@@ -29,7 +29,7 @@ def test_only_some_items_are_taken_ahead_of_the_reader():
     assert len(taken) == 3
 
 
-def test_what_a_worker_raises_reaches_the_reader():
+def test_an_exception_of_a_worker_reaches_the_reader():
     def fails(item):
         if item == 3:
             raise ValueError("three")

@@ -1,4 +1,4 @@
-"""Files of weights that are not what they say: bombs, links to other files, models larger than what is in them."""
+"""Files of weights are checked before they are loaded: bombs, links to other files, models larger than their data."""
 
 import io
 import shutil
@@ -68,13 +68,13 @@ TRICKS = {
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-def test_tricks_are_refused(saved, trick):
+def test_malicious_model_files_are_refused(saved, trick):
     change, extra, message = TRICKS[trick]
     with pytest.raises(InputError, match=message):
         check_weights_file(rewritten(saved, change, extra), 1)
 
 
-def test_what_keras_writes_is_accepted_and_a_model_that_is_larger_is_not(saved):
+def test_a_file_of_keras_is_accepted_and_refused_for_a_larger_model(saved):
     check_weights_file(saved, 1_000)
     check_weights_file(rewritten(saved, lambda weights: None), 1_000)
     with pytest.raises(InputError, match=r"at least 1,000,000 numbers, and [0-9,]+ at most are here"):
@@ -92,13 +92,13 @@ def checkpoint(tmp_path):
     return path
 
 
-def test_a_checkpoint_is_accepted_and_a_model_that_is_larger_is_not(checkpoint):
+def test_a_checkpoint_is_accepted_and_refused_for_a_larger_model(checkpoint):
     check_weights_file(checkpoint, 1_000)
     with pytest.raises(InputError, match=r"at least 1,000,000 numbers, and [0-9,]+ at most are here"):
         check_weights_file(checkpoint, 1_000_000)
 
 
-def test_a_checkpoint_whose_arrays_claim_more_than_is_there_is_refused(checkpoint):
+def test_a_checkpoint_whose_arrays_declare_more_than_their_data_is_refused(checkpoint):
     content = io.BytesIO()
     np.save(content, np.zeros((8, 8), "f4"))
     claim = content.getvalue().replace(b"(8, 8), }" + 6 * b" ", b"(8000000, 8), }")
@@ -109,7 +109,7 @@ def test_a_checkpoint_whose_arrays_claim_more_than_is_there_is_refused(checkpoin
         check_weights_file(checkpoint, 1)
 
 
-def test_a_header_that_cannot_be_read_is_damage(checkpoint):
+def test_a_checkpoint_with_an_unreadable_header_is_reported_as_damaged(checkpoint):
     content = io.BytesIO()
     np.save(content, np.zeros((8, 8), "f4"))
     with zipfile.ZipFile(checkpoint, "a") as archive:
@@ -118,7 +118,7 @@ def test_a_header_that_cannot_be_read_is_damage(checkpoint):
         check_weights_file(checkpoint, 1)
 
 
-def test_a_checkpoint_that_is_a_bomb_is_refused(checkpoint):
+def test_a_checkpoint_that_unpacks_to_far_more_than_its_size_is_refused(checkpoint):
     content = io.BytesIO()
     np.save(content, np.zeros(10_000_000, "f4"))
     with zipfile.ZipFile(checkpoint, "a", zipfile.ZIP_DEFLATED) as archive:
@@ -129,7 +129,7 @@ def test_a_checkpoint_that_is_a_bomb_is_refused(checkpoint):
 
 @pytest.mark.parametrize("name", ["model.keras", "best.npz"])
 @pytest.mark.parametrize("content", [b"", b"nothing", b"PK\x05\x06" + 18 * b"\0"])
-def test_what_is_no_such_file_is_refused(tmp_path, content, name):
+def test_a_file_of_another_kind_is_refused(tmp_path, content, name):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=rf"{name}: the weights do not fit the run's config, or the file is"):
         check_weights_file(tmp_path / name, 1)

@@ -1,4 +1,4 @@
-"""What the tests of whole runs read out of them."""
+"""Reads the files of whole runs for their tests."""
 
 import zipfile
 

@@ -1,4 +1,4 @@
-"""Which weights a finished run keeps: the best checkpoint's, or the mean of the last few where that is better."""
+"""The weights of a finished run: those of the best checkpoint, or the mean of several if that is better."""
 
 import logging
 from dataclasses import replace
@@ -75,7 +75,7 @@ def test_the_mean_is_kept_where_it_is_better_on_validation(training, metric, val
     assert f"{value:.2f} for the mean of the last 2 checkpoints, 30.00 for the best single one" in caplog.text
 
 
-def test_those_that_were_best_are_averaged_where_that_is_asked_for(training):
+def test_average_of_best_takes_the_mean_of_the_best_checkpoints(training):
     model, checkpoints, progress, weights = training
     best = Checkpoints(checkpoints.folder, keep=3, keep_best=2, metric="bleu")
     progress = replace(progress, history=[{"update": i, "val_bleu": value} for i, value in ((1, 30), (2, 20), (3, 29))])
@@ -85,7 +85,7 @@ def test_those_that_were_best_are_averaged_where_that_is_asked_for(training):
         np.testing.assert_allclose(found, (first + third) / 2, rtol=1e-5, atol=1e-6)
 
 
-def test_without_averaging_nothing_is_judged_again(training):
+def test_without_averaging_the_best_checkpoint_is_loaded_and_not_validated_again(training):
     model, checkpoints, progress, weights = training
     assert keep_best_weights(settings(1), model, checkpoints, progress, None) == ("update 1", "bleu", 30.0)
     for found, expected in zip(weights_of(model), weights[0], strict=True):

@@ -1,4 +1,4 @@
-"""Checkpoints: everything that going on needs, whole or not at all, and never into a model that they do not fit."""
+"""Checkpoints: they hold all that a run needs to continue, and are intact or refused."""
 
 import json
 
@@ -66,7 +66,7 @@ def other():
     return make()
 
 
-def test_what_is_loaded_goes_on_as_what_was_saved_would_have(tmp_path):
+def test_a_loaded_model_and_optimizer_train_on_as_the_saved_ones_would_have(tmp_path):
     model, optimizer = make()
     step(model, optimizer)
     save_checkpoint(tmp_path / "checkpoint.npz", model, optimizer, PROGRESS)
@@ -81,7 +81,7 @@ def test_what_is_loaded_goes_on_as_what_was_saved_would_have(tmp_path):
     assert_same(values(*loaded), values(model, optimizer))
 
 
-def test_a_moving_average_goes_on_and_is_what_is_loaded_for_translating(tmp_path):
+def test_a_moving_average_is_continued_in_training_and_loaded_as_the_weights_for_translating(tmp_path):
     path = tmp_path / "checkpoint.npz"
     model, optimizer = make(ema=True)
     for _ in range(3):
@@ -117,7 +117,7 @@ def test_the_weights_alone_can_be_loaded_for_translating(saved):
     np.testing.assert_array_equal(model(SOURCE, TARGET), saved[1](SOURCE, TARGET))
 
 
-def test_a_write_that_fails_leaves_the_old_checkpoint_and_nothing_else(saved, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_checkpoint_and_no_temporary_file(saved, tmp_path, monkeypatch):
     path, model, optimizer = saved
     checkpoint = tmp_path / "checkpoint.npz"
     checkpoint.write_bytes(path.read_bytes())
@@ -208,7 +208,7 @@ def test_a_checkpoint_of_other_settings_is_refused_and_changes_nothing(saved, se
     assert_same(values(model, optimizer), before)
 
 
-def test_the_last_few_and_the_best_are_kept(saved, tmp_path):
+def test_the_last_keep_checkpoints_and_the_best_are_kept(saved, tmp_path):
     _, model, optimizer = saved
     checkpoints = Checkpoints(tmp_path, keep=2)
     for update in (500, 1000, 1500, 20_000):
@@ -219,7 +219,7 @@ def test_the_last_few_and_the_best_are_kept(saved, tmp_path):
     assert load_checkpoint(checkpoints.best, model).update == 1000
 
 
-def test_one_in_passing_stays_until_the_next_and_is_not_among_those_of_validations(saved, tmp_path):
+def test_an_interim_checkpoint_stays_until_the_next_one_and_is_not_among_those_of_validations(saved, tmp_path):
     _, model, optimizer = saved
     checkpoints = Checkpoints(tmp_path, keep=2)
     checkpoints.save(model, optimizer, Progress(update=500))
@@ -237,7 +237,7 @@ def test_one_in_passing_stays_until_the_next_and_is_not_among_those_of_validatio
     assert [path.name for path in checkpoints.all()] == ["update-00000500.npz", "update-00001000.npz"]
 
 
-def test_one_in_passing_that_a_crash_left_behind_a_validation_is_older(saved, tmp_path):
+def test_an_interim_checkpoint_older_than_that_of_a_validation_is_not_restored(saved, tmp_path):
     _, model, optimizer = saved
     checkpoints = Checkpoints(tmp_path, keep=2)
     for update in (500, 1000):
@@ -247,7 +247,7 @@ def test_one_in_passing_that_a_crash_left_behind_a_validation_is_older(saved, tm
 
 
 @pytest.mark.parametrize(("metric", "kept"), [("bleu", [2, 4, 5]), ("loss", [1, 3, 5])])
-def test_those_that_were_best_are_kept_too_best_first(saved, tmp_path, metric, kept):
+def test_the_keep_best_checkpoints_are_kept_and_listed_best_first(saved, tmp_path, metric, kept):
     _, model, optimizer = saved
     checkpoints = Checkpoints(tmp_path, keep=1, keep_best=2, metric=metric)
     progress = Progress()
@@ -260,7 +260,7 @@ def test_those_that_were_best_are_kept_too_best_first(saved, tmp_path, metric, k
     assert checkpoints.best_few(progress) == [tmp_path / f"update-{update:08d}.npz" for update in best]
 
 
-def test_a_damaged_newest_one_gives_way_to_the_one_before(saved, tmp_path, caplog):
+def test_a_damaged_newest_checkpoint_is_replaced_by_the_one_before(saved, tmp_path, caplog):
     _, model, optimizer = saved
     checkpoints = Checkpoints(tmp_path, keep=3)
     for update in (1, 2, 3):
@@ -275,7 +275,7 @@ def test_a_damaged_newest_one_gives_way_to_the_one_before(saved, tmp_path, caplo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["update-00000001.npz", "update-00000002.npz"]
 
 
-def test_where_all_are_damaged_the_newest_is_named_and_all_are_left(saved, tmp_path):
+def test_if_all_checkpoints_are_damaged_the_newest_is_named_and_none_deleted(saved, tmp_path):
     _, model, optimizer = saved
     for update in (1, 2):
         (tmp_path / f"update-{update:08d}.npz").write_bytes(b"no archive")
@@ -284,7 +284,7 @@ def test_where_all_are_damaged_the_newest_is_named_and_all_are_left(saved, tmp_p
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_what_the_disk_gives_back_changed_does_not_replace_the_one_before(saved, tmp_path, monkeypatch):
+def test_a_checkpoint_that_the_disk_returns_changed_does_not_replace_the_one_before(saved, tmp_path, monkeypatch):
     _, model, optimizer = saved
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(model, optimizer, Progress(update=1))
@@ -302,6 +302,6 @@ def test_what_the_disk_gives_back_changed_does_not_replace_the_one_before(saved,
     assert [path.name for path in tmp_path.iterdir()] == ["update-00000001.npz"]
 
 
-def test_without_any_checkpoint_the_message_says_what_to_do(tmp_path):
+def test_a_folder_without_checkpoints_is_reported_with_what_to_do(tmp_path):
     with pytest.raises(InputError, match=r"no checkpoint to continue from; delete the run's folder and start it anew"):
         Checkpoints(tmp_path / "checkpoints").last()

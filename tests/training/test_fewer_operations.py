@@ -31,7 +31,7 @@ def trained(optimizer, updates=4):
     return [v.numpy() for v in variables], [v.numpy() for v in optimizer.variables]
 
 
-def test_updates_and_state_are_those_of_keras():
+def test_muons_updates_and_state_are_those_of_keras():
     ours, state = trained(StackedMuon(0.01, **SETTINGS))
     theirs, their_state = trained(keras.optimizers.Muon(0.01, **SETTINGS))
     for one, other in zip([*ours, *state], [*theirs, *their_state], strict=True):
@@ -46,7 +46,7 @@ def test_adams_updates_and_state_are_those_of_keras():
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
-def test_an_update_of_a_matrix_is_nearly_orthogonal_and_as_large_as_adams():
+def test_muons_update_of_a_matrix_is_nearly_orthogonal_and_as_large_as_adams():
     generator = np.random.default_rng(1)
     variable = keras.Variable(np.zeros((16, 40)), dtype="float32")
     optimizer = StackedMuon(1.0, **SETTINGS)

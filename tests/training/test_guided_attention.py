@@ -1,4 +1,4 @@
-"""A head that is taught where to look: the loss against a loop, and a training that teaches that head alone."""
+"""Guided attention: its loss against a loop, and a training that guides one head alone."""
 
 import signal
 
@@ -38,7 +38,7 @@ def random_weights():
 
 
 @pytest.mark.parametrize(("side", "shift"), [("output", 0), ("input", 1)])
-def test_the_loss_is_the_cross_entropy_with_an_even_spread_over_what_is_linked(side, shift):
+def test_the_loss_is_the_cross_entropy_with_a_uniform_distribution_over_linked_tokens(side, shift):
     weights, expected = random_weights(), 0.0
     for b in range(2):
         for t in range(3):
@@ -48,7 +48,7 @@ def test_the_loss_is_the_cross_entropy_with_an_even_spread_over_what_is_linked(s
     assert float(guided_attention_loss(weights, LINKS, side)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_nothing_linked_and_no_weight_at_all_leave_finite_gradients():
+def test_gradients_are_finite_without_links_and_with_weights_of_zero():
     weights = tf.constant(np.zeros((2, 3, 5), np.float32))
     for links in (LINKS, np.zeros_like(LINKS)):
         with tf.GradientTape() as tape:
@@ -57,7 +57,7 @@ def test_nothing_linked_and_no_weight_at_all_leave_finite_gradients():
         assert np.isfinite(loss) and np.isfinite(tape.gradient(loss, weights)).all()
 
 
-def test_guidance_reads_its_own_layer_and_head():
+def test_guided_attention_reads_its_own_layer_and_head():
     weights = random_weights()
     other = np.full_like(weights, 0.2)
     cross = (np.stack([other, other], 1), np.stack([other, weights], 1))
@@ -67,7 +67,7 @@ def test_guidance_reads_its_own_layer_and_head():
     assert float(found) == pytest.approx(0.5 * float(guided_attention_loss(weights, LINKS, "output")))
 
 
-def test_tokens_without_links_are_taught_the_end_of_the_source_and_padding_is_not():
+def test_tokens_without_links_are_guided_to_the_end_of_the_source_and_padding_is_not():
     found = with_eos(LINKS, IDS, OUTPUTS).numpy()
     expected = LINKS.copy()
     expected[0, 2, 4] = expected[1, 1, 3] = True
@@ -77,8 +77,8 @@ def test_tokens_without_links_are_taught_the_end_of_the_source_and_padding_is_no
     assert found[0].sum() == found[1].sum() == 2  # EOS has become padding
 
     cross = (random_weights()[:, None],)
-    taught = GuidedAttention(0, 0, "input", 1.0, unlinked="eos").loss(cross, LINKS, IDS, OUTPUTS)
-    assert float(taught) == pytest.approx(float(guided_attention_loss(cross[0][:, 0], expected, "input")))
+    loss = GuidedAttention(0, 0, "input", 1.0, unlinked="eos").loss(cross, LINKS, IDS, OUTPUTS)
+    assert float(loss) == pytest.approx(float(guided_attention_loss(cross[0][:, 0], expected, "input")))
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_the_guided_head_learns_where_to_look_and_the_others_do_not(side):
     assert logs.loss / logs.tokens < 1  # it translates, too
 
 
-def test_every_sentence_of_a_batch_comes_with_its_own_links(corpus, tmp_path):
+def test_every_sentence_of_a_batch_has_its_own_links(corpus, tmp_path):
     longer = {"data.max_source_tokens": 90, "data.max_target_tokens": 90, "model.max_positions": 91}
     changes = {"data.joined_pairs": 1.0, "training.guided_attention.weight": 0.1, **longer}
     config = small_config(corpus, tmp_path, "run", changes)
@@ -136,7 +136,7 @@ def test_every_sentence_of_a_batch_comes_with_its_own_links(corpus, tmp_path):
 
 
 @pytest.mark.minutes
-def test_links_of_a_run_are_read_back_when_it_goes_on(corpus, tmp_path):
+def test_a_resumed_run_reads_its_links_back(corpus, tmp_path):
     changes = {"training.guided_attention.weight": 0.5, "training.guided_attention.head": 1}
     straight = small_config(corpus, tmp_path, "straight", changes)
     assert train(straight) == 0
@@ -163,7 +163,7 @@ def test_alignments_of_another_text_are_refused(corpus, tmp_path):
         prepare_text(config, RunDirectory.create(tmp_path / "run"))
 
 
-def test_links_outside_their_sentences_are_told_once(corpus, tmp_path, caplog):
+def test_links_outside_their_sentences_are_reported_once(corpus, tmp_path, caplog):
     lines = (corpus / "train.align").read_text().splitlines()
     lines[0] += " 99-0 0-99"
     wrong = tmp_path / "wrong.align"
@@ -180,7 +180,7 @@ def test_links_outside_their_sentences_are_told_once(corpus, tmp_path, caplog):
     assert told == [f"{wrong}: 2 word links point outside their sentences and are left out"]
 
 
-def test_what_cannot_be_guided_is_refused(corpus, tmp_path):
+def test_models_and_texts_that_cannot_be_guided_are_refused(corpus, tmp_path):
     def refused(changes, message):
         with pytest.raises(InputError, match=message):
             small_config(corpus, tmp_path, "refused", {"training.guided_attention.weight": 0.1, **changes})

@@ -56,7 +56,7 @@ def test_the_loss_equals_that_computed_by_hand():
     assert loss(0.1) == pytest.approx(0.9 * math.log(2) + 0.1 * 5 / 3 * math.log(2))
 
 
-def test_equal_scores_cost_the_logarithm_of_the_vocabulary_whatever_the_smoothing():
+def test_equal_scores_have_the_loss_log_v_whatever_the_smoothing():
     for label_smoothing in (0.0, 0.1):
         loss = loss_module.cross_entropy(tf.zeros((2, V)), [3, 4], [1.0, 1.0], label_smoothing)
         assert float(loss) == pytest.approx(2 * math.log(V))
@@ -85,7 +85,7 @@ def test_one_graph_serves_every_number_of_tokens():
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_no_tokens_cost_nothing():
+def test_a_batch_without_tokens_has_loss_and_gradients_of_zero():
     """A worker's share of a batch may be empty."""
     fused = tf.function(loss_module.fused_cross_entropy)
     loss, states, table = value_and_gradients(fused, *case(0), 0.1)
@@ -95,7 +95,7 @@ def test_no_tokens_cost_nothing():
 
 
 @pytest.mark.parametrize("loss", [plain, loss_module.fused_cross_entropy])
-def test_padding_counts_for_nothing(loss):
+def test_padding_changes_neither_loss_nor_gradients(loss):
     states, table, targets, _ = case(6)
     weights = tf.constant([1, 1, 0, 1, 0, 0], tf.float32)
     total, states_gradient, table_gradient = value_and_gradients(loss, states, table, targets, weights, 0.1)
@@ -107,7 +107,7 @@ def test_padding_counts_for_nothing(loss):
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e5])
-def test_huge_scores_lose_neither_value_nor_gradient(scale):
+def test_huge_scores_give_the_right_loss_and_gradients(scale):
     inputs = case(7, scale)
     expected = value_and_gradients(plain, *inputs, 0.1)
     for found, wanted in zip(value_and_gradients(loss_module.fused_cross_entropy, *inputs, 0.1), expected, strict=True):
@@ -115,7 +115,7 @@ def test_huge_scores_lose_neither_value_nor_gradient(scale):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_half_precision_states_give_about_the_same_and_gradients_of_their_own_type():
+def test_bfloat16_states_give_nearly_the_same_loss_and_bfloat16_gradients():
     states, table, *rest = case(11)
     half = tf.cast(states, tf.bfloat16)
     expected = value_and_gradients(plain, tf.cast(half, tf.float32), table, *rest, 0.1)

@@ -26,7 +26,7 @@ def plain(first, second, table, weights):
     return divergence(first @ tf.transpose(table), second @ tf.transpose(table), weights)
 
 
-def test_it_is_the_mean_of_both_directions_over_the_tokens_that_count():
+def test_the_divergence_is_the_mean_of_both_directions_over_tokens_of_weight_1():
     first, second, table, weights = case(5)
     expected = 0.0
     for n in range(5):
@@ -38,7 +38,7 @@ def test_it_is_the_mean_of_both_directions_over_the_tokens_that_count():
 
 
 @pytest.mark.parametrize("tokens", [1, 4, 5, 11])
-def test_the_fused_form_has_the_same_value_and_gradients(tokens):
+def test_the_fused_divergence_and_its_gradients_equal_the_plain_ones(tokens):
     *inputs, weights = case(tokens)
     results = []
     for loss in (plain, fused_divergence, tf.function(fused_divergence)):
@@ -51,6 +51,6 @@ def test_the_fused_form_has_the_same_value_and_gradients(tokens):
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_equal_passes_do_not_diverge():
+def test_equal_passes_have_a_divergence_of_zero():
     first, _, table, weights = case(5)
     assert float(fused_divergence(first, first, table, weights)) == pytest.approx(0, abs=1e-6)

@@ -73,12 +73,12 @@ def test_nothing_temporary_stays_in_a_run(unbroken):
     ]
 
 
-def test_the_saved_settings_are_those_that_were_given(unbroken):
+def test_a_run_saves_the_settings_it_was_given(unbroken):
     assert load_run_config(unbroken / "config.yaml").run.name == "unbroken"
     assert load_run_config(unbroken / "config.yaml").training.max_updates == 8
 
 
-def test_the_probes_attention_is_kept_at_every_validation(unbroken):
+def test_the_attention_over_the_probes_is_archived_at_every_validation(unbroken):
     archives = [AttentionArchive(path) for path, _ in probe_archives(unbroken / "probes")]
     assert [archive.manifest["update"] for archive in archives] == [3, 6, 8]
     for archive in archives:
@@ -87,7 +87,7 @@ def test_the_probes_attention_is_kept_at_every_validation(unbroken):
     assert not np.array_equal(archives[0][0].attention["cross"], archives[2][0].attention["cross"])
 
 
-def test_a_page_shows_the_probes_side_by_side(unbroken, tmp_path):
+def test_a_page_shows_the_archives_of_the_probes_side_by_side(unbroken, tmp_path):
     assert view.main([str(unbroken), "--over_training", "--output", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])
@@ -95,7 +95,7 @@ def test_a_page_shows_the_probes_side_by_side(unbroken, tmp_path):
     assert view.main([str(unbroken), str(unbroken), "--over_training"]) == 2
 
 
-def test_the_corpus_report_counts_what_is_odd_with_lines(unbroken, corpus):
+def test_the_corpus_report_counts_problems_and_names_their_lines(unbroken, corpus):
     report = json.loads((unbroken / "corpus_report.json").read_text(encoding="utf-8"))
     lines = report["lines"]
     assert report["files"] == f"{corpus}/train.en + {corpus}/train.fr"
@@ -135,7 +135,7 @@ def test_a_run_whose_weights_were_changed_is_refused(unbroken, tmp_path):
         load_run(run)
 
 
-def test_the_last_checkpoint_can_be_loaded_where_no_model_was_saved_yet(unbroken, tmp_path):
+def test_checkpoints_can_be_loaded_before_the_model_is_saved(unbroken, tmp_path):
     run = tmp_path / "training"
     shutil.copytree(unbroken, run)
     (run / "model.keras").unlink()
@@ -144,7 +144,7 @@ def test_the_last_checkpoint_can_be_loaded_where_no_model_was_saved_yet(unbroken
         assert len(load_run(run, checkpoint).translator.translate(["Jane visits Africa ."])) == 1
 
 
-def test_a_run_directory_that_exists_is_refused_and_left_as_it_is(unbroken, corpus):
+def test_a_run_directory_that_exists_is_refused_and_not_changed(unbroken, corpus):
     before = {path: path.stat().st_mtime_ns for path in unbroken.rglob("*")}
     with pytest.raises(InputError, match="unbroken: the run exists already"):
         train(load_run_config(unbroken / "config.yaml"))

@@ -48,7 +48,7 @@ def test_a_schedule_survives_its_config(kind):
     assert [float(again(update)) for update in range(15)] == [float(schedule(update)) for update in range(15)]
 
 
-def test_an_optimiser_follows_it():
+def test_an_optimiser_follows_the_schedule():
     variable, optimizer = keras.Variable([0.0]), keras.optimizers.SGD(schedule_of("constant"))
     steps = []
     for _ in range(5):

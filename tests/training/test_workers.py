@@ -127,7 +127,7 @@ def test_two_devices_of_one_process_reach_the_weights_of_one(one_process):
     assert_as_alone(one_process, "devices")
 
 
-def test_two_devices_accumulate_what_one_does(one_process):
+def test_two_devices_with_accumulated_batches_reach_the_weights_of_one(one_process):
     changes = CHANGES | {"batches.accumulated": 3}
     for name, program in (("one", ["train.py", "--config"]), ("two", ["-c", TWO_DEVICES])):
         folder = one_process / name

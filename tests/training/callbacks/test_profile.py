@@ -18,7 +18,7 @@ def train(profile, updates):
         tf.reduce_sum(tf.ones((4, 4)))
 
 
-def test_nothing_is_written_before_the_updates_are_over(tmp_path):
+def test_a_profile_is_written_after_its_updates_and_only_once(tmp_path):
     profile = Profile(tmp_path, 2)
     train(profile, WARM_UP + 2)
     assert profile.running and not profiled(tmp_path)

@@ -32,7 +32,7 @@ def show(stream, limits=None):
     return stream.getvalue()
 
 
-def test_elsewhere_than_on_a_terminal_every_report_is_a_plain_line():
+def test_in_a_file_every_report_is_a_plain_line():
     text = show(io.StringIO())
     assert "\r" not in text and "\x1b" not in text and text.endswith("\n")
     first, second, validation = text.splitlines()

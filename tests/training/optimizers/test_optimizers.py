@@ -43,6 +43,6 @@ def test_muon_turns_matrices_by_nearly_orthogonal_steps_and_leaves_the_rest_to_a
     assert matrices > 20
 
 
-def test_another_name_is_an_error():
+def test_an_unknown_optimizer_is_an_error():
     with pytest.raises(ValueError, match=r"optimizer: adam or muon\. Received: 'sgd'"):
         make_optimizer("sgd", RATE, beta_1=0.9, beta_2=0.98, epsilon=1e-9)

@@ -1,0 +1,34 @@
+"""The callbacks of a run, in the order in which they run."""
+
+from types import SimpleNamespace
+
+import keras
+import pytest
+
+from pipeline.run_directory import RunDirectory
+from pipeline.training.callbacks import build as build_module
+from pipeline.training.callbacks.build import build_callbacks
+from pipeline.training.checkpoint import Progress
+from pipeline.training.stopping import Limits
+from tests.tiny_runs import small_config, write_small_corpus
+
+
+@pytest.mark.parametrize("profiled_updates", [None, 3])
+def test_a_run_has_its_callbacks_and_a_profile_where_the_config_asks_for_one(tmp_path, monkeypatch, profiled_updates):
+    monkeypatch.setattr(build_module, "AttentionRecorder", lambda *arguments, **settings: "recorder")
+    probes = [{"source": "un chat", "reference": "a cat"}]
+    changes = {"inspection.probes": probes, "inspection.profile_updates": profiled_updates or 0}
+    config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", changes)
+    batches = SimpleNamespace(full_epoch=0, updates=lambda epoch: 7)
+    training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(updates=9)))
+    translator = SimpleNamespace(tokenizer=None, max_positions=64)
+    callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(update=5))
+    names = [type(callback).__name__ for callback in callbacks]
+    expected = ["ProgressLine", "History", "TensorBoard", "ProbeArchive"]
+    assert names == (["Profile", *expected] if profiled_updates else expected)
+    assert all(isinstance(callback, keras.callbacks.Callback) for callback in callbacks)
+    board, archive = callbacks[-2:]
+    assert board.first_update == archive.first_update == 5
+    assert board.recorder == archive.recorder == "recorder"
+    assert board.hyperparameters["run.seed"] == 1 and "training.learning_rate" in board.hyperparameters
+    assert not any(name.startswith(("data.", "inspection.")) for name in board.hyperparameters)
