@@ -1,4 +1,4 @@
-"""Builds the parts of training from a config. Only here are the settings of `batches` and `training` read."""
+"""Builds the parts of training from a config: what each setting of `batches` and `training` is for, in one place."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""The training loop: the same for one device and for many, and able to go on from any update.
+"""The training loop: the same for one device and for many, and able to continue from any update.
 
 It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` gets logs every `log_every` updates and none
 in between, `on_test_end` gets the row of a validation; both have the number of updates under `update`.

@@ -68,6 +68,6 @@ class TrainingMeter:
         self.read_at = seconds
 
     def save_to(self, progress: Progress) -> None:
-        """Writes into `progress` what a meter needs to go on."""
+        """Writes into `progress` what a meter needs to continue."""
         progress.unread = [[float(value) for value in metrics] for metrics in self.pending]
         progress.last_logs = self.last

@@ -113,15 +113,16 @@ class TrainStep:
         """Forward, loss, backward: each variable's gradient, the loss and the tokens, summed over a replica's batch."""
         variables = self.model.trainable_variables
         sums = []
-        for part in _slices(batch, self.slices):
+        for batch_slice in _slices(batch, self.slices):
             with tf.GradientTape() as tape:
-                loss, total_loss = self.loss(part)
+                loss, total_loss = self.loss(batch_slice)
             # None where the loss does not depend on a variable, such as the norm before queries that no score uses.
             gradients = [
                 tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient)
                 for gradient, variable in zip(tape.gradient(total_loss, variables), variables, strict=True)
             ]
-            sums.append([*gradients, loss, tf.reduce_sum(tf.cast(part.target_output != PAD, tf.float32))])
+            tokens = tf.reduce_sum(tf.cast(batch_slice.target_output != PAD, tf.float32))
+            sums.append([*gradients, loss, tokens])
         return [tf.add_n(values) for values in zip(*sums, strict=True)]
 
     def _accumulate(self, batch: Batch) -> None:

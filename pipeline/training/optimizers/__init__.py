@@ -45,23 +45,23 @@ def make_optimizer(
 
 
 def moving_averages(optimizer: keras.optimizers.Optimizer | None) -> list[Any]:
-    """The moving average of each trainable variable, in their order; none where the optimizer keeps none."""
+    """Returns the moving average of each trainable variable, in order; an empty list if the optimizer keeps none."""
     return optimizer._model_variables_moving_average if optimizer is not None and optimizer.use_ema else []
 
 
 @contextmanager
 def averaged_weights(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
-    """Within the block the model has the moving average of its weights, and bit for bit its own again after it.
+    """Gives the model the moving average of its weights within the block, and its own weights, bit for bit, after it.
 
-    Where the optimizer keeps no average, it keeps its own.
+    Without a moving average the model is not changed.
     """
     averages = moving_averages(optimizer)
     variables = model.trainable_variables if averages else []
-    own = [keras.ops.convert_to_numpy(variable) for variable in variables]
+    weights = [keras.ops.convert_to_numpy(variable) for variable in variables]
     for variable, average in zip(variables, averages, strict=True):
         variable.assign(average)
     try:
         yield
     finally:
-        for variable, value in zip(variables, own, strict=True):
+        for variable, value in zip(variables, weights, strict=True):
             variable.assign(value)
