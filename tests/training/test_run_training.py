@@ -202,7 +202,7 @@ def test_a_validation_sentence_too_long_for_the_model_does_not_end_training(othe
     assert re.search("[1-4] validation pairs are too long for model.max_positions: not in the loss", other[2])
 
 
-def test_a_callback_of_ones_own_is_told_what_happens_and_stops_training(other):
+def test_a_users_callback_gets_all_events_and_can_stop_training(other):
     diary = other[1]
     assert diary.validations == [3]
     assert [batch for batch, _ in diary.losses] == [0, 1, 2]
