@@ -265,7 +265,7 @@ def test_a_run_trained_in_half_precision_is_evaluated_in_single(text, tmp_path):
         (["--beam_size", "0"], "decoding.beam_size: expected an integer >= 1, found 0 (command line)"),
         (["--beam_size", "[1"], "decoding.beam_size: expected an integer >= 1, found '[1' (command line)"),
         (["--n_best", "6"], "n_best (6) can be at most beam_size (5)"),
-        (["--top_k", "3"], "top_k: without effect in beam search; expected search: sampling beside it"),
+        (["--top_k", "3"], "top_k: no effect in beam search; expected search: sampling as well"),
     ],
 )
 def test_options_that_do_not_fit_end_with_one_message(run, options, message, capsys):
