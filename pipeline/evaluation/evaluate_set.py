@@ -5,6 +5,7 @@ import logging
 import shutil
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..decoding.translator import Translation
@@ -19,7 +20,7 @@ from ..metrics.bleu import score_translations
 from ..metrics.likelihood import LikelihoodMeter
 from ..runtime.devices import parallel_batches
 from ..trained_run import TrainedRun
-from .alignment import score_readouts, sites_to_read
+from .alignment import ReadoutScores, score_readouts, sites_to_read
 from .outputs import Outputs, write_outputs
 from .request import EvaluationRequest
 from .resumable import evaluation_folder, fingerprint, record_resumably, translate_resumably
@@ -54,21 +55,13 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         if readouts.metrics:
             metrics["alignment"] = readouts.metrics
 
-        log.info("recording the attention of every layer and head")
         pairs = pair_targets(request, text, translations)
-        sites = list(config.inspection.attention)
-        if readouts.readout and readouts.readout.site not in sites:
-            sites.append(readouts.readout.site)
-        with ArchiveWriter(
-            folder.attention,
-            manifest=archive_manifest(run),
-            sentences_per_shard=config.inspection.sentences_per_shard,
-            go_on=True,
-        ) as archive:
-            record_resumably(archive, recorder, pairs, sites)
+        sites = sites_to_archive(request, readouts)
+        archive = record(request, recorder, pairs, sites, folder.attention)
 
-        outputs = Outputs(request, folder, AttentionArchive(folder.attention), sites, translations, readouts, recorder)
+        outputs = Outputs(request, folder, archive, sites, translations, readouts, recorder)
         metrics |= write_outputs(outputs, pairs)
+        archive.close()
         metrics["seconds"] = clock.seconds
         shutil.rmtree(folder.parts)
         write_json(folder.metrics, metrics)  # last: it says that the evaluation is complete
@@ -105,6 +98,30 @@ def pair_targets(
     if request.force_references:
         return list(text.pair_references(request.run.config.model.max_positions))
     return list(text.pair_translations(translations, request.run.config.decoding.kind))
+
+
+def sites_to_archive(request: EvaluationRequest, readouts: ReadoutScores) -> list[str]:
+    """The sites that the config lists, and the one that alignments are read off."""
+    sites = list(request.run.config.inspection.attention)
+    if readouts.readout and readouts.readout.site not in sites:
+        sites.append(readouts.readout.site)
+    return sites
+
+
+def record(
+    request: EvaluationRequest,
+    recorder: AttentionRecorder,
+    pairs: Sequence[ForcedPair],
+    sites: Sequence[str],
+    path: Path,
+) -> AttentionArchive:
+    """Records the attention of the pairs into an archive."""
+    log.info("recording the attention of every layer and head")
+    shard = request.run.config.inspection.sentences_per_shard
+    manifest = archive_manifest(request.run)
+    with ArchiveWriter(path, manifest=manifest, sentences_per_shard=shard, go_on=True) as writer:
+        record_resumably(writer, recorder, pairs, sites)
+    return AttentionArchive(path)
 
 
 def archive_manifest(run: TrainedRun) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
     """
     final.root.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{final.root.name}.{socket.gethostname()}."
-    own = f"{prefix}{os.getpid()}."
-    working = final.root.parent / f"{own}{fingerprint}"
+    own_prefix = f"{prefix}{os.getpid()}."
+    working = final.root.parent / f"{own_prefix}{fingerprint}"
     for leftover in final.root.parent.glob(f"{glob.escape(prefix)}*"):
         if _is_running(leftover.name.removeprefix(prefix).split(".")[0]):
             continue
@@ -54,7 +54,7 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
         working.chmod(0o755)
         yield EvaluationDirectory(working)
         if final.root.exists():
-            old = Path(tempfile.mkdtemp(prefix=own, dir=final.root.parent))
+            old = Path(tempfile.mkdtemp(prefix=own_prefix, dir=final.root.parent))
             final.root.replace(old)
             working.replace(final.root)
             shutil.rmtree(old)

@@ -71,7 +71,7 @@ def perturbation_table(
     def measure_batch(rows):
         batch = forced_batch([pairs[row] for row in rows])
         real = batch.target_output != PAD
-        likelihoods, likeliest = (found.numpy()[:, real] for found in graph(*batch.ids, [UNCHANGED, *places]))
+        likelihoods, likeliest = (output.numpy()[:, real] for output in graph(*batch.ids, [UNCHANGED, *places]))
         changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)
         return np.stack(changes, axis=1)
 
