@@ -68,7 +68,7 @@ def masked_softmax(scores, mask=None):
         float32 `(B, H, T, S)`.
 
     Raises:
-        ValueError: the mask has fewer axes; one of `(B, S)` would be taken for `(T, S)` without a word.
+        ValueError: the mask has fewer axes; one of `(B, S)` would silently be taken for `(T, S)`.
     """
     if mask is not None and len(mask.shape) != len(scores.shape):
         raise ValueError(

@@ -102,7 +102,7 @@ class MultiHeadAttention(AttentionLayer):
         """Makes an attention layer that computes what a built `keras.layers.MultiHeadAttention` does.
 
         Args:
-            layer: the layer of Keras. Its masks go the same ways, but for a query without any key: it gets zeros here.
+            layer: the layer of Keras. Masks work alike, but a query that may attend to nothing gets zeros here.
             **kwargs: arguments of `keras.Layer`, such as `name`; the dtype is that of the layer if not given.
 
         Raises:
@@ -155,10 +155,10 @@ class MultiHeadAttention(AttentionLayer):
         return self.split_heads(key), self._project_value(value)
 
     def value_norms(self, value):
-        """How long a vector each value adds to the context, in each head, if all weight is on it.
+        """The length of the vector that each value adds to the context, in each head, when it has all the weight.
 
-        Times the weight, it is what the value moves in fact: a head that has nothing to say may well put its weight on
-        a value that it makes short, such as that of EOS (Kobayashi et al. 2020, section 3).
+        Times the weight, it measures what a value really contributes: a head with nothing to contribute often puts its
+        weight on a value that it makes short, such as that of EOS (Kobayashi et al. 2020, section 3).
 
         Args:
             value: `(B, S, Dv)`.

@@ -1,7 +1,7 @@
 """The two ways in which all score functions compare a query with a key once both are prepared, and their gradients.
 
-The gradients are spelt out for those who go through the pairs block by block and compute every score twice rather than
-keep it. Letters: B batch, H heads, T target (query) positions, S source (key) positions, K size of both sides.
+The gradients are written out for blockwise attention, which computes every score a second time instead of keeping it.
+Letters: B batch, H heads, T target (query) positions, S source (key) positions, K size of both sides.
 """
 
 from keras import ops
@@ -45,8 +45,8 @@ class TanhSum:
     def compare(query, key, v):
         """Compares all pairs.
 
-        The `(B, H, T, S, K)` numbers are by far the largest array: what they are summed over is summed by a product
-        with a vector, which reads them once and is faster than a reduction.
+        The `(B, H, T, S, K)` numbers are by far the largest array: the sum over K is a product with a
+        vector, which reads them once and is faster than a reduction.
 
         Args:
             query: `(B, H, T, K)`.

@@ -1,1 +1,1 @@
-"""Layers of Keras that a training step spends much time on, made to touch memory less often."""
+"""Keras layers on which a training step spends much time, rewritten to read and write memory less often."""

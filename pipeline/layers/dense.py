@@ -8,7 +8,7 @@ from keras import ops
 class Dense(keras.layers.Dense):
     """`activation(x W + b)` over the last axis, as `keras.layers.Dense`.
 
-    TensorFlow joins product, bias and activation where they are of two axes, so the others are made one here.
+    TensorFlow fuses product, bias and activation for inputs of two axes, so all but the last axis are flattened first.
 
     Example:
         >>> Dense(3)(keras.ops.ones((2, 5, 4))).shape

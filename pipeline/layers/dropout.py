@@ -10,9 +10,9 @@ from keras import ops
 class Dropout(keras.layers.Dropout):
     """Sets numbers to zero at random in training and scales up the others (Srivastava et al. 2014).
 
-    As `keras.layers.Dropout`, but one byte decides about a number, where Keras draws a float for each: drawing is most
-    of what dropout costs on a CPU. So the share that is dropped is a multiple of 1/256, the nearest to `rate` (0.1016
-    for 0.1); the scale fits it exactly.
+    Like `keras.layers.Dropout`, but one random byte decides about each number, where Keras draws a float: drawing is
+    most of what dropout costs on a CPU. So the share that is dropped is the multiple of 1/256 nearest to `rate` (0.1016
+    for 0.1), and the scale is that of this share.
 
     Args:
         rate: share of the numbers set to zero, within [0, 1].

@@ -8,10 +8,10 @@ from keras import ops
 class LayerNormalization(keras.layers.LayerNormalization):
     """`(x - mean) / sqrt(variance + epsilon) * gamma + beta` over the last axis (Ba et al. 2016, equation 4).
 
-    As `keras.layers.LayerNormalization`, whose gradient goes back through each of its operations; written out, it takes
-    about half of the passes over memory.
+    Like `keras.layers.LayerNormalization`, whose gradient goes back through each of its operations; written out, the
+    gradient takes about half as many passes over memory.
 
-    Args: those of Keras' layer, of which `axis` and `rms_scaling` are what they are by default.
+    Args: those of `keras.layers.LayerNormalization`; `axis` and `rms_scaling` must keep their defaults.
 
     Call arguments:
         inputs: float `(..., D)`.

@@ -1,4 +1,4 @@
-"""What every Transformer block starts and ends with: self-attention and a feed-forward network.
+"""What all Transformer blocks have in common: self-attention and a feed-forward network.
 
 Letters: B batch, T positions, D model width.
 """
@@ -18,7 +18,7 @@ class Block(ConstructorConfig, keras.Layer):
 
     Args:
         d_model: D.
-        num_heads: heads of every attention, a divisor of D unless the attention says its sizes.
+        num_heads: heads of every attention layer, a divisor of D unless `key_dim` and `value_dim` are given.
         d_ff: width of the feed-forward network's hidden layer.
         self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
         norm: "pre" or "post", see `Residual`.

@@ -1,7 +1,7 @@
 """The Transformer's decoder: causal self-attention, cross-attention and feed-forward, layer upon layer.
 
 Letters: B batch, H heads, T target positions, S source positions, L cached positions, D model width, K key size, N
-targets of one source, which stand in a row.
+targets of one source, in adjacent rows.
 """
 
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ class DecoderBlock(Block):
 
     Args:
         d_model: D.
-        num_heads: heads of every attention, a divisor of D unless the attention says its sizes.
+        num_heads: heads of every attention layer, a divisor of D unless `key_dim` and `value_dim` are given.
         d_ff: width of the feed-forward network's hidden layer.
         self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
         cross_attention: further arguments of `CrossAttention` as a dict.
@@ -41,7 +41,7 @@ class DecoderBlock(Block):
     Call arguments:
         x: `(B, T, D)`.
         memory: `(B, S, D)`, the encoder's states.
-        projected: what `project_memory` made of them, or None to do it here.
+        projected: what `project_memory` returned for the memory, or None to project it here.
         self_mask: bool, broadcastable to `(B, H, T, T)`, or `(B, H, T, L + T)` with a cache.
         memory_mask: bool, broadcastable to `(B, H, T, S)`; `(B, S)` where Keras finds it.
         cache: `BlockCache`, or None for a pass over a whole target. With a cache, x may have N rows for each of the
@@ -99,7 +99,7 @@ class DecoderBlock(Block):
         self.cross_attention_residual.build(x_shape)
 
     def start_cache(self, batch):
-        """Empty `BlockCache` for `batch` targets. It grows, so a graph must not know its length: nor the batch."""
+        """Makes an empty `BlockCache` for `batch` targets. It grows, so its length is no constant of a graph."""
         shape, dtype = (batch, self.self_attention.num_heads, 0 * batch), self.compute_dtype
         return BlockCache(
             ops.zeros((*shape, self.self_attention.key_dim), dtype),
@@ -107,7 +107,7 @@ class DecoderBlock(Block):
         )
 
     def project_memory(self, memory, memory_positions=None):
-        """What cross-attention needs of a memory `(B, S, D)` whatever is asked: `(B, H, S, K)` keys and values."""
+        """Projects a memory `(B, S, D)` to keys and values `(B, H, S, K)`, which do not depend on the queries."""
         keys = memory if memory_positions is None else memory + memory_positions
         return self.cross_attention.project_memory(keys, memory)
 

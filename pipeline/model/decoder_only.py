@@ -1,7 +1,7 @@
 """One causal Transformer that reads the source and goes on with the target (Liu et al. 2018; Radford et al. 2019).
 
-It reads `source EOS BOS target`: BOS, with which every target starts, is the mark between the two. The source's part is
-what `encode` does and leaves its keys and values behind, so that the target's part need not read it again.
+It reads `source EOS BOS target`: BOS, with which every target starts, is the mark between the two. `encode` runs
+the source's part and keeps its keys and values, so that `decode` need not run it again.
 
 Letters: B batch, H heads, T target positions, S source positions, L cached positions, D model width, V vocabulary.
 """
@@ -20,8 +20,8 @@ from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 class DecoderOnly(TranslationModel):
     """A causal language model of pairs.
 
-    In the cross-attention's place stand the columns of the source: what a target row does not spend there it spends on
-    the target, so such a row sums to less than one.
+    The columns of the source take the place of cross-attention. A target row divides its weight between source and
+    target, so it sums to less than one over these columns.
 
     Args:
         vocabulary_size: V, of the vocabulary that source and target share.
@@ -30,7 +30,7 @@ class DecoderOnly(TranslationModel):
         d_ff: width of the feed-forward networks' hidden layer.
         layers: number of layers.
         dropout: on the embeddings and on the output of each sublayer.
-        embedding_dropout: on the embeddings, if it is another there.
+        embedding_dropout: on the embeddings; `dropout` if not given.
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".

@@ -1,4 +1,4 @@
-"""From ids to vectors with a sense of place, and from vectors back to scores over the vocabulary.
+"""Embeddings of tokens and positions, and logits over the vocabulary.
 
 Letters: B batch, T positions, D model width, V vocabulary.
 """
@@ -74,13 +74,13 @@ class TokenEmbedding(keras.Layer):
 
 @keras.saving.register_keras_serializable(package="qkv")
 class PositionalEmbedding(keras.Layer):
-    """Tells embeddings where they stand, and drops out some of their coordinates.
+    """Adds positions to embeddings and applies dropout.
 
     Args:
         kind: "sinusoidal" or "learned".
         site: "input" adds a vector for each position; "queries_and_keys" leaves that to every attention layer, which
             takes it from `on_queries_and_keys`, so that values stay free of it (Carion et al. 2020, DETR, equation 7).
-        max_positions: number of positions there are.
+        max_positions: number of positions.
         dropout: share of the coordinates set to zero in training.
 
     Call arguments:
@@ -119,7 +119,7 @@ class PositionalEmbedding(keras.Layer):
             self.table = sinusoidal_positions(self.max_positions, width)
 
     def on_queries_and_keys(self, length, offset=0):
-        """What attention layers add: `(T, D)`, or `(B, T, D)` for offsets `(B, 1)`; None where the input has it."""
+        """What attention layers add: `(T, D)`, or `(B, T, D)` for offsets `(B, 1)`; None with site "input"."""
         return self._rows(length, offset) if self.site == "queries_and_keys" else None
 
     def _rows(self, length, offset):
@@ -145,7 +145,7 @@ class PositionalEmbedding(keras.Layer):
 
 
 def make_embeddings(vocabulary_size, width, tie_embeddings, dtype):
-    """The target's, the source's and the output's `TokenEmbedding`, which may be the same.
+    """Makes the `TokenEmbedding` of target, source and output, which may be one and the same.
 
     Args:
         vocabulary_size: V.
@@ -154,7 +154,7 @@ def make_embeddings(vocabulary_size, width, tie_embeddings, dtype):
         dtype: the Keras dtype policy.
 
     Raises:
-        ValueError: there is no such way to tie them.
+        ValueError: `tie_embeddings` is none of these.
     """
     if tie_embeddings not in ("all", "target", "none"):
         raise ValueError(f"tie_embeddings: expected all, target or none, found {tie_embeddings!r}")

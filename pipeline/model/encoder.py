@@ -14,7 +14,7 @@ class EncoderBlock(Block):
 
     Args:
         d_model: D.
-        num_heads: heads of every attention, a divisor of D unless the attention says its sizes.
+        num_heads: heads of every attention layer, a divisor of D unless `key_dim` and `value_dim` are given.
         d_ff: width of the feed-forward network's hidden layer.
         self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
         norm: "pre" or "post", see `Residual`.

@@ -5,7 +5,7 @@
 `start_cache(memory) -> cache`, for `decode` step by step
 `call(source_ids, target_ids) = decode(target_ids, encode(source_ids)).logits`
 
-What an architecture has not (a recurrent model has no self-attention) is an empty tuple of layers.
+Attention that an architecture lacks, such as self-attention in a recurrent model, is an empty tuple of layers.
 
 Letters: B batch, H heads, T target positions, S source positions, D model width, V vocabulary.
 """
@@ -19,7 +19,7 @@ from .constructor import ConstructorConfig
 
 
 class Memory(NamedTuple):
-    """What the encoder leaves for the decoder.
+    """What the encoder hands to the decoder.
 
     - states: `(B, S, D)`.
     - mask: bool `(B, 1, 1, S)`, the real tokens.
@@ -34,7 +34,7 @@ class Memory(NamedTuple):
 
 
 class DecoderOutput(NamedTuple):
-    """What the decoder says of each target position. Row t is computed from input token t to predict output token t.
+    """The decoder's output at each target position. Row t is computed from input token t to predict output token t.
 
     - states: `(B, T, D)`, before the output projection.
     - logits: float32 `(B, T, V)`.
@@ -107,13 +107,13 @@ class TranslationModel(ConstructorConfig, keras.Model):
         raise NotImplementedError
 
     def start_cache(self, memory):
-        """What to begin with in decoding step by step: anything nested of tensors, which have a row for each target or
-        no axes at all. It may grow with every step."""
+        """Makes the cache before the first step: tensors in any nesting, with a row for each target or no axes at all.
+        It may grow with every step."""
         raise NotImplementedError
 
     def value_norms(self, memory) -> tuple:
-        """How long a vector each source position adds in each head of the cross-attention: a tuple over layers of
-        float32 `(B, H, S)`; none where values are not what heads project."""
+        """The length of the vector that each source position adds in each head of the cross-attention: a tuple over
+        layers of float32 `(B, H, S)`; empty where heads do not project values."""
         return ()
 
     def call(self, source_ids, target_ids, training=None):

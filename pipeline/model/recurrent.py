@@ -37,7 +37,7 @@ class Recurrent(TranslationModel):
             "none": every step gets the encoder's final states, concatenated, and there are no weights to show.
         attention_dim: width in which states are compared.
         decoder: "bahdanau" or "luong", see `pipeline.model.recurrent_decoder`.
-        input_feeding: of the latter.
+        input_feeding: whether each step of the luong decoder also reads the attentional vector of the one before.
         dropout: on embeddings, on the encoder's states, and on what is read out.
         tie_embeddings: which share one table: "all" (source, target and output), "target" (target and output), "none".
         max_positions: the most tokens either side can have; nothing here depends on it.
@@ -172,7 +172,7 @@ class Recurrent(TranslationModel):
         )
 
     def _attend(self, memory):
-        """The function by which the decoder asks the memory."""
+        """Returns the function by which the decoder attends to the memory."""
         prepared, attention = memory.prepared, self.attention
         batch, sources = ops.shape(memory.states)[:2]
         if attention is None:

@@ -1,4 +1,4 @@
-"""The two ways in which a recurrent decoder uses attention: each a loop over target positions, and what is read out.
+"""The two recurrent decoders with attention: each is a loop over target positions, and what is read out of its states.
 
 Letters: B batch, T target positions, S source positions, E embedding size, N size of the decoder's state, M size of the
 memory's states.
@@ -17,7 +17,7 @@ class RecurrentState(NamedTuple):
     """What one step leaves for the next.
 
     - hidden: `(B, N)`, the state of the GRU.
-    - context: `(B, M)`, what the step got from the memory.
+    - context: `(B, M)`, what the step read from the memory.
     - output: `(B, E)`, the attentional vector that the step put out; zeros where the decoder has none.
     - weights: float32 `(B, S)`, where the step's attention went.
     """
@@ -52,7 +52,7 @@ class RecurrentDecoder(keras.Layer):
         raise NotImplementedError
 
     def read_out(self, states, embedded):
-        """What is looked up in the output embedding: `(B, T, E)`, from all states of the loop, `(B, T, ...)` each."""
+        """What the output embedding turns into logits: `(B, T, E)`, from all states of the loop, `(B, T, ...)` each."""
         raise NotImplementedError
 
     def call(self, embedded, first, attend, training=None):
@@ -88,7 +88,7 @@ class RecurrentDecoder(keras.Layer):
 
 @keras.saving.register_keras_serializable(package="qkv")
 class BahdanauDecoder(RecurrentDecoder):
-    """The state before a step asks, and the answer goes into the step (Bahdanau et al. 2015, section 3.1).
+    """The state before a step is the query, and the context enters the step (Bahdanau et al. 2015, section 3.1).
 
     `c_i = attend(s_{i-1})`, `s_i = GRU([y_{i-1}; c_i], s_{i-1})`, and the deep output with a maxout layer
     (appendix A.2.2) `t_i = maxout(U s_i + V y_{i-1} + C c_i)`; the appendix has s_{i-1} there, equation 4 has s_i.
@@ -129,7 +129,7 @@ class BahdanauDecoder(RecurrentDecoder):
 
 @keras.saving.register_keras_serializable(package="qkv")
 class LuongDecoder(RecurrentDecoder):
-    """The state after a step asks, and the answer goes into the output (Luong et al. 2015, sections 3 and 3.3).
+    """The state after a step is the query, and the context enters the output (Luong et al. 2015, sections 3 and 3.3).
 
     `s_i = GRU([y_{i-1}; o_{i-1}], s_{i-1})`, `c_i = attend(s_i)`, and the attentional vector
     `o_i = tanh(W [c_i; s_i])`; without input feeding the GRU reads y_{i-1} alone.

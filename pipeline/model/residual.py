@@ -1,4 +1,4 @@
-"""What stands around every sublayer of a Transformer: normalisation, dropout and the sum with the input."""
+"""Normalisation, dropout and the sum with the input around every sublayer of a Transformer."""
 
 import keras
 
@@ -8,7 +8,7 @@ from ..layers.layer_normalization import LayerNormalization
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Residual(keras.Layer):
-    """The block around a sublayer f, in the order that `norm` names.
+    """The residual connection around a sublayer f, with the normalisation where `norm` says.
 
     - `post`: `norm(x + dropout(f(x)))` (Vaswani et al. 2017, section 5.4).
     - `pre`: `x + dropout(f(norm(x)))` (Xiong et al. 2020, table 1); the stack then needs a last normalisation.
@@ -37,7 +37,7 @@ class Residual(keras.Layer):
         self.normalization.build(input_shape)
 
     def enter(self, x):
-        """What the sublayer is given, of the shape of x."""
+        """Returns the input of the sublayer, of the shape of x."""
         return self.normalization(x) if self.norm == "pre" else x
 
     def leave(self, x, y, training=None):

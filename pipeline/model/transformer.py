@@ -28,7 +28,7 @@ class Transformer(TranslationModel):
         encoder_layers: number of encoder layers.
         decoder_layers: number of decoder layers.
         dropout: on the embeddings and on the output of each sublayer.
-        embedding_dropout: on the embeddings, if it is another there.
+        embedding_dropout: on the embeddings; `dropout` if not given.
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".

@@ -60,23 +60,23 @@ def test_a_mask_with_too_few_axes_is_refused_because_it_could_mean_two_things():
         masked_softmax(scores, np.ones((3, 5), bool))
 
 
-def test_padding_is_out_of_sight_and_tokens_are_in_it():
+def test_padding_mask_hides_padding_and_shows_tokens():
     found = padding_mask(np.array([[7, 8, 0, 0, 0], [7, 8, 9, 6, 0]]))
     assert found.shape == (2, 1, 1, 5)
     np.testing.assert_array_equal(found[:, 0, 0], [[1, 1, 0, 0, 0], [1, 1, 1, 1, 0]])
 
 
-def test_padding_may_have_another_id():
+def test_padding_mask_takes_another_padding_id():
     np.testing.assert_array_equal(padding_mask(np.array([[0, 9, 9]]), padding_id=9)[0, 0, 0], [1, 0, 0])
 
 
-def test_a_query_sees_itself_and_what_came_before():
+def test_causal_mask_shows_a_query_itself_and_what_came_before():
     found = causal_mask(3, 3)
     assert found.shape == (1, 1, 3, 3)
     np.testing.assert_array_equal(found[0, 0], [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
 
 
-def test_an_offset_says_where_the_first_query_stands_among_the_keys():
+def test_causal_mask_offset_is_the_position_of_the_first_query_among_the_keys():
     np.testing.assert_array_equal(causal_mask(2, 5, offset=2)[0, 0], [[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]])
 
 
@@ -96,7 +96,7 @@ def test_the_only_key_gets_all_the_weight_without_a_warning():
 
 
 @pytest.mark.parametrize("keys", [1, 5])
-def test_the_gradient_is_that_of_the_formula(keys):
+def test_the_gradient_of_masked_softmax_equals_that_of_the_formula(keys):
     scores, upstream = tf.constant(numbers(2, 3, 4, keys)), numbers(2, 3, 4, keys, seed=1)
     mask = np.random.default_rng(2).random((2, 1, 4, keys)) < 0.7
     mask[0, 0, 0] = False

@@ -153,7 +153,7 @@ def test_dropped_weights_are_scaled_up_so_that_the_mean_context_stays():
         (lambda: call(MultiHeadAttention(2, 4, projection=False), *np.zeros((3, 1, 3, 6))), "query: .* 8, found 6"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_what_was_found(make, message):
+def test_arguments_that_do_not_fit_are_refused_with_what_was_found(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
@@ -225,7 +225,7 @@ def test_value_norms_are_the_lengths_of_what_one_head_adds_for_one_key(inputs, v
             np.testing.assert_allclose(norms[:, head, s], np.linalg.norm(added[:, 0], axis=-1), atol=1e-5)
 
 
-def test_value_norms_of_a_single_head_are_those_of_what_leaves_it():
+def test_value_norms_of_a_single_head_equal_the_norms_of_its_outputs():
     value = np.random.default_rng(0).normal(size=(64, 20, 64)).astype("float32")  # as in Linformer's test
     layer = ready(MultiHeadAttention(1, 64), value, value, value)
     _, projected = layer.project_memory(value, value)

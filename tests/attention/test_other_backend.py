@@ -55,7 +55,7 @@ def on_jax(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_layer_says_the_same_on_jax(on_jax, name):
+def test_a_layer_returns_the_same_numbers_on_jax(on_jax, name):
     layers, results = on_jax
     expected = arrays(layers[name](**CASES[name].draw()))
     found = [results[key] for key in results.files if key.rpartition("/")[0] == name]

@@ -75,7 +75,7 @@ def test_the_scale_keeps_the_variance_of_the_scores_at_one():
     assert np.std(make_score("dot")(query, key)) == pytest.approx(8, abs=0.4)
 
 
-def test_general_is_symmetric_in_no_way():
+def test_general_scores_change_when_query_and_key_are_swapped():
     generator = np.random.default_rng(0)
     query, key = generator.normal(size=(1, 2, 3, 4)), generator.normal(size=(1, 2, 3, 4))
     layer = General()
@@ -122,6 +122,6 @@ def test_initial_weights_have_the_spread_of_one_heads_matrix_whatever_the_number
     assert spreads == pytest.approx([expected, expected], rel=0.2)
 
 
-def test_an_unknown_name_is_refused_and_named():
+def test_an_unknown_score_is_refused_with_its_name():
     with pytest.raises(ValueError, match=r"scaled_dot.*found 'bilinear'"):
         make_score("bilinear")

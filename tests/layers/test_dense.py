@@ -9,7 +9,7 @@ from pipeline.layers.dense import Dense
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 5, 3, 4)])
 @pytest.mark.parametrize("arguments", [{}, {"use_bias": False}, {"activation": "relu"}])
-def test_it_says_what_keras_says(shape, arguments):
+def test_outputs_equal_those_of_keras_dense(shape, arguments):
     x = np.random.default_rng(0).normal(size=shape).astype("float32")
     ours, theirs = Dense(6, **arguments), keras.layers.Dense(6, **arguments)
     expected = theirs(x)

@@ -18,7 +18,7 @@ def test_the_share_that_is_dropped_is_the_nearest_256th_and_the_mean_stays(rate)
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 3), (2, 5, 7), (2, 3, 4, 4)])
-def test_any_shape_goes_also_one_that_is_known_only_when_it_comes(shape):
+def test_inputs_of_any_shape_are_accepted_static_or_not(shape):
     layer = Dropout(0.5)
     free = tf.function(lambda x: layer(x, training=True), input_signature=[tf.TensorSpec([None] * len(shape))])
     values = np.unique(np.concatenate([free(tf.ones(shape)).numpy().ravel() for _ in range(20)]))
@@ -26,7 +26,7 @@ def test_any_shape_goes_also_one_that_is_known_only_when_it_comes(shape):
     assert free(tf.ones(shape)).shape == shape
 
 
-def test_neighbours_are_dropped_apart_from_each_other():
+def test_neighbouring_numbers_are_dropped_independently():
     dropped = Dropout(0.5, seed=3)(np.ones((400, 400), "float32"), training=True).numpy() == 0
     for axis in (0, 1):
         for distance in (1, 2, 3, 4, 8):
@@ -34,7 +34,7 @@ def test_neighbours_are_dropped_apart_from_each_other():
             assert abs(same.mean() - 0.5) < 5 * 0.5 / 400
 
 
-def test_gradients_pass_where_numbers_passed():
+def test_gradients_pass_where_numbers_were_kept():
     x = tf.constant(np.random.default_rng(0).normal(size=(3, 7, 5)).astype("float32"))
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -42,7 +42,7 @@ def test_gradients_pass_where_numbers_passed():
     np.testing.assert_allclose(tape.gradient(y, x) * x, y, rtol=1e-6)
 
 
-def test_a_seed_gives_the_same_again_and_each_call_others():
+def test_a_seed_repeats_the_draws_and_each_call_draws_anew():
     x = np.ones((30, 30), "float32")
     first, second = Dropout(0.5, seed=7), Dropout(0.5, seed=7)
     results = [first(x, training=True).numpy() for _ in range(2)]
@@ -53,14 +53,14 @@ def test_a_seed_gives_the_same_again_and_each_call_others():
 @pytest.mark.parametrize(
     ("rate", "training", "expected"), [(0.0, True, 1), (0.5, False, 1), (0.0, False, 1), (1.0, True, 0)]
 )
-def test_nothing_and_everything(rate, training, expected):
+def test_rate_0_keeps_everything_and_rate_1_drops_everything(rate, training, expected):
     assert (Dropout(rate)(np.ones((4, 9), "float32"), training=training).numpy() == expected).all()
 
 
-def test_half_precision_stays_so():
+def test_half_precision_inputs_give_half_precision_outputs():
     assert Dropout(0.5, dtype="mixed_bfloat16")(tf.ones((2, 3)), training=True).dtype == tf.bfloat16
 
 
-def test_its_config_makes_it_again():
+def test_dropout_made_from_its_config_has_the_same_config():
     layer = Dropout.from_config(Dropout(0.2, seed=5, name="mine").get_config())
     assert (layer.rate, layer.seed, layer.name) == (0.2, 5, "mine")

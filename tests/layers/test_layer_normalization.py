@@ -21,7 +21,7 @@ def value_and_gradients(layer, x, upstream):
 
 @pytest.mark.parametrize("shape", [(4, 6), (2, 3, 8), (2, 3, 5, 7), (1, 1, 5)])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_value_and_gradients_are_those_of_keras(shape, scale):
+def test_value_and_gradients_equal_those_of_keras_layer_normalization(shape, scale):
     generator = np.random.default_rng(0)
     x, upstream = (generator.normal(size=shape).astype("float32") for _ in range(2))
     x = (x + 1) * np.float32(scale)
@@ -31,7 +31,7 @@ def test_value_and_gradients_are_those_of_keras(shape, scale):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5 * float(np.abs(other).max()))
 
 
-def test_the_gradient_is_that_of_small_steps():
+def test_the_gradient_equals_finite_differences():
     generator = np.random.default_rng(1)
     x, upstream = generator.normal(size=(2, 2, 5)), generator.normal(size=(2, 2, 5))
     layer = LayerNormalization(epsilon=1e-5, dtype="float64")

@@ -32,7 +32,7 @@ def real_rows(logits):
 
 
 @every_architecture
-def test_shapes_and_dtypes_are_those_of_the_surface(architecture, settings):
+def test_shapes_and_dtypes_are_those_of_the_interface(architecture, settings):
     model = shared_model(architecture, **settings)
     memory = model.encode(SOURCE)
     output = model.decode(TARGET, memory)
@@ -106,7 +106,7 @@ def test_padding_changes_nothing(architecture, settings):
 
 
 @every_architecture
-def test_each_sentence_says_alone_what_it_says_in_any_batch_and_order(architecture, settings):
+def test_a_sentence_alone_gives_the_same_results_as_in_any_batch_and_order(architecture, settings):
     model = shared_model(architecture, **settings)
     logits = read(model)[0]
     np.testing.assert_allclose(read(model, SOURCE[::-1], TARGET[::-1])[0], logits[::-1], atol=1e-5)
@@ -131,7 +131,7 @@ def test_the_source_matters_and_its_padding_gets_no_weight(architecture, setting
 
 
 @every_architecture
-def test_a_model_made_anew_from_its_config_says_the_same_with_the_same_weights(architecture, settings):
+def test_a_model_made_from_its_config_gives_the_same_results_with_the_same_weights(architecture, settings):
     model = shared_model(architecture, **settings)
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(model))
     assert again.get_config() == model.get_config()
@@ -149,7 +149,7 @@ def test_a_saved_model_reloads_as_it_was(architecture, settings, tmp_path):
 
 
 @every_architecture
-def test_every_weight_learns(architecture, settings):
+def test_every_weight_gets_a_gradient(architecture, settings):
     """A weight without a gradient has been forgotten on the way, or should not be there."""
     model = make_model(architecture, **settings | {"dropout": 0.1})
     with tf.GradientTape() as tape:
@@ -178,7 +178,7 @@ def test_half_precision_keeps_logits_and_attention_in_float32(architecture, sett
 
 
 @every_architecture
-def test_a_graph_of_free_lengths_says_the_same(architecture, settings):
+def test_a_graph_of_unknown_lengths_gives_the_same_results(architecture, settings):
     model = shared_model(architecture, **settings)
     ids = tf.TensorSpec([None, None], tf.int32)
     graph = tf.function(lambda source, target: model(source, target), input_signature=(ids, ids), autograph=False)

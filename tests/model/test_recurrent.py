@@ -126,7 +126,7 @@ def test_without_attention_there_are_no_weights_to_show():
     assert "keys" not in memory.prepared
 
 
-def test_the_first_state_comes_from_the_one_who_has_read_everything():
+def test_the_first_state_comes_from_the_encoder_that_has_read_the_whole_source():
     for bidirectional, at in ((True, 0), (False, -1)):
         model = shared_model(Recurrent, **SETTINGS | {"bidirectional": bidirectional})
         memory = model.encode(SOURCE)

@@ -109,7 +109,7 @@ def test_logits_and_attention_equal_the_papers_formula(norm, tie_embeddings):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_shapes_are_those_of_the_surface():
+def test_shapes_are_those_of_the_interface():
     logits, cross, own, encoder = everything(shared_transformer(decoder_layers=1), SOURCE, TARGET)
     assert logits.shape == (3, 5, 17)
     assert cross.shape == (1, 3, 2, 5, 7)

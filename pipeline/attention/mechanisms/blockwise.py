@@ -21,14 +21,14 @@ class Blockwise(Mechanism):
     queries alone.
 
     Args:
-        block_size: the most queries or keys of a block; fewer where a block of pairs would be large.
+        block_size: the largest number of queries or keys in a block; blocks are smaller where the pairs would be many.
         score: as in `Mechanism`.
-        dropout: 0 alone.
+        dropout: must be 0.
 
     Call arguments and returns: as in `Mechanism`.
 
     Raises:
-        ValueError: dropout is wanted: the weights that it would act on are never held.
+        ValueError: dropout is not 0: the weights that it would act on are never held.
 
     Example:
         >>> query, key, value = (keras.random.normal(shape) for shape in [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)])
@@ -49,7 +49,7 @@ class Blockwise(Mechanism):
         self.block_size = block_size
 
     def _prepare(self, query, key):
-        """What is compared, in float32, because half precision cannot sum over many keys."""
+        """Prepares both sides in float32, because half precision cannot sum over many keys."""
         query, key, *learnt = (ops.cast(x, "float32") for x in self.score.prepare(query, key))
         return query, key, learnt
 

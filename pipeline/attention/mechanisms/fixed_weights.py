@@ -56,7 +56,7 @@ class FixedWeights(Mechanism):
 class Uniform(FixedWeights):
     """The same weight on every key that the mask allows: the context is the mean of its values.
 
-    What attention is worth shows in the difference to this.
+    The difference to softmax attention shows what attention is worth.
 
     Example:
         >>> query, key = keras.ops.ones((1, 1, 1, 4)), keras.ops.ones((1, 1, 4, 4))

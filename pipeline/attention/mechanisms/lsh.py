@@ -118,7 +118,7 @@ class LSH(Mechanism):
         return ops.argmax(ops.concatenate([rotated, -rotated], axis=-1), axis=-1)
 
     def _attend(self, query, key, value, mask, rounds, r, training):
-        """What round r finds.
+        """Attends to the keys that round r finds.
 
         Returns:
             For each position its context `(B, H, S, V)`, the log of the sum of the exponentials of its scores

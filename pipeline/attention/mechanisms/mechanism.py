@@ -17,7 +17,7 @@ from ..scores import SCORES, make_score
 class Mechanism(keras.Layer):
     """Decides which share of which value a query gets; subclasses say how.
 
-    In every mechanism `context = weights value`, up to dropout: so weights can be shown for those that never hold them.
+    `context = weights value` in every mechanism, up to dropout. So weights can be shown even where none are held.
 
     Args:
         score: a score function, by name or as a layer such as `Cosine(initial_scale=5.0)`; see
@@ -46,7 +46,7 @@ class Mechanism(keras.Layer):
     """
 
     shares_query_and_key = False
-    """Whether one projection makes both, so that only self-attention can have it."""
+    """Whether one projection makes queries and keys, so that only self-attention can use the mechanism."""
 
     uses_score = True
     """Whether queries are compared with keys at all. Where not, `score` is None and that argument is ignored."""

@@ -34,7 +34,7 @@ class Pairs:
         return self.comparison.compare(self.rows.of(self.query, i), self.columns.of(self.key, j), *self.learnt)
 
     def only_new(self, x, i, j, otherwise):
-        """Keeps what the mask allows of a pair of blocks, and what was in no block before."""
+        """Keeps the pairs that the mask allows and that no earlier block holds; the others become `otherwise`."""
         rows, columns = self.rows.is_new(i), self.columns.is_new(j)
         parts = [] if self.mask is None else [self.columns.of(self.rows.of(self.mask, i), j, axis=3)]
         parts += [] if rows is None else [ops.expand_dims(rows, 1)]

@@ -10,11 +10,11 @@ import operator
 from keras import ops
 
 NUMBERS_A_BLOCK = 2**20
-"""How many numbers the largest array of a pair of blocks may hold: 4 MiB in float32, so that it stays in a cache."""
+"""The most numbers that an array of a pair of blocks may hold: 4 MiB in float32, so that it stays in a cache."""
 
 
 def is_known(*sizes):
-    """Whether all of these are known before the call."""
+    """Whether all sizes are ints, known before the graph runs."""
     return all(isinstance(size, int) for size in sizes)
 
 
@@ -99,7 +99,7 @@ class Cut:
         return self.without_repeats(ops.reshape(blocks, (batch, heads, count * size, width)), axis=2)
 
     def without_repeats(self, x, axis):
-        """Takes what is not new in the last block out of an axis of blocks one after another."""
+        """Removes from blocks in a row what the last has in common with the one before."""
         if self.is_even:
             return x
         kept = (self.count - 1) * self.size

@@ -8,9 +8,9 @@ from ..pairwise import DotProduct, TanhSum
 class Score(keras.Layer):
     """Compares every query with every key of the same head. What a function learns, it learns for each head apart.
 
-    Each side is prepared by itself, and then all pairs are compared: so whoever has no room for all pairs prepares
-    once, and compares as many at a time as there is room for. Subclasses override `prepare` or, if they cannot be
-    written that way, `call`; the latter do not work with the mechanism blockwise.
+    Each side is prepared by itself, and then all pairs are compared. So blockwise attention can prepare once, and
+    compare as many pairs at a time as there is room for. Subclasses override `prepare`, or `call` where a score cannot
+    be written that way; the latter do not work with blockwise attention.
 
     Call arguments:
         query: `(B, H, T, K)`.
@@ -42,10 +42,10 @@ class Score(keras.Layer):
     """Whether scores grow as the angle between query and key shrinks, which `LSH` relies on."""
 
     def build(self, query_shape, key_shape):
-        """Makes what the function learns: nothing, unless a subclass says otherwise."""
+        """Creates the weights: none, unless a subclass overrides it."""
 
     def prepare(self, query, key):
-        """Everything before the comparison: what it takes, queries and keys first."""
+        """Returns what `comparison` takes: queries and keys, and after them what the function learns."""
         return query, key
 
     def call(self, query, key):

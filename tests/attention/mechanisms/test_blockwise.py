@@ -108,14 +108,14 @@ def test_context_weights_and_gradients_equal_those_of_softmax(score, block_size,
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("score", SCORES)
-def test_a_graph_for_any_lengths_says_the_same_with_every_mask(score, mask):
+def test_blockwise_in_a_graph_of_unknown_lengths_equals_softmax_with_every_mask(score, mask):
     expected, graph = graph_of(score, 3)
     mask = np.ones((1, 1, 1, S), bool) if MASKS[mask] is None else MASKS[mask]
     assert_close(graph(*inputs(), mask), outputs_and_gradients(expected, *inputs(), mask), 1e-5)
 
 
 @pytest.mark.parametrize("score", ["scaled_dot", "additive"])
-def test_compiled_by_xla_it_says_the_same(score):
+def test_blockwise_compiled_by_xla_equals_softmax(score):
     expected, found = make_two(score, 3, inputs())
     compiled = tf.function(partial(outputs_and_gradients, found), jit_compile=True)
     arguments = *inputs(), MASKS["rows without keys"]
@@ -123,7 +123,7 @@ def test_compiled_by_xla_it_says_the_same(score):
 
 
 @pytest.mark.parametrize("score", ["scaled_dot", "additive"])
-def test_blocks_that_must_be_small_change_nothing(score, monkeypatch):
+def test_very_small_blocks_give_the_same_results(score, monkeypatch):
     arguments = *inputs(), MASKS["random"]
     expected, found = make_two(score, 4, arguments[:3])
     whole = outputs_and_gradients(expected, *arguments)
@@ -161,7 +161,7 @@ def paired(layer, other, arguments, **kwargs):
         (partial(AdditiveAttention, 4, use_bias=True), {"query": T, "key": S, "value": S}),
     ],
 )
-def test_every_layer_can_have_it_as_its_mechanism(make, lengths):
+def test_every_attention_layer_can_use_blockwise(make, lengths):
     arguments = dict(zip(lengths, draw(*[(B, length, 6) for length in lengths.values()]), strict=True))
     mask = random_mask(B, 1, next(iter(lengths.values())), S)
     settings = {"mechanism": {"class_name": "blockwise", "config": {"block_size": 2}}}
@@ -211,7 +211,7 @@ def test_scores_that_rise_and_fall_from_block_to_block_keep_their_proportions():
 
 
 @pytest.mark.parametrize("score", ["scaled_dot", "additive", "cosine"])
-def test_half_precision_is_close(score):
+def test_blockwise_in_half_precision_is_close_to_full_precision(score):
     arguments = inputs()
     expected, found = make_two(score, 2, arguments, dtype="mixed_bfloat16")
     context, weights = found(*arguments, mask=MASKS["random"])

@@ -115,7 +115,7 @@ def test_the_gradient_of_one_hot_by_queries_and_keys_is_that_of_the_softmax(inpu
 
 
 @pytest.mark.parametrize("mechanism", [Uniform, Last])
-def test_fixed_weights_ask_neither_queries_nor_keys_and_have_no_score(inputs, mask, mechanism):
+def test_fixed_weights_depend_on_neither_queries_nor_keys_and_have_no_score(inputs, mask, mechanism):
     layer = mechanism(score="additive")
     query, key, value = inputs
     for one, other in zip(layer(query, key, value, mask=mask), layer(-query, key * 9, value, mask=mask), strict=True):
@@ -125,7 +125,7 @@ def test_fixed_weights_ask_neither_queries_nor_keys_and_have_no_score(inputs, ma
     assert mechanism.from_config(layer.get_config()).get_config() == layer.get_config()
 
 
-def test_queries_and_keys_of_two_sizes_are_no_matter_to_weights_that_ask_neither():
+def test_fixed_weights_accept_queries_and_keys_of_two_sizes():
     generator = np.random.default_rng(0)
     query, key = generator.normal(size=(1, 3, 2)).astype("float32"), generator.normal(size=(1, 5, 7)).astype("float32")
     layer = MultiHeadAttention(1, 2, value_dim=7, mechanism="uniform", projection=False)

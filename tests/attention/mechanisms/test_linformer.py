@@ -102,7 +102,7 @@ def test_a_sentence_without_tokens_gets_zeros_and_finite_gradients(inputs):
         assert np.isfinite(tf.convert_to_tensor(gradient)).all()
 
 
-def test_what_masked_positions_hold_changes_nothing(inputs):
+def test_values_at_masked_positions_change_nothing(inputs):
     layer = ready(inputs)
     query, key, value = inputs
     mask = np.arange(S) != 1
@@ -142,7 +142,7 @@ def test_a_source_that_is_too_long_is_refused(inputs):
         Linformer(2, max_length=4)(*inputs)
 
 
-def test_a_source_whose_length_is_known_too_late_fails_with_a_word_on_why():
+def test_a_too_long_source_of_unknown_length_fails_in_a_named_operation():
     layer = MultiHeadAttention(
         2,
         4,
