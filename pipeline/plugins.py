@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, TypeVar
 
 from .attention.mechanisms import MECHANISMS
-from .attention.scores import SCORES
+from .attention.mechanisms.mechanism import Mechanism
+from .attention.scores import SCORES, Score
 from .config import names
 from .inspection.measures import MEASURES, Measure
 from .metrics import METRICS
@@ -26,48 +27,42 @@ from .training.schedule import SCHEDULES
 Entry = TypeVar("Entry")
 
 
-def register_score(name: str, *, meaning: str = "a plugin's", **facts: bool) -> Callable[[type], type]:
-    """Registers a score function: a subclass of `pipeline.attention.scores.Score`.
+def register_score(name: str, *, meaning: str = "a plugin's") -> Callable[[type[Score]], type[Score]]:
+    """Registers a score function: a subclass of `pipeline.attention.scores.Score`, whose attributes say what it can do.
 
     Args:
         name: what configs call it.
         meaning: its formula, for help texts.
-        **facts: those of `names.Score` that are true of it: `projected`, `by_angle`, `is_product`.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    add = _decorator(name, names.SCORES, names.Score(meaning, **facts), SCORES)
 
-    def register(score: type) -> type:
-        for fact, is_true in facts.items():  # the layers ask the class
-            setattr(score, fact, is_true)
-        return add(score)
+    def row(score: type[Score]) -> names.Score:
+        return names.Score(meaning, score.projected, score.by_angle, score.is_product)
 
-    return register
+    return _decorator(name, names.SCORES, row, SCORES)
 
 
 def register_mechanism(
-    name: str,
-    *,
-    meaning: str = "a plugin's",
-    refused: tuple[tuple[str, str], ...] = (),
-    compares: bool = True,
-    holds_weights: bool = True,
-) -> Callable[[type], type]:
-    """Registers an attention mechanism: a subclass of `pipeline.attention.mechanisms.mechanism.Mechanism`.
+    name: str, *, meaning: str = "a plugin's", refused: tuple[tuple[str, str], ...] = ()
+) -> Callable[[type[Mechanism]], type[Mechanism]]:
+    """Registers an attention mechanism: a subclass of `pipeline.attention.mechanisms.mechanism.Mechanism`, whose
+    attributes say what it can do.
 
     Args:
         name: what configs call it.
         meaning: what it does, for help texts.
         refused: the sites of `names.ATTENTION_SITES` where it cannot be used, each with the reason.
-        compares: whether queries are compared with keys, so that it needs a score.
-        holds_weights: whether it computes all weights on its way, so that dropout can act on them.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    return _decorator(name, names.MECHANISMS, names.Mechanism(meaning, refused, compares, holds_weights), MECHANISMS)
+
+    def row(mechanism: type[Mechanism]) -> names.Mechanism:
+        return names.Mechanism(meaning, refused, mechanism.uses_score, mechanism.holds_weights)
+
+    return _decorator(name, names.MECHANISMS, row, MECHANISMS)
 
 
 def register_schedule(
@@ -83,7 +78,7 @@ def register_schedule(
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    return _decorator(name, names.SCHEDULES, names.Schedule(meaning, ends_at_zero), SCHEDULES)
+    return _decorator(name, names.SCHEDULES, lambda _: names.Schedule(meaning, ends_at_zero), SCHEDULES)
 
 
 def register_metric(
@@ -102,7 +97,8 @@ def register_metric(
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    return _decorator(name, names.METRICS, names.Metric(title or name, digits, lower_is_better), METRICS)
+    row = names.Metric(title or name, digits, lower_is_better)
+    return _decorator(name, names.METRICS, lambda _: row, METRICS)
 
 
 def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:
@@ -127,12 +123,12 @@ def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:
 
 
 def _decorator(
-    name: str, listed: MutableMapping[str, Any], row: Any, table: MutableMapping[str, Any]
+    name: str, listed: MutableMapping[str, Any], row: Callable[[Any], Any], table: MutableMapping[str, Any]
 ) -> Callable[[Entry], Entry]:
     _check_name(name, listed)
 
     def register(entry: Entry) -> Entry:
-        listed[name], table[name] = row, entry
+        listed[name], table[name] = row(entry), entry
         return entry
 
     return register

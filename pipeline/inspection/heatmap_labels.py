@@ -1,11 +1,10 @@
 """The texts of a heat map: its title, and the labels of rows and columns."""
 
-from ..config.names import SITES
+from ..config.names import LABEL_SIDES, SITES
 from .record import Record
 
 LABEL_CHARACTERS = 18
 TITLE_CHARACTERS = 70
-TARGET_TOKENS = {"output": "output tokens (being predicted)", "input": "input tokens (just read)"}
 
 
 def axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]:
@@ -27,7 +26,7 @@ def figure_title(record: Record, site: str, layer: int, heads: list[int], side: 
     """Three lines: the sentence; site, layer and heads; the tokens of rows and columns."""
     shown = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
     query, key = SITES[site].axes
-    rows = "source tokens" if query == "source" else TARGET_TOKENS[side]
+    rows = "source tokens" if query == "source" else LABEL_SIDES[side]
     columns = "source tokens" if key == "source" else "input tokens"
     sentence = f"{record.id}: {_one_line(record.source, TITLE_CHARACTERS)}"
     return f"{sentence}\n{SITES[site].title}, layer {layer}, {shown}\nrows: {rows}; columns: {columns}"

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from ..config.names import POSITION_PLACES, POSITIONS, TIED_EMBEDDINGS
 from ..layers.dropout import Dropout
 
 
@@ -98,10 +99,10 @@ class PositionalEmbedding(keras.Layer):
 
     def __init__(self, kind="sinusoidal", max_positions=512, dropout=0.0, site="input", **kwargs):
         super().__init__(**kwargs)
-        if kind not in ("sinusoidal", "learned"):
-            raise ValueError(f"kind: expected sinusoidal or learned, found {kind!r}")
-        if site not in ("input", "queries_and_keys"):
-            raise ValueError(f"site: expected input or queries_and_keys, found {site!r}")
+        if kind not in POSITIONS:
+            raise ValueError(f"kind: expected {' or '.join(POSITIONS)}, found {kind!r}")
+        if site not in POSITION_PLACES:
+            raise ValueError(f"site: expected {' or '.join(POSITION_PLACES)}, found {site!r}")
         self.kind = kind
         self.site = site
         self.max_positions = max_positions
@@ -156,8 +157,8 @@ def make_embeddings(vocabulary_size, width, tie_embeddings, dtype):
     Raises:
         ValueError: `tie_embeddings` is none of these.
     """
-    if tie_embeddings not in ("all", "target", "none"):
-        raise ValueError(f"tie_embeddings: expected all, target or none, found {tie_embeddings!r}")
+    if tie_embeddings not in TIED_EMBEDDINGS:
+        raise ValueError(f"tie_embeddings: expected one of {', '.join(TIED_EMBEDDINGS)}, found {tie_embeddings!r}")
 
     def make(side):
         return TokenEmbedding(vocabulary_size, width, name=f"{side}_embedding", dtype=dtype)

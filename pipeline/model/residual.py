@@ -2,6 +2,7 @@
 
 import keras
 
+from ..config.names import NORMS
 from ..layers.dropout import Dropout
 from ..layers.layer_normalization import LayerNormalization
 
@@ -27,8 +28,8 @@ class Residual(keras.Layer):
 
     def __init__(self, norm="pre", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
-        if norm not in ("pre", "post"):
-            raise ValueError(f"norm: expected pre or post, found {norm!r}")
+        if norm not in NORMS:
+            raise ValueError(f"norm: expected {' or '.join(NORMS)}, found {norm!r}")
         self.norm = norm
         self.normalization = LayerNormalization(epsilon=1e-5, name="norm", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)

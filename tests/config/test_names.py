@@ -48,6 +48,19 @@ def test_every_name_has_its_class_or_function_and_the_other_way_round(listed, ta
     assert set(listed) == set(table)
 
 
+@pytest.mark.parametrize("score", sorted(names.SCORES))
+def test_a_score_can_do_what_its_row_says(score):
+    row, layer = names.SCORES[score], SCORES[score]
+    assert (row.projected, row.by_angle, row.is_product) == (layer.projected, layer.by_angle, layer.is_product)
+
+
+@pytest.mark.parametrize("mechanism", sorted(names.MECHANISMS))
+def test_a_mechanism_can_do_what_its_row_says(mechanism):
+    row, layer = names.MECHANISMS[mechanism], MECHANISMS[mechanism]
+    assert (row.compares, row.holds_weights) == (layer.uses_score, layer.holds_weights)
+    assert layer.shares_query_and_key <= ("cross" in dict(row.refused))
+
+
 def test_names_come_without_pydantic_yaml_or_keras():
     heavy = "{'pydantic', 'yaml', 'jsonargparse', 'numpy', 'keras', 'tensorflow'}"
     code = f"import sys, pipeline.config.names; sys.exit(sorted({heavy} & set(sys.modules)) or 0)"
@@ -62,21 +75,44 @@ def test_a_mechanism_reads_the_settings_that_its_row_names(mechanism):
         assert AttentionSettings.model_fields[key].description.startswith(f"{mechanism}: ")
 
 
-def string_lists(path):
-    """Tuples, lists and sets of strings in a module, and the keys of dictionaries from strings to constants."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        elements: list[ast.expr | None] = []
-        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            elements = [*node.elts]
-        elif isinstance(node, ast.Dict) and all(isinstance(value, ast.Constant) for value in node.values):
-            elements = [*node.keys]
-        yield {one.value for one in elements if isinstance(one, ast.Constant) and isinstance(one.value, str)}
-
-
-def test_the_sites_are_listed_once():
-    """A list with three of them is a second list of sites."""
-    for path in sorted((ROOT / "pipeline").rglob("*.py")):
-        if path.parent.name != "names":
-            assert all(len(listed & names.SITES.keys()) < 3 for listed in string_lists(path)), path
+def test_the_page_lists_no_sites():
     for path in (ROOT / "pipeline/inspection/viewer").glob("*.js"):
         assert not re.search(r"[\"'](norms|gradients|encoder|decoder)[\"']", path.read_text(encoding="utf-8")), path
+
+
+# Tables from name to class, function or array; those of all names are tested equal above.
+TABLES = {
+    "alignment/links.py",
+    "alignment/symmetrise.py",
+    "decoding/forced.py",
+    "attention/mechanisms/__init__.py",
+    "attention/scores/__init__.py",
+    "metrics/__init__.py",
+    "model/recurrent.py",
+    "text/cleaning.py",
+    "training/schedule.py",
+}
+LISTS = {name: set(getattr(names, name)) for name in names.__all__ if name.isupper()}
+
+
+def words_of(literal):
+    items = literal.keys if isinstance(literal, ast.Dict) else literal.elts
+    return {item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)}
+
+
+def test_no_closed_list_is_written_a_second_time():
+    """A literal with all names of a list, or with three and more of them."""
+    copies = []
+    for path in sorted((ROOT / "pipeline").rglob("*.py")):
+        place = path.relative_to(ROOT / "pipeline").as_posix()
+        if place.startswith("config/names/") or place in TABLES:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
+                words = words_of(node)
+                copies += [
+                    f"{place}:{node.lineno} {name}"
+                    for name, members in LISTS.items()
+                    if words == members or (len(words) > 2 and words < members)
+                ]
+    assert not copies

@@ -37,6 +37,8 @@ class Blockwise(Mechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
+    holds_weights = False
+
     def __init__(self, block_size=128, score="scaled_dot", dropout=0.0, **kwargs):
         super().__init__(score, dropout, **kwargs)
         if block_size < 1:

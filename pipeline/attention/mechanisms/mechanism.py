@@ -51,6 +51,9 @@ class Mechanism(keras.Layer):
     uses_score = True
     """Whether queries are compared with keys at all. Where not, `score` is None and that argument is ignored."""
 
+    holds_weights = True
+    """Whether all weights are computed on the way to the context, so that dropout can act on them."""
+
     def __init__(self, score="scaled_dot", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.score_description = describe_layer("score", SCORES, score)

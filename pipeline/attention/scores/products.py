@@ -21,7 +21,7 @@ class Dot(Score):
         [[11.0, -2.0]]
     """
 
-    projected = by_angle = True
+    projected = by_angle = is_product = True
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -38,7 +38,7 @@ class ScaledDot(Score):
         [[4.0, 4.0, 4.0], [4.0, 4.0, 4.0]]
     """
 
-    projected = by_angle = True
+    projected = by_angle = is_product = True
 
     def prepare(self, query, key):
         # The query is the smaller side to scale: (T, K) numbers instead of (T, S).

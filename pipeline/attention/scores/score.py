@@ -41,6 +41,9 @@ class Score(keras.Layer):
     by_angle = False
     """Whether scores grow as the angle between query and key shrinks, which `LSH` relies on."""
 
+    is_product = False
+    """Whether the score is `q k^T` up to a factor, so that the spectrum of `W_Q W_K^T` describes a head."""
+
     def build(self, query_shape, key_shape):
         """Creates the weights: none, unless a subclass overrides it."""
 

@@ -42,9 +42,11 @@ SITES = {
 }
 
 LABEL_SIDES = {
-    "output": "row t stands for the token that it predicts",
-    "input": "row t stands for the token that it has just read",
+    "output": "output tokens (being predicted)",
+    "input": "input tokens (just read)",
 }
+"""Which target tokens name the rows: row t is computed from input token t to predict output token t."""
+
 SYMMETRISATIONS = ("grow-diag-final-and", "grow-diag", "intersection", "union")
 EXTRACTIONS = {
     "target": "each target word with the source word that it attends to most",
