@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import InputError
 from .messages import parse_value
 from .options import make_parser, refuse_unknown_options, settable_keys
+from .renamed import rename_options, replaced
 from .resume import HARMLESS_IN_WORDS, changes_of_result
 from .run import RunConfig, dump, make_run_config
 from .yaml import Origins, read_yaml
@@ -31,9 +32,10 @@ def parse_train_arguments(argv: Sequence[str]) -> TrainArguments:
         InputError: an argument or a setting is wrong.
         SystemExit: with status 0, after printing what `--help` or `--print_config` asks for.
     """
+    argv = list(rename_options(argv))
     refuse_unknown_options(argv)
     try:
-        given = make_parser().parse_args(list(argv), defaults=False)
+        given = make_parser().parse_args(argv, defaults=False)
     except argparse.ArgumentError as error:
         raise InputError(f"{error.message}; see --help") from error
     overrides = {key: parse_value(key, field, given[key]) for key, field in settable_keys() if key in given}
@@ -90,17 +92,8 @@ def _find_started_run(config: RunConfig, run: Path) -> Path | None:
 
 def _overridden(values: dict[str, Any], origins: Origins, overrides: dict[str, Any], default_name: str) -> RunConfig:
     for key, value in overrides.items():
-        values = _replace(values, key.split("."), value)
+        values = replaced(values, key.split("."), value)
     config = make_run_config(values, {**origins, **dict.fromkeys(overrides, "command line")}, default_name)
     if config.run.name is not None:
         return config
     return config.model_copy(update={"run": config.run.model_copy(update={"name": default_name})})
-
-
-def _replace(section: dict[str, Any], keys: list[str], value: Any) -> dict[str, Any]:
-    """Returns a copy of a section with one value changed; YAML's anchors let two sections share one object."""
-    name, *rest = keys
-    if rest:
-        below = section.get(name) or {}
-        value = _replace(below, rest, value) if isinstance(below, dict) else below  # the schema refuses it later
-    return {**section, name: value}

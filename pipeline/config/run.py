@@ -18,6 +18,7 @@ from .decoding import DecodingSettings
 from .inspection import InspectionSettings
 from .messages import validate
 from .model import ModelSettings, TransformerSettings
+from .renamed import rename_keys
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
 from .yaml import Origins, dump_yaml, read_yaml
@@ -80,6 +81,7 @@ def load_run_config(path: str | Path) -> RunConfig:
 
 def make_run_config(values: Mapping[str, Any], origins: Origins, default_name: str) -> RunConfig:
     """Validates settings from files or the command line; `origins` tells error messages where each came from."""
+    values, origins = rename_keys(values, origins)
     run = values.get("run", {})
     named = {**values, "run": {"name": default_name, **run}} if isinstance(run, Mapping) else values
     return validate(RunConfig, named, origins)
