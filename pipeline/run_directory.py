@@ -106,7 +106,7 @@ class RunDirectory:
             raise InputError(f"{run.root}: no such run; expected a folder that train.py has created, such as runs/demo")
         if not run.config.is_file():
             raise InputError(
-                f"{run.root}: not a run, since it has no config.yaml; expected a folder that train.py has created"
+                f"{run.root}: not a run, it has no config.yaml; expected a folder that train.py has created"
             )
         return run
 
