@@ -238,7 +238,7 @@ BAD_RUNS_TO_RESUME = {
     ),
     "another width": (
         lambda run: change_config(run, "d_model: 8", "d_model: 12"),
-        r"update-00000001\.npz: the checkpoint is of another model: .* of shape \(90, 12\), found \(90, 8\); the config",
+        r"update-00000001\.npz: the checkpoint is of another model: .* of shape \(90, 12\), found \(90, 8\); the",
     ),
     "another depth": (
         lambda run: change_config(run, "encoder_layers: 1", "encoder_layers: 2"),
