@@ -1,5 +1,6 @@
 """What every test shares: quiet TensorFlow, fixed random numbers, and a subword model small enough to read."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -8,12 +9,11 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as the commands do
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # tests run side by side
 
 import hypothesis
-import keras
 import pytest
-import tensorflow as tf
 
-from pipeline.text.tokenizer import Tokenizer, train_tokenizer
 from tests.config_files import MINIMAL
+
+# Nothing here imports TensorFlow beforehand: pytest reads this file once more in the process that runs no tests.
 
 # A busy machine is no reason to fail.
 hypothesis.settings.register_profile("qkv", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -36,6 +36,12 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path not in slow)
 
 
+def pytest_collection_finish():
+    """What is imported stays: Python need not look through it again and again for what could be thrown away."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def fixed_random_numbers(monkeypatch):
     """The same random numbers for every test, whichever ran before it.
@@ -44,6 +50,9 @@ def fixed_random_numbers(monkeypatch):
     prepared, a quarter of a second or more for each function that tests share. `test_test_files.py` sees to it that
     nothing draws from TensorFlow's own generators.
     """
+    import keras
+    import tensorflow as tf
+
     with monkeypatch.context() as patch:
         patch.setattr(tf.random, "set_seed", lambda seed: None)
         keras.utils.set_random_seed(0)
@@ -52,6 +61,8 @@ def fixed_random_numbers(monkeypatch):
 @pytest.fixture(scope="session")
 def tokenizers(tmp_path_factory):
     """A tokenizer of each kind, trained on `SENTENCES`."""
+    from pipeline.text.tokenizer import Tokenizer, train_tokenizer
+
     folder = tmp_path_factory.mktemp("tokenizers")
     for kind, size in (("bpe", 80), ("unigram", 50)):
         train_tokenizer(SENTENCES, folder / kind, kind=kind, vocabulary_size=size, character_coverage=1.0)

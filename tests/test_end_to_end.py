@@ -301,25 +301,31 @@ def test_an_evaluation_that_fails_leaves_the_one_before(tmp_path):
     assert final.root.stat().st_mode & 0o777 == 0o755
 
 
-def test_translate_keeps_lines_in_a_process_of_its_own(run):
-    lines = ["the cat", "", "a line\u2028with a separator\x85inside", "   ", "I sing in France ."]
-    answer = in_new_process("-m", "pipeline.translate", str(run), input="\n".join(lines).encode())
+LINES = ["the cat", "", "a line\u2028with a separator\x85inside", "   ", "I sing in France ."]
+
+
+@pytest.fixture(scope="module")
+def translations(run):
+    """What the run's model makes of each of the lines."""
+    return {line: found.text for line, found in zip(LINES, load_run(run).translator.translate(LINES), strict=True)}
+
+
+def test_translate_keeps_lines_in_a_process_of_its_own(run, translations):
+    answer = in_new_process("-m", "pipeline.translate", str(run), input="\n".join(LINES).encode())
     assert answer.returncode == 0, answer.stderr.decode()
     found = answer.stdout.decode()
     assert found.endswith("\n")
-    translations = [translation.text for translation in load_run(run).translator.translate(lines)]
-    assert found.removesuffix("\n").split("\n") == translations
-    assert [not text for text in translations] == [False, True, False, True, False]
+    assert found.removesuffix("\n").split("\n") == list(translations.values())
+    assert [not text for text in translations.values()] == [False, True, False, True, False]
 
 
-def test_n_best_translations_are_printed_in_moses_format(run, monkeypatch, capsysbinary):
+def test_n_best_translations_are_printed_in_moses_format(run, translations, monkeypatch, capsysbinary):
     lines = ["the cat", "", "I sing in France ."]
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO("\n".join(lines).encode())))
     assert translate.main([str(run), "--n_best", "3"]) == 0
     printed = [line.split(" ||| ") for line in capsysbinary.readouterr().out.decode().splitlines()]
     assert [int(number) for number, *_ in printed] == [0, 0, 0, 1, 2, 2, 2]
-    best = [translation.text for translation in load_run(run).translator.translate(lines)]
-    assert [printed[0][1], printed[3][1], printed[4][1]] == best
+    assert [printed[0][1], printed[3][1], printed[4][1]] == [translations[line] for line in lines]
     for _, text, features, score in printed:
         assert (features.startswith("LogProbability= ") and float(features.split()[1]) <= float(score) <= 0) or not text
     scores = [float(score) for *_, score in printed]

@@ -1,5 +1,8 @@
+import functools
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from pipeline.text.tokenizer import BOS, EOS, PAD
 from tests.tiny_transformer import shared_transformer
@@ -11,11 +14,19 @@ def transformer(tokenizer):
     return shared_transformer(vocabulary_size=tokenizer.vocabulary_size, max_positions=24)
 
 
+@functools.cache
+def _full_pass(model):
+    """A full pass as a graph: `tests/model/test_architectures.py` compares it with the pass itself."""
+    ids = tf.TensorSpec([None, None], tf.int32)
+    return tf.function(lambda source, target: model(source, target), input_signature=(ids, ids), autograph=False)
+
+
 def _search_by_full_passes(model, source, max_length):
     tokens, log_probabilities = [BOS], []
     while len(tokens) <= max_length and tokens[-1] != EOS:
         # Padding follows, because Keras warns of softmax over a single key.
-        logits = np.asarray(model(np.array([[*source, PAD]]), np.array([[*tokens, PAD]])), "float64")[0, -2]
+        row = (np.array([[*ids, PAD]], "int32") for ids in (source, tokens))
+        logits = np.asarray(_full_pass(model)(*row), "float64")[0, -2]
         best = max((token for token in range(len(logits)) if token not in (PAD, BOS)), key=lambda token: logits[token])
         tokens.append(best)
         log_probabilities.append(logits[best] - logits.max() - np.log(np.exp(logits - logits.max()).sum()))

@@ -17,12 +17,12 @@ L = 9  # of targets; sources have 7 tokens
 B, S, H, LAYERS = *SOURCE.shape, 2, 2
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model():
     return shared_transformer()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def searched(model):
     """A search, and what the decoder looked at in each of its steps: site -> (step, layer, batch, head, key)."""
     steps = {"cross": [], "decoder": []}

@@ -16,8 +16,8 @@ FIRST = EOS + 1  # the id of the first letter
 V = FIRST + len(LETTERS)
 HOWS = {
     "eagerly": lambda function: function,
-    "in a graph": tf.function,
-    "compiled": functools.partial(tf.function, jit_compile=True),
+    "in a graph": functools.partial(tf.function, autograph=False),
+    "compiled": functools.partial(tf.function, autograph=False, jit_compile=True),
 }
 
 

@@ -24,17 +24,19 @@ def in_one_cached_step(model, source, target):
     return output.logits, tf.stack(output.decoder_self), tf.stack(output.cross)
 
 
-def token_by_token(model, source, target, jit_compile=None):
-    """One position after another, each step as it is, or in a graph."""
+@functools.cache
+def compiled_step(model):
+    """A step as a function that XLA compiles: once for each length, whatever the targets."""
+    return tf.function(model.decode, jit_compile=True)
+
+
+def token_by_token(model, source, target, step_of=lambda model: model.decode):
+    """One position after another."""
     memory = model.encode(source)
     cache, steps = model.start_cache(memory), []
-
-    def step(tokens, cache):
-        return model.decode(tokens, memory, cache)
-
-    step = step if jit_compile is None else tf.function(step, jit_compile=jit_compile)
+    step = step_of(model)
     for t in range(T):
-        output = step(tf.constant(target[:, t : t + 1]), cache)
+        output = step(tf.constant(target[:, t : t + 1]), memory, cache)
         cache = output.cache
         own = tf.pad(tf.stack(output.decoder_self), ((0, 0),) * 4 + ((0, T - t - 1),))
         steps.append((output.logits, own, tf.stack(output.cross)))
@@ -60,7 +62,7 @@ PATHS = {
     "compiled": in_graph(full, jit_compile=True),
     "one cached step": in_one_cached_step,
     "cached steps": token_by_token,
-    "compiled cached steps": lambda model, source, target: token_by_token(model, source, target, jit_compile=True),
+    "compiled cached steps": lambda model, source, target: token_by_token(model, source, target, compiled_step),
 }
 
 
