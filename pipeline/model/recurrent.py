@@ -9,6 +9,7 @@ from keras import ops
 
 from ..attention.additive import AdditiveAttention
 from ..attention.masks import padding_mask
+from ..attention.mechanisms import MECHANISMS
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.scores import SCORES, Concat
 from ..layers.dense import Dense
@@ -100,8 +101,8 @@ class Recurrent(TranslationModel):
     def _attention(self, kind, units):
         if kind == "additive":
             return AdditiveAttention(units, name="attention", dtype=self.dtype_policy)
-        compares = kind in SCORES  # the other kinds are mechanisms of fixed weights
-        projected = compares and SCORES[kind].projected
+        compares = kind not in MECHANISMS  # mechanisms of fixed weights have no score
+        projected = kind in SCORES and SCORES[kind].projected
         score = Concat(units=units) if kind == "concat" else kind
         return MultiHeadAttention(
             1,

@@ -1,4 +1,4 @@
-"""What every architecture promises on the surface that decoding, inspection and training use."""
+"""What every architecture promises at the interface that decoding, inspection and training use."""
 
 import keras
 import numpy as np
