@@ -3,7 +3,7 @@
 from ..by_name import describe_layer, make_layer, own_arguments, without_arguments
 from ..scores import SCORES
 from .blockwise import Blockwise
-from .fixed_weights import Last, OneHot, Uniform
+from .fixed_weights import FIXED_WEIGHTS, Last, OneHot, Uniform
 from .linformer import Linformer
 from .lsh import LSH
 from .mechanism import Mechanism, Softmax
@@ -25,11 +25,9 @@ __all__ = [
 MECHANISMS = {
     "softmax": Softmax,
     "blockwise": Blockwise,
-    "one_hot": OneHot,
-    "uniform": Uniform,
-    "last": Last,
     "linformer": Linformer,
     "lsh": LSH,
+    **FIXED_WEIGHTS,
 }
 
 

@@ -4,21 +4,14 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 """
 
 from ..by_name import describe_layer, make_layer
-from .cosine import Cosine
-from .networks import Additive, Concat
-from .products import Dot, General, ScaledDot
+from .cosine import COSINES, Cosine
+from .networks import NETWORKS, Additive, Concat
+from .products import PRODUCTS, Dot, General, ScaledDot
 from .score import Score
 
 __all__ = ["SCORES", "Additive", "Concat", "Cosine", "Dot", "General", "ScaledDot", "Score", "make_score"]
 
-SCORES = {
-    "scaled_dot": ScaledDot,
-    "dot": Dot,
-    "general": General,
-    "cosine": Cosine,
-    "additive": Additive,
-    "concat": Concat,
-}
+SCORES = {**PRODUCTS, **COSINES, **NETWORKS}
 
 
 def make_score(score, **arguments):

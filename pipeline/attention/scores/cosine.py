@@ -44,3 +44,6 @@ class Cosine(Score):
 
     def get_config(self):
         return {**super().get_config(), "initial_scale": self.initial_scale}
+
+
+COSINES = {"cosine": Cosine}

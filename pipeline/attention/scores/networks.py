@@ -96,3 +96,6 @@ class Concat(Score):
 
     def get_config(self):
         return {**super().get_config(), "units": self.units}
+
+
+NETWORKS = {"additive": Additive, "concat": Concat}

@@ -74,3 +74,6 @@ class General(Score):
 
     def prepare(self, query, key):
         return ops.einsum("bhtk,hkl->bhtl", query, ops.cast(self.kernel, query.dtype)), key
+
+
+PRODUCTS = {"scaled_dot": ScaledDot, "dot": Dot, "general": General}
