@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from pipeline.attention import CrossAttention, MultiHeadAttention
+from pipeline.attention.additive import AdditiveAttention
 from pipeline.attention.from_keras import read_keras_attention
 from tests.layer_contract import stir
 
@@ -65,3 +66,8 @@ def test_dropout_dtype_and_name_are_taken_over_or_given():
 def test_what_has_no_counterpart_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         read_keras_attention(make())
+
+
+def test_additive_attention_has_no_counterpart_in_keras():
+    with pytest.raises(TypeError, match="no matrices for queries and keys"):
+        AdditiveAttention.from_keras(keras.layers.AdditiveAttention())
