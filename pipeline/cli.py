@@ -49,6 +49,11 @@ def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_set_option(parser: argparse.ArgumentParser) -> None:
+    """Which evaluation of a run is read, as `options.set`."""
+    parser.add_argument("--set", default="test", metavar="NAME", help="name of the evaluation (default: test)")
+
+
 class Command(Protocol):
     """A command: `arguments` follow the program's name, by default those of the process; returns the exit status."""
 

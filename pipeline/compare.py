@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from .cli import ArgumentParser, exit_cleanly
+from .cli import ArgumentParser, add_set_option, exit_cleanly
 from .errors import InputError
 from .runtime.import_tensorflow import importing_tensorflow
 
@@ -19,9 +19,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or of one evaluation: RUN/evaluations/NAME"
     )
-    parser.add_argument(
-        "--set", default="test", metavar="NAME", help="name of the evaluation of each run (default: test)"
-    )
+    add_set_option(parser)
     parser.add_argument("--samples", type=int, default=1000, help="number of bootstrap samples (default: 1000)")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table to this CSV file")
     options = parser.parse_args(arguments)

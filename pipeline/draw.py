@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .cli import ArgumentParser, exit_cleanly
+from .cli import ArgumentParser, add_set_option, exit_cleanly
 from .config.names import LABEL_SIDES, SITES, describe
 from .errors import InputError
 from .runtime.import_tensorflow import importing_tensorflow
@@ -21,7 +21,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of an evaluated run")
     parser.add_argument("--sentence", type=int, required=True, metavar="N", help="number of the sentence, from 0")
-    parser.add_argument("--set", default="test", metavar="NAME", help="name of the evaluation (default: test)")
+    add_set_option(parser)
     parser.add_argument(
         "--site", choices=list(SITES), default="cross", help=f"attention to draw. {describe(SITES)} (default: cross)"
     )

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .cli import ArgumentParser, exit_cleanly
+from .cli import ArgumentParser, add_set_option, exit_cleanly
 from .errors import InputError
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> None:
         action="store_true",
         help="show the attention of one run over the references of its probes, as it was at each validation",
     )
-    parser.add_argument("--set", default="test", metavar="NAME", help="name of the evaluation (default: test)")
+    add_set_option(parser)
     parser.add_argument(
         "--output", type=Path, default=Path("viewer.html"), metavar="FILE", help="the page (default: viewer.html)"
     )
