@@ -94,26 +94,32 @@ def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
             states_gradient.write(index, chunk_gradient),
         )
 
-    width = table.shape[-1]
+    shapes = (None,), (None, table.shape[-1])
+    arrays = [tf.TensorArray(tf.float32, chunks, element_shape=shape) for shape in shapes]
     _, table_gradient, normalizers, states_gradient = tf.while_loop(
         lambda index, *_: index < chunks,
         chunk,
-        (
-            0,
-            tf.zeros(table.shape, tf.float32),
-            tf.TensorArray(tf.float32, chunks, element_shape=(None,)),
-            tf.TensorArray(tf.float32, chunks, element_shape=(None, width)),
-        ),
+        (0, tf.zeros(table.shape, tf.float32), *arrays),
         parallel_iterations=1,  # side by side, the chunks would not fit the cache
     )
-    # The terms of the right token and of the smoothing need no scores: a row of the table, and the mean of its rows.
+    normalizers, states_gradient = normalizers.concat()[:count], states_gradient.concat()[:count]
+    right_scores, expected_rows, right_table, mean_table = _label_terms(
+        states, table, targets, token_weights, label_smoothing
+    )
+    loss = tf.reduce_sum(token_weights * (normalizers - right_scores))
+    return loss, states_gradient - expected_rows, table_gradient - right_table - mean_table
+
+
+def _label_terms(states, table, targets, token_weights, label_smoothing):
+    """What the right token and the smoothing subtract from the loss of each token, and from both gradients.
+
+    They need no scores: the right token is a row of the table, the smoothing the mean of its rows.
+    """
     states = tf.cast(states, tf.float32)
     right_rows = tf.gather(tf.cast(table, tf.float32), targets)
     mean_row = tf.reduce_mean(tf.cast(table, tf.float32), 0)
     expected_rows = (1 - label_smoothing) * right_rows + label_smoothing * mean_row
     weighted = states * token_weights[:, None]
-    loss = tf.reduce_sum(token_weights * (normalizers.concat()[:count] - tf.reduce_sum(states * expected_rows, -1)))
-    states_gradient = states_gradient.concat()[:count] - token_weights[:, None] * expected_rows
-    table_gradient -= (1 - label_smoothing) * tf.math.unsorted_segment_sum(weighted, targets, table.shape[0])
-    table_gradient -= label_smoothing / table.shape[0] * tf.reduce_sum(weighted, 0)
-    return loss, states_gradient, table_gradient
+    right_table = (1 - label_smoothing) * tf.math.unsorted_segment_sum(weighted, targets, table.shape[0])
+    mean_table = label_smoothing / table.shape[0] * tf.reduce_sum(weighted, 0)
+    return tf.reduce_sum(states * expected_rows, -1), token_weights[:, None] * expected_rows, right_table, mean_table

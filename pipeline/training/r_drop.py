@@ -69,16 +69,8 @@ def _value_and_gradients(first, second, table, token_weights):
         rows = [states[index * size : (index + 1) * size] for states in filled]
         scores = [tf.cast(tf.matmul(states, kernel, transpose_b=True), tf.float32) for states in rows]
         weights = filled_weights[index * size : (index + 1) * size, None] / 2
-        p, q = (tf.nn.softmax(logits) for logits in scores)
-        # log p - log q but for the two normalisers: they cancel in the value, as p and q have the same sum, and in
-        # the gradients, from which their means are subtracted.
-        apart = scores[0] - scores[1]
-        change = p - q
-        value += tf.reduce_sum(weights * change * apart)
-        score_gradients = (
-            weights * (change + p * (apart - tf.reduce_sum(p * apart, -1, keepdims=True))),
-            weights * (-change - q * (apart - tf.reduce_sum(q * apart, -1, keepdims=True))),
-        )
+        chunk_value, score_gradients = _score_gradients(scores[0], scores[1], weights)
+        value += chunk_value
         states_gradients = []
         for gradient, states in zip(score_gradients, rows, strict=True):
             gradient = tf.cast(gradient, product_type)
@@ -105,3 +97,16 @@ def _value_and_gradients(first, second, table, token_weights):
         parallel_iterations=1,
     )
     return value, (first_gradient.concat()[:count], second_gradient.concat()[:count], table_gradient)
+
+
+def _score_gradients(first, second, weights):
+    """The divergence of a chunk by its scores `(n, V)`, and its gradient by either."""
+    p, q = tf.nn.softmax(first), tf.nn.softmax(second)
+    # log p - log q but for the two normalisers: they cancel in the value, as p and q have the same sum, and in the
+    # gradients, from which their means are subtracted.
+    apart = first - second
+    change = p - q
+    return tf.reduce_sum(weights * change * apart), (
+        weights * (change + p * (apart - tf.reduce_sum(p * apart, -1, keepdims=True))),
+        weights * (-change - q * (apart - tf.reduce_sum(q * apart, -1, keepdims=True))),
+    )
