@@ -187,6 +187,7 @@ OF_NO_MODULE = {
     "training/test_workers",
     "test_architecture_runs",
     "test_bad_input",
+    "test_budgets",
     "test_configs_build",
     "test_end_to_end",
     "test_failing_files",
