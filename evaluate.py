@@ -14,7 +14,7 @@ from pipeline.runtime.import_tensorflow import importing_tensorflow
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Returns the parser of the command line."""
     parser = ArgumentParser(
         prog="evaluate.py",
         description="Evaluates a trained run on a set. Writes scores, translations, the attention of every layer and "

@@ -21,7 +21,7 @@ READOUT_HELP = (
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Returns the parser of the command line."""
     parser = ArgumentParser(
         prog=f"python -m {__package__}.align",
         description="Aligns the words of a parallel text by the cross-attention of a trained run. Writes one line of "

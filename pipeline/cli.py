@@ -34,12 +34,12 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
-    """The folder of a trained run, as `options.run`."""
+    """Adds the folder of a trained run, as `options.run`."""
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, such as runs/demo")
 
 
 def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
-    """Which weights of a run are used, as `options.checkpoint`."""
+    """Adds the choice of a run's weights, as `options.checkpoint`."""
     parser.add_argument(
         "--checkpoint",
         choices=("best", "last"),

@@ -13,7 +13,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Returns the parser of the command line."""
     parser = ArgumentParser(
         prog=f"python -m {__package__}.draw",
         description="Draws the attention of one layer over a sentence of an evaluated run as a heat map with a panel "

@@ -18,7 +18,7 @@ WINDOW_LINES = 1000  # translated together; memory use does not grow with the in
 
 
 def decode_lines(stream: BinaryIO) -> Iterator[str]:
-    """The lines of a UTF-8 stream; only a line feed ends a line.
+    """Yields the lines of a UTF-8 stream; only a line feed ends a line.
 
     Raises:
         InputError: a line is not UTF-8.
@@ -61,12 +61,12 @@ def main(arguments: list[str]) -> None:
 
 
 def format_best(number: int, translations: Sequence["Translation"]) -> str:
-    """The best translation of a sentence, as a line."""
+    """Returns the best translation of a sentence, as a line."""
     return f"{translations[0].text}\n"
 
 
 def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
-    """All translations of a sentence in Moses' format: `number ||| text ||| features ||| score`."""
+    """Returns all translations of a sentence in Moses' format: `number ||| text ||| features ||| score`."""
     lines = []
     for translation in translations:
         text = translation.text.replace("|||", "| | |")  # the separator of the format

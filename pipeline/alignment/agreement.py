@@ -56,7 +56,8 @@ def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agre
 
 
 def _flat_links(record: Record, turned: bool = False) -> np.ndarray:
-    """0 or 1, `(readouts, source words * target words)`; `turned` where the record's source is the target."""
+    """Returns 0 or 1 for each readout and word pair, `(readouts, source words * target words)`; `turned` if the
+    record's source is the target."""
     links = np.stack([links_of_heads(record, side) for side in LABEL_SIDES])  # (side, layer, head, target, source)
     if not turned:
         links = np.swapaxes(links, -1, -2)

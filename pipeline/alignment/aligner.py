@@ -55,7 +55,7 @@ class Direction:
         return cls(run, source, target, readout)
 
     def records(self, count: int | None = None) -> Iterator[Record]:
-        """The cross-attention over the targets of the first `count` pairs, or of all."""
+        """Yields records of the cross-attention over the targets of the first `count` pairs, or of all."""
         recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])])
         return recorder.record_references(self.source[:count], self.target[:count])
 
@@ -93,7 +93,7 @@ def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords:
 
 
 def _choose_readouts(directions: Sequence[Direction]) -> list[ChosenReadout]:
-    """The readout of each direction; of two directions, those that are not known are chosen by their agreement."""
+    """Returns the readout of each direction; for two directions, unknown readouts are chosen by their agreement."""
     readouts = [direction.readout for direction in directions]
     if None in readouts and len(directions) == 2:
         agreed = _choose_by_agreement(directions)

@@ -82,7 +82,7 @@ def read_configured_gold(settings: CorpusSettings, name: str) -> GoldSet | None:
 
 
 def choice_settings(config: RunConfig) -> CorpusSettings:
-    """The set on which readouts are chosen: `inspection.choose_head_on`, by default the validation set."""
+    """Returns the set on which readouts are chosen: `inspection.choose_head_on`, by default the validation set."""
     return config.inspection.choose_head_on or config.data.validation
 
 
@@ -94,22 +94,24 @@ def read_choice_set(config: RunConfig) -> GoldSet | None:
 
 
 def alignment_sites(config: RunConfig) -> tuple[str, ...]:
-    """The sites off which a run's alignments are read; gradients, which take long, only where the config lists them."""
+    """Returns the sites from which a run's alignments are read; `gradients`, which takes long, only if the config lists
+    it."""
     return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
 
 
 def head_table(records: Iterable[Record], gold_set: GoldSet) -> pd.DataFrame:
-    """The error rate of every readout of the records, which are the gold set's pairs read by `record_references`."""
+    """Scores every readout of the records, which must be the gold set's pairs read by `record_references`."""
     return score_heads(records, gold_set.gold, gold_set.word_counts)
 
 
 def choose_readout(table: pd.DataFrame, chosen_on: str) -> ChosenReadout:
-    """The readout with the lowest error rate in the table of the set that `chosen_on` names."""
+    """Returns the readout with the lowest error rate in the table of the set that `chosen_on` names."""
     return ChosenReadout.from_row(best_row(table), chosen_on=chosen_on)
 
 
 def alignment_metrics(table: pd.DataFrame, readout: ChosenReadout, gold_set: GoldSet, seed: int = 0) -> dict[str, Any]:
-    """A readout's scores on a set, in percent, beside the diagonal, random links, and the set's own best readout."""
+    """Returns a readout's scores on a set, in percent, beside those of the diagonal, of random links and of the set's
+    own best readout."""
     keys = ["site", "layer", "head", "side"]
     rows = table[(table[keys] == [getattr(readout, key) for key in keys]).all(axis=1)].set_index("linked")
     generator = np.random.default_rng(seed)

@@ -59,7 +59,8 @@ def score_heads(
 
 
 def best_row(table: pd.DataFrame) -> pd.Series:
-    """The row of `score_heads` with the lowest error rate, the first of equals. Choose on one set, report on another.
+    """Returns the row of `score_heads` with the lowest error rate, the first of equals. Choose on one set, report on
+    another.
 
     Raises:
         ValueError: no row has an error rate.
@@ -76,8 +77,8 @@ def _count_sentence(
     gold: GoldAlignment,
     word_counts: tuple[int, int],
 ) -> dict[str, np.ndarray]:
-    """For each extraction `(layer, head, 6)` counts: links, sure, links in sure, links in possible, rows, and rows
-    with their argmax on EOS."""
+    """Returns for each extraction `(layer, head, 6)` counts: links, sure, links in sure, links in possible, rows, and
+    rows with their argmax on EOS."""
     n_source, n_target = word_counts
     matrix = word_matrix(weights, source_words, row_words, n_source, n_target)
     sure, possible = (_as_matrix(links, n_source, n_target) for links in (gold.sure, gold.possible))

@@ -17,7 +17,7 @@ def _largest_of_source_words(matrix: np.ndarray) -> np.ndarray:
 
 
 def _grown(matrix: np.ndarray) -> np.ndarray:
-    """`grow_diag` of the links read for target words and those read for source words, matrix by matrix."""
+    """Returns `grow_diag` of the links read for target words and those read for source words, matrix by matrix."""
     target, source = _largest_of_target_words(matrix), _largest_of_source_words(matrix)
     grown = np.zeros(target.shape, bool)
     for index in np.ndindex(target.shape[:-2]):
@@ -57,12 +57,12 @@ def extract_links(matrix: np.ndarray, extraction: str) -> np.ndarray:
 
 
 def as_links(matrix: np.ndarray) -> set[Link]:
-    """The links (source word, target word) of a bool matrix `(target words, source words)`."""
+    """Returns the links (source word, target word) of a bool matrix `(target words, source words)`."""
     return {(int(i), int(j)) for j, i in zip(*np.nonzero(matrix), strict=True)}
 
 
 def _largest(matrix: np.ndarray, axis: int) -> np.ndarray:
-    """Whether a weight is the largest along an axis, the first of equals, and more than zero."""
+    """Returns whether each weight is the largest along an axis (the first of equals) and more than zero."""
     largest = np.zeros(matrix.shape, bool)
     if 0 not in matrix.shape:
         np.put_along_axis(largest, np.expand_dims(matrix.argmax(axis=axis), axis), True, axis=axis)

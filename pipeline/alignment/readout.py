@@ -17,7 +17,7 @@ MEAN_HEAD = "mean"
 
 
 def aligned_sites() -> list[str]:
-    """The attention sites that alignments can be read off."""
+    """Returns the attention sites from which alignments can be read."""
     return [name for name, site in SITES.items() if site.aligns]
 
 
@@ -41,7 +41,7 @@ class AlignmentReadout:
 
     @classmethod
     def from_row(cls, row: "pd.Series[Any]", **others: Any) -> Self:
-        """The readout that a row of `score_heads` is about."""
+        """Returns the readout that a row of `score_heads` describes."""
         return cls(
             int(row["layer"]),
             row["head"],
@@ -52,11 +52,11 @@ class AlignmentReadout:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The readout as `metrics.json` holds it, where the extraction is called `linked`."""
+        """Returns the readout as `metrics.json` holds it, where the extraction is called `linked`."""
         return {"layer": self.layer, "head": self.head, "side": self.side, "linked": self.extraction, "site": self.site}
 
     def weights(self, record: Record) -> np.ndarray:
-        """The attention `(T, S)` that is read."""
+        """Returns the attention `(T, S)` that is read."""
         heads = record.attention[self.site][self.layer]
         return heads.mean(axis=0) if self.head == MEAN_HEAD else heads[int(self.head)]
 
@@ -75,12 +75,13 @@ class ChosenReadout(AlignmentReadout):
     chosen_on: str = field(kw_only=True)
 
     def to_json(self) -> dict[str, Any]:
-        """The readout as `metrics.json` holds it."""
+        """Returns the readout as `metrics.json` holds it."""
         return super().to_json() | {"chosen_on": self.chosen_on}
 
 
 def all_readouts(record: Record) -> list[AlignmentReadout]:
-    """Every readout of the cross-attention: sides, in each the layers, in each the heads, then their mean."""
+    """Returns every readout of the cross-attention, ordered by side, then layer, then head; the mean over heads comes
+    last in each layer."""
     layers, heads = record.attention["cross"].shape[:2]
     return [
         AlignmentReadout(layer, head, side)
@@ -91,7 +92,7 @@ def all_readouts(record: Record) -> list[AlignmentReadout]:
 
 
 def links_of_heads(record: Record, side: str) -> np.ndarray:
-    """The links of every layer and head of the cross-attention, and of the mean of each layer's heads.
+    """Reads the links of every layer and head of the cross-attention, and of the mean of each layer's heads.
 
     Returns:
         bool `(layer, heads + 1, target words, source words)`, the mean last: the largest weight of each target word.

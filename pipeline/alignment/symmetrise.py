@@ -13,12 +13,12 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 
 def intersection(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
-    """The links of both: few, and mostly correct."""
+    """Returns the links that are in both: few, and mostly correct."""
     return set(forward) & set(backward)
 
 
 def union(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
-    """The links of either: many, with hardly one missing."""
+    """Returns the links that are in either: many, with hardly one missing."""
     return set(forward) | set(backward)
 
 
@@ -44,7 +44,7 @@ def grow_diag(forward: Collection[Link], backward: Collection[Link]) -> set[Link
 
 
 def grow_diag_final_and(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
-    """`grow_diag`, then the links of either direction between two words without a link."""
+    """Applies `grow_diag`, then adds the links of either direction between two words that have no link."""
     links = grow_diag(forward, backward)
     sources, targets = {i for i, _ in links}, {j for _, j in links}
     for direction in (forward, backward):

@@ -15,7 +15,7 @@ from ..inspection.record import Record
 
 
 def word_counts(record: Record) -> tuple[int, int]:
-    """The number of words of source and target, as far as their tokens go."""
+    """Returns the number of words of source and target that have tokens."""
     source, target = (
         1 + max((word for word in words if word is not None), default=-1)
         for words in (record.source_words, record.target_words)
@@ -24,13 +24,14 @@ def word_counts(record: Record) -> tuple[int, int]:
 
 
 def heads_and_mean(record: Record, site: str = "cross") -> np.ndarray:
-    """The attention of a site with the mean of each layer's heads as a further head: `(layer, heads + 1, T, S)`."""
+    """Returns the attention of a site with the mean of each layer's heads as an additional head: `(layer, heads + 1, T,
+    S)`."""
     weights = record.attention[site]
     return np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
 
 
 def row_words(target_words: Sequence[int | None], side: str) -> list[int | None]:
-    """The target word that each of the T rows aligns.
+    """Returns the target word that each of the T rows aligns.
 
     Args:
         target_words: word of each *output* token, None for EOS (`Record.target_words`).
@@ -55,7 +56,7 @@ def word_matrix(
     n_source_words: int,
     n_target_words: int,
 ) -> np.ndarray:
-    """Attention between words: the sum over a source word's pieces, the mean over a target word's pieces.
+    """Computes attention between words: the sum over a source word's pieces, the mean over a target word's pieces.
 
     Columns without a word (EOS) are left out and the rest is not renormalised, so a row may sum to less than 1.
 
@@ -85,7 +86,7 @@ def word_matrix(
 def eos_argmax_share(
     weights: np.ndarray, source_words: Sequence[int | None], row_words: Sequence[int | None]
 ) -> np.ndarray:
-    """How often `word_matrix` hides the largest weight: the share of the words' rows that have their argmax on EOS.
+    """Measures how often `word_matrix` hides the largest weight: the share of the words' rows whose argmax is EOS.
 
     EOS stands for every column without a word. Rows without a word are not counted.
 
@@ -107,7 +108,7 @@ def eos_argmax_counts(
 
 
 def _membership(words: Sequence[int | None], count: int, name: str) -> np.ndarray:
-    """`(tokens, words)`: 1 where the token belongs to the word."""
+    """Returns a matrix `(tokens, words)`: 1 where the token belongs to the word."""
     member = np.zeros((len(words), count), np.float32)
     for token, word in enumerate(words):
         if word is None:

@@ -12,7 +12,8 @@ from .mechanisms import describe_mechanism, make_mechanism
 
 
 def flatten_settings(config):
-    """The arguments of an attention layer as version 0.1 saved them: mechanism and score had their own in dicts."""
+    """Returns the arguments of an attention layer in the flat form; version 0.1 saved those of mechanism and score in
+    dicts of their own."""
     config = dict(config)
     settings = dict(config.pop("mechanism_settings", None) or {})
     for part, own in (("score", settings.pop("score_settings", None)), ("mechanism", settings)):
@@ -122,7 +123,7 @@ class AttentionLayer(keras.Layer):
             self.output_projection.build((None, None, self.num_heads * self.value_dim))
 
     def _check_width(self, side, width, size):
-        """A side that is not projected is cut into heads as it is."""
+        """Checks the width of a side that is not projected but split into heads as it is."""
         if width != self.num_heads * size:
             raise ValueError(
                 f"{side}: without projection the width must be num_heads * size = {self.num_heads * size}, "
@@ -158,7 +159,7 @@ class AttentionLayer(keras.Layer):
         return context if self.output_projection is None else self.output_projection(context)
 
     def compute_mask(self, inputs, previous_mask=None):
-        """The mask of the queries, which goes on with the context; see the class."""
+        """Passes the mask of the queries on to the context; see the class."""
         return get_keras_mask(inputs), None
 
     def _output_shapes(self, query_shape, key_shape):

@@ -6,7 +6,7 @@ import keras
 
 
 def describe_layer(kind, table, layer):
-    """What a config can hold of a layer that stands for a part of attention.
+    """Describes a score function or mechanism as a config can store it.
 
     Args:
         kind: what it is called in errors, "score" or "mechanism".
@@ -48,12 +48,12 @@ def make_layer(table, description, **arguments):
 
 
 def own_arguments(description):
-    """The arguments that a description holds: none where it is a name."""
+    """Returns the arguments that a description holds; none if it is a name."""
     return {} if isinstance(description, str) else description["config"]
 
 
 def without_arguments(description, names):
-    """A description without some of its arguments."""
+    """Returns a description without some of its arguments."""
     if isinstance(description, str):
         return description
     config = {name: value for name, value in description["config"].items() if name not in names}

@@ -138,7 +138,7 @@ class MultiHeadAttention(AttentionLayer):
         self._build_mechanism(key_size)
 
     def project_query(self, query):
-        """`(B, T, Dq) -> (B, H, T, K)`."""
+        """Projects queries and splits them into heads: `(B, T, Dq) -> (B, H, T, K)`."""
         return self.split_heads(self.query_projection(query) if self.projection else query)
 
     def project_memory(self, key, value):
@@ -155,7 +155,8 @@ class MultiHeadAttention(AttentionLayer):
         return self.split_heads(key), self._project_value(value)
 
     def value_norms(self, value):
-        """The length of the vector that each value adds to the context, in each head, when it has all the weight.
+        """Returns the length of the vector that each value adds to the context, in each head, when it has all the
+        weight.
 
         Times the weight, it measures what a value really contributes: a head with nothing to contribute often puts its
         weight on a value that it makes short, such as that of EOS (Kobayashi et al. 2020, section 3).

@@ -12,7 +12,7 @@ class DotProduct:
 
     @staticmethod
     def numbers_a_pair(query):
-        """How many numbers are held for each pair while it is compared."""
+        """Returns how many numbers are held per pair during the comparison."""
         return 1
 
     @staticmethod
@@ -38,7 +38,7 @@ class TanhSum:
 
     @staticmethod
     def numbers_a_pair(query):
-        """How many numbers are held for each pair while it is compared."""
+        """Returns how many numbers are held per pair during the comparison."""
         return query.shape[-1]
 
     @staticmethod

@@ -105,7 +105,8 @@ class SelfAttention(AttentionLayer):
         self._build_mechanism()
 
     def project(self, x, positions=None):
-        """`(B, T, D) -> query, key and value of (B, H, T, K or V)`, for `attend`; a decoder caches the last two."""
+        """Projects x and splits it into heads: `(B, T, D)` to query, key and value `(B, H, T, K or V)`, for `attend`. A
+        decoder caches keys and values."""
         placed = x if positions is None else x + positions
         parts = []
         if self.qkv_projection is not None:

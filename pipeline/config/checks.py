@@ -11,7 +11,7 @@ from .training import TrainingSettings
 
 
 def check_positions(data: DataSettings, model: ArchitectureSettings) -> None:
-    """The longest sentences must fit the model's positions."""
+    """Checks that the longest sentences fit the model's positions."""
     for key in ("max_source_tokens", "max_target_tokens"):
         tokens = getattr(data, key)
         if tokens + 1 > model.max_positions:
@@ -22,13 +22,13 @@ def check_positions(data: DataSettings, model: ArchitectureSettings) -> None:
 
 
 def check_coverage(decoding: DecodingSettings, model: ArchitectureSettings) -> None:
-    """A coverage penalty needs cross-attention."""
+    """Checks that a coverage penalty has cross-attention to act on."""
     if decoding.coverage_penalty and getattr(model, "cross_attention", "") == "none":
         raise ValueError("decoding.coverage_penalty: a model without cross-attention covers nothing; expected 0")
 
 
 def check_guided_attention(training: TrainingSettings, data: DataSettings, model: ArchitectureSettings) -> None:
-    """Guided attention needs word links and a head whose weights are learnt."""
+    """Checks that guided attention has word links, and a head whose weights are learnt."""
     guided = training.guided_attention
     if guided is None:
         return
@@ -49,7 +49,7 @@ def check_guided_attention(training: TrainingSettings, data: DataSettings, model
 
 
 def check_inspected_attention(inspection: InspectionSettings, model: ArchitectureSettings) -> None:
-    """Only attention that the architecture has can be written."""
+    """Checks that the architecture has the attention that is to be written."""
     sites = inspection.attention
     if isinstance(model, RecurrentSettings) and not {"cross"} <= set(sites) <= {"cross", "gradients"}:
         raise ValueError(

@@ -46,7 +46,7 @@ def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) 
 
 
 def parse_value(key: str, field: FieldInfo, text: str) -> Any:
-    """What an argument of the command line says: as in a config file, except that text needs no quotes.
+    """Parses the value of an option as in a config file, except that text needs no quotes.
 
     Raises:
         InputError: it is not YAML.
@@ -61,7 +61,8 @@ def parse_value(key: str, field: FieldInfo, text: str) -> Any:
 
 
 def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every dotted key of a schema with its field, sections before what is in them; a key of several variants once."""
+    """Yields every dotted key of a schema with its field, each section before its keys; a key that several variants
+    share comes once."""
     seen: set[str] = set()
     for name, field in schema.model_fields.items():
         yield f"{prefix}{name}", field
@@ -73,7 +74,8 @@ def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Field
 
 
 def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
-    """The schemas of the keys under a field, where it has keys of its own: by tag, where one key chooses among them."""
+    """Returns the schemas of the keys under a field, if it is a section; by tag, if one key chooses among several
+    schemas."""
     sections = {}
     for kind in alternatives(field.annotation):
         schema, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
@@ -83,7 +85,7 @@ def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
 
 
 def expectation(field: FieldInfo) -> str:
-    """What a field takes, in words: "an integer >= 1 or null"."""
+    """Returns what a field takes, in words, such as "an integer >= 1 or null"."""
     kinds = [_kind(kind, field.metadata) for kind in alternatives(field.annotation)]
     limits = [
         text.format(getattr(limit, name))
@@ -96,7 +98,8 @@ def expectation(field: FieldInfo) -> str:
 
 
 def nearest_key(key: str, keys: Sequence[str]) -> str | None:
-    """The one of dotted `keys` that was probably meant: of the same name, or spelt alike, in the same section first."""
+    """Returns the dotted key that was probably meant: one with the same name or a similar spelling, from the same
+    section if possible."""
     section, _, name = key.rpartition(".")
     siblings = {known.rpartition(".")[2]: known for known in reversed(keys) if known.rpartition(".")[0] == section}
     everywhere = {known.rpartition(".")[2]: known for known in reversed(keys)}
@@ -111,7 +114,8 @@ def nearest_key(key: str, keys: Sequence[str]) -> str | None:
 
 
 def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, FieldInfo | None, list[str]]:
-    """The dotted key of one of pydantic's locations, its field if there is one, and the keys that could stand there."""
+    """Returns the dotted key of one of pydantic's locations, its field if there is one, and the keys that are allowed
+    there."""
     parts: list[str] = []
     field: FieldInfo | None = None
     sections: dict[str, type[BaseModel]] = {"": schema}
@@ -135,7 +139,7 @@ def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[
 
 
 def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]:
-    """The dotted key of one of pydantic's errors, and what is wrong there."""
+    """Returns the dotted key of one of pydantic's errors, and what is wrong there."""
     key, field, siblings = _resolve(schema, details["loc"])
     if details["type"] in ("extra_forbidden", "invalid_key"):
         everywhere = [known for known, _ in walk(schema)]
@@ -161,7 +165,7 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
 
 
 def _origin(key: str, origins: Origins) -> str:
-    """The place of a key, or of the section that it is missing from, in brackets."""
+    """Returns the place of a key, or of the section that lacks it, in brackets."""
     while key and key not in origins:
         key = key.rpartition(".")[0]
     return f" ({origins[key]})" if key else ""
@@ -175,7 +179,7 @@ def _shown(value: Any) -> str:
 
 
 def alternatives(annotation: Any) -> tuple[Any, ...]:
-    """The types that a union allows, or the one type."""
+    """Returns the types that a union allows; a type that is no union is its only alternative."""
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 

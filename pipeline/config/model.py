@@ -45,7 +45,8 @@ class ArchitectureSettings(Settings):
         return 0, 0
 
     def least_parameters(self, vocabulary_size: int) -> int:
-        """A lower bound of the number of parameters: the embedding and the largest matrices, without attention."""
+        """Returns a lower bound of the number of parameters: the embedding and the largest matrices, without
+        attention."""
         raise NotImplementedError
 
 
@@ -174,7 +175,7 @@ class RecurrentSettings(ArchitectureSettings):
 
 
 def architecture_of(model: Any) -> Any:
-    """The architecture that a model's settings name; the Transformer if they name none."""
+    """Returns the architecture that a model's settings name; the Transformer if they name none."""
     if isinstance(model, Mapping):
         return model.get("architecture", "transformer")
     return getattr(model, "architecture", None)

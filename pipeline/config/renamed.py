@@ -60,7 +60,7 @@ def _find(section: Any, keys: Sequence[str]) -> Any:
 
 
 def _without(section: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """A copy without a key, and without the sections that are empty then."""
+    """Returns a copy without a key, and without the sections that this leaves empty."""
     name, *rest = keys
     below = _without(section[name], rest) if rest else {}
     others = {key: value for key, value in section.items() if key != name}

@@ -48,7 +48,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def read_yaml(path: Path) -> tuple[dict[str, Any], Origins]:
-    """The keys and values in a file, and the line of each key.
+    """Reads the keys and values in a file, and the line of each key.
 
     Raises:
         InputError: the file cannot be read, is not YAML, is empty, or repeats a key.
@@ -81,7 +81,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Origins]:
 
 
 def parse_yaml(text: str) -> Any:
-    """The value that a piece of text has in a config file.
+    """Parses a piece of text as the value of a key in a config file.
 
     Raises:
         yaml.YAMLError, ValueError: the text is not YAML, or a value is not of the type that it is marked as.
@@ -90,12 +90,12 @@ def parse_yaml(text: str) -> Any:
 
 
 def dump_yaml(values: dict[str, Any]) -> str:
-    """The text of a config file with these values, in their order."""
+    """Returns the text of a config file with these values, in their order."""
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def _keys(node: yaml.Node | None, prefix: str = "") -> Iterator[tuple[str, int]]:
-    """Dotted key and line, from 1, of everything in a document."""
+    """Yields the dotted key and the line, from 1, of everything in a document."""
     if isinstance(node, yaml.MappingNode):
         children = [(key.value, key, value) for key, value in node.value]
     elif isinstance(node, yaml.SequenceNode):

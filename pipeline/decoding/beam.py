@@ -47,11 +47,12 @@ class BeamSettings:
             raise ValueError(f"best: between 1 and the size of the beam, {self.size}. Received: {self.best}")
 
     def length_divisor(self, length):
-        """What the log-probability of a hypothesis of `length` tokens is divided by."""
+        """Returns the number by which the log-probability of a hypothesis of `length` tokens is divided."""
         return ((5.0 + ops.cast(length, "float32")) / 6.0) ** self.length_penalty
 
     def coverage_bonus(self, attention):
-        """What is added to a hypothesis' score for the attention `(..., S)` that it gave: `(...)`, never positive."""
+        """Returns the number that is added to a hypothesis' score for its attention `(..., S)`: `(...)`, never
+        positive."""
         return self.coverage_penalty * ops.sum(ops.log(ops.clip(attention, 1e-9, 1.0)), axis=-1)
 
 
@@ -115,7 +116,7 @@ def beam_search(
 
 
 def extend_hypotheses(logits, state: BeamState, settings: BeamSettings):
-    """The 2 K likeliest extensions of a sentence's K live hypotheses by one token.
+    """Finds the 2 K likeliest extensions of a sentence's K live hypotheses by one token.
 
     Args:
         logits: `(A * K, V)`.
@@ -146,8 +147,8 @@ def extend_hypotheses(logits, state: BeamState, settings: BeamSettings):
 
 
 def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, bonus, settings: BeamSettings):
-    """The best K finished hypotheses `(A, K, ...)`: those from before this step and those of the first K candidates
-    that end.
+    """Returns the best K finished hypotheses `(A, K, ...)`, among those finished before this step and those of the
+    first K candidates that end.
 
     Args:
         state: after the step.

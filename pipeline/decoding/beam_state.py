@@ -32,7 +32,7 @@ class BeamState(NamedTuple):
 
 
 def start_beam(source_state, target_state, max_lengths, length, size) -> BeamState:
-    """The state before the first step: no token, nothing finished, and only sentences that may have a token.
+    """Returns the state before the first step: no token, nothing finished, and only sentences that may have a token.
 
     Args:
         source_state, target_state, max_lengths, length: see `beam_search`.

@@ -13,7 +13,7 @@ from .translator import Translator
 
 
 def build_translator(model: keras.Model, tokenizer: Tokenizer, config: RunConfig, search: Search) -> Translator:
-    """A translator that uses `search`, with the batches and longest lengths of the config."""
+    """Builds a translator that uses `search`, with the batch size and the length limits of the config."""
     settings = config.decoding
     return Translator(
         model,
@@ -29,7 +29,7 @@ def build_translator(model: keras.Model, tokenizer: Tokenizer, config: RunConfig
 
 
 def build_search(settings: DecodingSettings, seed: int) -> Search:
-    """The search that the settings ask for; `seed` is that of the draws of sampling."""
+    """Builds the search that the settings ask for; `seed` seeds the draws of sampling."""
     constraints = {"min_length": settings.min_length, "no_repeat_ngram": settings.no_repeat_ngram}
     if settings.kind == "sampling":
         sampler = Sampler(settings.temperature, settings.top_k, settings.top_p, seed)

@@ -37,7 +37,7 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Teacher
 
 
 def forced_decode(model, memory, target_input, target_output, sites=()) -> TeacherForced:
-    """The second half of `forced_pass`: reads the target, given the memory of the source."""
+    """Runs the second half of `forced_pass`: reads the target, given the memory of the source."""
     output = model.decode(target_input, memory, training=False)
     states = output.states[:, : ops.shape(target_output)[1]]
     scores = ops.log_softmax(model.output_embedding.logits(states))

@@ -11,7 +11,7 @@ from .hypotheses import write_at
 
 
 def choose_likeliest(scores, ids, step):
-    """The token with the highest of scores `(B, V)`; ties go to the lower id."""
+    """Returns the token with the highest of scores `(B, V)`; ties go to the lower id."""
     return ops.argmax(scores, axis=-1)
 
 

@@ -34,7 +34,7 @@ class Hypotheses(NamedTuple):
 
 
 def top_k_of_many(x, count):
-    """`ops.top_k` of rows `(A, M)` for a large M, in two stages.
+    """Computes `ops.top_k` of rows `(A, M)` for a large M, in two stages.
 
     `ops.top_k` looks at one number after the other, a maximum at many at once. The largest numbers stand in the chunks
     with the largest maxima, since each of these holds one that ranks before any number of the other chunks. Both stages

@@ -79,11 +79,12 @@ class Translator:
         self._search_graph = tf.function(search_batch, input_signature=(ids, row, number), autograph=False)
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
-        """The best translation of each sentence, in their order. An empty sentence has an empty translation."""
+        """Returns the best translation of each sentence, in the order given. The translation of an empty sentence is
+        empty."""
         return [translations[0] for translations in self.translate_n_best(sentences)]
 
     def translate_n_best(self, sentences: Sequence[str]) -> list[list[Translation]]:
-        """All translations of each sentence that the search returns, best first."""
+        """Returns all translations of each sentence that the search returns, best first."""
         return self.translate_ids(self.tokenizer.encode(sentences).to_list())
 
     def translate_ids(self, source_ids: Sequence[list[int]]) -> list[list[Translation]]:
@@ -100,7 +101,7 @@ class Translator:
         return translations
 
     def max_lengths(self, source_lengths: np.ndarray) -> np.ndarray:
-        """The most tokens, EOS included, that translations of sources of these lengths may have: int32."""
+        """Returns the maximum number of tokens, EOS included, of translations of sources of these lengths: int32."""
         lengths = (self.max_target_ratio * source_lengths).astype(np.int32) + self.max_target_extra
         return np.minimum(lengths, self.max_positions)
 

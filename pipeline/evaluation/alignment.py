@@ -31,7 +31,7 @@ class ReadoutScores:
 
 
 def sites_to_read(request: EvaluationRequest) -> tuple[str, ...]:
-    """The attention sites off which a readout is chosen; none without gold alignments."""
+    """Returns the attention sites among which a readout is chosen; none without gold alignments."""
     has_gold = request.data.gold is not None or request.data.choose_on is not None
     return alignment_sites(request.run.config) if has_gold else ()
 

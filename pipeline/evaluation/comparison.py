@@ -74,14 +74,14 @@ class Evaluated:
         return table
 
     def key_without_seed(self) -> str:
-        """The settings by which runs that differ only in their seed are grouped."""
+        """Returns the settings by which runs that differ only in their seed are grouped."""
         settings = self.config.model_dump(mode="json")
         del settings["run"]
         decoding = {key: value for key, value in self.metrics.get("decoding", {}).items() if key != "batch_sentences"}
         return json.dumps([settings, self.metrics.get("search"), decoding], sort_keys=True)
 
     def facts(self) -> dict[str, Any]:
-        """What the run took."""
+        """Returns the run's settings, sizes and costs that the table shows."""
         manifest = _read_json(self.run.manifest) if self.run.manifest.is_file() else {}
         last = self._last_history_row()
         decoding = self.metrics.get("decoding", {})

@@ -94,14 +94,14 @@ def score(
 def pair_targets(
     request: EvaluationRequest, text: TokenisedSet, translations: Sequence[Translation]
 ) -> list[ForcedPair]:
-    """The pairs whose attention is recorded: sources with their references, or with their translations."""
+    """Returns the pairs whose attention is recorded: sources with their references, or with their translations."""
     if request.force_references:
         return list(text.pair_references(request.run.config.model.max_positions))
     return list(text.pair_translations(translations, request.run.config.decoding.kind))
 
 
 def sites_to_archive(request: EvaluationRequest, readouts: ReadoutScores) -> list[str]:
-    """The sites that the config lists, and the one that alignments are read off."""
+    """Returns the sites that the config lists, and the site from which alignments are read."""
     sites = list(request.run.config.inspection.attention)
     if readouts.readout and readouts.readout.site not in sites:
         sites.append(readouts.readout.site)
@@ -125,7 +125,7 @@ def record(
 
 
 def archive_manifest(run: TrainedRun) -> dict[str, Any]:
-    """What the archive's manifest says of the run."""
+    """Returns the facts about the run that the archive's manifest holds."""
     try:
         manifest = json.loads(run.directory.manifest.read_text(encoding="utf-8"))
     except (OSError, ValueError):  # a run that still trains has none

@@ -82,7 +82,8 @@ CHUNK_SENTENCES = 256  # some batches for each core; what is lost at worst takes
 
 
 def fingerprint(run: TrainedRun, **request: Any) -> str:
-    """A digest of weights, tokenizer, settings and request, by which an evaluation that was cut short is recognised."""
+    """Computes a digest of weights, tokenizer, settings and request, by which an interrupted evaluation is
+    recognised."""
     digest = hashlib.sha256(sha256(run.directory.tokenizer).encode())
     for variable in run.model.variables:
         digest.update(keras.ops.convert_to_numpy(variable).tobytes())

@@ -92,7 +92,8 @@ class AttentionArchive:
         return pd.DataFrame(rows, columns=_COLUMNS).set_index("id")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the number of sentences, layers and heads, and the first sentences."""
+        """Returns the HTML that a notebook shows: the number of sentences, layers and heads, and the first
+        sentences."""
         sites = ", ".join(f"{site}: {layers} x {heads}" for site, (layers, heads) in self.manifest["sites"].items())
         table = self.to_frame().head(10)[["source", "hypothesis", "log_probability"]].to_html(notebook=True)
         return f"<p>{len(self)} sentences; layers x heads of {html.escape(sites)}</p>{table}"

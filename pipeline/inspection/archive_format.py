@@ -28,12 +28,12 @@ def sites_of(record: Record) -> dict[str, list[int]]:
 
 
 def json_line(line: dict[str, Any]) -> str:
-    """A line of `sentences.jsonl`."""
+    """Returns a line of `sentences.jsonl`."""
     return json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def array_key(site: str, id_: int) -> str:
-    """The name of an array in its shard."""
+    """Returns the name of an array in its shard."""
     return f"{site}/{id_:06d}"
 
 

@@ -86,7 +86,7 @@ class ArchiveWriter:
         return {key.split("/")[0]: list(shape[:2]) for key, shape in sorted(shapes.items())}
 
     def _whole_shards(self) -> list[dict[str, Any]]:
-        """The lines of the first shards, up to one that is not there, or not all of whose lines are."""
+        """Returns the lines of the complete shards, up to the first shard that is missing or lacks lines."""
         try:
             texts = (self._path / SENTENCES).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         except FileNotFoundError:

@@ -14,7 +14,7 @@ class WeightsOfRecord(Protocol):
     """Selects one matrix of a record, as `pipeline.alignment.readout.AlignmentReadout` does."""
 
     def weights(self, record: Record) -> np.ndarray:
-        """Attention `(T, S)`."""
+        """Returns the attention `(T, S)`."""
         ...
 
 
@@ -37,6 +37,6 @@ def write_soft_alignments(path: Path, records: Iterable[Record], readout: Weight
 
 
 def _spell_tokens(tokens: list[str], words: list[int | None]) -> str:
-    """The tokens without EOS, with separators in them replaced."""
+    """Returns the tokens without EOS, with the format's separators in them replaced."""
     end = len(tokens) - 1 if words and words[-1] is None else len(tokens)
     return " ".join(token.replace("|", "\u00a6").replace(" ", "\u2581") for token in tokens[:end])

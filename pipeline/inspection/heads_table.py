@@ -31,7 +31,7 @@ class HeadsMeter:
         self.rows += length
 
     def table(self) -> pd.DataFrame:
-        """One row per layer and head: `site`, `layer`, `head` and `MEASURES`; no row without sentences."""
+        """Returns one row per layer and head: `site`, `layer`, `head` and `MEASURES`; no row without sentences."""
         layers, heads = self.totals["entropy"].shape if self.totals else (0, 0)
         layer, head = np.indices((layers, heads)).reshape(2, -1)
         columns = {name: self.totals[name].reshape(-1) / self.rows if self.rows else np.zeros(0) for name in MEASURES}

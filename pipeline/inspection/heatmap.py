@@ -91,7 +91,7 @@ def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
 
 
 def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, side: str) -> np.ndarray:
-    """`(heads shown, query, key)`."""
+    """Returns the weights `(heads shown, query, key)`."""
     if side not in LABEL_SIDES:
         raise ValueError(f"side must be one of {', '.join(LABEL_SIDES)}. Received: {side!r}")
     if site not in record.attention:

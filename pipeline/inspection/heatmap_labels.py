@@ -8,7 +8,8 @@ TITLE_CHARACTERS = 70
 
 
 def axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]:
-    """The labels of the rows and of the columns. Keys of the decoder's self-attention are always its input tokens."""
+    """Returns the labels of the rows and of the columns. Keys of the decoder's self-attention are always its input
+    tokens."""
     target = record.target_output_tokens if side == "output" else record.target_input_tokens
     query, key = SITES[site].axes
     rows = record.source_tokens if query == "source" else target
@@ -23,7 +24,7 @@ def _one_line(text: str, longest: int = LABEL_CHARACTERS) -> str:
 
 
 def figure_title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:
-    """Three lines: the sentence; site, layer and heads; the tokens of rows and columns."""
+    """Returns three lines: the sentence; site, layer and heads; the tokens of rows and columns."""
     shown = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
     query, key = SITES[site].axes
     rows = "source tokens" if query == "source" else LABEL_SIDES[side]

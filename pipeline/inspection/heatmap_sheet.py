@@ -20,12 +20,12 @@ SLANT = math.radians(60)  # of the columns' labels
 
 
 def known_fonts() -> list[str]:
-    """The fonts for labels that are installed."""
+    """Returns the installed fonts among those for labels."""
     return [name for name in _FONTS if name in font_manager.get_font_names()]
 
 
 def _panels_across(panels: int, panel_width: float) -> int:
-    """The number of panels side by side: as many as fit, or fewer if all rows are then full."""
+    """Returns the number of panels per row: as many as fit, or fewer if that fills all rows."""
     fitting = max(1, min(panels, _MOST_ACROSS, int(_WIDEST / panel_width)))
     return next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
 
@@ -57,7 +57,7 @@ class Sheet:
         self.height = max(TITLE + self._down * (self._above + self._panel[1] + _BELOW), 3.0)
 
     def panel(self, place: int) -> tuple[float, float, float, float]:
-        """Left, bottom, width and height of a panel as shares of the sheet."""
+        """Returns left, bottom, width and height of a panel as shares of the sheet."""
         row, column = divmod(place, self.across)
         left = self._left + column * (self._panel[0] + _GAP)
         top = TITLE + row * (self._above + self._panel[1] + _BELOW) + self._above
@@ -75,13 +75,14 @@ class Sheet:
 
 
 def _text_width(text: str, font: float) -> float:
-    """Width of a text in inches, at a font size in points."""
+    """Returns the width of a text in inches, at a font size in points."""
     return sum(map(_character_width, text)) * font / 72
 
 
 @functools.cache
 def _character_width(character: str) -> float:
-    """Width as a share of the font size; that of the widest characters for scripts that the usual font lacks."""
+    """Returns the width as a share of the font size; for scripts that the usual font lacks, that of the widest
+    characters."""
     face = font_manager.get_font(font_manager.findfont(_FONTS[0]))
     if not face.get_char_index(ord(character)):
         return 1.1

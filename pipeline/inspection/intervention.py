@@ -42,7 +42,7 @@ CHANGES = {"uniform": uniform, "permuted": permuted, "without_top": without_top}
 
 @contextmanager
 def changed_head(layers: Sequence[MultiHeadAttention], layer, head, change) -> Iterator[None]:
-    """Within the block, replaces the weights of one head of one of the layers; the layer returns the new weights.
+    """Replaces the weights of one head of one of the layers within the block; the layer returns the new weights.
 
     Args:
         layers: attention layers whose mechanism holds all weights.

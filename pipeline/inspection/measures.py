@@ -43,7 +43,7 @@ class SiteWeights:
         return -(self.weights * logarithms).sum(axis=-1).mean(axis=-1) + 0.0  # + 0.0 turns -0.0 into 0.0
 
     def share(self, group: str) -> np.ndarray:
-        """Weight on a group of keys, `(L, H)`; not-a-number where the sentence has no such keys."""
+        """Computes the weight on a group of keys, `(L, H)`; not-a-number if the sentence has no such keys."""
         keys = self.keys.get(group)
         if keys is None:
             return np.full(self.weights.shape[:2], np.nan)
@@ -51,7 +51,7 @@ class SiteWeights:
 
 
 def relative_entropy(site: SiteWeights) -> np.ndarray:
-    """Entropy / log S, 0 to 1; 0 for a single key.
+    """Computes entropy / log S, from 0 to 1; 0 for a single key.
 
     S counts every key, also those that a causal mask hides, so compare it within one site only.
     """
@@ -60,12 +60,13 @@ def relative_entropy(site: SiteWeights) -> np.ndarray:
 
 
 def confidence(site: SiteWeights) -> np.ndarray:
-    """The largest weight of the row (Voita et al. 2019, who leave EOS out; here it counts)."""
+    """Computes the largest weight of each row (Voita et al. 2019, who leave EOS out; here it counts)."""
     return site.weights.max(axis=-1).mean(axis=-1)
 
 
 def diagonality(site: SiteWeights) -> np.ndarray:
-    """Sum over keys of weight * (1 - |t / (T - 1) - s / (S - 1)|): closeness where both sentences run from 0 to 1.
+    """Sums weight * (1 - |t / (T - 1) - s / (S - 1)|) over the keys: closeness to the diagonal, if both sentences run
+    from 0 to 1.
 
     A sentence of one token lies at 0.5. 1 is a perfect diagonal; uniform weights on long sentences give 2/3.
     """
@@ -75,7 +76,7 @@ def diagonality(site: SiteWeights) -> np.ndarray:
 
 
 def agreement(site: SiteWeights) -> np.ndarray:
-    """Sum over keys of min(weight, another head's weight), averaged over the layer's other heads.
+    """Sums min(weight, another head's weight) over the keys, averaged over the layer's other heads.
 
     1 for heads that do the same, 0 for heads that look elsewhere; not-a-number where a layer has one head.
     """
@@ -167,7 +168,7 @@ def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
 
 
 def is_punctuation(token: str) -> bool:
-    """Whether a token is made of punctuation marks alone (Unicode's categories P)."""
+    """Returns whether a token consists of punctuation marks alone (Unicode's categories P)."""
     text = token.replace("\u2581", "")  # SentencePiece's mark for the space before a word
     return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
 

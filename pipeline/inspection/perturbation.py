@@ -20,7 +20,7 @@ UNCHANGED = (-1, 0, 0)  # no layer
 
 
 def cross_attention_layers(model: keras.Model) -> list[CrossAttention]:
-    """The cross-attention of each decoder layer of a Transformer; none of other architectures."""
+    """Returns the cross-attention of each decoder layer of a Transformer; other architectures have none."""
     layers = [block.cross_attention for block in getattr(model, "decoder_blocks", ())]
     return [layer for layer in layers if isinstance(layer, CrossAttention)]
 
@@ -89,8 +89,8 @@ def perturbation_table(
 
 
 def _make_graph(model: keras.Model, layers: Sequence[CrossAttention]) -> Callable[..., Any]:
-    """A graph of a batch and of places (layer, head, change). For each place it returns the log-probability of every
-    target token and the likeliest token there. The source is encoded once for all places."""
+    """Makes a graph of a batch and of places (layer, head, change). For each place it returns the log-probability of
+    every target token and the likeliest token there. The source is encoded once for all places."""
 
     def read(source, target_input, target_output, places):
         memory = model.encode(source, training=False)

@@ -73,7 +73,8 @@ class Record:
         return pd.DataFrame(heads.mean(axis=0) if head == "mean" else heads[int(head)], names[queries], columns)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the last layer's cross-attention, averaged over heads; darker cells weigh more."""
+        """Returns the HTML that a notebook shows: the last layer's cross-attention, averaged over heads; darker cells
+        weigh more."""
         if not self.attention["cross"].size:
             return f"<p>{html.escape(self.source)}: {html.escape(self.hypothesis)}, without cross-attention</p>"
         table = self.to_frame(layer=-1)

@@ -141,7 +141,7 @@ class AttentionRecorder:
         ]
 
     def _words(self, pairs: Sequence[ForcedPair]) -> tuple[list[list[int | None]], list[list[int | None]]]:
-        """The words that the tokens of the sources and the output tokens belong to; None for EOS."""
+        """Returns the words to which the tokens of the sources and the output tokens belong; None for EOS."""
         source = [
             [*words[: len(pair.source_ids)], None]
             for pair, words in zip(pairs, self.tokenizer.words_from_text([pair.source for pair in pairs]), strict=True)

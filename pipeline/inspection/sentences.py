@@ -19,7 +19,7 @@ UNDER, OVER = 0.2, 3.0
 
 
 def coverage(record: Record) -> np.ndarray:
-    """The attention that each source token got from all rows together, as a multiple of its fair share T / S.
+    """Computes the attention that each source token got from all rows together, as a multiple of its fair share T / S.
 
     Weights are the mean over all layers and heads; `(S,)`, not-a-number without any. Tu et al. 2016 call the sum
     coverage; divided by the fair share it can be compared between sentences.
@@ -31,7 +31,7 @@ def coverage(record: Record) -> np.ndarray:
 
 
 def least_coverage(record: Record, covered: np.ndarray) -> float:
-    """The smallest coverage of a token that belongs to a source word; not-a-number without words."""
+    """Returns the smallest coverage of the tokens that belong to source words; not-a-number if there are none."""
     words = [i for i, word in enumerate(record.source_words) if word is not None]
     return float(covered[words].min()) if words else math.nan
 
@@ -54,7 +54,7 @@ SENTENCE_MEASURES = {
 
 
 def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The row of one sentence in `sentences.csv`.
+    """Makes the row of one sentence in `sentences.csv`.
 
     Args:
         record: the sentence.
@@ -89,7 +89,7 @@ def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str
 
 
 def _words(record: Record, tokens: np.ndarray) -> list[str]:
-    """The source words all of whose tokens are among those marked."""
+    """Returns the source words all of whose tokens are marked."""
     marked: dict[int, bool] = {}
     for word, token in zip(record.source_words, tokens, strict=True):
         if word is not None:

@@ -9,7 +9,7 @@ import pandas as pd
 
 
 def query_key_spectrum(query_kernel: np.ndarray, key_kernel: np.ndarray) -> np.ndarray:
-    """The singular values of `W_Q W_K^T`, largest first: `(K,)`.
+    """Computes the singular values of `W_Q W_K^T`, largest first: `(K,)`.
 
     Args:
         query_kernel: W_Q of one head, `(D, K)`.
@@ -23,8 +23,8 @@ def query_key_spectrum(query_kernel: np.ndarray, key_kernel: np.ndarray) -> np.n
 
 
 def effective_rank(values: np.ndarray) -> float:
-    """The exponential of the entropy of the normalised singular values (Roy and Vetterli 2007): 1 for a matrix of rank
-    one, K for K equal values; not-a-number for a matrix of zeros."""
+    """Computes the exponential of the entropy of the normalised singular values (Roy and Vetterli 2007): 1 for a matrix
+    of rank one, K for K equal values; not-a-number for a matrix of zeros."""
     total = values.sum()
     if not total > 0:
         return float("nan")
@@ -33,7 +33,7 @@ def effective_rank(values: np.ndarray) -> float:
 
 
 def spectra_table(kernels: list[tuple[np.ndarray, np.ndarray]], heads: int) -> pd.DataFrame:
-    """A row for each layer and head of the cross-attention.
+    """Makes a table with a row for each layer and head of the cross-attention.
 
     Args:
         kernels: `(W_Q, W_K)` of each layer, `(D, H * K)` and `(M, H * K)`.

@@ -37,7 +37,7 @@ class Dropout(keras.layers.Dropout):
         return inputs * (256 / (256 - self.dropped_bytes)) * kept
 
     def _bytes(self, shape):
-        """Random numbers from 0 to 255."""
+        """Returns random numbers from 0 to 255."""
         count = math.prod(shape)
         words = keras.random.randint(((count + 3) // 4, 1), -(2**31), 2**31 - 1, seed=self.seed_generator)
         return ops.reshape(ops.reshape(ops.view(words, "uint8"), (-1,))[:count], shape)

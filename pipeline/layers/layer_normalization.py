@@ -31,7 +31,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
 
 def _normalize(epsilon):
-    """The function of x `(..., D)`, gamma and beta `(D,)`, with its gradient."""
+    """Returns the function of x `(..., D)`, gamma and beta `(D,)`, which has its own gradient."""
 
     @ops.custom_gradient
     def normalize(x, gamma, beta):

@@ -40,5 +40,5 @@ METRICS: dict[str, Callable[[MetricInputs], float]] = {
 
 
 def measure_all(inputs: MetricInputs) -> dict[str, float]:
-    """The value of every metric of `METRICS`, in its order."""
+    """Computes every metric of `METRICS`, in its order."""
     return {name: measure(inputs) for name, measure in METRICS.items()}

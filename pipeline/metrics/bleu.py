@@ -18,12 +18,13 @@ def make_bleu(tokenized: bool, effective_order: bool = False) -> sacrebleu.BLEU:
 
 
 def score_bleu(translations: Sequence[str], references: Sequence[str], *, tokenized: bool) -> float:
-    """BLEU of a whole set, from 0 to 100."""
+    """Computes the BLEU of a whole set, from 0 to 100."""
     return make_bleu(tokenized).corpus_score(translations, [references]).score
 
 
 def score_translations(translations: Sequence[str], references: Sequence[str], *, tokenized: bool) -> dict[str, Any]:
-    """BLEU and chrF of a whole set, from 0 to 100, with the signatures that say how they were computed."""
+    """Computes BLEU and chrF of a whole set, from 0 to 100, with sacreBLEU's signatures, which say how they were
+    computed."""
     bleu, chrf = make_bleu(tokenized), sacrebleu.CHRF()
     bleu_score = bleu.corpus_score(translations, [references])
     chrf_score = chrf.corpus_score(translations, [references])

@@ -78,7 +78,7 @@ class LikelihoodMeter:
         return Likelihood(float(loss) / tokens, float(correct) / tokens)
 
     def _measure_batch(self, rows: np.ndarray) -> tuple[float, int]:
-        """The summed loss, and how many tokens were the likeliest one."""
+        """Returns the summed loss, and the number of tokens to which the model gave the highest probability."""
         batch = collate(self.source, self.target, rows)
         forced = self._forced_graph(*batch.ids)
         real = batch.target_output != PAD

@@ -78,10 +78,10 @@ class Block(ConstructorConfig, keras.Layer):
             layer.build(x_shape)
 
     def transform(self, x, training=None):
-        """The feed-forward network in its residual: `(B, T, D) -> (B, T, D)`."""
+        """Applies the feed-forward network in its residual: `(B, T, D) -> (B, T, D)`."""
         y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
         return self.feed_forward_residual.leave(x, y, training=training)
 
     def compute_mask(self, inputs, previous_mask=None):
-        """The mask that Keras keeps of x, which goes on with the states."""
+        """Passes the mask of x on to the states."""
         return (get_keras_mask(inputs),)

@@ -41,7 +41,7 @@ def build_model(settings: ModelSettings, vocabulary_size: int, precision: str = 
 
 
 def _attention_arguments(settings: AttentionSettings, max_positions: int) -> dict[str, Any]:
-    """The arguments of an attention layer."""
+    """Returns the arguments of an attention layer."""
     own = settings.model_dump(include=set(MECHANISMS[settings.mechanism].settings))
     if settings.mechanism == "linformer":
         own["max_length"] = max_positions

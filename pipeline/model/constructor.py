@@ -30,7 +30,7 @@ class ConstructorConfig:
 
 
 def plain(x):
-    """What can be written as JSON: a copy of a dict, and the config of a layer."""
+    """Returns what can be written as JSON: a copy of a dict, or the config of a layer."""
     if isinstance(x, Mapping):
         return {name: plain(value) for name, value in x.items()}
     return keras.saving.serialize_keras_object(x) if isinstance(x, keras.Layer) else x

@@ -129,7 +129,7 @@ class DecoderOnly(TranslationModel):
         return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared))
 
     def start_cache(self, memory):
-        """The source's keys and values, behind which those of the target grow."""
+        """Returns the source's keys and values; those of the target are appended to them."""
         return memory.prepared
 
     def decode(self, target_ids, memory, cache=None, training=None):

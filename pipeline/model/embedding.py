@@ -12,7 +12,7 @@ from ..layers.dropout import Dropout
 
 
 def sinusoidal_positions(length, width):
-    """`p[t, 2i] = sin(t / 10000^(2i/D))`, `p[t, 2i + 1] = cos(same)` (Vaswani et al. 2017, section 3.5).
+    """Computes `p[t, 2i] = sin(t / 10000^(2i/D))`, `p[t, 2i + 1] = cos(same)` (Vaswani et al. 2017, section 3.5).
 
     Args:
         length: number of positions.
@@ -62,7 +62,7 @@ class TokenEmbedding(keras.Layer):
         return ops.cast(ops.take(self.table, ids, axis=0), self.compute_dtype) * self.width**0.5
 
     def logits(self, states):
-        """`(B, T, D) -> float32 (B, T, V)`, unnormalised log-probabilities."""
+        """Computes unnormalised log-probabilities: `(B, T, D) -> float32 (B, T, V)`."""
         table = ops.cast(self.table, states.dtype)
         return ops.cast(ops.matmul(states, ops.transpose(table)), "float32")
 
@@ -120,7 +120,8 @@ class PositionalEmbedding(keras.Layer):
             self.table = sinusoidal_positions(self.max_positions, width)
 
     def on_queries_and_keys(self, length, offset=0):
-        """What attention layers add: `(T, D)`, or `(B, T, D)` for offsets `(B, 1)`; None with site "input"."""
+        """Returns what attention layers add to queries and keys: `(T, D)`, or `(B, T, D)` for offsets `(B, 1)`; None
+        with site "input"."""
         return self._rows(length, offset) if self.site == "queries_and_keys" else None
 
     def _rows(self, length, offset):

@@ -112,8 +112,8 @@ class TranslationModel(ConstructorConfig, keras.Model):
         raise NotImplementedError
 
     def value_norms(self, memory) -> tuple:
-        """The length of the vector that each source position adds in each head of the cross-attention: a tuple over
-        layers of float32 `(B, H, S)`; empty where heads do not project values."""
+        """Returns the length of the vector that each source position adds in each head of the cross-attention: a tuple
+        over layers of float32 `(B, H, S)`; empty if heads do not project values."""
         return ()
 
     def call(self, source_ids, target_ids, training=None):

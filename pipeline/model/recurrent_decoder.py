@@ -48,11 +48,11 @@ class RecurrentDecoder(keras.Layer):
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def step(self, state, embedded, attend):
-        """One target position: `RecurrentState` and `(B, E)` to `RecurrentState`."""
+        """Advances by one target position: `RecurrentState` and `(B, E)` to `RecurrentState`."""
         raise NotImplementedError
 
     def read_out(self, states, embedded):
-        """What the output embedding turns into logits: `(B, T, E)`, from all states of the loop, `(B, T, ...)` each."""
+        """Computes the input of the output embedding, `(B, T, E)`, from all states of the loop, `(B, T, ...)` each."""
         raise NotImplementedError
 
     def call(self, embedded, first, attend, training=None):

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def usable_cores() -> int:
-    """The number of processor cores that this process may use."""
+    """Returns the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

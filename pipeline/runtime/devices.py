@@ -24,7 +24,7 @@ def make_strategy() -> tf.distribute.Strategy:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the worker that writes the run."""
+    """Returns whether this process is the worker that writes the run."""
     resolver = strategy.cluster_resolver
     if resolver is None or not resolver.task_type:
         return True
@@ -47,12 +47,14 @@ def resolve_precision(precision: str) -> str:
 
 
 def parallel_batches() -> int:
-    """The number of batches to search or read side by side: 1 on a GPU, a few on a processor with several cores."""
+    """Returns the number of batches to search or read in parallel: 1 on a GPU, a few on a processor with several
+    cores."""
     return 1 if tf.config.list_physical_devices("GPU") else min(usable_cores(), MOST_WORKERS)
 
 
 def slices_per_update() -> int:
-    """The number of slices of a batch that an update computes side by side: 1 on a GPU, `CORE_GROUPS` on a processor.
+    """Returns the number of slices of a batch that an update computes in parallel: 1 on a GPU, `CORE_GROUPS` on a
+    processor.
 
     It does not depend on the number of cores, so that a seed gives the same random numbers on every processor;
     `pipeline.runtime.import_tensorflow` divides the cores between the slices.

@@ -11,7 +11,7 @@ from .cores import CORE_GROUPS, usable_cores
 
 @contextmanager
 def importing_tensorflow() -> Iterator[None]:
-    """A block for imports of TensorFlow and of modules that need it, and for nothing else.
+    """Prepares a block that imports TensorFlow and modules that need it, and does nothing else.
 
     Within it, TensorFlow's messages are silenced. oneDNN's kernels are switched on: TensorFlow uses them by itself on
     some processors only, and on others they took an eighth off the time of an update. Each product gets a share of the

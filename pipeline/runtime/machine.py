@@ -10,17 +10,17 @@ MATRIX = 1024  # rows and columns of the matrices that are multiplied
 
 
 def total_memory() -> int:
-    """Bytes of memory that the machine has."""
+    """Returns the memory of the machine, in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def peak_memory() -> int:
-    """The most bytes of memory that this process has had so far."""
+    """Returns the peak memory use of this process so far, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def product_rate(dtype: str) -> float:
-    """Arithmetic operations a second of matrix products in a number format, the best of four."""
+    """Measures the arithmetic operations per second of matrix products in a number format, as the best of four runs."""
     x = tf.cast(tf.random.normal((MATRIX, MATRIX)), dtype)
     seconds = []
     for _ in range(4):

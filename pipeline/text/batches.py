@@ -54,7 +54,8 @@ class BatchPlan:
 
 
 def epoch_tokens(batch_tokens: int, start_tokens: int | None, doubling_epochs: int, epoch: int) -> int:
-    """The most tokens of a batch in an epoch: `start_tokens`, doubled every `doubling_epochs`, up to `batch_tokens`.
+    """Returns the maximum number of tokens of a batch in an epoch: `start_tokens`, doubled every `doubling_epochs`, up
+    to `batch_tokens`.
 
     Gradients of small batches are noisy, which costs little while the learning rate is high, and later much (Smith et
     al. 2018).
@@ -147,7 +148,7 @@ def pad(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndarray:
 
 
 def forced_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
-    """The padded arrays of given pairs of source and target.
+    """Makes the padded arrays of given pairs of source and target.
 
     Args:
         pairs: source ids without EOS, and target ids ending in EOS unless truncated.
@@ -169,7 +170,7 @@ def collate(
     shard: int = 0,
     shards: int = 1,
 ) -> Batch:
-    """The padded arrays of a batch, or one worker's share of them.
+    """Makes the padded arrays of a batch, or one worker's share of them.
 
     Args:
         source: all source sentences.

@@ -32,15 +32,15 @@ class Corpus:
         return len(self.source)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Each source with its target."""
+        """Yields each source with its target."""
         return zip(self.source, self.target, strict=True)
 
     def in_memory(self) -> "Corpus":
-        """A copy with its text in memory, for short sets that are read again and again."""
+        """Returns a copy with its text in memory, for short sets that are read again and again."""
         return replace(self, source=list(self.source), target=list(self.target))
 
     def place(self, index: int) -> str:
-        """`file:line` of a pair."""
+        """Returns `file:line` of a pair."""
         return f"{self.name}:{self.line_numbers[index]}"
 
 

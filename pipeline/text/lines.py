@@ -54,11 +54,11 @@ class Lines(Sequence[str]):
         self.column = column
 
     def select(self, rows: np.ndarray) -> "Lines":
-        """The lines with these numbers, which must ascend."""
+        """Returns the lines with these numbers, which must ascend."""
         return Lines(self.text, self.starts[rows], self.ends[rows], self.separator, self.column)
 
     def select_column(self, separator: str, column: int) -> "Lines":
-        """One column of the lines, as rows of a table."""
+        """Returns one column of the lines, read as rows of a table."""
         return Lines(self.text, self.starts, self.ends, separator, column)
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ def _open_unpacked(path: Path) -> _Text:
 
 
 def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
-    """Where lines start and end, without the byte order mark and the line ends.
+    """Finds where lines start and end, without the byte order mark and the line ends.
 
     Raises:
         UnicodeDecodeError: the file is not UTF-8.

@@ -68,7 +68,7 @@ def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
 
 
 def format_pharaoh_line(links: Collection[Link]) -> str:
-    """The line of one sentence pair: sorted links `i-j`, from 0, and a line feed."""
+    """Returns the line of one sentence pair: sorted links `i-j`, from 0, and a line feed."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
 
 

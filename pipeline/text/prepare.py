@@ -127,7 +127,7 @@ def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
 
 
 def _sample_sentences(corpus: Corpus, most: int) -> Iterator[str]:
-    """Both sides of every n-th pair, so that they are at most `most` sentences."""
+    """Yields both sides of every n-th pair, at most `most` sentences in all."""
     for pair in islice(corpus.pairs(), None, None, max(1, -(-2 * len(corpus) // most))):
         yield from (side for side in pair if side.strip())
 
@@ -148,7 +148,7 @@ def _find_odd_pairs(settings: DataSettings, corpus: Corpus, encoded: EncodedPair
 
 
 def _segmentation_names(config: RunConfig) -> list[str]:
-    """The names of the files of the training pairs, one for each segmentation."""
+    """Returns the names of the files of the training pairs, one for each segmentation."""
     settings = config.tokenizer
     return [f"train-{number}" for number in range(settings.segmentations)] if settings.sampling else ["train"]
 

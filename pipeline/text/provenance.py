@@ -13,7 +13,8 @@ log = logging.getLogger(__name__)
 
 
 def recorded_sha256(run: RunDirectory) -> dict[str, str]:
-    """The SHA-256 that each file of the data had when it was read. Empty for runs that did not record them yet."""
+    """Returns the SHA-256 that each file of the data had when it was read; empty for runs of versions that did not
+    record it."""
     try:
         return dict(json.loads(run.corpus_report.read_text(encoding="utf-8"))["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -21,7 +22,7 @@ def recorded_sha256(run: RunDirectory) -> dict[str, str]:
 
 
 def data_sha256(settings: DataSettings) -> dict[str, str]:
-    """The SHA-256 of every file that the settings name."""
+    """Returns the SHA-256 of every file that the settings name."""
     corpora = [corpus for corpus in (settings.train, settings.validation, settings.test) if corpus is not None]
     return {str(path): sha256(path) for path in sorted({path for corpus in corpora for path in _files(corpus)})}
 

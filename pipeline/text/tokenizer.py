@@ -99,11 +99,11 @@ class Tokenizer:
         return tensorflow_text.SentencepieceTokenizer(self.model, out_type=tf.int32)
 
     def encode(self, sentences: Sequence[str]) -> tf.RaggedTensor:
-        """Ids of sentences, without BOS and EOS: int32 `(sentences, (tokens))`."""
+        """Encodes sentences as ids, without BOS and EOS: int32 `(sentences, (tokens))`."""
         return self._tensorflow_tokenizer.tokenize(tf.constant(list(sentences), tf.string, shape=(len(sentences),)))
 
     def sample(self, sentences: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """Ids of sentences, segmented at random. The same seed gives the same ids.
+        """Encodes sentences as ids, segmented at random. The same seed gives the same ids.
 
         Args:
             sentences: the text.
@@ -123,13 +123,14 @@ class Tokenizer:
             return thread.submit(encode).result()
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Text of ids; PAD, BOS and EOS are left out."""
+        """Decodes ids to text; PAD, BOS and EOS are left out."""
         text_ids = [[int(token) for token in row if token not in (PAD, BOS, EOS)] for row in ids]
         texts = self._tensorflow_tokenizer.detokenize(tf.ragged.constant(text_ids, dtype=tf.int32, ragged_rank=1))
         return [text.decode() for text in texts.numpy()]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The spelling of each id in the vocabulary, with a mark where a word starts: `['▁the', '▁cat', '</s>']`."""
+        """Returns the spelling of each id in the vocabulary, with a mark where a word starts: `['▁the', '▁cat',
+        '</s>']`."""
         return [self._pieces[token] for token in ids]
 
     @property
@@ -138,13 +139,14 @@ class Tokenizer:
         return np.array([piece.startswith(WORD_START) for piece in self._pieces])
 
     def words_from_text(self, sentences: Sequence[str]) -> list[list[int | None]]:
-        """The word that each token of `encode(sentences)` belongs to, by byte offsets: an index into `words_of`."""
+        """Returns the word to which each token of `encode(sentences)` belongs, by byte offsets: an index into
+        `words_of`."""
         texts = tf.constant(list(sentences), tf.string, shape=(len(sentences),))
         _, _, ends = self._tensorflow_tokenizer.tokenize_with_offsets(texts)
         return [_find_words(text, row) for text, row in zip(sentences, ends.to_list(), strict=True)]
 
     def words_from_ids(self, ids: Sequence[int]) -> list[int | None]:
-        """The word of `decode([ids])` that each id belongs to; None for PAD, BOS and EOS.
+        """Returns the word of `decode([ids])` to which each id belongs; None for PAD, BOS and EOS.
 
         A model may spell a word with other tokens than `encode` would, so this goes by the ids, not by the text.
         """
@@ -167,7 +169,7 @@ class Tokenizer:
 
 
 def _find_words(text: str, ends: list[int]) -> list[int | None]:
-    """The word that holds the byte before each end; None after the last word."""
+    """Returns the word that holds the byte before each end; None after the last word."""
     word_ends, position = [], 0
     for word in text.split(" "):
         position += len(word.encode())

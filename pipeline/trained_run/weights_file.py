@@ -50,7 +50,7 @@ def check_weights_file(path: Path, least_parameters: int) -> None:
 
 
 def _check_keras(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
-    """The fault of a file that Keras is to read, or None."""
+    """Returns what is wrong with a file that Keras is to read, or None."""
     if not {WEIGHTS} <= {member.filename for member in members} <= EXPECTED or len(members) > len(EXPECTED):
         return f"expected {', '.join(sorted(EXPECTED))} in it and nothing else"
     with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
@@ -58,7 +58,8 @@ def _check_keras(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
 
 
 def _check_arrays(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
-    """The fault of an archive of arrays, or None. NumPy allocates what a header declares before it reads the data."""
+    """Returns what is wrong with an archive of arrays, or None. NumPy allocates what a header declares before it reads
+    the data."""
     for member in members:
         with archive.open(member) as file:
             version = np.lib.format.read_magic(file)

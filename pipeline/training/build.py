@@ -151,7 +151,7 @@ def build_training(
 
 
 def compared_settings(config: RunConfig) -> dict[str, Any]:
-    """The settings by which runs are compared, by dotted key: seed, text, model, training and decoding."""
+    """Returns the settings by which runs are compared, by dotted key: seed, text, model, training and decoding."""
     values = config.model_dump(mode="json", include={"run": {"seed"}, **dict.fromkeys(COMPARED, True)})
     return dict(flat_settings(values))
 
@@ -169,5 +169,5 @@ def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
 
 
 def build_limits(config: RunConfig) -> Limits:
-    """The longest that training may take."""
+    """Builds the limits at which training ends."""
     return Limits(config.training.max_updates, config.training.max_epochs, config.training.max_minutes)

@@ -49,7 +49,7 @@ class Progress:
 
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
-    """The variables of a checkpoint by name; `average/...` is the moving average of `model/...`."""
+    """Returns the variables of a checkpoint by name; `average/...` is the moving average of `model/...`."""
     # model.variables includes the state of dropout's random numbers, which model.weights lacks.
     named = {_name("model", i, variable): variable for i, variable in enumerate(model.variables)}
     if optimizer is None:
@@ -74,7 +74,8 @@ def _name(group: str, number: int, variable: Any) -> str:
 
 
 def _stable(path: str) -> str:
-    """A variable's path without the numbers by which Keras tells layers of the same name in one process apart."""
+    """Returns a variable's path without the numbers by which Keras tells apart layers of the same name in one
+    process."""
     return re.sub(r"\b(seed_generator|adam|muon)_\d+\b", r"\1", path)
 
 

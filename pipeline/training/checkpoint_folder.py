@@ -36,11 +36,11 @@ class Checkpoints:
         self.best = folder / "best.npz"
 
     def recent(self) -> Sequence[Path]:
-        """The checkpoints of validations that are still there, oldest first."""
+        """Returns the checkpoints of validations that are still there, oldest first."""
         return sorted(self.folder.glob("update-*.npz"))
 
     def all(self) -> Sequence[Path]:
-        """All checkpoints from which training can continue, oldest first."""
+        """Returns all checkpoints from which training can continue, oldest first."""
         return sorted([*self.recent(), *self._interim()], key=lambda path: path.stem.partition("-")[2])
 
     def _interim(self) -> Iterator[Path]:
@@ -69,7 +69,7 @@ class Checkpoints:
             interim.unlink()
 
     def best_few(self, progress: Progress) -> Sequence[Path]:
-        """The checkpoints of the `keep_best` updates that were best on validation, best first."""
+        """Returns the checkpoints of the `keep_best` updates that were best on validation, best first."""
         if not self.keep_best:
             return []
         key = f"val_{self.metric}"
@@ -104,7 +104,7 @@ class Checkpoints:
             raise
 
     def last(self) -> Path:
-        """The newest checkpoint.
+        """Returns the newest checkpoint.
 
         Raises:
             InputError: there is none.

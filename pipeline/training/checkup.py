@@ -133,7 +133,7 @@ def _describe_start(metrics: TrainStepMetrics, seconds: float, vocabulary: int) 
 
 
 def _largest_batch(plan: BatchPlan, text: TrainingText) -> int:
-    """The number of the batch with the most positions."""
+    """Returns the number of the batch with the most positions."""
     source, target = text.segmentations[0].sides
     sizes = [len(rows) * (source.lengths[rows].max() + target.lengths[rows].max()) for rows in plan.batches]
     return int(np.argmax(sizes))

@@ -39,7 +39,7 @@ def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch
 
 
 def nearest_limit(limits: Limits, updates_per_epoch: int, update_seconds: float) -> tuple[str, float]:
-    """Which limit ends training first, `updates`, `epochs` or `minutes`, and after how many minutes."""
+    """Returns which limit ends training first, `updates`, `epochs` or `minutes`, and after how many minutes."""
     minutes = {
         "updates": (limits.updates or math.inf) * update_seconds / 60,
         "epochs": (limits.epochs or math.inf) * updates_per_epoch * update_seconds / 60,
@@ -49,7 +49,7 @@ def nearest_limit(limits: Limits, updates_per_epoch: int, update_seconds: float)
 
 
 def checkpoint_bytes(parameters: int, keep_checkpoints: int, average_checkpoints: int) -> int:
-    """Bytes of a run's checkpoints and model.
+    """Returns the size of a run's checkpoints and model, in bytes.
 
     A checkpoint has the weights and two moments of each in float32. There is one more for the best, and the model file
     has weights alone. The best `average_checkpoints` may all be others than the recent ones.

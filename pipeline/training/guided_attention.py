@@ -54,7 +54,7 @@ def with_eos(links, source, target_output):
 
 
 def guided_attention_loss(weights, links, side):
-    """`- sum_t mean_{s linked with t} log a_ts`, over the rows whose token has links.
+    """Computes `- sum_t mean_{s linked with t} log a_ts`, over the rows whose token has links.
 
     That is the cross-entropy between the attention and a uniform distribution over the linked source tokens.
 

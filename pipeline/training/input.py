@@ -49,7 +49,7 @@ class TrainingBatches:
         self.accumulated = accumulated
 
     def tokens(self, epoch: int) -> int:
-        """The most positions of either side of a batch of that epoch."""
+        """Returns the maximum number of positions, on either side, of a batch of that epoch."""
         return epoch_tokens(self.batch_tokens, self.start_tokens, self.doubling_epochs, epoch)
 
     @property
@@ -58,11 +58,11 @@ class TrainingBatches:
         return next(epoch for epoch in count(0, self.doubling_epochs) if self.tokens(epoch) == self.batch_tokens)
 
     def updates(self, epoch: int) -> int:
-        """The number of updates of that epoch."""
+        """Returns the number of updates of that epoch."""
         return -(-len(self.plan(epoch).batches) // self.accumulated)
 
     def plan(self, epoch: int) -> BatchPlan:
-        """The sentences of each batch of that epoch."""
+        """Returns the sentences of each batch of that epoch."""
         pairs = self._pairs(epoch)
         return plan_batches(
             pairs.source.lengths,
@@ -74,7 +74,7 @@ class TrainingBatches:
         )
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
-        """The epoch's batches from `first_batch` on, as tensors; with many replicas, as values per replica."""
+        """Yields the epoch's batches from `first_batch` on, as tensors; with many replicas, as values per replica."""
         dataset = self._dataset(self._pairs(epoch), self.plan(epoch).batches[first_batch:])
         return (Batch(*tensors) for tensors in dataset)
 
@@ -117,7 +117,7 @@ class TrainingBatches:
 def _arrays(
     pairs: EncodedPairs, rows: np.ndarray, length_multiple: int, shard: int, shards: int
 ) -> tuple[np.ndarray, ...]:
-    """The arrays of a `Batch`, as many as there are."""
+    """Returns the arrays of a `Batch`: three, or four with links."""
     batch = collate(pairs.source, pairs.target, rows, length_multiple, shard, shards)
     if pairs.links is None:
         return batch.ids

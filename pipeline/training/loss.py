@@ -9,7 +9,7 @@ CHUNK_TOKENS = 1024  # a chunk's (1024, V) float32 scores fit a CPU's last cache
 
 
 def cross_entropy(logits, targets, token_weights, label_smoothing=0.0):
-    """`sum_n w_n (logsumexp(l_n) - (1 - e) l_n[target] - e mean(l_n))` (Szegedy et al. 2016, section 7).
+    """Computes `sum_n w_n (logsumexp(l_n) - (1 - e) l_n[target] - e mean(l_n))` (Szegedy et al. 2016, section 7).
 
     This is the definition, against which `fused_cross_entropy` is tested.
 

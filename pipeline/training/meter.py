@@ -18,7 +18,7 @@ class TrainingClock:
         self.start = time.monotonic() - seconds_before
 
     def seconds(self) -> float:
-        """All seconds until now."""
+        """Returns all seconds until now."""
         return time.monotonic() - self.start
 
 

@@ -11,7 +11,7 @@ CHUNK_TOKENS = 512  # two chunks' (512, V) float32 scores fit a CPU's last cache
 
 
 def divergence(first_logits, second_logits, token_weights):
-    """`sum_n w_n (KL(p_n || q_n) + KL(q_n || p_n)) / 2` where p and q are the softmax of the logits.
+    """Computes `sum_n w_n (KL(p_n || q_n) + KL(q_n || p_n)) / 2`, where p and q are the softmax of the logits.
 
     This is the definition, against which `fused_divergence` is tested.
 

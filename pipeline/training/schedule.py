@@ -11,7 +11,7 @@ from ..config import names
 
 
 def inverse_sqrt(update, warmup, total):
-    """`sqrt(warmup / update)` (Vaswani et al. 2017, equation 3)."""
+    """Returns `sqrt(warmup / update)` (Vaswani et al. 2017, equation 3)."""
     return (warmup / ops.maximum(update, 1)) ** 0.5
 
 

@@ -94,7 +94,7 @@ class TrainStep:
         return tf.function(graph, input_signature=_tensors(signature), autograph=False)
 
     def _update(self, batch: Batch) -> TrainStepMetrics:
-        """Mean gradient over accumulated batches and replicas, clip, apply."""
+        """Averages the gradient over accumulated batches and replicas, clips it and applies it."""
         sums = self._gradients(batch)
         if self._accumulator is not None:
             sums = self._accumulator.take(sums)
@@ -110,7 +110,8 @@ class TrainStep:
         return TrainStepMetrics(self._sum_over_replicas(loss), tokens, norm)
 
     def _gradients(self, batch: Batch) -> list[Any]:
-        """Forward, loss, backward: each variable's gradient, the loss and the tokens, summed over a replica's batch."""
+        """Runs forward, loss and backward: returns each variable's gradient, the loss and the tokens, summed over a
+        replica's batch."""
         variables = self.model.trainable_variables
         sums = []
         for batch_slice in _slices(batch, self.slices):

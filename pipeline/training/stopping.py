@@ -56,7 +56,7 @@ class StoppingRules:
         self._sum_over_workers = sum_over_workers
 
     def reason(self, progress: Progress, seconds: float, asked_by_callback: bool = False) -> str | None:
-        """Why training ends here, or None where it goes on.
+        """Returns why training ends here, or None if it continues.
 
         Args:
             progress: how far the run has come.
@@ -83,12 +83,13 @@ class StoppingRules:
         return next((reason for reason, holds in reasons.items() if holds), None)
 
     def _any_worker(self, votes: Sequence[bool]) -> list[bool]:
-        """Which votes at least one worker has cast."""
+        """Returns which votes at least one worker has cast."""
         return [bool(total) for total in self._sum_over_workers(tf.constant(votes, tf.float32)).numpy()]
 
     @contextmanager
     def obeying_signals(self) -> Iterator[None]:
-        """Within the block, Ctrl-C or SIGTERM ends training after the current update, a second one at once."""
+        """Ends training after the current update on Ctrl-C or SIGTERM within the block, and at once on a second
+        signal."""
 
         def interrupt(number: int, frame: FrameType | None) -> None:
             if self.interrupted:

@@ -53,7 +53,7 @@ class TotalLoss:
         return cross_entropy / 2, total / 2
 
     def _forward(self, batch: Batch) -> tuple[Any, Any, Any]:
-        """The cross-entropy, the sum of it and the other losses of a single pass, and the decoder's states."""
+        """Returns the cross-entropy, its sum with the other losses of a single pass, and the decoder's states."""
         model = self.model
         memory = model.encode(batch.source, training=True)
         output = model.decode(batch.target_input, memory, training=True)

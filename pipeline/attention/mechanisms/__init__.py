@@ -32,7 +32,7 @@ MECHANISMS = {
 
 
 def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
-    """What the config of an attention layer holds of its mechanism, see `describe_layer`.
+    """Describes a mechanism as the config of an attention layer stores it; see `describe_layer`.
 
     Score and dropout are arguments of the attention layer and not in the description.
 

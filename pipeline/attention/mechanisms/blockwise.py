@@ -68,7 +68,7 @@ class Blockwise(Mechanism):
         return ops.cast(context, value.dtype), weights
 
     def weights_of_rows(self, query, key, rows, mask=None):
-        """The weights of some queries, in room for these alone.
+        """Computes the weights of some queries, using memory for these alone.
 
         Args:
             query: `(B, H, T, K)`.

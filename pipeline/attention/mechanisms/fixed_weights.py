@@ -42,7 +42,8 @@ class FixedWeights(Mechanism):
     uses_score = False
 
     def choose(self, equal):
-        """`(B, H, T, S) -> (B, H, T, S)`: the weights, from equal weights over the keys that the mask allows."""
+        """Returns the weights, given equal weights over the keys that the mask allows: `(B, H, T, S) -> (B, H, T,
+        S)`."""
         raise NotImplementedError
 
     def call(self, query, key, value, mask=None, training=None):

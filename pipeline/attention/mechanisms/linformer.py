@@ -95,7 +95,7 @@ class Linformer(Mechanism):
             )
 
     def _columns(self, mixing, length, dtype):
-        """The first `length` columns of a matrix that has `max_length` of them."""
+        """Returns the first `length` columns of a matrix that has `max_length` of them."""
         with keras.name_scope("source_is_longer_than_max_length"):  # what a graph that fails here will say
             return ops.slice(ops.cast(mixing, dtype), (0, 0, 0), (*mixing.shape[:2], length))
 

@@ -23,7 +23,7 @@ class Places(NamedTuple):
 
 
 def count_chunks(length, buckets, chunk_length):
-    """C: enough for any number of positions in each bucket."""
+    """Returns C, a number of chunks that suffices however the positions are distributed over the buckets."""
     return (length + buckets * (chunk_length - 1)) // chunk_length
 
 
@@ -50,7 +50,7 @@ def place(bucket, buckets, chunk_length):
 
 
 def spread(window, places):
-    """From weights on two chunks to weights on all keys: `(B, H, T, 2 m) -> (B, H, T, S)`."""
+    """Spreads weights on two chunks over all keys: `(B, H, T, 2 m) -> (B, H, T, S)`."""
     width = window.shape[-1]
     batch, heads, length = ops.shape(places.chunk)
     distance = ops.expand_dims(places.chunk, 2) - ops.expand_dims(places.chunk, 3)  # (B, H, T, S)
@@ -61,7 +61,8 @@ def spread(window, places):
 
 
 def shares_window(places, source):
-    """Whether a round puts two positions into the same chunk, or the key's just before the query's in their bucket.
+    """Returns whether a round puts two positions into the same chunk, or the key into the chunk just before the query's
+    in their bucket.
 
     Args:
         places: of the round.
@@ -88,7 +89,7 @@ def take_rows(x, index, axes=3):
 
 
 def pick_mask(mask, queries, keys):
-    """The mask for pairs of positions: queries `(B, C, H, m, 1)` and keys `(B, C, H, 1, 2 m)`."""
+    """Returns the mask for pairs of positions: queries `(B, C, H, m, 1)` and keys `(B, C, H, 1, 2 m)`."""
     batch, _, heads = ops.shape(queries)[:3]
     index = 0
     for axis, place in enumerate((range_along(batch, 0, 5), range_along(heads, 2, 5), queries, keys)):
@@ -98,5 +99,5 @@ def pick_mask(mask, queries, keys):
 
 
 def range_along(size, axis, axes):
-    """0, 1, ... along one of `axes` axes."""
+    """Returns 0, 1, ... along one of `axes` axes."""
     return ops.reshape(ops.arange(size, dtype="int32"), [size if a == axis else 1 for a in range(axes)])

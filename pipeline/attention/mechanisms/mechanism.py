@@ -78,7 +78,7 @@ class Mechanism(keras.Layer):
         return self.score is None or self.score.sizes_may_differ
 
     def compute_mask(self, *arguments):
-        """No mask leaves: they are passed explicitly, and Keras would hang this one on the context."""
+        """Returns no mask: masks are passed explicitly, and Keras would attach this one to the context."""
 
     def compute_output_shape(self, query_shape, key_shape, value_shape):
         return (*query_shape[:-1], value_shape[-1]), (*query_shape[:-1], key_shape[-2])

@@ -30,7 +30,7 @@ class Pairs:
         self.rows, self.columns = cut_pairs(length, ops.shape(key)[2], numbers, limit)
 
     def compare(self, i, j):
-        """The scores of a pair of blocks, and the function that their gradient goes back through."""
+        """Returns the scores of a pair of blocks, and the function that computes their gradient."""
         return self.comparison.compare(self.rows.of(self.query, i), self.columns.of(self.key, j), *self.learnt)
 
     def only_new(self, x, i, j, otherwise):
@@ -82,7 +82,8 @@ class Pairs:
 
 
 def attend(comparison, query, key, value, learnt=(), mask=None, limit=128):
-    """The context of a softmax over the compared keys, with a gradient of its own that keeps no block either.
+    """Computes the context of a softmax over the compared keys. Its gradient is written out and does not keep any block
+    either.
 
     Args:
         comparison: one of `pipeline.attention.pairwise`.
@@ -125,7 +126,8 @@ def attend(comparison, query, key, value, learnt=(), mask=None, limit=128):
 
 
 def _attend(pairs, value):
-    """The context, and the logarithm of what each query's weights were divided by: `(B, H, T, 1)`."""
+    """Returns the context, and the logarithm of the number that each query's weights were divided by: `(B, H, T,
+    1)`."""
     batch, heads = ops.shape(value)[:2]
 
     def row(i):
@@ -148,7 +150,7 @@ def _attend(pairs, value):
 
 
 def score_matrix(comparison, query, key, learnt=(), limit=128):
-    """All scores, `(B, H, T, S)`, computed in blocks where a comparison needs more than one number for a pair.
+    """Computes all scores, `(B, H, T, S)`, in blocks if a comparison needs more than one number per pair.
 
     Args: as in `attend`.
     """

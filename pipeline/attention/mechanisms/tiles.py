@@ -14,22 +14,22 @@ NUMBERS_A_BLOCK = 2**20
 
 
 def is_known(*sizes):
-    """Whether all sizes are ints, known before the graph runs."""
+    """Returns whether all sizes are ints, known before the graph runs."""
     return all(isinstance(size, int) for size in sizes)
 
 
 def lesser(one, other):
-    """The lesser of two sizes."""
+    """Returns the lesser of two sizes."""
     return min(one, other) if is_known(one, other) else ops.minimum(one, other)
 
 
 def square_root(size):
-    """The root of a size, rounded down."""
+    """Returns the root of a size, rounded down."""
     return math.isqrt(size) if is_known(size) else ops.cast(ops.sqrt(ops.cast(size, "float32")), "int32")
 
 
 def stack(make, count):
-    """`make(index)`, an array or a tuple, for each index below a count: stacked along a new first axis."""
+    """Stacks `make(index)`, an array or a tuple, for each index below a count, along a new first axis."""
     # Through a builtin, because TensorFlow would have AutoGraph interpret any other function, line by line and slowly.
     return ops.map(functools.partial(operator.call, make), ops.arange(count, dtype="int32"))
 
@@ -73,7 +73,7 @@ class Cut:
         return lesser(index * self.size, self.length - self.size)
 
     def of(self, x, index, axis=2):
-        """A block of an array, cut along an axis; one of size 1, as masks have it, stays what it is."""
+        """Returns a block of an array, cut along an axis; an axis of size 1, as in masks, is left as it is."""
         length = ops.shape(x)[axis]
         if self.is_whole or (is_known(length) and length == 1):
             return x
@@ -83,15 +83,15 @@ class Cut:
         return ops.slice(x, starts, sizes)
 
     def is_new(self, index):
-        """Which positions of a block are in none before it: bool `(size,)`; None for all."""
+        """Returns which positions of a block are in no earlier block: bool `(size,)`; None if all are."""
         return None if self.is_even else self._start(index) + ops.arange(self.size, dtype="int32") >= index * self.size
 
     def zeros(self, x):
-        """For each block of an array cut along its third axis one of zeros: `(count, B, H, size, K)`."""
+        """Returns a block of zeros for each block of an array cut along its third axis: `(count, B, H, size, K)`."""
         return ops.zeros((self.count, *ops.shape(x)[:2], self.size, x.shape[-1]), x.dtype)
 
     def join(self, blocks):
-        """`(count, B, H, size, K) -> (B, H, length, K)`."""
+        """Joins blocks: `(count, B, H, size, K) -> (B, H, length, K)`."""
         if self.is_whole:
             return blocks[0]
         count, batch, heads, size, width = ops.shape(blocks)
@@ -108,14 +108,14 @@ class Cut:
         return ops.take(x, ops.where(positions < kept, positions, positions + repeats), axis=axis)
 
     def map(self, make):
-        """`make(index)`, an array or a tuple, for each block: stacked along a new first axis."""
+        """Stacks `make(index)`, an array or a tuple, for each block, along a new first axis."""
         if self.is_whole:
             made = make(0)
             return tuple(x[None] for x in made) if isinstance(made, tuple) else made[None]
         return stack(make, self.count)
 
     def fold(self, step, *state):
-        """`state = step(index, *state)` from block to block; the last state."""
+        """Computes `state = step(index, *state)` from block to block, and returns the last state."""
         if self.is_whole:
             return step(0, *state)
 

@@ -62,5 +62,5 @@ __all__ = [
 
 
 def describe(table: dict) -> str:
-    """`name: meaning; name: meaning`, for help texts."""
+    """Returns `name: meaning; name: meaning`, for help texts."""
     return "; ".join(f"{name}: {getattr(row, 'meaning', row)}" for name, row in table.items())

@@ -79,15 +79,15 @@ MECHANISMS = {
 
 
 def mechanisms_at(site: str) -> list[str]:
-    """The mechanisms that can be used at one of `ATTENTION_SITES`."""
+    """Returns the mechanisms that can be used at one of `ATTENTION_SITES`."""
     return [name for name, mechanism in MECHANISMS.items() if site not in dict(mechanism.refused)]
 
 
 def fixed_weights() -> list[str]:
-    """The mechanisms that compare nothing."""
+    """Returns the mechanisms that do not compare queries with keys."""
     return [name for name, mechanism in MECHANISMS.items() if not mechanism.compares]
 
 
 def recurrent_attentions() -> list[str]:
-    """What a recurrent model's `cross_attention` can be: a score, fixed weights, or none."""
+    """Returns the values that a recurrent model's `cross_attention` can have: a score, fixed weights, or none."""
     return [*SCORES, *fixed_weights(), "none"]

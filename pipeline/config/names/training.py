@@ -55,10 +55,10 @@ METRICS = {
 
 
 def choosing_metrics() -> list[str]:
-    """The metrics by which the best checkpoint can be chosen."""
+    """Returns the metrics by which the best checkpoint can be chosen."""
     return [name for name, metric in METRICS.items() if metric.chooses]
 
 
 def is_better(metric: str, value: float, than: float) -> bool:
-    """Whether a value of a validation metric is better than another."""
+    """Returns whether a value of a validation metric is better than another."""
     return value < than if METRICS[metric].lower_is_better else value > than

@@ -81,13 +81,13 @@ class ViewerRun:
 
 
 def shown_measures() -> dict[str, PageLabels]:
-    """The measures that have a label in the page."""
+    """Returns the measures that have a label in the page."""
     measures: dict[str, PageLabels] = {**MEASURES, **SENTENCE_MEASURES}
     return {name: row for name, row in measures.items() if row.note or row.lowest_first or row.highest_first}
 
 
 def _measure_labels() -> dict[str, list[dict[str, Any]]]:
-    """The page's notes on sentences and orders of sentences; sign -1 puts high values first."""
+    """Returns the page's notes on sentences and orders of sentences; sign -1 puts high values first."""
     notes, orders = [], []
     for name, row in shown_measures().items():
         if row.note:
@@ -99,7 +99,7 @@ def _measure_labels() -> dict[str, list[dict[str, Any]]]:
 
 
 def _number(value: float) -> float:
-    """Rounded; not-a-number becomes 0, so that it can be sorted."""
+    """Rounds a number; not-a-number becomes 0, so that it can be sorted."""
     return 0.0 if math.isnan(value) else round(value, 4)
 
 

@@ -29,6 +29,6 @@ def stages_of_training(root: Path) -> list[ViewerRun]:
 
 
 def probe_archives(folder: Path) -> list[tuple[Path, int]]:
-    """The archives in a folder with the updates after which they were written, earliest first."""
+    """Returns the archives in a folder with the updates after which they were written, earliest first."""
     matches = ((path, re.fullmatch(r"update-([0-9]+)", path.name)) for path in sorted(folder.glob("update-*")))
     return [(path, int(match[1])) for path, match in matches if match]

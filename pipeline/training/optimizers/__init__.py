@@ -13,7 +13,7 @@ from .muon import StackedMuon
 def make_optimizer(
     name: str, learning_rate: Any, *, beta_1: float, beta_2: float, epsilon: float, ema_decay: float | None = None
 ) -> keras.optimizers.Optimizer:
-    """An optimizer by its name.
+    """Makes an optimizer by its name.
 
     Args:
         name: `adam` (Kingma and Ba 2015), or `muon` (Jordan et al. 2024): momentum made orthogonal for matrices, in the
