@@ -136,6 +136,6 @@ def _decorator(
 
 def _check_name(name: str, taken: Iterable[str]) -> None:
     if not name.isidentifier():
-        raise ValueError(f"expected letters, digits and underscores, found {name!r}")
+        raise ValueError(f"name: expected letters, digits and underscores, found {name!r}")
     if name in taken:
-        raise ValueError(f"the name {name!r} is taken; there are {', '.join(taken)}")
+        raise ValueError(f"name: expected one that is not taken ({', '.join(taken)}), found {name!r}")

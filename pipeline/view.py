@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
     runs = [_evaluated(root, options.set, options.sentences) for root in options.runs]
     for run in runs[1:]:
         if [s["sourceText"] for s in run.sentences] != [s["sourceText"] for s in runs[0].sentences]:
-            raise InputError(f"{run.name} and {runs[0].name} are not of the same sentences; compare one set")
+            raise InputError(f"{run.name} and {runs[0].name} have different sentences; compare evaluations of one set")
     write_viewer(options.output, f"{' and '.join(run.name for run in runs)}, {options.set}", runs)
     sys.stdout.write(f"{options.output}\n")
 

@@ -122,7 +122,7 @@ BAD_TEXT = {
                 "target_column": "frenhc",
             }
         },
-        r"table\.tsv:1: no column 'frenhc'; there are english, french\. Did you mean 'french'",
+        r"table\.tsv:1: no column 'frenhc'; there are english, french; did you mean 'french'",
     ),
     "nothing left": (
         lambda folder: {"data__max_source_tokens": 1},
@@ -426,5 +426,5 @@ def test_a_library_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, input="")
     assert answer.returncode == 2 and answer.stdout == ""
-    assert answer.stderr.startswith("error: TensorFlow or what belongs to it cannot be loaded: undefined symbol: _ZN10")
+    assert answer.stderr.startswith("error: TensorFlow or its libraries cannot be loaded: undefined symbol: _ZN10")
     assert answer.stderr.endswith("python -m pip install -r requirements.txt\n")

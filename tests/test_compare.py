@@ -92,10 +92,10 @@ def test_evaluations_that_cannot_be_compared_end_with_one_message(make, tmp_path
     for arguments, message in [
         ([run], "expected at least two runs"),
         ([run, tmp_path / "none"], "none: no such run"),
-        ([run, elsewhere], "are not of the same reference sentences"),
+        ([run, elsewhere], "have different reference sentences"),
         ([run, raw], "differ in data.tokenized"),
-        ([run, bare], "no evaluation, it has no metrics.json; make one: python evaluate.py"),
-        ([run, broken], "translations.tsv: there is no column 'reference'"),
+        ([run, bare], "metrics.json is missing; evaluate the run first: python evaluate.py"),
+        ([run, broken], "translations.tsv: no column 'reference'"),
         ([run, run, "--samples", "3"], "--samples: expected at least 100, found 3"),
     ]:
         assert compare.main([str(argument) for argument in arguments]) == 2

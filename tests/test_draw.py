@@ -31,9 +31,9 @@ def test_a_picture_is_of_the_kind_that_its_suffix_names(run, tmp_path, capsys, s
     ("arguments", "message"),
     [
         (["--sentence", "3"], "has 3 sentences, from 0; found 3"),
-        (["--sentence", "0", "--layer", "9"], "layers and .* from 0. Received: layer 9"),
-        (["--sentence", "0", "--head", "-1"], "Received: layer 0, head -1"),
-        (["--sentence", "0", "--site", "decoder"], "holds the sites"),
+        (["--sentence", "0", "--layer", "9"], "layers and .* from 0, found layer 9"),
+        (["--sentence", "0", "--head", "-1"], "found layer 0, head -1"),
+        (["--sentence", "0", "--site", "decoder"], "expected a site among"),
         (["--sentence", "0", "--output", "x.jpg"], "expected a name that ends in .png"),
         (["--sentence", "0", "--set", "nowhere"], "no attention archive"),
         ([], "required: --sentence; see --help"),

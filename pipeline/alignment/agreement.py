@@ -45,7 +45,7 @@ def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agre
         readouts = all_readouts(record), all_readouts(opposite)
         links, opposite_links = _flat_links(record), _flat_links(opposite, turned=True)
         if links.shape[1] != opposite_links.shape[1]:
-            raise ValueError(f"sentence {record.id}: the two directions are not of the same words")
+            raise ValueError(f"sentence {record.id}: expected the same words in both directions, found others")
         shared = shared + links @ opposite_links.T
         total = total + links.sum(axis=1)[:, None] + opposite_links.sum(axis=1)[None]
     if not readouts[0] or not readouts[1]:

@@ -45,7 +45,9 @@ def score_heads(
     counts: dict[tuple[str, str, str], np.ndarray] = {}
     for record, alignment, words in zip(records, gold, word_counts, strict=True):
         if record.mode != "forced":
-            raise ValueError(f"sentence {record.id}: gold links need mode 'forced'. Received: {record.mode!r}")
+            raise ValueError(
+                f"sentence {record.id}: expected mode 'forced' to compare with gold links, found {record.mode!r}"
+            )
         for site, side in product(aligned_sites(), LABEL_SIDES):
             if site not in record.attention:
                 continue

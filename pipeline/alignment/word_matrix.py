@@ -24,8 +24,8 @@ def word_counts(record: Record) -> tuple[int, int]:
 
 
 def heads_and_mean(record: Record, site: str = "cross") -> np.ndarray:
-    """Returns the attention of a site with the mean of each layer's heads as an additional head: `(layer, heads + 1, T,
-    S)`."""
+    """Returns the attention of a site with the mean of each layer's heads as an additional head:
+    `(layer, heads + 1, T, S)`."""
     weights = record.attention[site]
     return np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
 
@@ -46,7 +46,7 @@ def row_words(target_words: Sequence[int | None], side: str) -> list[int | None]
         return list(target_words)
     if side == "input":
         return [None, *target_words][: len(target_words)]
-    raise ValueError(f"side must be one of {', '.join(LABEL_SIDES)}. Received: {side!r}")
+    raise ValueError(f"side: expected one of {', '.join(LABEL_SIDES)}, found {side!r}")
 
 
 def word_matrix(
@@ -74,9 +74,7 @@ def word_matrix(
         ValueError: the lists do not fit the axes, or a word lies outside its sentence.
     """
     if weights.shape[-2:] != (len(row_words), len(source_words)):
-        raise ValueError(
-            f"weights must end in ({len(row_words)} rows, {len(source_words)} columns). Received: {weights.shape}"
-        )
+        raise ValueError(f"weights: expected shape (..., {len(row_words)}, {len(source_words)}), found {weights.shape}")
     rows = _membership(row_words, n_target_words, "target")
     columns = _membership(source_words, n_source_words, "source")
     pieces = np.maximum(rows.sum(axis=0), 1)

@@ -11,23 +11,25 @@ class AdditiveAttention(MultiHeadAttention):
     """One head of additive attention (Bahdanau et al. 2015, section 3.1 and appendix A.1.2).
 
     `e = v . tanh(W_q query + W_k key [+ b])`, `weights = softmax(e)`, `context = weights value`. Unlike Keras' layer of
-    that name it has both matrices, and values are not projected. The paper's query is the decoder's previous state.
+    the same name, it has both matrices. Values are not projected. The paper's query is the decoder's previous state.
 
     Args:
         units: the size of the hidden layer in which query and key meet.
         use_bias: adds b inside the tanh. The paper has none.
         dropout: share of the weights set to zero in training; the returned weights are those before dropout.
-        mechanism: what is done with the scores: a name such as "softmax", or "blockwise" for bounded memory, or a
+        mechanism: what is done with the scores: a name, such as "softmax" or (for bounded memory) "blockwise", or a
             layer; see `pipeline.attention.mechanisms`.
 
     Call arguments:
         query: `(B, T, Dq)`, by position or by name. All other arguments are given by name, because Keras' attention
-            layers have the value before the key.
+            layers take the value before the key.
         key: `(B, S, Dk)`.
         value: `(B, S, Dv)`.
         mask: bool, broadcastable to `(B, 1, T, S)`, True where attention may go; see `pipeline.attention.masks`.
-        query_mask: bool `(B, T)`, which Keras finds if not given. It becomes the mask of the context.
-        key_mask, value_mask: bool `(B, S)`, which Keras finds if not given. They are joined with `mask`.
+        query_mask: bool `(B, T)`; if not given, the mask that Keras keeps of the query. It becomes the mask of the
+            context.
+        key_mask, value_mask: bool `(B, S)`; if not given, the masks that Keras keeps of key and value. They are joined
+            with `mask`.
         training: whether dropout is applied.
 
     Returns:
@@ -68,7 +70,7 @@ class AdditiveAttention(MultiHeadAttention):
         )
 
     def build(self, query_shape, *, key_shape, value_shape):
-        self.value_dim = self.output_dim = value_shape[-1]  # values come out as they are
+        self.value_dim = self.output_dim = value_shape[-1]  # values are not projected
         super().build(query_shape, key_shape=key_shape, value_shape=value_shape)
 
     def get_config(self):

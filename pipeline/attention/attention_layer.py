@@ -1,4 +1,4 @@
-"""What every attention layer does, wherever its queries, keys and values come from.
+"""The base class of attention layers, wherever their queries, keys and values come from.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
@@ -33,19 +33,19 @@ class AttentionLayer(keras.Layer):
         score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
             `pipeline.attention.scores`.
         mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
-            `pipeline.attention.mechanisms`. Its score and dropout are those that are given here.
-        projection: whether queries and keys pass through learnt matrices. Without, the inputs are cut into heads as
+            `pipeline.attention.mechanisms`. It uses the `score` and `dropout` given here.
+        projection: whether queries and keys pass through learnt matrices. If False, the inputs are split into heads as
             they are, so their width must be H * K.
-        value_projection: whether values and the context do; as `projection` if not given. Without, the context is made
-            of the values themselves, whose width must be H * V.
+        value_projection: whether values and the context pass through learnt matrices; `projection` if not given. If
+            False, the context is made of the values themselves, whose width must be H * V.
         use_bias: whether the projections add a bias.
         dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
             dropout.
 
-    **Masks.** The explicit `mask` of a call has four axes. Masks that Keras keeps of the input sequences, such as those
-    of `Embedding(mask_zero=True)`, are found by Keras and joined with it: those of keys and values hide their padding.
-    The mask of the queries hides nothing, because what a padding query gets is nobody's business; as in
-    `keras.layers.MultiHeadAttention` it becomes the mask of the context, so that a loss leaves these rows out.
+    **Masks.** The explicit `mask` of a call has four axes. Keras passes on the masks that it keeps of the input
+    sequences, such as those of `Embedding(mask_zero=True)`, and they are joined with it. The masks of keys and values
+    hide padding. The mask of the queries hides nothing, because the context of a padding query is not used; as in
+    `keras.layers.MultiHeadAttention`, it becomes the mask of the context, so that a loss leaves these rows out.
     """
 
     inputs_by_position: tuple[str, ...] = ("query",)
@@ -101,7 +101,7 @@ class AttentionLayer(keras.Layer):
         return context, weights
 
     def _check_mask(self, mask, *inputs, **arguments):
-        """Refuses a mask that could mean two things: one of two axes is (B, S) to Keras, and (T, S) to others."""
+        """Refuses ambiguous masks: a mask of two axes means (B, S) to Keras, and (T, S) to others."""
         if len(mask.shape) != 4:
             raise ValueError(
                 f"{type(self).__name__}: mask: expected 4 axes, (B or 1, H or 1, T or 1, S), found shape "
@@ -110,7 +110,7 @@ class AttentionLayer(keras.Layer):
 
     @property
     def score(self):
-        """The score function, or None where the mechanism has no use for one."""
+        """The score function, or None if the mechanism does not use one."""
         return self.mechanism.score
 
     def _dense(self, units, name):
@@ -131,18 +131,18 @@ class AttentionLayer(keras.Layer):
             )
 
     def split_heads(self, x):
-        """Cuts the last axis into heads: `(B, T, H * K) -> (B, H, T, K)`."""
+        """Splits the last axis into heads: `(B, T, H * K) -> (B, H, T, K)`."""
         batch, length, width = ops.shape(x)
         return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, width // self.num_heads)), 1, 2)
 
     def attend(self, query, key, value, mask=None, training=None):
-        """Attends with queries, keys and values that are projected and cut into heads.
+        """Attends with queries, keys and values that are already projected and split into heads.
 
         Args:
             query: `(B, H, T, K)`.
             key: `(B, H, S, K)`.
             value: `(B, H, S, V)`.
-            mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for everywhere.
+            mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for no mask.
             training: whether dropout is applied.
 
         Returns:

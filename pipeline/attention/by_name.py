@@ -9,14 +9,13 @@ def describe_layer(kind, table, layer):
     """Describes a score function or mechanism as a config can store it.
 
     Args:
-        kind: what it is called in errors, "score" or "mechanism".
+        kind: the word for it in error messages, "score" or "mechanism".
         table: the classes by name.
-        layer: a name of `table`; `{"class_name": ..., "config": ...}` with a name of `table` or of a class that is
-            registered with Keras, and arguments of it; or a layer that was never called, of which the arguments are
-            taken.
+        layer: a name of `table`; `{"class_name": ..., "config": ...}` with a name of `table` or of a class registered
+            with Keras, and its arguments; or a layer that was never called, whose arguments are taken.
 
     Returns:
-        The name as it was given, or a dict of class name and arguments, without those that every layer has.
+        The name as it was given, or a dict of class name and arguments, without the arguments that every layer has.
 
     Raises:
         ValueError: there is no class of that name, or the layer has weights already, which a copy would not share.

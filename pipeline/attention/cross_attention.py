@@ -11,9 +11,9 @@ from .multi_head import MultiHeadAttention
 class CrossAttention(MultiHeadAttention):
     """Multi-head attention from a sequence to a memory (Vaswani et al. 2017, section 3.2.3, first bullet).
 
-    `context = concat_h(softmax(score((x + p) W_q, (memory + m) W_k)) memory W_v) W_o`, with or without positions p of
-    the queries and m of the memory. Positions help to find a place and would only blur what is read there, so they do
-    not go on the values (Carion et al. 2020, DETR, section A.4).
+    `context = concat_h(softmax(score((x + p) W_q, (memory + m) W_k)) memory W_v) W_o`, with optional positions p of the
+    queries and m of the memory. Positions help to find a place but would blur what is read there, so they are not added
+    to the values (Carion et al. 2020, DETR, section A.4).
 
     Args:
         num_heads: H.
@@ -23,11 +23,11 @@ class CrossAttention(MultiHeadAttention):
         score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
             `pipeline.attention.scores`.
         mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
-            `pipeline.attention.mechanisms`. Its score and dropout are those that are given here.
-        projection: whether queries and keys pass through learnt matrices. Without, the inputs are cut into heads as
+            `pipeline.attention.mechanisms`. It uses the `score` and `dropout` given here.
+        projection: whether queries and keys pass through learnt matrices. If False, the inputs are split into heads as
             they are, so their width must be H * K.
-        value_projection: whether values and the context do; as `projection` if not given. Without, the context is made
-            of the values themselves, whose width must be H * V.
+        value_projection: whether values and the context pass through learnt matrices; `projection` if not given. If
+            False, the context is made of the values themselves, whose width must be H * V.
         use_bias: whether the projections add a bias.
         dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
             dropout.
@@ -38,8 +38,8 @@ class CrossAttention(MultiHeadAttention):
         mask: bool, broadcastable to `(B, H, T, S)`; usually the padding mask of the memory.
         memory_positions: `(S, M)` or `(B, S, M)`, added to the memory for the keys, or None.
         positions: `(T, D)` or `(B, T, D)`, added to x for the queries, or None.
-        x_mask: bool `(B, T)`, which Keras finds if not given. It becomes the mask of the context.
-        memory_mask: bool `(B, S)`, which Keras finds if not given. It is joined with `mask`.
+        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It becomes the mask of the context.
+        memory_mask: bool `(B, S)`; if not given, the mask that Keras keeps of the memory. It is joined with `mask`.
         training: whether dropout is applied.
 
     Returns:
@@ -85,12 +85,13 @@ class CrossAttention(MultiHeadAttention):
         return self.attend(self.project_query(query), key, value, join_masks(mask, memory_mask), training)
 
     def attend_from_rows(self, query, key, value, mask=None, training=None):
-        """As `attend`, for several rows of queries to each memory: the hypotheses of a search share a source.
+        """Attends like `attend`, with several rows of queries to each memory: the hypotheses of a search share a
+        source.
 
-        To attention they are further queries of one row, so the memory is neither repeated nor read again.
+        They are treated as more queries of one row, so the memory is neither repeated nor read again.
 
         Args:
-            query: `(B * N, H, T, K)`, the N rows of one memory after each other.
+            query: `(B * N, H, T, K)`; the N rows of one memory are adjacent.
             key: `(B, H, S, K)`.
             value: `(B, H, S, V)`.
             mask: bool, broadcastable to `(B, H, 1, S)`.

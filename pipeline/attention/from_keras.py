@@ -1,10 +1,10 @@
-"""The weights of Keras' own multi-head attention, as the attention layers here keep them."""
+"""Converts the weights of Keras' own multi-head attention to the form of the attention layers here."""
 
 import keras
 import numpy as np
 
 OTHERS = {"use_gate": False, "sliding_window": None, "attention_axes": (1,)}
-"""What Keras' layer can do that ours cannot, with the setting that leaves it out."""
+"""Features of Keras' layer that the layers here do not have, with the setting that switches each off."""
 
 
 def read_keras_attention(layer):
@@ -19,7 +19,7 @@ def read_keras_attention(layer):
         one, bias.
 
     Raises:
-        ValueError: the layer is of another class, is not built, or does something that layers here do not.
+        ValueError: the layer is of another class, is not built, or uses a feature that the layers here do not have.
     """
     if type(layer) is not keras.layers.MultiHeadAttention:
         raise ValueError(f"layer: expected a keras.layers.MultiHeadAttention, found {type(layer).__name__}")

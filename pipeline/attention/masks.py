@@ -13,7 +13,7 @@ def padding_mask(ids, padding_id=0):
 
     Args:
         ids: int `(B, S)`.
-        padding_id: the id that fills up short sentences.
+        padding_id: the id with which short sentences are padded.
 
     Returns:
         bool `(B, 1, 1, S)`, ready to broadcast over heads and queries.
@@ -38,14 +38,14 @@ def causal_mask(query_length, key_length, offset=0):
 
 
 def join_masks(mask, *key_masks):
-    """Joins a mask with those that Keras keeps of the sequences that keys and values are made from.
+    """Joins a mask with the masks that Keras keeps of the sequences from which keys and values are made.
 
     Args:
         mask: bool, broadcastable to `(B, H, T, S)`, or None.
         *key_masks: bool `(B, S)` each, True at real positions, or None.
 
     Returns:
-        bool, broadcastable to `(B, H, T, S)`: what all of them allow. `mask` itself where there is no other.
+        bool, broadcastable to `(B, H, T, S)`: True where all of them are. If there is no other mask, `mask` itself.
     """
     for key_mask in key_masks:
         if key_mask is not None:
@@ -57,8 +57,9 @@ def join_masks(mask, *key_masks):
 def masked_softmax(scores, mask=None):
     """Turns scores into weights that sum to one over the keys that may be attended to.
 
-    Computed in float32 whatever comes in, because half precision cannot tell a masked score from a very low one.
-    A query that may attend to nothing gets weights of exactly zero, so its context is zero too, not a mean of padding.
+    The softmax is computed in float32 whatever the type of the scores, because half precision cannot tell a masked
+    score from a very low one. A query that may attend to nothing gets weights of exactly zero, so its context is zero,
+    not a mean of padding.
 
     Args:
         scores: `(B, H, T, S)`, any float type.
@@ -68,7 +69,7 @@ def masked_softmax(scores, mask=None):
         float32 `(B, H, T, S)`.
 
     Raises:
-        ValueError: the mask has fewer axes; one of `(B, S)` would silently be taken for `(T, S)`.
+        ValueError: the mask has fewer axes; a mask `(B, S)` would silently be read as `(T, S)`.
     """
     if mask is not None and len(mask.shape) != len(scores.shape):
         raise ValueError(
@@ -87,7 +88,7 @@ def masked_softmax(scores, mask=None):
         if mask is not None:
             weights = ops.where(mask, weights, 0.0)
 
-        def gradient(upstream):  # zero where the weight is, so it needs no mask
+        def gradient(upstream):  # zero wherever the weight is zero, so it needs no mask
             return weights * (upstream - ops.sum(weights * upstream, -1, keepdims=True))
 
         return weights, gradient

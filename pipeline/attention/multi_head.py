@@ -25,23 +25,25 @@ class MultiHeadAttention(AttentionLayer):
         score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
             `pipeline.attention.scores`.
         mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
-            `pipeline.attention.mechanisms`. Its score and dropout are those that are given here.
-        projection: whether queries and keys pass through learnt matrices. Without, the inputs are cut into heads as
+            `pipeline.attention.mechanisms`. It uses the `score` and `dropout` given here.
+        projection: whether queries and keys pass through learnt matrices. If False, the inputs are split into heads as
             they are, so their width must be H * K.
-        value_projection: whether values and the context do; as `projection` if not given. Without, the context is made
-            of the values themselves, whose width must be H * V.
+        value_projection: whether values and the context pass through learnt matrices; `projection` if not given. If
+            False, the context is made of the values themselves, whose width must be H * V.
         use_bias: whether the projections add a bias.
         dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
             dropout.
 
     Call arguments:
         query: `(B, T, Dq)`, by position or by name. All other arguments are given by name, because Keras' attention
-            layers have the value before the key.
+            layers take the value before the key.
         key: `(B, S, Dk)`.
         value: `(B, S, Dv)`.
         mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; see `pipeline.attention.masks`.
-        query_mask: bool `(B, T)`, which Keras finds if not given. It becomes the mask of the context.
-        key_mask, value_mask: bool `(B, S)`, which Keras finds if not given. They are joined with `mask`.
+        query_mask: bool `(B, T)`; if not given, the mask that Keras keeps of the query. It becomes the mask of the
+            context.
+        key_mask, value_mask: bool `(B, S)`; if not given, the masks that Keras keeps of key and value. They are joined
+            with `mask`.
         training: whether dropout is applied.
 
     Returns:
@@ -49,7 +51,7 @@ class MultiHeadAttention(AttentionLayer):
         dropout. A query that may attend to nothing gets zero weights.
 
     Raises:
-        ValueError: without projection, when a width is not what the heads need.
+        ValueError: a side is not projected, and its width is not that of all heads together.
 
     Example:
         >>> layer = MultiHeadAttention(num_heads=2, key_dim=4)
@@ -89,7 +91,7 @@ class MultiHeadAttention(AttentionLayer):
         if self.mechanism.shares_query_and_key:
             raise ValueError(
                 f"mechanism: {type(self.mechanism).__name__} makes queries and keys by one projection, so it is for "
-                "self-attention only; take softmax or blockwise"
+                "self-attention only; use softmax or blockwise"
             )
         if self.projection:
             self.query_projection = self._dense(num_heads * key_dim, "query")
@@ -99,14 +101,14 @@ class MultiHeadAttention(AttentionLayer):
 
     @classmethod
     def from_keras(cls, layer, **kwargs):
-        """Makes an attention layer that computes what a built `keras.layers.MultiHeadAttention` does.
+        """Makes an attention layer that computes the same as a built `keras.layers.MultiHeadAttention`.
 
         Args:
             layer: the layer of Keras. Masks work alike, but a query that may attend to nothing gets zeros here.
             **kwargs: arguments of `keras.Layer`, such as `name`; the dtype is that of the layer if not given.
 
         Raises:
-            ValueError: the layer is not built, or does something that layers here do not.
+            ValueError: the layer is not built, or uses a feature that the layers here do not have.
         """
         arguments, widths, weights = read_keras_attention(layer)
         ours = cls(**arguments, **{"dtype": layer.dtype_policy, **kwargs})
@@ -158,8 +160,8 @@ class MultiHeadAttention(AttentionLayer):
         """Returns the length of the vector that each value adds to the context, in each head, when it has all the
         weight.
 
-        Times the weight, it measures what a value really contributes: a head with nothing to contribute often puts its
-        weight on a value that it makes short, such as that of EOS (Kobayashi et al. 2020, section 3).
+        Multiplied by the weight, it measures what a value really contributes: a head with nothing to contribute often
+        puts its weight on a value that it makes short, such as that of EOS (Kobayashi et al. 2020, section 3).
 
         Args:
             value: `(B, S, Dv)`.
@@ -172,7 +174,7 @@ class MultiHeadAttention(AttentionLayer):
             return ops.norm(value, axis=-1)
         kernel = ops.cast(self.output_projection.kernel, "float32")
         kernel = ops.reshape(kernel, (self.num_heads, self.value_dim, self.output_dim))
-        products = ops.matmul(kernel, ops.swapaxes(kernel, -1, -2))  # so that no (B, H, S, output_dim) is made
+        products = ops.matmul(kernel, ops.swapaxes(kernel, -1, -2))  # avoids an array (B, H, S, output_dim)
         # Einsum, because it repeats nothing: see `TanhSum.compare` for what a product would do with a single head.
         return ops.sqrt(ops.maximum(ops.sum(ops.einsum("bhsk,hkl->bhsl", value, products) * value, axis=-1), 0.0))
 

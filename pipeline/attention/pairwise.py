@@ -60,7 +60,8 @@ class TanhSum:
         columns = ops.shape(key)[2]
         pairs = ops.tanh(ops.expand_dims(query, 3) + ops.expand_dims(key, 2))
         flat = ops.reshape(pairs, (batch, heads, rows * columns, size))
-        # Not left to the product: where heads are one, oneDNN reads beyond a second factor that is to be repeated.
+        # Repeated explicitly: for a single head, oneDNN reads beyond the end of a second factor that it must repeat
+        # itself.
         repeated = ops.broadcast_to(ops.expand_dims(v, 2), (batch, heads, size, 1))
         scores = ops.reshape(ops.matmul(flat, repeated), (batch, heads, rows, columns))
 

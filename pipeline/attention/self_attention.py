@@ -14,9 +14,9 @@ from .masks import join_masks
 class SelfAttention(AttentionLayer):
     """Multi-head attention of a sequence to itself (Vaswani et al. 2017, section 3.2.3).
 
-    `context = concat_h(softmax(score((x + p) W_q, (x + p) W_k)) x W_v) W_o`, with or without positions p, which help to
-    find a place and would only blur what is read there (Carion et al. 2020, DETR, equation 7). The projections of x
-    are one matrix product.
+    `context = concat_h(softmax(score((x + p) W_q, (x + p) W_k)) x W_v) W_o`, with optional positions p, which help to
+    find a place but would blur what is read there (Carion et al. 2020, DETR, equation 7). The projections of x are one
+    matrix product.
 
     Args:
         num_heads: H.
@@ -26,11 +26,11 @@ class SelfAttention(AttentionLayer):
         score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
             `pipeline.attention.scores`.
         mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
-            `pipeline.attention.mechanisms`. Its score and dropout are those that are given here.
-        projection: whether queries and keys pass through learnt matrices. Without, the inputs are cut into heads as
+            `pipeline.attention.mechanisms`. It uses the `score` and `dropout` given here.
+        projection: whether queries and keys pass through learnt matrices. If False, the inputs are split into heads as
             they are, so their width must be H * K.
-        value_projection: whether values and the context do; as `projection` if not given. Without, the context is made
-            of the values themselves, whose width must be H * V.
+        value_projection: whether values and the context pass through learnt matrices; `projection` if not given. If
+            False, the context is made of the values themselves, whose width must be H * V.
         use_bias: whether the projections add a bias.
         dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
             dropout.
@@ -39,15 +39,15 @@ class SelfAttention(AttentionLayer):
         x: `(B, T, D)`.
         mask: bool, broadcastable to `(B, H, T, T)`: padding in an encoder, padding and the future in a decoder.
         positions: `(T, D)` or `(B, T, D)`, added to x for queries and keys, or None.
-        x_mask: bool `(B, T)`, which Keras finds if not given. It is joined with `mask`, and becomes the mask of the
-            context.
+        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `mask`, and becomes the
+            mask of the context.
         training: whether dropout is applied.
 
     Returns:
         `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, T)`.
 
     Raises:
-        ValueError: without projection, when the input is not as wide as its heads together.
+        ValueError: `projection` is False and the width of the input is not that of all heads together.
 
     Example:
         >>> context, weights = SelfAttention(num_heads=2, key_dim=4)(keras.random.normal((1, 3, 8)))
@@ -90,7 +90,7 @@ class SelfAttention(AttentionLayer):
         self.qkv_projection = self._dense(sum(self.widths), "qkv") if self.widths else None
 
     def _check_mask(self, mask, x, **arguments):
-        # A functional model hands the mask that Keras found to the layer as an argument.
+        # A functional model passes the mask that Keras keeps of x to the layer as an argument.
         if len(mask.shape) != 2 or get_keras_mask(x) is None:
             super()._check_mask(mask)
 
@@ -122,7 +122,7 @@ class SelfAttention(AttentionLayer):
         return self.split_heads(query), self.split_heads(key), self.split_heads(value)
 
     def call(self, x, *, mask=None, positions=None, x_mask=None, training=None):
-        if mask is not None and len(mask.shape) == 2:  # where x is all there is, Keras hands its mask on as `mask`
+        if mask is not None and len(mask.shape) == 2:  # x is the only input, so Keras passes its mask as `mask`
             mask, x_mask = None, mask
         if x_mask is not None:
             mask = join_masks(mask, x_mask)

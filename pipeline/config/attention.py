@@ -12,7 +12,7 @@ class AttentionSettings(Settings):
     """How the attention of one site works."""
 
     site: ClassVar[str] = "encoder_self"
-    """The one of `names.ATTENTION_SITES` that these settings are for."""
+    """The site, one of `names.ATTENTION_SITES`, to which these settings apply."""
 
     mechanism: Annotated[str, OneOf(MECHANISMS, extensible=True)] = Field(
         default="softmax", description=f"What is done with the scores. {describe(MECHANISMS)}."
@@ -27,16 +27,17 @@ class AttentionSettings(Settings):
         default=None, ge=1, description="Size of one head's values; null: d_model / num_heads."
     )
     projection: bool = Field(
-        default=True, description="Whether queries and keys pass through learnt matrices; false: the states themselves."
+        default=True,
+        description="Whether queries and keys are projected by learnt matrices; false: the states are compared.",
     )
     value_projection: bool = Field(
-        default=True, description="Whether values and the context pass through learnt matrices."
+        default=True, description="Whether values and the context are projected by learnt matrices."
     )
-    block_size: int = Field(default=128, ge=1, description="blockwise: positions of a block.")
-    projected_length: int = Field(default=64, ge=1, description="linformer: number of projected keys and values.")
-    buckets: int = Field(default=4, ge=1, description="lsh: number of hash buckets, 1 or even.")
-    chunk_length: int = Field(default=16, ge=1, description="lsh: positions of a chunk of a bucket.")
-    rounds: int = Field(default=4, ge=1, description="lsh: number of hash functions.")
+    block_size: int = Field(default=128, ge=1, description="With blockwise: number of positions in a block.")
+    projected_length: int = Field(default=64, ge=1, description="With linformer: number of projected keys and values.")
+    buckets: int = Field(default=4, ge=1, description="With lsh: number of hash buckets, 1 or an even number.")
+    chunk_length: int = Field(default=16, ge=1, description="With lsh: number of positions in a chunk of a bucket.")
+    rounds: int = Field(default=4, ge=1, description="With lsh: number of hash functions.")
 
     @field_validator("mechanism")
     @classmethod
@@ -52,7 +53,7 @@ class AttentionSettings(Settings):
         useless = [key for key in keys if getattr(self, key) != type(self).model_fields[key].default]
         if self.mechanism in fixed_weights() and useless:
             raise ValueError(
-                f"mechanism {self.mechanism} compares nothing: leave out {' and '.join(useless)}, or take softmax"
+                f"mechanism {self.mechanism} compares nothing: leave out {' and '.join(useless)}, or use softmax"
             )
         if self.mechanism == "lsh" and not SCORES[self.score].by_angle:
             by_angle = [name for name, score in SCORES.items() if score.by_angle]
@@ -63,7 +64,7 @@ class AttentionSettings(Settings):
         if self.buckets > 1 and self.buckets % 2:
             raise ValueError(f"buckets: expected 1 or an even number, found {self.buckets}")
         if self.mechanism == "lsh" and not self.projection:
-            raise ValueError("mechanism lsh hashes projected queries: leave projection out, or take softmax")
+            raise ValueError("mechanism lsh hashes projected queries: leave projection out, or use softmax")
         return self
 
     def check_sizes(self, d_model: int, num_heads: int) -> None:

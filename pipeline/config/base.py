@@ -1,4 +1,4 @@
-"""What every section of settings is made of."""
+"""The base class and the types of all sections of settings."""
 
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ Probability = Annotated[float, Field(ge=0, lt=1)]
 class OneOf:
     """Annotates text that must be one of some names.
 
-    Unlike `typing.Literal` the names are looked up when a value is checked, so that plugins can add to them.
+    Unlike those of `typing.Literal`, the names are looked up when a value is checked, so that plugins can add to them.
 
     Args:
         names: a table of `pipeline.config.names`, or a function that lists names.

@@ -6,23 +6,25 @@ from .base import Settings
 
 
 class BatchSettings(Settings):
-    """How sentences are batched for an update."""
+    """How sentences are grouped into batches."""
 
     batch_tokens: int = Field(
-        default=4096, ge=1, description="Largest number of target tokens in a batch, including padding."
+        default=4096, ge=1, description="Maximum number of target tokens in a batch, including padding."
     )
     accumulated: int = Field(
         default=1,
         ge=1,
-        description="Number of batches whose gradients are accumulated into one update, as if they were one batch; for "
-        "updates that do not fit into memory.",
+        description="Number of batches whose gradients are accumulated into one update, as if they were one batch, for "
+        "updates that do not fit into memory. 1: no accumulation.",
     )
     start_tokens: int | None = Field(
-        default=None, ge=1, description="Batch growth: batch_tokens of the first epochs; null: no growth."
+        default=None,
+        ge=1,
+        description="Batch size of the first epochs, in tokens, if batches are to grow; null: no growth.",
     )
     doubling_epochs: int = Field(
         default=4,
         ge=1,
-        description="With start_tokens: number of epochs after which the batch size doubles, up to batch_tokens.",
+        description="With start_tokens: number of epochs between doublings of the batch size, up to batch_tokens.",
     )
-    length_multiple: int = Field(default=4, ge=1, description="Padded lengths are multiples of this number of tokens.")
+    length_multiple: int = Field(default=4, ge=1, description="Pad sentences to a multiple of this number of tokens.")

@@ -1,6 +1,6 @@
-"""Checks across sections of a config: settings that are valid by themselves and contradict each other.
+"""Checks across sections of a config, for settings that are valid by themselves but contradict each other.
 
-Each raises ValueError with the settings, what was found and what was expected.
+Each raises ValueError, whose message names the settings, what was found and what was expected.
 """
 
 from .data import DataSettings

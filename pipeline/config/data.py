@@ -14,13 +14,13 @@ Action = Annotated[str, OneOf(CORPUS_ACTIONS)]
 class CorpusSettings(Settings):
     """One corpus: two line-aligned text files, or a table with a column for each language."""
 
-    source: Path | None = Field(default=None, description="Text file with one source sentence a line.")
+    source: Path | None = Field(default=None, description="Text file with one source sentence per line.")
     target: Path | None = Field(
-        default=None, description="Text file with one target sentence a line; line i translates line i of source."
+        default=None, description="Text file with one target sentence per line; line i translates line i of source."
     )
     table: Path | None = Field(
         default=None,
-        description="Table (TSV or CSV, plain or gzipped) with one sentence pair a row, instead of source and target.",
+        description="Table (TSV or CSV, plain or gzipped) with one sentence pair per row; replaces source and target.",
     )
     source_column: str | int = Field(
         default=0,
@@ -30,7 +30,7 @@ class CorpusSettings(Settings):
         default=1,
         description="Column of target sentences in the table: its number, counted from 0, or its name in the header.",
     )
-    separator: str = Field(default="\t", description="Character between the columns of the table; default: tab.")
+    separator: str = Field(default="\t", description="Character between the columns of the table.")
     header: bool = Field(default=False, description="Whether the first line of the table names its columns.")
     split_column: str | int | None = Field(
         default=None,
@@ -38,22 +38,24 @@ class CorpusSettings(Settings):
     )
     split_file: Path | None = Field(
         default=None,
-        description="File with the name of a split on each line, aligned with the corpus, instead of split_column.",
+        description="File with the name of a split on each line, aligned with the corpus; replaces split_column.",
     )
     split: str | None = Field(
-        default=None, description="Name of the split to read, as it is spelt in split_column or split_file."
+        default=None,
+        description="Name of the split to read, as spelt in split_column or split_file; null: read all pairs.",
     )
     alignments: Path | None = Field(
         default=None,
-        description="File of word alignments in Pharaoh format (source-target; ? marks possible links), one line a "
+        description="File of word alignments in Pharaoh format (source-target; ? marks possible links), one line per "
         "pair. For validation and test text: the gold standard. For training text: the links to learn "
-        "(training.guided_attention).",
+        "(training.guided_attention). null: none.",
     )
     alignments_first_index: Literal[0, 1] = Field(
         default=0, description="Number of the first word of a sentence in alignments."
     )
     alignments_turned: bool = Field(
-        default=False, description="Whether alignments was made for the opposite direction: links are target-source."
+        default=False,
+        description="Whether the links in alignments are target-source, as for a corpus of the opposite direction.",
     )
 
     @field_validator("separator")
@@ -74,7 +76,7 @@ class CorpusSettings(Settings):
             raise ValueError("header and split_column describe a table, and no table is given")
         columns = (self.source_column, self.target_column, self.split_column)
         if self.table is not None and not self.header and any(isinstance(column, str) for column in columns):
-            raise ValueError("columns can be named only where header is true: give their numbers from 0")
+            raise ValueError("columns can be named only if header is true: give their numbers from 0")
         if self.table is not None and self.source_column == self.target_column:
             raise ValueError(f"source_column and target_column are both {self.source_column!r}")
         return self
@@ -91,7 +93,7 @@ class CorpusSettings(Settings):
         if self.split_column is not None and self.split_file is not None:
             raise ValueError("expected either split_column or split_file, found both")
         if (self.split is None) != (self.split_column is None and self.split_file is None):
-            raise ValueError("split needs split_column or split_file beside it, and they need split")
+            raise ValueError("expected split together with split_column or split_file, found one without the other")
         return self
 
 
@@ -107,7 +109,7 @@ class DataSettings(Settings):
     test: CorpusSettings | None = Field(default=None, description="The pairs that evaluate.py scores; null: none.")
     tokenized: bool = Field(
         default=False,
-        description="Whether the text is tokenised, with spaces between words: BLEU then splits at spaces only.",
+        description="Whether words are already separated by spaces; BLEU then splits the text at spaces only.",
     )
     max_source_tokens: int = Field(
         default=128, ge=1, description="Longest source sentence to train on, in tokens without EOS."
@@ -118,17 +120,17 @@ class DataSettings(Settings):
     max_length_ratio: float = Field(
         default=9.0,
         ge=1,
-        description="Largest ratio of the longer side's tokens to the shorter side's in training pairs.",
+        description="Largest ratio of the number of tokens on the longer side of a pair to that on the shorter side.",
     )
     joined_pairs: float = Field(
         default=0.0,
         ge=0,
-        description="Number of extra training pairs, as a share of the others. Each joins two random pairs, within "
-        "max_source_tokens and max_target_tokens, so that the model sees longer sentences than the text has.",
+        description="Number of extra training pairs, as a share of the original ones. Each joins two random pairs, "
+        "within max_source_tokens and max_target_tokens, so that the model sees longer sentences. 0: none.",
     )
     on_empty_side: Literal["drop", "error"] = Field(
         default="drop",
-        description="What to do with training pairs that have an empty side: drop them, or stop with an error.",
+        description="What to do with training pairs that have an empty side: leave them out (drop), or stop (error).",
     )
     on_over_long: Literal["drop", "error"] = Field(
         default="drop", description="What to do with training pairs over max_source_tokens or max_target_tokens."

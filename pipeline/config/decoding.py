@@ -31,30 +31,32 @@ class DecodingSettings(Settings):
     coverage_penalty: float = Field(
         default=0.0,
         ge=0,
-        description="Weight of the coverage penalty, the sum of log(min(1, attention)) over source tokens; 0: none.",
+        description="Weight of the coverage penalty: the sum of log(min(1, attention)) over source tokens. 0: none.",
     )
-    min_length: int = Field(default=0, ge=0, description="Smallest number of tokens of a translation before EOS.")
-    no_repeat_ngram: int = Field(default=0, ge=0, description="Block repeated n-grams of this length; 0 disables.")
+    min_length: int = Field(default=0, ge=0, description="Minimum number of tokens of a translation before EOS.")
+    no_repeat_ngram: int = Field(default=0, ge=0, description="Block repeated n-grams of this length; 0: none.")
     temperature: float = Field(
-        default=1.0, gt=0, description="Sampling: the logits are divided by this number; below 1 favours likely tokens."
+        default=1.0, gt=0, description="With sampling: divide the logits by this number; below 1 favours likely tokens."
     )
     top_k: int = Field(
-        default=0, ge=0, description="Sampling: draw among this number of the most likely tokens; 0: among all."
+        default=0, ge=0, description="With sampling: draw among this number of the most likely tokens; 0: among all."
     )
     top_p: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="Sampling: draw among the smallest set of most likely tokens that holds this share of the "
+        description="With sampling: draw among the smallest set of most likely tokens that holds this share of the "
         "probability (nucleus sampling); 1: among all.",
     )
-    batch_sentences: int = Field(default=64, ge=1, description="Number of sentences translated at once.")
+    batch_sentences: int = Field(default=64, ge=1, description="Number of sentences translated in one batch.")
     max_target_ratio: float = Field(
         default=2.0,
         ge=0,
-        description="A translation has at most max_target_ratio * source tokens + max_target_extra tokens.",
+        description="Limit the translation to max_target_ratio * source tokens + max_target_extra tokens.",
     )
-    max_target_extra: int = Field(default=10, ge=1, description="Number of tokens; see max_target_ratio.")
+    max_target_extra: int = Field(
+        default=10, ge=1, description="Number of tokens added to the limit of max_target_ratio."
+    )
 
     @property
     def kind(self) -> str:

@@ -10,14 +10,14 @@ from .names import SITES, describe
 
 
 class Probe(Settings):
-    """A sentence whose translation and attention are watched during training."""
+    """A sentence whose translation and attention are shown during training."""
 
     source: str = Field(min_length=1, description="The sentence to translate, tokenised as in the data.")
     reference: str | None = Field(default=None, description="A correct translation, for comparison; null: none.")
 
 
 class InspectionSettings(Settings):
-    """What is written and shown of the attention."""
+    """Which attention is written and shown."""
 
     probes: tuple[Probe, ...] = Field(
         default=(), description="Sentences shown in TensorBoard and as heat maps: a list of {source, reference}."
@@ -29,13 +29,14 @@ class InspectionSettings(Settings):
     heatmap_sentences: int | None = Field(
         default=None,
         ge=0,
-        description="Draw the first N sentences of a set as heat maps, beside probes; null: 1 if there are no probes.",
+        description="Draw the first N sentences of a set as heat maps, besides the probes; null: 1 if there are no "
+        "probes, otherwise 0.",
     )
     viewer_sentences: int = Field(default=1000, ge=0, description="Show the first N sentences of a set in viewer.html.")
     choose_head_on: CorpusSettings | None = Field(
         default=None,
-        description="Pairs with gold alignments on which evaluate.py chooses the layer, head and label side to report; "
-        "null: data.validation, if that has alignments.",
+        description="Pairs with gold alignments on which evaluate.py chooses the layer, head and label side to report. "
+        "null: data.validation, if it has alignments.",
     )
     profile_updates: int = Field(
         default=0,
@@ -49,5 +50,5 @@ class InspectionSettings(Settings):
 
     @property
     def drawn_sentences(self) -> int:
-        """Number of first sentences of a set to draw as heat maps."""
+        """Number of sentences, from the first of a set on, to draw as heat maps."""
         return int(not self.probes) if self.heatmap_sentences is None else self.heatmap_sentences

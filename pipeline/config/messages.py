@@ -1,4 +1,4 @@
-"""Checks settings against their schema, and says in one readable message everything that is wrong with them."""
+"""Checks settings against their schema, and reports everything that is wrong in one readable message."""
 
 import difflib
 import types
@@ -29,7 +29,7 @@ _LIMITS = {
 
 
 def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) -> Schema:
-    """Settings made from nested values.
+    """Makes settings from nested values.
 
     Raises:
         InputError: names each wrong key, what was found there, what was expected and, from `origins`, where it stands.
@@ -144,7 +144,7 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
     if details["type"] in ("extra_forbidden", "invalid_key"):
         everywhere = [known for known, _ in walk(schema)]
         if key in everywhere:
-            return key, f"goes with another architecture than {details['loc'][1]}"
+            return key, f"belongs to another architecture than {details['loc'][1]}"
         meant = nearest_key(key, siblings + everywhere)
         return key, "no such key" + (f"; did you mean {meant}?" if meant else "")
     if details["type"] == "value_error":

@@ -22,7 +22,7 @@ from .names import (
 )
 
 Architecture = Annotated[str, OneOf(ARCHITECTURES)]
-ARCHITECTURE_HELP = f"Which kind of model it is. {describe(ARCHITECTURES)}."
+ARCHITECTURE_HELP = f"Kind of model. {describe(ARCHITECTURES)}."
 
 
 class ArchitectureSettings(Settings):
@@ -30,13 +30,16 @@ class ArchitectureSettings(Settings):
 
     architecture: Architecture = Field(default="transformer", description=ARCHITECTURE_HELP)
     dropout: Probability = Field(
-        default=0.1, description="Share of units dropped from embeddings and from the output of each sublayer."
+        default=0.1, description="Dropout rate of the embeddings and of the output of each sublayer."
     )
     tie_embeddings: Annotated[str, OneOf(TIED_EMBEDDINGS)] = Field(
         default="all", description=f"Which embeddings share one table. {describe(TIED_EMBEDDINGS)}."
     )
     max_positions: int = Field(
-        default=512, ge=2, le=100_000, description="Longest sequence that the model can take, in tokens."
+        default=512,
+        ge=2,
+        le=100_000,
+        description="Longest source or target that the model accepts, in tokens, with BOS or EOS.",
     )
 
     @property
@@ -54,19 +57,19 @@ class BlocksSettings(ArchitectureSettings):
     """What architectures made of Transformer blocks have."""
 
     d_model: int = Field(default=128, ge=1, description="Width of the embeddings and of every layer, in units.")
-    num_heads: int = Field(default=4, ge=1, description="Heads of every attention layer.")
+    num_heads: int = Field(default=4, ge=1, description="Number of heads of every attention layer.")
     d_ff: int = Field(default=256, ge=1, description="Inner width of the feed-forward layers, in units.")
     embedding_dropout: Probability | None = Field(
-        default=None, description="Share of coordinates dropped from the embeddings; null: the same as dropout."
+        default=None, description="Dropout rate of the embeddings; null: the same as dropout."
     )
-    attention_dropout: Probability = Field(default=0.0, description="Share of attention weights dropped.")
-    activation_dropout: Probability = Field(
-        default=0.0, description="Share of units dropped inside the feed-forward layers."
-    )
+    attention_dropout: Probability = Field(default=0.0, description="Dropout rate of the attention weights.")
+    activation_dropout: Probability = Field(default=0.0, description="Dropout rate inside the feed-forward layers.")
     norm: Annotated[str, OneOf(NORMS)] = Field(
-        default="pre", description=f"Where layer normalisation stands. {describe(NORMS)}."
+        default="pre", description=f"Where layer normalisation is applied. {describe(NORMS)}."
     )
-    positions: Annotated[str, OneOf(POSITIONS)] = Field(default="sinusoidal", description="How positions are embedded.")
+    positions: Annotated[str, OneOf(POSITIONS)] = Field(
+        default="sinusoidal", description="Kind of position embeddings."
+    )
     positions_on: Annotated[str, OneOf(POSITION_PLACES)] = Field(
         default="input", description=f"Where positions are added. {describe(POSITION_PLACES)}."
     )
@@ -92,7 +95,7 @@ class BlocksSettings(ArchitectureSettings):
                 raise ValueError(
                     f"attention_dropout ({self.attention_dropout}) needs weights to drop, and "
                     f"attention.{site}.mechanism {settings.mechanism} never holds them all: set it to 0 (dropout acts "
-                    "on what comes out), or take softmax"
+                    "on the output), or use softmax"
                 )
         return self
 
@@ -117,12 +120,14 @@ class TransformerSettings(BlocksSettings):
 
 
 class DecoderOnlySettings(BlocksSettings):
-    """One causal stack of Transformer blocks that reads the source and goes on with the target."""
+    """One causal stack of Transformer blocks that reads the source and continues with the target."""
 
     architecture: Architecture = Field(default="decoder_only", description=ARCHITECTURE_HELP)
     layers: int = Field(default=6, ge=1, description="Number of layers.")
     source_loss: float = Field(
-        default=0.0, ge=0, description="Weight of the loss on source tokens; target tokens have weight 1."
+        default=0.0,
+        ge=0,
+        description="Weight of the loss on source tokens, relative to that on target tokens; 0: none.",
     )
     attention: DecoderOnlyAttention = Field(
         default=DecoderOnlyAttention(), description="The attention of the one stack of layers."
@@ -142,20 +147,21 @@ class RecurrentSettings(ArchitectureSettings):
     bidirectional: bool = Field(default=True, description="Whether a second GRU reads the source from its end.")
     cross_attention: Annotated[str, OneOf(recurrent_attentions, extensible=True)] = Field(
         default="additive",
-        description="How states of decoder and encoder are compared: a score function; uniform or last for fixed "
-        "weights; none: the decoder sees the final state of the encoder alone.",
+        description="How the decoder's states are compared with the encoder's: a score function, or fixed weights "
+        "(uniform, last). none: no attention, the decoder sees only the final state of the encoder.",
     )
     attention_dim: int = Field(
         default=256,
         ge=1,
-        description="Width to which states are projected before additive, dot, scaled_dot and cosine compare them, and "
-        "hidden width of concat, in units.",
+        description="Width of the projected states that additive, dot, scaled_dot and cosine compare, and hidden width "
+        "of concat, in units.",
     )
     decoder: Annotated[str, OneOf(RECURRENT_DECODERS)] = Field(
         default="bahdanau", description=f"When the decoder attends. {describe(RECURRENT_DECODERS)}."
     )
     input_feeding: bool = Field(
-        default=False, description="luong: whether each step also reads the attentional vector of the step before."
+        default=False,
+        description="With decoder luong: whether each step also reads the attentional vector of the previous step.",
     )
 
     def least_parameters(self, vocabulary_size: int) -> int:
@@ -170,7 +176,7 @@ class RecurrentSettings(ArchitectureSettings):
     @model_validator(mode="after")
     def _check_input_feeding(self) -> Self:
         if self.input_feeding and self.decoder != "luong":
-            raise ValueError("input_feeding goes with decoder luong; with bahdanau every step reads the context anyway")
+            raise ValueError("input_feeding needs decoder luong; with bahdanau every step reads the context anyway")
         return self
 
 

@@ -15,14 +15,14 @@ from .run import RunConfig
 USAGE = """train.py --config FILE [--section.key VALUE ...] [--print_config]
        train.py --resume RUN [--section.key VALUE ...]"""
 
-DESCRIPTION = """Trains a translator. Settings come from FILE, and options replace them. Write a VALUE as in YAML: 0.1,
-true, null, [cross, encoder]. Give the same command again to resume a run that was interrupted. With --resume, settings
-come from the run, and those that would change its result are refused."""
+DESCRIPTION = """Trains a translator. Settings come from FILE; options override them. Write a VALUE as in YAML: 0.1,
+true, null, [cross, encoder]. To resume an interrupted run, give the same command again. With --resume, settings come
+from the run, and options that would change its result are refused."""
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     """Adds an option for every setting of decoding."""
-    group = parser.add_argument_group("decoding; the defaults are the settings of the run")
+    group = parser.add_argument_group("decoding (defaults: the settings of the run)")
     for name, field in DecodingSettings.model_fields.items():
         text = f"{field.description} ({expectation(field)})".replace("%", "%%")
         group.add_argument(f"--{name}", metavar="VALUE", help=text)
@@ -67,7 +67,7 @@ def make_parser() -> jsonargparse.ArgumentParser:
 
 
 def _add_sections(parser: jsonargparse.ArgumentParser) -> None:
-    """Adds each section as a group of options; sections with the same keys as an earlier one refer to it."""
+    """Adds each section as a group of options; a section with the same keys as an earlier one refers to it."""
     shown: set[tuple[str, ...]] = set()
     keys: set[str] = set()
     for section_key, section_field in walk(RunConfig):
@@ -89,7 +89,7 @@ def _add_sections(parser: jsonargparse.ArgumentParser) -> None:
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
-        return "must be given"
+        return "required"
     if field.default is None or isinstance(field.default, bool):
         return f"default {str(field.default).lower().replace('none', 'null')}"
     if isinstance(field.default, tuple):
@@ -103,10 +103,10 @@ def settable_keys() -> list[tuple[str, FieldInfo]]:
 
 
 def refuse_unknown_options(argv: Sequence[str]) -> None:
-    """Refuses options that do not exist, with the one that was probably meant.
+    """Refuses options that do not exist, and suggests the ones that were probably meant.
 
     Raises:
-        InputError: names all of them.
+        InputError: an option does not exist; the message names all such options.
     """
     keys = [key for key, _ in settable_keys()] + ["config", "resume", "print_config", "plugins", "debug", "help"]
     problems = []

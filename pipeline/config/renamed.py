@@ -1,4 +1,4 @@
-"""Config keys that have got another name: the old one works for one more minor version, with a hint."""
+"""Renamed config keys: an old name works for one more minor version, with a hint."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ RENAMED = {
     "model.scores.decoder_self": "model.attention.decoder_self.score",
     "model.scores.cross": "model.attention.cross.score",
 }
-"""Old dotted key -> new dotted key. A row goes with the second minor version after its change (0.3.0 for these)."""
+"""Old dotted key -> new dotted key. A row is removed in the second minor version after its change (0.3.0 for these)."""
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 def rename_keys(values: Mapping[str, Any], origins: Origins) -> tuple[dict[str, Any], Origins]:
     """Returns settings with the new names of renamed keys, and a warning for each.
 
-    A key that is given by both names keeps its old one, which the schema then refuses.
+    A key that is given by both names keeps the old one, which the schema then refuses.
     """
     renamed, moved = dict(values), dict(origins)
     for old, new in RENAMED.items():

@@ -48,16 +48,16 @@ class RunConfig(Settings):
         default=TokenizerSettings(),
         description="The subword model that source and target share; it is trained on the training pairs.",
     )
-    batches: BatchSettings = Field(default=BatchSettings(), description="How sentences are batched for an update.")
+    batches: BatchSettings = Field(default=BatchSettings(), description="How sentences are grouped into batches.")
     model: ModelSettings = Field(
         default=TransformerSettings(), description="The model: its architecture, sizes and attention."
     )
     training: TrainingSettings = Field(
-        description="The optimizer, and how long it runs: until the first of max_updates, max_epochs and max_minutes."
+        description="The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes."
     )
     decoding: DecodingSettings = Field(default=DecodingSettings(), description="How translations are searched.")
     inspection: InspectionSettings = Field(
-        default=InspectionSettings(), description="What is written and shown of the attention."
+        default=InspectionSettings(), description="Which attention is written and shown."
     )
 
     @model_validator(mode="after")

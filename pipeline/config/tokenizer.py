@@ -20,33 +20,33 @@ class TokenizerSettings(Settings):
     training_sentences: int = Field(
         default=500_000,
         ge=1,
-        description="Largest number of sentences, of both languages together, to learn the subwords from; of a longer "
-        "text every n-th pair is taken.",
+        description="Maximum number of sentences, both languages together, to learn the subwords from; of a longer "
+        "text, every n-th pair is used.",
     )
     character_coverage: float = Field(
         default=1.0,
         ge=0.9,
         le=1,
-        description="Share of the characters of the text that get a token; the rarest others become UNK.",
+        description="Share of the characters in the text that get a token of their own; the rarest become UNK.",
     )
     bpe_dropout: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="Share of merges left out at random in the training text, so that words are also seen in smaller "
-        "pieces (BPE-dropout, Provilkov et al. 2020); 0: none.",
+        description="Probability of skipping a BPE merge in the training text, so that words are also seen in smaller "
+        "pieces (BPE-dropout, Provilkov et al. 2020). 0: no skipping.",
     )
     unigram_alpha: float = Field(
         default=0.0,
         ge=0,
-        description="Exponent, such as 0.2, of the probability by which segmentations of the training text are sampled "
-        "(Kudo 2018, section 3.2); 0: no sampling, the likeliest is used.",
+        description="Exponent, such as 0.2, applied to the probabilities from which segmentations of the training text "
+        "are sampled (Kudo 2018, section 3.2). 0: no sampling, the likeliest segmentation is used.",
     )
     segmentations: int = Field(
         default=10,
         ge=1,
-        description="With bpe_dropout or unigram_alpha: number of segmentations of the training text, which the epochs "
-        "use in turn.",
+        description="With bpe_dropout or unigram_alpha: number of segmentations of the training text; each epoch uses "
+        "the next one.",
     )
 
     @property

@@ -28,49 +28,52 @@ class GuidedAttentionSettings(Settings):
     head: int = Field(default=0, ge=0, description="Number of the guided head in its layer, counted from 0.")
     side: Annotated[str, OneOf(LABEL_SIDES)] = Field(
         default="input",
-        description="Whose links each row learns: input: those of the token that it reads; output: those of the token "
-        "that it predicts.",
+        description="Which links each row of attention learns. input: the links of the token that it has just read; "
+        "output: those of the token that it predicts.",
     )
-    weight: float = Field(default=0.05, gt=0, description="Weight of this loss; the cross-entropy has weight 1.")
+    weight: float = Field(default=0.05, gt=0, description="Weight of this loss, relative to the cross-entropy.")
     unlinked: Literal["nothing", "eos"] = Field(
         default="nothing",
-        description="What rows learn whose word has no link. nothing: they are left out; eos: to attend to the "
-        "source's EOS.",
+        description="What rows learn if their word has no link. nothing: these rows are left out; eos: to attend to "
+        "the EOS of the source.",
     )
 
 
 class TrainingSettings(Settings):
-    """The optimizer, and how long it runs: until the first of max_updates, max_epochs and max_minutes."""
+    """The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes."""
 
     precision: Literal["auto", "float32", "mixed_bfloat16"] = Field(
         default="auto",
-        description="Number format of the computation; auto: mixed_bfloat16 on devices that multiply it natively, "
+        description="Number format of the computation. auto: mixed_bfloat16 on devices with native bfloat16 products, "
         "otherwise float32.",
     )
     max_updates: int | None = Field(default=None, ge=1, description="Number of updates to train for; null: no limit.")
     max_epochs: int | None = Field(
-        default=None, ge=1, description="Number of passes over the training text; null: no limit."
+        default=None, ge=1, description="Number of passes over the training text to train for; null: no limit."
     )
     max_minutes: float | None = Field(default=None, gt=0, description="Minutes to train for; null: no limit.")
     label_smoothing: Probability = Field(
-        default=0.1, description="Probability taken from the reference token and spread over the vocabulary."
+        default=0.1,
+        description="Probability taken from the reference token and spread evenly over the vocabulary; 0: none.",
     )
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
-        default="adam", description=f"What turns gradients into updates. {describe(OPTIMIZERS)}."
+        default="adam", description=f"Optimiser, which turns gradients into updates. {describe(OPTIMIZERS)}."
     )
-    learning_rate: float = Field(default=0.002, gt=0, description="Learning rate at the end of warm-up, its peak.")
+    learning_rate: float = Field(default=0.002, gt=0, description="Peak learning rate, reached at the end of warm-up.")
     schedule: Annotated[str, OneOf(SCHEDULES, extensible=True)] = Field(
         default="inverse_sqrt", description=f"How the learning rate changes after warm-up. {describe(SCHEDULES)}."
     )
-    warmup_updates: int = Field(default=1000, ge=0, description="Updates over which the learning rate rises from zero.")
-    beta_1: Probability = Field(default=0.9, description="Adam's decay of the mean of gradients, per update.")
-    beta_2: Probability = Field(default=0.98, description="Adam's decay of the mean of squared gradients, per update.")
-    epsilon: float = Field(default=1e-9, gt=0, description="Adam's guard against division by zero.")
+    warmup_updates: int = Field(default=1000, ge=0, description="Number of updates over which the learning rate rises.")
+    beta_1: Probability = Field(default=0.9, description="Decay per update of Adam's mean of the gradients.")
+    beta_2: Probability = Field(default=0.98, description="Decay per update of Adam's mean of the squared gradients.")
+    epsilon: float = Field(default=1e-9, gt=0, description="Number added to Adam's divisor against division by zero.")
     clip_norm: float = Field(
-        default=1.0, ge=0, description="Largest norm of the gradient over all variables; 0: no clipping."
+        default=1.0, ge=0, description="Clip the gradient to this norm over all variables; 0: no clipping."
     )
     validate_every_updates: int = Field(
-        default=500, ge=1, description="Updates between validations; each validation also writes a checkpoint."
+        default=500,
+        ge=1,
+        description="Number of updates between validations; each validation also writes a checkpoint.",
     )
     checkpoint_every_minutes: float | None = Field(
         default=10.0,
@@ -78,12 +81,12 @@ class TrainingSettings(Settings):
         description="Save an extra checkpoint when this many minutes have passed since the last one; it is deleted at "
         "the next validation. null: never.",
     )
-    log_every_updates: int = Field(default=50, ge=1, description="Updates between lines of the training log.")
+    log_every_updates: int = Field(default=50, ge=1, description="Number of updates between lines of the training log.")
     keep_checkpoints: int = Field(
         default=2,
         ge=1,
-        description="Number of recent checkpoints kept beside the best; if the newest is damaged, training resumes "
-        "from the one before.",
+        description="Number of recent checkpoints to keep besides the best; if the newest is damaged, training resumes "
+        "from the previous one.",
     )
     average_checkpoints: int = Field(
         default=1,
@@ -100,13 +103,13 @@ class TrainingSettings(Settings):
         gt=0,
         lt=1,
         description="Decay per update, such as 0.999, of a moving average of the weights, which is used in validation "
-        "and as the final model; null: no average.",
+        "and as the final model. null: no average.",
     )
     r_drop: float = Field(
         default=0.0,
         ge=0,
         description="Weight, such as 5, of the divergence between two passes over each batch with different dropout "
-        "(R-Drop, Liang et al. 2021); doubles the training time. 0: one pass.",
+        "(R-Drop, Liang et al. 2021), which doubles the training time. 0: a single pass.",
     )
     early_stopping: EarlyStoppingSettings = Field(
         default=EarlyStoppingSettings(),

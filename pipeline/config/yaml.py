@@ -1,4 +1,5 @@
-"""Settings as YAML text: reading with the line of every key, and writing what reads back as the same."""
+"""Settings as YAML text: reads them with the line of every key, and writes text that reads back as the same
+settings."""
 
 import re
 from collections.abc import Iterator

@@ -44,7 +44,7 @@ class BeamSettings:
 
     def __post_init__(self) -> None:
         if not 1 <= self.best <= self.size:
-            raise ValueError(f"best: between 1 and the size of the beam, {self.size}. Received: {self.best}")
+            raise ValueError(f"best: expected between 1 and the size of the beam, {self.size}, found {self.best}")
 
     def length_divisor(self, length):
         """Returns the number by which the log-probability of a hypothesis of `length` tokens is divided."""
@@ -89,7 +89,7 @@ def beam_search(
         ValueError: a coverage penalty without `coverage`.
     """
     if settings.coverage_penalty and coverage is None:
-        raise ValueError("coverage: needed for a coverage penalty")
+        raise ValueError("coverage: expected a function, because settings have a coverage penalty, found None")
 
     def any_remaining(state):
         return ops.shape(state.rows)[0] > 0

@@ -45,7 +45,7 @@ class Evaluated:
         for file in (evaluation.metrics, evaluation.translations):
             if not file.is_file():
                 raise InputError(
-                    f"{evaluation.root}: no evaluation, it has no {file.name}; make one: python evaluate.py {run.root}"
+                    f"{evaluation.root}: {file.name} is missing; evaluate the run first: python evaluate.py {run.root}"
                 )
         return cls(str(path), run, evaluation)
 
@@ -69,7 +69,7 @@ class Evaluated:
         table = read_translations(self.evaluation.translations)
         if "reference" not in table:
             raise InputError(
-                f"{self.evaluation.translations}: there is no column 'reference'; evaluate with references to compare"
+                f"{self.evaluation.translations}: no column 'reference'; evaluate with references to compare"
             )
         return table
 
@@ -130,7 +130,7 @@ def compare(systems: list[Evaluated], samples: int) -> pd.DataFrame:
         for side in ("source", "reference"):
             if other.table[side].tolist() != first.table[side].tolist():
                 raise InputError(
-                    f"{other.evaluation.root} and {first.evaluation.root} are not of the same {side} sentences; "
+                    f"{other.evaluation.root} and {first.evaluation.root} have different {side} sentences; "
                     "compare evaluations of one set"
                 )
         if other.config.data.tokenized != first.config.data.tokenized:

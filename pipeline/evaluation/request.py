@@ -76,7 +76,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.alignments and not options.reference:
         raise InputError("--alignments needs --reference: the links are between those two texts")
     if options.forced and options.source and not options.reference:
-        raise InputError("--forced needs --reference, the text that is forced")
+        raise InputError("--forced needs --reference, the text that the model is made to read")
     if options.perturb < 0:
         raise InputError(f"--perturb: expected a number of sentences, found {options.perturb}")
     if options.name is not None and (not options.name or options.name.startswith(".") or "/" in options.name):

@@ -48,7 +48,7 @@ class ArchiveWriter:
         self, path: str | Path, *, manifest: dict[str, Any], sentences_per_shard: int = 256, go_on: bool = False
     ) -> None:
         if sentences_per_shard < 1:
-            raise ValueError(f"sentences_per_shard must be at least 1. Received: {sentences_per_shard}")
+            raise ValueError(f"sentences_per_shard: expected at least 1, found {sentences_per_shard}")
         self._path = Path(path)
         self._given = dict(manifest)
         self.sentences_per_shard = sentences_per_shard
@@ -58,7 +58,7 @@ class ArchiveWriter:
         self._shards = 0
         self._open = True
         if taken := sorted(self._given.keys() & self._facts().keys()):
-            raise ValueError(f"manifest names that the archive fills in itself: {', '.join(taken)}")
+            raise ValueError(f"manifest: expected no names that the archive fills in itself, found {', '.join(taken)}")
         if go_on:
             (self._path / MANIFEST).unlink(missing_ok=True)
         if (self._path / MANIFEST).exists():
@@ -112,10 +112,10 @@ class ArchiveWriter:
             raise ValueError("the archive is closed")
         record.validate()
         if record.id in self._ids:
-            raise ValueError(f"sentence {record.id}: appended before")
+            raise ValueError(f"sentence {record.id}: expected an id that was not appended before, found it twice")
         sites = sites_of(record)
         if self._sites not in (None, sites):
-            raise ValueError(f"sentence {record.id}: sites with (layers, heads) are {sites}, before {self._sites}")
+            raise ValueError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
         self._sites = sites
         self._ids.add(record.id)
         line = {"id": record.id, "shard": self._shard_name()} | {name: getattr(record, name) for name in METADATA}

@@ -93,13 +93,15 @@ def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
 def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, side: str) -> np.ndarray:
     """Returns the weights `(heads shown, query, key)`."""
     if side not in LABEL_SIDES:
-        raise ValueError(f"side must be one of {', '.join(LABEL_SIDES)}. Received: {side!r}")
+        raise ValueError(f"side: expected one of {', '.join(LABEL_SIDES)}, found {side!r}")
     if site not in record.attention:
-        raise ValueError(f"sentence {record.id} holds the sites {', '.join(record.attention)}. Received: {site!r}")
+        raise ValueError(f"sentence {record.id}: expected a site among {', '.join(record.attention)}, found {site!r}")
     weights = record.attention[site]
     layers, heads = weights.shape[:2]
     if not 0 <= layer < layers or not 0 <= (head or 0) < heads:
-        raise ValueError(f"{site} has {layers} layers and {heads} heads, from 0. Received: layer {layer}, head {head}")
+        raise ValueError(
+            f"{site}: expected one of {layers} layers and {heads} heads, from 0, found layer {layer}, head {head}"
+        )
     return weights[layer] if head is None else weights[layer, head : head + 1]
 
 

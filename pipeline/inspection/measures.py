@@ -34,7 +34,7 @@ class SiteWeights:
 
     def __post_init__(self) -> None:
         if self.weights.ndim != 4 or 0 in self.weights.shape[2:]:
-            raise ValueError(f"attention must have shape (layer, head, T > 0, S > 0). Received: {self.weights.shape}")
+            raise ValueError(f"attention: expected shape (layer, head, T > 0, S > 0), found {self.weights.shape}")
 
     @cached_property
     def entropy(self) -> np.ndarray:

@@ -32,7 +32,9 @@ def check_perturbable(model: keras.Model) -> None:
         InputError: the model has no cross-attention of that kind.
     """
     if not cross_attention_layers(model):
-        raise InputError("--perturb changes heads of a Transformer's cross-attention, and this model has none")
+        raise InputError(
+            "--perturb needs the cross-attention of a Transformer, which this model does not have; leave it out"
+        )
 
 
 def perturbation_table(

@@ -101,27 +101,27 @@ class Record:
         if self.target_input_tokens[1:] != self.target_output_tokens[:-1]:
             raise self._error("target_input_tokens[1:] must equal target_output_tokens[:-1]")
         if self.mode not in RECORD_MODES:
-            raise self._error(f"mode must be one of {', '.join(RECORD_MODES)}. Received: {self.mode!r}")
+            raise self._error(f"mode: expected one of {', '.join(RECORD_MODES)}, found {self.mode!r}")
         if not all(math.isfinite(value) for value in self.token_log_probabilities):
-            raise self._error("token_log_probabilities must be finite numbers")
+            raise self._error("token_log_probabilities: expected finite numbers")
         if "cross" not in self.attention:
-            raise self._error(f"attention must hold the site 'cross'. Received: {sorted(self.attention)}")
+            raise self._error(f"attention: expected the site 'cross' among others, found {sorted(self.attention)}")
         for site, weights in self.attention.items():
             self._expect_axes(site, weights, lengths)
 
     def _expect_length(self, name: str, expected: int) -> None:
         received = len(getattr(self, name))
         if received != expected:
-            raise self._error(f"{name} must have {expected} entries, one per token. Received: {received}")
+            raise self._error(f"{name}: expected {expected} entries, one per token, found {received}")
 
     def _expect_axes(self, site: str, weights: np.ndarray, lengths: dict[str, int]) -> None:
         if site not in SITES:
-            raise self._error(f"attention sites are {', '.join(SITES)}. Received: {site!r}")
+            raise self._error(f"attention: expected sites among {', '.join(SITES)}, found {site!r}")
         query, key = SITES[site].axes
         if weights.ndim != 4 or weights.shape[2:] != (lengths[query], lengths[key]):
             raise self._error(
-                f"attention[{site!r}] must have shape (layer, head, {lengths[query]} {query} tokens, "
-                f"{lengths[key]} {key} tokens). Received: {weights.shape}"
+                f"attention[{site!r}]: expected shape (layer, head, {lengths[query]} {query} tokens, "
+                f"{lengths[key]} {key} tokens), found {weights.shape}"
             )
 
     def _error(self, message: str) -> ValueError:

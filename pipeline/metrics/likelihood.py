@@ -64,7 +64,7 @@ class LikelihoodMeter:
         if not fits:
             raise InputError(
                 f"all {self.too_long} pairs have a side of model.max_positions ({max_positions}) tokens or more, "
-                "so there is nothing to measure; take shorter text, or train with more positions"
+                "so there is nothing to measure; use shorter text, or train with more positions"
             )
         self.source, self.target = source.select(fits), target.select(fits)
         self.batches = batches_by_length(self.source.lengths + 1, self.target.lengths + 1, batch_tokens)  # EOS, BOS

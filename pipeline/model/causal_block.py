@@ -31,7 +31,8 @@ class CausalBlock(Block):
         mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x.
         before: (keys, values) of what stands before x, each `(B, H, S, K or V)`, or None.
         positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
-        x_mask: bool `(B, T)`, which Keras finds if not given. It is joined with `mask` where there is no `before`.
+        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `mask` where there is no
+            `before`.
         training: whether dropout is applied.
 
     Returns:
@@ -48,7 +49,7 @@ class CausalBlock(Block):
 
     def call(self, x, mask=None, before=None, positions=None, x_mask=None, training=None):
         if mask is not None and len(mask.shape) == 2 and get_keras_mask(x) is not None:
-            mask, x_mask = None, mask  # where x is all there is, Keras hands its mask on as `mask`
+            mask, x_mask = None, mask  # x is the only input, so Keras passes its mask as `mask`
         if before is None:
             mask = join_masks(mask, x_mask)
         query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions)

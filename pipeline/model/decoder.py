@@ -48,7 +48,8 @@ class DecoderBlock(Block):
             memory.
         positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
         memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not read with `projected`.
-        x_mask: bool `(B, T)`, which Keras finds if not given. It is joined with `self_mask` where there is no cache.
+        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `self_mask` where there
+            is no cache.
         training: whether dropout is applied.
 
     Returns:

@@ -29,8 +29,8 @@ def importing_tensorflow() -> Iterator[None]:
             yield
     except Exception as error:
         raise InputError(
-            f"TensorFlow or what belongs to it cannot be loaded: {' '.join(str(error).split())}; the versions must fit "
-            "together: python -m pip install -r requirements.txt"
+            f"TensorFlow or its libraries cannot be loaded: {' '.join(str(error).split())}; expected versions that "
+            "fit together: python -m pip install -r requirements.txt"
         ) from error
 
 

@@ -107,15 +107,15 @@ def select_pairs(
     """
     unknown = {reason: action for reason, action in actions.items() if action not in CORPUS_ACTIONS}
     if unknown:
-        raise InputError(f"unknown actions {unknown}; expected one of {', '.join(CORPUS_ACTIONS)}.")
+        raise InputError(f"unknown actions {unknown}; expected one of {', '.join(CORPUS_ACTIONS)}")
     findings = list(findings)
     for index, reason in findings:
         if actions[reason] == "error":
             count = sum(other == reason for _, other in findings)
             raise InputError(
                 f"{corpus.place(index)}: {reason.replace('_', ' ')}, the first of {count:,} of {len(corpus):,} pairs; "
-                f"expected none, because data.on_{reason} is error. Mend the text, or set data.on_{reason} to drop "
-                "(leave such pairs out) or keep."
+                f"expected none, because data.on_{reason} is error; mend the text, or set data.on_{reason} to drop "
+                "(leave such pairs out) or keep"
             )
     is_kept = np.ones(len(corpus), bool)
     is_kept[[index for index, reason in findings if actions[reason] == "drop"]] = False

@@ -62,8 +62,8 @@ def read_parallel_files(
     if len(sources) != len(targets):
         raise InputError(
             f"{source} has {len(sources):,} lines and {target} has {len(targets):,}; expected as many in both, because "
-            "line i of one translates line i of the other. Look for lines, perhaps empty ones, that one side lost, "
-            f"and restore them; `paste -d '\\n' {source} {target} | less` shows where they stop matching."
+            "line i of one translates line i of the other; look for lines, perhaps empty ones, that one side lost, "
+            f"and restore them; `paste -d '\\n' {source} {target} | less` shows where they stop matching"
         )
     name = f"{source} + {target}"
     if split is None or split_file is None:
@@ -99,14 +99,14 @@ def read_table(
         InputError: as `read_lines`; rows of unequal width; an unknown column or split; a split file of another length.
     """
     if len(separator) != 1 or not separator.isascii() or separator in "\r\n":
-        raise InputError(f"{table}: separator {separator!r}; expected one ASCII character, such as a tab or a comma.")
+        raise InputError(f"{table}: separator {separator!r}; expected one ASCII character, such as a tab or a comma")
     lines = read_lines(table)
     width = _check_width(lines, separator, table)
     names = lines[0].split(separator) if header else None
     first = 1 if header else 0
     rows = lines.select(np.arange(first, len(lines)))
     if not len(rows):
-        raise InputError(f"{table}: only a header line; expected rows below it.")
+        raise InputError(f"{table}: only a header line; expected rows below it")
 
     def select_column(name: str | int) -> Lines:
         return rows.select_column(separator, _find_column(name, names, width, table))
@@ -119,7 +119,7 @@ def read_table(
     elif split_column is not None and split_file is None:
         labels, labels_file = select_column(split_column), table
     else:
-        raise InputError(f"{table}: for split {split!r}, name either a split column or a split file, one of the two.")
+        raise InputError(f"{table}: for split {split!r}, name either a split column or a split file")
     numbers = _find_split(labels, split, len(rows), table, labels_file)
     return Corpus(source.select(numbers), target.select(numbers), (numbers + first + 1).tolist(), str(table))
 
@@ -141,8 +141,8 @@ def _check_width(lines: Iterable[str], separator: str, path: str | Path) -> int:
         width = width or line.count(separator) + 1
         if line.count(separator) + 1 != width:
             raise InputError(
-                f"{path}:{number}: {line.count(separator) + 1} columns; expected {width}, as in line 1. Columns are "
-                f"divided by {separator!r}, also inside quotes: mend the row, or name the right separator."
+                f"{path}:{number}: {line.count(separator) + 1} columns; expected {width}, as in line 1; columns are "
+                f"divided by {separator!r}, also inside quotes: mend the row, or name the right separator"
             )
     return width
 
@@ -151,33 +151,33 @@ def _find_column(wanted: str | int, names: list[str] | None, width: int, path: s
     if isinstance(wanted, int):
         if 0 <= wanted < width:
             return wanted
-        raise InputError(f"{path}: no column {wanted}; the {width} columns are numbered from 0 to {width - 1}.")
+        raise InputError(f"{path}: no column {wanted}; the {width} columns are numbered from 0 to {width - 1}")
     if names is None:
         raise InputError(
-            f"{path}: column {wanted!r} is a name, but the table is read as one without a header line. "
-            f"Say that it has one, or give a number from 0 to {width - 1}."
+            f"{path}: column {wanted!r} is a name, but the table is read as one without a header line; "
+            f"set header: true, or give a number from 0 to {width - 1}"
         )
     if names.count(wanted) == 1:
         return names.index(wanted)
     if wanted in names:
-        raise InputError(f"{path}:1: {names.count(wanted)} columns are named {wanted!r}; choose by number, from 0.")
-    raise InputError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)}.{_suggest(wanted, names)}")
+        raise InputError(f"{path}:1: {names.count(wanted)} columns are named {wanted!r}; choose by number, from 0")
+    raise InputError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)}{_suggest(wanted, names)}")
 
 
 def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, labels_file: str | Path) -> np.ndarray:
     if len(labels) != rows:
         raise InputError(
             f"{labels_file}: {len(labels):,} labels for the {rows:,} rows of {path}; expected one line for each row, "
-            "the header line not counted. Take the split file that was made for this table."
+            "the header line not counted; use the split file that was made for this table"
         )
     numbers = np.flatnonzero(np.fromiter((label == split for label in labels), bool, len(labels)))
     if not len(numbers):
         counts = Counter(labels)
         known = ", ".join(f"{label} ({count:,})" for label, count in counts.most_common(10))
-        raise InputError(f"{labels_file}: no lines of split {split!r}; there are {known}.{_suggest(split, counts)}")
+        raise InputError(f"{labels_file}: no lines of split {split!r}; there are {known}{_suggest(split, counts)}")
     return numbers
 
 
 def _suggest(wanted: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(wanted, list(known), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    return f"; did you mean {near[0]!r}?" if near else ""

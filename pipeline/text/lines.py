@@ -102,17 +102,17 @@ def read_lines(path: str | Path) -> Lines:
         text = _open_unpacked(path)
         starts, ends = _find_lines(text.file)
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file. Check the path, which starts at {Path.cwd()}.") from None
+        raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
     except IsADirectoryError:
-        raise InputError(f"{path}: this is a directory; expected a text file, gzipped or not.") from None
+        raise InputError(f"{path}: this is a directory; expected a text file, gzipped or not") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: damaged gzip file ({error}). Fetch or compress it again.") from None
+        raise InputError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
     except UnicodeDecodeError:
         raise _locate_bad_byte(path, text.file) from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if not len(starts):
-        raise InputError(f"{path}: the file is empty; expected UTF-8 text with one sentence or row a line.")
+        raise InputError(f"{path}: the file is empty; expected UTF-8 text with one sentence or row per line")
     return Lines(text, starts, ends)
 
 
@@ -170,7 +170,7 @@ def _locate_bad_byte(path: Path, file: BinaryIO) -> InputError:
             byte = position + error.start + 1
             return InputError(
                 f"{path}:{number}: byte 0x{line[error.start]:02x} (byte {byte} of the text) is not UTF-8, as "
-                f"expected; perhaps it is {encoding}. Convert the file: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
+                f"expected; perhaps it is {encoding}; convert the file: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
             )
         position += len(line)
     raise AssertionError("the text as a whole is not UTF-8, but each of its lines is")

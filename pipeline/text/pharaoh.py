@@ -25,7 +25,9 @@ class GoldAlignment:
 
     def __post_init__(self) -> None:
         if not self.sure <= self.possible:
-            raise ValueError(f"possible links must include the sure ones; missing: {sorted(self.sure - self.possible)}")
+            raise ValueError(
+                f"possible: expected to include the sure links, found without {sorted(self.sure - self.possible)}"
+            )
 
     @property
     def turned(self) -> "GoldAlignment":

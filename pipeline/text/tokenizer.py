@@ -129,8 +129,8 @@ class Tokenizer:
         return [text.decode() for text in texts.numpy()]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the spelling of each id in the vocabulary, with a mark where a word starts: `['▁the', '▁cat',
-        '</s>']`."""
+        """Returns the spelling of each id in the vocabulary, with a mark where a word starts:
+        `['▁the', '▁cat', '</s>']`."""
         return [self._pieces[token] for token in ids]
 
     @property

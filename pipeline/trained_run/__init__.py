@@ -85,7 +85,9 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     best = run.model if run.model.is_file() else checkpoints.best
     weights = checkpoints.last() if checkpoint == "last" else best
     if not weights.is_file():
-        raise InputError(f"{weights}: missing, so there are no weights to translate with; train first, or anew")
+        raise InputError(
+            f"{weights}: missing, so there are no weights to translate with; train the run first, or train it anew"
+        )
     check_weights_file(weights, config.model.least_parameters(tokenizer.vocabulary_size))
     model = build_model(config.model, tokenizer.vocabulary_size)
     if weights == run.model:

@@ -44,7 +44,7 @@ def test_records_of_other_words_or_numbers_are_refused():
     forward, backward = planted(AlignmentReadout(0, 0, "output"), AlignmentReadout(0, 0, "output"))
     with pytest.raises(ValueError, match="shorter"):
         most_agreeing(forward, backward[:2])
-    with pytest.raises(ValueError, match="sentence 1: the two directions are not of the same words"):
+    with pytest.raises(ValueError, match="sentence 1: expected the same words in both directions"):
         most_agreeing(forward, [backward[0], make_record(1, "u v", "a b c d"), backward[2]])
     with pytest.raises(ValueError, match="there is no cross-attention to compare"):
         most_agreeing([], [])

@@ -47,7 +47,7 @@ def test_eos_column_is_left_out_and_the_rest_is_not_renormalised(make_record):
 
 def test_lists_that_do_not_fit_and_words_outside_are_refused(make_record):
     weights = make_record(4, SOURCE, TARGET).attention["cross"]
-    with pytest.raises(ValueError, match=r"8 rows, 6 columns"):
+    with pytest.raises(ValueError, match=r"expected shape \(\.\.\., 8, 6\), found \(2, 3, 6, 8\)"):
         word_matrix(weights.swapaxes(2, 3), SOURCE, TARGET, 3, 4)
     with pytest.raises(ValueError, match="source token 3 belongs to word 2 of 2"):
         word_matrix(weights, SOURCE, TARGET, 2, 4)

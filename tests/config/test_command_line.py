@@ -199,10 +199,10 @@ class TestWrongSettings:
             ("{source: a, table: b}", "expected either source and target or table, found source and table"),
             ("{source: a, target: b, table: c}", "expected either source and target or table, found source and target"),
             ("{source: a, target: b, header: true}", "header and split_column describe a table, and no table is given"),
-            ("{table: a, source_column: en}", "columns can be named only where header is true"),
+            ("{table: a, source_column: en}", "columns can be named only if header is true"),
             ("{table: a, source_column: 1}", "source_column and target_column are both 1"),
-            ("{table: a, split: train}", "split needs split_column or split_file"),
-            ("{table: a, split_column: 2}", "split needs split_column or split_file"),
+            ("{table: a, split: train}", "expected split together with split_column or split_file"),
+            ("{table: a, split_column: 2}", "expected split together with split_column or split_file"),
             ("{table: a, split_column: 2, split_file: b, split: c}", "expected either split_column or split_file"),
         ],
     )

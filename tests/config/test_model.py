@@ -15,17 +15,17 @@ REFUSED = [
     ("{attention: {encoder_self: {mechanism: lsh, score: additive}}}", "lsh finds keys by their angle, which additive"),
     ("{attention: {encoder_self: {mechanism: lsh, buckets: 3}}}", "buckets: expected 1 or an even number, found 3"),
     ("{attention: {encoder_self: {mechanism: lsh, projection: false}}}", "lsh hashes projected queries"),
-    ("{attention: {cross: {mechanism: uniform, score: dot}}}", "uniform compares nothing: leave out score, or take"),
+    ("{attention: {cross: {mechanism: uniform, score: dot}}}", "uniform compares nothing: leave out score, or use"),
     ("{attention: {cross: {mechanism: blockwise}}, attention_dropout: 0.1}", "set it to 0"),
     ("{attention: {cross: {projection: false, key_dim: 16}}}", r"key_dim \(16\) times num_heads \(4\) must be d_model"),
     ("{num_heads: 3}", r"d_model \(128\) must be a multiple of num_heads \(3\)"),
-    ("{architecture: recurrent, input_feeding: true}", "input_feeding goes with decoder luong"),
+    ("{architecture: recurrent, input_feeding: true}", "input_feeding needs decoder luong"),
     ("{architecture: recurent}", "model.architecture: expected one of transformer, recurrent, .* found 'recurent'"),
-    ("{architecture: recurrent, d_ff: 64}", "model.d_ff: goes with another architecture than recurrent"),
-    ("{hidden_dim: 64}", "model.hidden_dim: goes with another architecture than transformer"),
+    ("{architecture: recurrent, d_ff: 64}", "model.d_ff: belongs to another architecture than recurrent"),
+    ("{hidden_dim: 64}", "model.hidden_dim: belongs to another architecture than transformer"),
     ("{architecture: recurrent, hiden_dim: 64}", "model.hiden_dim: no such key; did you mean model.hidden_dim"),
     ("{architecture: decoder_only, layers: 0}", "model.layers: expected an integer >= 1, found 0"),
-    ("{architecture: decoder_only, attention: {cross: {}}}", "model.attention.cross: goes with another architecture"),
+    ("{architecture: decoder_only, attention: {cross: {}}}", "model.attention.cross: belongs to another architecture"),
 ]
 
 

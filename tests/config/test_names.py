@@ -72,7 +72,7 @@ def test_a_mechanism_reads_the_settings_that_its_row_names(mechanism):
     from pipeline.config.attention import AttentionSettings
 
     for key in names.MECHANISMS[mechanism].settings:
-        assert AttentionSettings.model_fields[key].description.startswith(f"{mechanism}: ")
+        assert AttentionSettings.model_fields[key].description.startswith(f"With {mechanism}: ")
 
 
 def test_the_page_lists_no_sites():

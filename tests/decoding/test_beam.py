@@ -230,12 +230,12 @@ def test_a_coverage_penalty_prefers_what_looked_at_every_source_token():
 
 
 def test_more_best_hypotheses_than_the_beam_holds_are_refused():
-    with pytest.raises(ValueError, match=r"best: between 1 and the size of the beam, 2\. Received: 3"):
+    with pytest.raises(ValueError, match="best: expected between 1 and the size of the beam, 2, found 3"):
         BeamSettings(size=2, best=3)
 
 
 def test_a_coverage_penalty_without_coverage_is_refused():
-    with pytest.raises(ValueError, match="coverage: needed for a coverage penalty"):
+    with pytest.raises(ValueError, match="coverage: expected a function, because settings have a coverage penalty"):
         search(chains(1), BeamSettings(coverage_penalty=0.1), how="eagerly")
 
 

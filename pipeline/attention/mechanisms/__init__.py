@@ -34,10 +34,10 @@ MECHANISMS = {
 def describe_mechanism(mechanism, score="scaled_dot", dropout=0.0):
     """Describes a mechanism as the config of an attention layer stores it; see `describe_layer`.
 
-    Score and dropout are arguments of the attention layer and not in the description.
+    Score and dropout are arguments of the attention layer, so the description does not contain them.
 
     Raises:
-        ValueError: there is none of that name, or a mechanism that is given as a layer has another score or dropout.
+        ValueError: no mechanism has that name, or a mechanism that is given as a layer has another score or dropout.
     """
     description = describe_layer("mechanism", MECHANISMS, mechanism)
     own = own_arguments(description)
@@ -62,7 +62,7 @@ def make_mechanism(mechanism, score="scaled_dot", dropout=0.0, **arguments):
         **arguments: further arguments of that layer, such as `name` and `dtype`.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: no mechanism has that name.
 
     Example:
         >>> make_mechanism("linformer").projected_length, make_mechanism(Linformer(projected_length=8)).projected_length

@@ -12,23 +12,24 @@ from .online_softmax import attend, score_matrix
 class Blockwise(Mechanism):
     """`weights = softmax(score(q, k))` like `Softmax`, but the context is summed up over blocks of keys.
 
-    FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4), for every score function: memory grows with T + S
-    and not with T * S, forward and backward, and for additive scores not with T * S * K either. It takes one more
-    comparison of every pair, because the gradient computes the scores again.
+    This is FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4), for every score function: memory grows
+    with T + S and not with T * S, forward and backward, and for additive scores not with T * S * K either. Every pair
+    is compared once more, because the gradient computes the scores again.
 
-    Weights are computed apart from the context, and take room for T * S numbers. A graph (`tf.function`, `jax.jit`)
-    leaves them out when nobody reads them; eagerly they are always computed. `weights_of_rows` has those of a few
-    queries alone.
+    Weights are computed separately from the context, and take memory for T * S numbers. A graph (`tf.function`,
+    `jax.jit`) omits them if they are not used; eager execution always computes them. `weights_of_rows` computes those
+    of a few queries alone.
 
     Args:
-        block_size: the largest number of queries or keys in a block; blocks are smaller where the pairs would be many.
+        block_size: the maximum number of queries or keys in a block; blocks are smaller if they would hold too many
+            pairs.
         score: as in `Mechanism`.
         dropout: must be 0.
 
     Call arguments and returns: as in `Mechanism`.
 
     Raises:
-        ValueError: dropout is not 0: the weights that it would act on are never held.
+        ValueError: dropout is not 0; blockwise attention never holds the weights on which it would act.
 
     Example:
         >>> query, key, value = (keras.random.normal(shape) for shape in [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)])

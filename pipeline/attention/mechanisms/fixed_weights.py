@@ -1,4 +1,4 @@
-"""Mechanisms that give all weight to one key, or the same to all: to teach with, and to compare others against.
+"""Mechanisms that give all weight to one key, or the same weight to all: for teaching, and as baselines.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
@@ -12,10 +12,10 @@ from .mechanism import Mechanism
 
 @keras.saving.register_keras_serializable(package="qkv")
 class OneHot(Mechanism):
-    """`weights = one_hot(argmax(score(q, k)))`: look-up, where softmax is a look-up in proportion.
+    """`weights = one_hot(argmax(score(q, k)))`: a look-up, of which the softmax is the smooth form.
 
-    Of equal scores the first wins. The argmax has no gradient, so that of the softmax stands in for it (the
-    straight-through estimator, Bengio et al. 2013): biased, but queries and keys learn.
+    Of equal scores the first wins. The argmax has no gradient, so the gradient of the softmax replaces it (the
+    straight-through estimator, Bengio et al. 2013): it is biased, but queries and keys learn.
 
     Example:
         >>> query, key = keras.ops.array([[[[1.0, 0.0]]]]), keras.ops.array([[[[0.0, 1.0], [2.0, 0.0], [1.0, 0.0]]]])
@@ -37,13 +37,13 @@ class OneHot(Mechanism):
 
 
 class FixedWeights(Mechanism):
-    """Weights that follow from the mask alone, whatever queries and keys say; subclasses say which keys get them."""
+    """Weights that depend on the mask alone, not on queries and keys; subclasses define which keys get them."""
 
     uses_score = False
 
     def choose(self, equal):
-        """Returns the weights, given equal weights over the keys that the mask allows: `(B, H, T, S) -> (B, H, T,
-        S)`."""
+        """Returns the weights, given equal weights over the keys that the mask allows:
+        `(B, H, T, S) -> (B, H, T, S)`."""
         raise NotImplementedError
 
     def call(self, query, key, value, mask=None, training=None):
@@ -57,7 +57,7 @@ class FixedWeights(Mechanism):
 class Uniform(FixedWeights):
     """The same weight on every key that the mask allows: the context is the mean of its values.
 
-    The difference to softmax attention shows what attention is worth.
+    Comparing it with softmax attention shows what attention contributes.
 
     Example:
         >>> query, key = keras.ops.ones((1, 1, 1, 4)), keras.ops.ones((1, 1, 4, 4))
@@ -73,7 +73,7 @@ class Uniform(FixedWeights):
 class Last(FixedWeights):
     """All weight on the last key that the mask allows.
 
-    Over the states of a recurrent encoder this is the one context vector that translation had before attention
+    Over the states of a recurrent encoder, this is the single context vector that translation used before attention
     (Sutskever et al. 2014, section 2). Under a causal mask the last key is that of the position itself.
 
     Example:

@@ -15,27 +15,26 @@ from .mechanism import Mechanism
 class Linformer(Mechanism):
     """`context = softmax(score(q, E k)) F v`, with learnt E and F along the length (Wang et al. 2020, equation 7).
 
-    P mixtures of the keys and values stand in for all S of them, so time and memory grow with S and not with its
-    square. Keys that are masked are zero before they are mixed. A mixture cannot be seen by one query and hidden from
-    another: a mask that differs between queries, such as a causal one, is refused.
+    P mixtures of the keys and values replace all S of them, so time and memory grow with S and not with its square.
+    Masked keys are set to zero before they are mixed. A mixture cannot be visible to one query and hidden from another,
+    so a mask that differs between queries, such as a causal one, is refused.
 
-    The returned weights are the effective ones, `softmax(score(q, E k)) F`, so that `context = weights value` as
-    everywhere. They are what the values were multiplied by and no distribution: some are negative, and a row sums to
-    anything. They alone take room for T * S numbers, which a graph (`tf.function`, `jax.jit`) leaves out when nobody
-    reads them.
+    The returned weights are the effective ones, `softmax(score(q, E k)) F`, so that `context = weights value` as in
+    every mechanism. They are the factors of the values, not a distribution: some are negative, and rows have any sum.
+    They alone take memory for T * S numbers; a graph (`tf.function`, `jax.jit`) omits them if they are not used.
 
     Args:
         projected_length: P.
-        max_length: the largest S. E and F have a column for each source position, so positions have a meaning here
-            even without position embeddings.
-        share_projections: one matrix for keys, values and all heads, instead of an E and an F for each head.
+        max_length: the largest S. E and F have a column for each source position, so positions matter here even without
+            position embeddings.
+        share_projections: whether keys, values and all heads share one matrix, instead of an E and an F for each head.
         score, dropout: as in `Mechanism`; dropout is on the weights of the mixtures.
 
     Call arguments and returns: as in `Mechanism`; the mask's third axis has one element.
 
     Raises:
         ValueError: the source is longer than `max_length`, or the mask differs between queries. A length that is
-            unknown until the graph runs fails there, in an operation named source_is_longer_than_max_length.
+            unknown until the graph runs fails when it runs, in an operation named source_is_longer_than_max_length.
 
     Example:
         >>> query, key, value = (keras.random.normal(shape) for shape in [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)])

@@ -1,4 +1,4 @@
-"""Self-attention among positions whose vectors point the same way, found by hashing instead of by comparing all pairs.
+"""Self-attention among positions with similar vectors, which are found by hashing instead of comparing all pairs.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions and as many, K key size, V value size of
 a head, C chunks, m positions in a chunk. A position in a chunk is called a slot; some are empty.
@@ -21,34 +21,35 @@ ITSELF = -1e15  # below every score and above every masked one
 class LSH(Mechanism):
     """Softmax over those keys that a locality-sensitive hash finds (Reformer, Kitaev et al. 2020, section 2).
 
-    Queries and keys are one projection, keys brought to unit length. A hash `argmax([k R; -k R])` with random R throws
-    each position into one of `buckets`, near ones likely into the same. The positions of a bucket, in order, are cut
-    into chunks of `chunk_length`, and a query attends to its own chunk and the one before it in its bucket. Over
+    Queries and keys are one projection, keys brought to unit length. A hash `argmax([k R; -k R])` with random R puts
+    each position into one of `buckets`; similar keys are likely to share one. The positions of a bucket, in order, are
+    cut into chunks of `chunk_length`, and a query attends to its own chunk and the one before it in its bucket. Over
     several `rounds` it attends to the union of what it found, each key counted once: round r adds
-    `exp(z_r - z) softmax_r(score - log N) value`, with z_r the log of the round's sum of exponentials, z that of all
-    rounds, and N the number of rounds that found the key (appendix A, equations 14 to 16). A position attends to
-    itself only where the mask leaves nothing else among what it found.
+    `exp(z_r - z) softmax_r(score - log N) value`, where z_r is the log of the round's sum of exponentials, z that of
+    all rounds, and N the number of rounds that found the key (appendix A, equations 14 to 16). A position attends to
+    itself only if the mask hides all other keys that it found.
 
-    The number of scores is `rounds * (S + buckets * (chunk_length - 1)) * 2 * chunk_length` at most: linear in S.
-    `buckets=1` with `chunk_length >= S` compares everything and is softmax attention, but for that rule about itself.
+    The number of scores is at most `rounds * (S + buckets * (chunk_length - 1)) * 2 * chunk_length`, which is linear in
+    S. `buckets=1` with `chunk_length >= S` compares everything and is softmax attention, except for the rule that a
+    position does not attend to itself.
 
-    **Against the paper.** There all positions, sorted by bucket, are cut as one row, so that where a chunk begins
-    depends on positions that come later: what a position may see would tell it of its future. Here every bucket
+    **Difference from the paper.** In the paper all positions, sorted by bucket, are cut as one row. Where a chunk
+    begins then depends on later positions, so the keys that a position sees would reveal its future. Here every bucket
     starts a chunk of its own: under a causal mask a context is a function of the past alone, and padding at the end
-    changes nothing. The price is `buckets * (chunk_length - 1)` empty slots at most.
+    changes nothing. The price is at most `buckets * (chunk_length - 1)` empty slots.
 
-    **Randomness.** In training R is drawn anew each time, so that no two positions are kept apart for good. Otherwise
-    R is a weight that is not trained: the same input always gets the same attention, also after saving and loading.
+    **Randomness.** In training R is drawn anew each time, so that no two positions stay separated for good. Otherwise R
+    is a non-trainable weight: the same input always gets the same attention, also after saving and loading.
 
-    The returned weights are those of the sum over the rounds. They alone take room for T * S numbers, which a graph
-    (`tf.function`, `jax.jit`) leaves out when nobody reads them.
+    The returned weights are those of the sum over the rounds. They alone take memory for T * S numbers; a graph
+    (`tf.function`, `jax.jit`) omits them if they are not used.
 
     Args:
         buckets: 1, or an even number.
-        chunk_length: m; about half the average bucket, `S / buckets`, or less leaves few slots empty.
-        rounds: number of hash functions; more find more of what the full softmax would weigh.
-        seed: of the random R; None for another one in each layer.
-        score: dot, scaled_dot or cosine: those that grow as the angle shrinks, by which the hash sorts.
+        chunk_length: m. Few slots stay empty if it is at most about half the average bucket, `S / buckets`.
+        rounds: number of hash functions; more of them find more of the keys to which the full softmax gives weight.
+        seed: the seed of the random R; None for a different one in each layer.
+        score: dot, scaled_dot or cosine, which grow as the angle shrinks by which the hash sorts.
         dropout: as in `Mechanism`.
 
     Call arguments and returns: as in `Mechanism`, with T = S, and queries and keys from one projection.
@@ -78,7 +79,7 @@ class LSH(Mechanism):
         self.chunk_length = chunk_length
         self.rounds = rounds
         self.seed = seed
-        # Another seed than that of the weight, or the first update would draw the same.
+        # The seed must differ from that of the weight, or the first update would draw the same numbers.
         self.seed_generator = keras.random.SeedGenerator(None if seed is None else seed + 1)
 
     def build(self, query_shape, key_shape, value_shape):
@@ -111,8 +112,8 @@ class LSH(Mechanism):
         return context, sum(share * part for share, part in zip(shares, weights, strict=True))
 
     def _hash(self, unit, rotation):
-        """Returns the bucket of each position under one hash function: `(B, H, S, K)` and `(H, K, buckets / 2) -> (B,
-        H, S)`."""
+        """Returns the bucket of each position under one hash function:
+        `(B, H, S, K)` and `(H, K, buckets / 2) -> (B, H, S)`."""
         rotated = ops.einsum("bhsk,hkn->bhsn", unit, rotation)
         if self.buckets == 1:
             return ops.zeros_like(rotated[..., 0], dtype="int32")

@@ -1,4 +1,4 @@
-"""The chunks into which `LSH` sorts positions: where each stands, and which two meet.
+"""The chunks into which `LSH` sorts positions: where each position is, and which pairs are compared.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions and as many, C chunks, m positions in a
 chunk. A position in a chunk is called a slot; some are empty.
@@ -28,11 +28,12 @@ def count_chunks(length, buckets, chunk_length):
 
 
 def place(bucket, buckets, chunk_length):
-    """Sorts positions by bucket: those of one bucket stay in order, and each bucket starts a chunk. A counting sort.
+    """Sorts positions by bucket, with a counting sort: those of one bucket stay in order, and each bucket starts a
+    chunk.
 
     Args:
-        bucket: that of each position, int `(B, H, S)`.
-        buckets: their number.
+        bucket: the bucket of each position, int `(B, H, S)`.
+        buckets: the number of buckets.
         chunk_length: m.
 
     Returns:
@@ -65,7 +66,7 @@ def shares_window(places, source):
     in their bucket.
 
     Args:
-        places: of the round.
+        places: the places of the round.
         source: the positions to compare, int `(B, C, H, m)`, each as a query with those of its chunk and the one
             before as keys.
 
@@ -78,13 +79,13 @@ def shares_window(places, source):
 
 
 def with_chunk_before(x, axis):
-    """Joins each chunk of `(B, C, H, m, ...)` to the one before it along `axis`; before the first come zeros."""
+    """Joins each chunk of `(B, C, H, m, ...)` to the previous one along `axis`; the first is joined to zeros."""
     before = ops.concatenate([ops.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
     return ops.concatenate([before, x], axis=axis)
 
 
 def take_rows(x, index, axes=3):
-    """Takes rows of x, whose first `axes` axes are counted through as one."""
+    """Takes rows of x, whose first `axes` axes are indexed as one."""
     return ops.take(ops.reshape(x, (-1, *x.shape[axes:])), index, axis=0)
 
 

@@ -1,4 +1,4 @@
-"""What turns queries, keys and values of each head into contexts: the interface, and the softmax that most use.
+"""The interface of mechanisms, which turn queries, keys and values of each head into contexts, and the softmax.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
@@ -15,9 +15,10 @@ from ..scores import SCORES, make_score
 
 
 class Mechanism(keras.Layer):
-    """Decides which share of which value a query gets; subclasses say how.
+    """Decides how much of each value a query gets; subclasses define how.
 
-    `context = weights value` in every mechanism, up to dropout. So weights can be shown even where none are held.
+    `context = weights value` in every mechanism, except for dropout, so weights can be shown even for mechanisms that
+    do not hold them.
 
     Args:
         score: a score function, by name or as a layer such as `Cosine(initial_scale=5.0)`; see
@@ -28,7 +29,7 @@ class Mechanism(keras.Layer):
         query: `(B, H, T, K)`.
         key: `(B, H, S, K)`.
         value: `(B, H, S, V)`.
-        mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for everywhere.
+        mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for no mask.
         training: whether dropout is applied.
 
     Returns:
@@ -49,7 +50,8 @@ class Mechanism(keras.Layer):
     """Whether one projection makes queries and keys, so that only self-attention can use the mechanism."""
 
     uses_score = True
-    """Whether queries are compared with keys at all. Where not, `score` is None and that argument is ignored."""
+    """Whether queries are compared with keys at all. If False, the argument `score` is ignored and the attribute is
+    None."""
 
     holds_weights = True
     """Whether all weights are computed on the way to the context, so that dropout can act on them."""

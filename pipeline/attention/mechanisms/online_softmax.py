@@ -1,8 +1,8 @@
 """Attention without the matrix of all pairs: FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4).
 
-A softmax over keys that come block by block: what is summed so far is scaled down whenever a higher score turns up. For
-the gradient, every block of scores is computed again from queries and keys.
-Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
+The softmax reads the keys block by block: the sums so far are scaled down whenever a higher score turns up. For the
+gradient, every block of scores is computed again from queries and keys. Letters: B batch, H heads, T target (query)
+positions, S source (key) positions, K key size, V value size of a head.
 """
 
 from keras import ops
@@ -18,9 +18,9 @@ class Pairs:
         comparison: one of `pipeline.attention.pairwise`.
         query: `(B, H, T, K)`.
         key: `(B, H, S, K)`.
-        learnt: what else the comparison takes.
+        learnt: further arguments of the comparison.
         mask: bool, broadcastable to `(B, H, T, S)`, or None.
-        limit: the most positions of a block of either side.
+        limit: the maximum number of positions of a block on either side.
     """
 
     def __init__(self, comparison, query, key, learnt, mask, limit):
@@ -34,7 +34,8 @@ class Pairs:
         return self.comparison.compare(self.rows.of(self.query, i), self.columns.of(self.key, j), *self.learnt)
 
     def only_new(self, x, i, j, otherwise):
-        """Keeps the pairs that the mask allows and that no earlier block holds; the others become `otherwise`."""
+        """Keeps the numbers of pairs that the mask allows and that no earlier block holds; the others become
+        `otherwise`."""
         rows, columns = self.rows.is_new(i), self.columns.is_new(j)
         parts = [] if self.mask is None else [self.columns.of(self.rows.of(self.mask, i), j, axis=3)]
         parts += [] if rows is None else [ops.expand_dims(rows, 1)]
@@ -44,7 +45,7 @@ class Pairs:
         return x
 
     def map(self, block):
-        """Puts together what `block(i, j)`, `(B, H, rows, columns)`, is for each pair of blocks: `(B, H, T, S)`."""
+        """Assembles `(B, H, T, S)` from `block(i, j)`, `(B, H, rows, columns)`, for each pair of blocks."""
         rows, columns = self.rows, self.columns
         if rows.is_whole and columns.is_whole:
             return block(0, 0)
@@ -55,12 +56,12 @@ class Pairs:
         return columns.without_repeats(rows.join(blocks), axis=3)
 
     def gradients(self, block, *sides):
-        """Sums what each pair of blocks adds to the gradients.
+        """Sums the contributions of all pairs of blocks to the gradients.
 
         Args:
-            block: from the numbers of a block of queries and one of keys to what the pair adds by the queries, by each
-                of `sides`, and by each of `learnt`.
-            *sides: the arrays `(B, H, S, any)` that go with the keys, and the keys first of all.
+            block: takes the numbers of a block of queries and of a block of keys, and returns the pair's contributions
+                to the gradients by the queries, by each of `sides`, and by each of `learnt`.
+            *sides: arrays `(B, H, S, any)` on the side of the keys; the keys come first.
 
         Returns:
             The gradients by the query, by each of `sides` and by each of `learnt`.
@@ -90,9 +91,9 @@ def attend(comparison, query, key, value, learnt=(), mask=None, limit=128):
         query: float32 `(B, H, T, K)`.
         key: float32 `(B, H, S, K)`.
         value: float32 `(B, H, S, V)`.
-        learnt: what else the comparison takes, float32.
-        mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for everywhere.
-        limit: the most positions of a block of queries or keys.
+        learnt: further arguments of the comparison, float32.
+        mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for no mask.
+        limit: the maximum number of positions in a block of queries or keys.
 
     Returns:
         float32 `(B, H, T, V)`; zero for a query that may attend to nothing.
@@ -126,8 +127,8 @@ def attend(comparison, query, key, value, learnt=(), mask=None, limit=128):
 
 
 def _attend(pairs, value):
-    """Returns the context, and the logarithm of the number that each query's weights were divided by: `(B, H, T,
-    1)`."""
+    """Returns the context, and the logarithm of the number that each query's weights were divided by:
+    `(B, H, T, 1)`."""
     batch, heads = ops.shape(value)[:2]
 
     def row(i):

@@ -10,7 +10,7 @@ import operator
 from keras import ops
 
 NUMBERS_A_BLOCK = 2**20
-"""The most numbers that an array of a pair of blocks may hold: 4 MiB in float32, so that it stays in a cache."""
+"""The maximum number of elements in an array of a pair of blocks: 4 MiB in float32, so that it stays in a cache."""
 
 
 def is_known(*sizes):
@@ -30,21 +30,21 @@ def square_root(size):
 
 def stack(make, count):
     """Stacks `make(index)`, an array or a tuple, for each index below a count, along a new first axis."""
-    # Through a builtin, because TensorFlow would have AutoGraph interpret any other function, line by line and slowly.
+    # Called through a builtin, because AutoGraph would slowly interpret any other function line by line.
     return ops.map(functools.partial(operator.call, make), ops.arange(count, dtype="int32"))
 
 
 def cut_pairs(query_length, key_length, numbers_a_pair, limit):
-    """Cuts two sequences so that the pairs of a block of the one and a block of the other stay few.
+    """Cuts two sequences into blocks so that a pair of blocks has a limited number of pairs of positions.
 
     Args:
         query_length: T.
         key_length: S.
-        numbers_a_pair: how many numbers are held for each of their pairs, batch and heads included.
-        limit: the most positions of a block.
+        numbers_a_pair: how many numbers are held per pair of positions, batch and heads included.
+        limit: the maximum number of positions in a block.
 
     Returns:
-        A `Cut` of T and one of S. Blocks are as near to squares as T and S allow.
+        A `Cut` of T and a `Cut` of S. Blocks of pairs are as nearly square as T and S allow.
     """
     pairs = 1 + NUMBERS_A_BLOCK // (1 + numbers_a_pair)  # never none, and some for an empty batch
     rows = lesser(lesser(query_length, limit), square_root(pairs))
@@ -55,12 +55,12 @@ def cut_pairs(query_length, key_length, numbers_a_pair, limit):
 class Cut:
     """A length cut into blocks of one size.
 
-    Where the length is no multiple of the size, the last block starts early and has some positions in common with the
-    one before: so every block is a plain slice, and nothing needs to be padded.
+    If the length is not a multiple of the size, the last block starts early and shares some positions with the one
+    before. So every block is a plain slice, and nothing needs padding.
 
     Args:
         length: the number of positions.
-        size: that of a block, at most the length.
+        size: the size of a block, at most the length.
     """
 
     def __init__(self, length, size):
@@ -99,7 +99,7 @@ class Cut:
         return self.without_repeats(ops.reshape(blocks, (batch, heads, count * size, width)), axis=2)
 
     def without_repeats(self, x, axis):
-        """Removes from blocks in a row what the last has in common with the one before."""
+        """Joins consecutive blocks without the positions that the last one shares with the one before."""
         if self.is_even:
             return x
         kept = (self.count - 1) * self.size
@@ -121,7 +121,7 @@ class Cut:
 
         def turn(index, *state):
             state = step(index, *state)
-            # A sum of nothing, so that the next turn waits for this one: TensorFlow would begin ten at once, and hold
+            # An empty sum makes the next turn wait for this one; TensorFlow would otherwise start ten at once, and hold
             # the blocks of all of them.
             nothing = ops.sum(ops.reshape(state[-1], (-1,))[:0])
             return index + 1 + ops.cast(nothing, "int32"), *state

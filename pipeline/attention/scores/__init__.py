@@ -22,7 +22,7 @@ def make_score(score, **arguments):
         **arguments: further arguments of that layer, such as `name` and `dtype`.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: no score function has that name.
 
     Example:
         >>> make_score("cosine").initial_scale, make_score(Cosine(initial_scale=2.0)).initial_scale

@@ -14,8 +14,8 @@ from .score import Score
 class Additive(Score):
     """`e = v . tanh(q + k [+ b])`, one v (and b) for each head (Bahdanau et al. 2015, appendix A.1.2).
 
-    The paper's W_q and W_k are the projections of the layer around it, so that they are computed once per position
-    and not once per pair. Needs room for B * H * T * S * K numbers.
+    The paper's W_q and W_k are the projections of the layer around it, so that they are computed once per position and
+    not once per pair. The score needs memory for B * H * T * S * K numbers.
 
     Args:
         use_bias: adds b inside the tanh. The paper has none.
@@ -56,12 +56,12 @@ class Additive(Score):
 class Concat(Score):
     """`e = v . tanh(W [q; k])`, one W and v for each head (Luong et al. 2015, section 3.1, "concat").
 
-    The same function as `Additive` after projections, since `W [q; k] = W_1 q + W_2 k`: here the matrices are its own.
+    This is `Additive` after projections, since `W [q; k] = W_1 q + W_2 k`, but with matrices of its own.
 
     Args:
         units: size of the hidden layer in which query and key meet; the query's size if not given.
 
-    Call arguments and returns: as in `Score`; queries and keys may be of two sizes.
+    Call arguments and returns: as in `Score`; queries and keys may differ in size.
 
     Example:
         >>> score = Concat(units=8)

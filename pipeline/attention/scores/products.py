@@ -49,7 +49,7 @@ class ScaledDot(Score):
 class General(Score):
     """`e = q^T W k`, one W for each head (Luong et al. 2015, section 3.1, "general").
 
-    Queries and keys may be of two sizes.
+    Queries and keys may differ in size.
 
     Call arguments and returns: as in `Score`.
 

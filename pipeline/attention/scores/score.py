@@ -6,11 +6,11 @@ from ..pairwise import DotProduct, TanhSum
 
 
 class Score(keras.Layer):
-    """Compares every query with every key of the same head. What a function learns, it learns for each head apart.
+    """Compares every query with every key of the same head. Learnt parameters are separate for each head.
 
-    Each side is prepared by itself, and then all pairs are compared. So blockwise attention can prepare once, and
-    compare as many pairs at a time as there is room for. Subclasses override `prepare`, or `call` where a score cannot
-    be written that way; the latter do not work with blockwise attention.
+    Each side is prepared by itself, and then all pairs are compared. So blockwise attention can prepare both sides
+    once, and compare as many pairs at a time as memory allows. Subclasses override `prepare`, or `call` if the score
+    cannot be written that way; the latter do not work with blockwise attention.
 
     Call arguments:
         query: `(B, H, T, K)`.
@@ -48,7 +48,7 @@ class Score(keras.Layer):
         """Creates the weights: none, unless a subclass overrides it."""
 
     def prepare(self, query, key):
-        """Returns what `comparison` takes: queries and keys, and after them what the function learns."""
+        """Returns the arguments of `comparison`: queries and keys, followed by the learnt parameters."""
         return query, key
 
     def call(self, query, key):

@@ -1,4 +1,4 @@
-"""Every closed list of names, once, with what each member can do.
+"""Every closed list of names, in one place, with what each member can do.
 
 Configs, help texts, checks, layers, the viewer and TensorBoard read these tables. This module imports nothing heavy, so
 that `--help` stays fast. The tables from name to class or function (`SCORES` in `attention/scores`, `MECHANISMS` in

@@ -58,7 +58,7 @@ MECHANISMS = {
         "the same result without holding all weights in memory", holds_weights=False, settings=("block_size",)
     ),
     "linformer": Mechanism(
-        "keys and values projected to a fixed number",
+        "keys and values mixed down to a fixed number",
         refused=(
             ("decoder_self", "mixes all positions before it weighs them, so it cannot hide the future from a decoder"),
         ),
@@ -72,7 +72,7 @@ MECHANISMS = {
         ),
         settings=("buckets", "chunk_length", "rounds"),
     ),
-    "one_hot": Mechanism("all weight on the highest score"),
+    "one_hot": Mechanism("all weight on the key with the highest score"),
     "uniform": Mechanism("equal weights", compares=False),
     "last": Mechanism("all weight on the last position", compares=False),
 }

@@ -27,7 +27,7 @@ SITES = {
     "norms": Site(
         "cross-attention times value norms",
         ("target", "source"),
-        "a Transformer's cross-attention, each weight times the length of the vector that it brings in",
+        "a Transformer's cross-attention, each weight times the length of the value vector it weighs",
         aligns=True,
     ),
     "gradients": Site(
@@ -51,13 +51,13 @@ SYMMETRISATIONS = ("grow-diag-final-and", "grow-diag", "intersection", "union")
 EXTRACTIONS = {
     "target": "each target word with the source word that it attends to most",
     "source": "each source word with the target word that attends to it most",
-    "mutual": "where both agree",
-    "grow-diag": "these, grown by neighbours that either has",
-    "grow-diag-over-0.02": "the same without links of hardly any weight",
-    "over-0.1": "wherever a target word puts more than this share of its weight",
-    "over-0.2": "likewise",
-    "over-0.3": "likewise",
-    "over-0.4": "likewise",
+    "mutual": "links that both target and source give",
+    "grow-diag": "the mutual links, and neighbouring links from target or source",
+    "grow-diag-over-0.02": "the same, without added links of a weight below 0.02",
+    "over-0.1": "each target word with every source word that gets more than this share of its weight",
+    "over-0.2": "the same for 0.2",
+    "over-0.3": "the same for 0.3",
+    "over-0.4": "the same for 0.4",
 }
 
 RECORD_MODES = ("greedy", "beam", "sampling", "forced")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the learning rate goes on after warm-up.
+    """How the learning rate changes after warm-up.
 
     Attributes:
         meaning: for help texts.
@@ -17,9 +17,9 @@ class Schedule:
 
 
 SCHEDULES = {
-    "inverse_sqrt": Schedule("falls with the square root of the update"),
-    "linear": Schedule("falls evenly to zero at max_updates", ends_at_zero=True),
-    "cosine": Schedule("falls along half a wave to zero at max_updates", ends_at_zero=True),
+    "inverse_sqrt": Schedule("falls with the inverse square root of the number of updates"),
+    "linear": Schedule("falls linearly to zero at max_updates", ends_at_zero=True),
+    "cosine": Schedule("falls along half a cosine wave to zero at max_updates", ends_at_zero=True),
     "constant": Schedule("stays at the peak"),
 }
 

@@ -41,7 +41,7 @@ def make_optimizer(
             name="muon",
             **average,
         )
-    raise ValueError(f"optimizer: adam or muon. Received: {name!r}")
+    raise ValueError(f"optimizer: expected adam or muon, found {name!r}")
 
 
 def moving_averages(optimizer: keras.optimizers.Optimizer | None) -> list[Any]:
