@@ -55,7 +55,8 @@ def read_gold_set(name: str, corpus: Corpus, path: str | Path, first_index: int 
     gold = read_pharaoh(path, first_index, turned)
     if len(gold) != len(corpus):
         raise InputError(
-            f"{path}: {len(gold)} lines of alignments for {len(corpus)} pairs of {corpus.name}; expected one per pair"
+            f"{path}: {len(gold)} lines of alignments for the {len(corpus)} pairs of {corpus.name}; "
+            "expected one per pair"
         )
     counts = GoldSet(name, corpus, gold, 0).word_counts
     checked = check_ranges(gold, [source for source, _ in counts], [target for _, target in counts])

@@ -158,7 +158,7 @@ def test_one_line_of_links_is_expected_for_each_pair(tmp_path):
     corpus = Corpus(["x"] * 3, ["a b"] * 3, [1, 2, 3], "three pairs")
     path = tmp_path / "gold"
     path.write_text("0-0\n0-1\n")
-    with pytest.raises(InputError, match="2 lines of alignments for 3 pairs of three pairs"):
+    with pytest.raises(InputError, match="2 lines of alignments for the 3 pairs of three pairs"):
         read_gold_set("test", corpus, path)
 
 
