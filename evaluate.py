@@ -28,7 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
         default="test",
         help="the set of the run's config to evaluate (default: test)",
     )
-    own = parser.add_argument_group("text of your own, in place of a set of the config")
+    own = parser.add_argument_group("text of your own, instead of a set of the config")
     own.add_argument("--source", type=Path, metavar="FILE", help="sentences to translate, one per line")
     own.add_argument("--reference", type=Path, metavar="FILE", help="their reference translations, one per line")
     own.add_argument("--alignments", type=Path, metavar="FILE", help="their gold word alignments, in Pharaoh format")
@@ -42,15 +42,15 @@ def make_parser() -> argparse.ArgumentParser:
     own.add_argument("--name", help="name of the results' folder (default: the set's or the source file's)")
     add_checkpoint_option(parser)
     parser.add_argument(
-        "--forced", action="store_true", help="write the attention over the references, not over the translations"
+        "--forced", action="store_true", help="write the attention over the references instead of the translations"
     )
     parser.add_argument(
         "--perturb",
         type=int,
         default=0,
         metavar="N",
-        help="also replace the attention of each head in turn on the first N sentences and write the loss that this "
-        "costs to perturbation.csv; takes three passes per head (default: 0, none)",
+        help="also replace the attention of each head in turn on the first N sentences, and write the resulting "
+        "rise of the loss to perturbation.csv; takes three passes per head (default: 0, none)",
     )
     add_decoding_options(parser)
     return parser

@@ -16,7 +16,7 @@ PROGRESS_PAIRS = 10_000  # about a minute's work
 _ALIGNED = {name: site for name, site in SITES.items() if site.aligns}
 READOUT_HELP = (
     f"LINKS says which words are linked (default: target). {describe(EXTRACTIONS)}. "
-    f"SITE says which attention is read (default: cross). {describe(_ALIGNED)}."
+    f"SITE says from which attention links are read (default: cross). {describe(_ALIGNED)}."
 )
 
 
@@ -36,7 +36,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--source", type=Path, metavar="FILE", help="source sentences, one per line")
     parser.add_argument("--target", type=Path, metavar="FILE", help="their translations, one per line")
-    parser.add_argument("--set", choices=DATA_SETS, help="a set of RUN's config, in place of files")
+    parser.add_argument(
+        "--set", choices=DATA_SETS, help="align this set of RUN's config instead of --source and --target"
+    )
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write the links to this file (default: standard output)"
     )
@@ -49,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--subwords",
         action="store_true",
-        help="link the run's subwords in place of words, as its attention archives list them",
+        help="link the run's subwords instead of words, numbered as in its attention archives",
     )
     for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
         parser.add_argument(

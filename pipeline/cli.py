@@ -1,4 +1,4 @@
-"""What all commands share: their options, how they read arguments, and how they end."""
+"""The parts that all commands share: their options, how they read arguments, and how they end."""
 
 import argparse
 import functools
@@ -10,9 +10,7 @@ from typing import NoReturn, Protocol
 from .errors import REFUSALS, InputError
 from .runtime.plugin_files import load_plugins, take_plugins
 
-PLUGINS_HELP = (
-    "load a Python file of your own that registers a score, mechanism or the like; may be given several times"
-)
+PLUGINS_HELP = "Python file of your own that registers a score, mechanism or the like; repeatable"
 DEBUG_HELP = "show the traceback of an error"
 
 
@@ -44,7 +42,7 @@ def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
         "--checkpoint",
         choices=("best", "last"),
         default="best",
-        help="best: the weights that were best on validation; last: the newest, also while training goes on "
+        help="which weights to use. best: those that were best on validation; last: the newest, also during training "
         "(default: best)",
     )
 
@@ -61,7 +59,7 @@ class Command(Protocol):
 
 
 def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
-    """Makes a command end as people expect.
+    """Makes a command report errors in one line and return a fitting exit status.
 
     An `InputError` prints `error: ...` and gives status 2, a disk that refuses to write gives 1, Ctrl-C gives 130. Two
     options may stand anywhere among the arguments and are taken off them: `--debug` lets every traceback through, and
@@ -93,7 +91,7 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
             sys.stderr.write("interrupted\n")
             return 130
         except BrokenPipeError:
-            sys.stderr.close()  # the reader left (`| head`): that is no error, and flushing again would be
+            sys.stderr.close()  # the reader left (`| head`), which is no error; flushing again would raise one
             return 0
         except OSError as error:
             if debug or error.errno not in REFUSALS:

@@ -10,9 +10,9 @@ from .runtime.import_tensorflow import importing_tensorflow
 
 HELP = f"""usage: python -m {__package__}.doctor CONFIG [--section.key VALUE ...]
 
-Check a training run before it starts: settings, text, machine, memory, disk and a few updates. Takes about a minute,
-says what training would do and how long it would take, and marks every line that needs attention with LOOK. It leaves
-no files behind.
+Checks a training run before it starts: settings, text, machine, memory, disk and a few updates. Takes about a minute,
+says what training would do and how long it would take, and marks every line that needs attention with LOOK. Leaves no
+files behind.
 
   CONFIG                  a config file, for example configs/demo.yaml
   --section.key VALUE     replaces a setting of CONFIG, as in train.py; python train.py --help lists all settings

@@ -20,25 +20,27 @@ def make_parser() -> argparse.ArgumentParser:
         "for each head, for papers and slides.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of an evaluated run")
-    parser.add_argument("--sentence", type=int, required=True, metavar="N", help="number of the sentence, from 0")
+    parser.add_argument(
+        "--sentence", type=int, required=True, metavar="N", help="number of the sentence, counted from 0"
+    )
     add_set_option(parser)
     parser.add_argument(
         "--site", choices=list(SITES), default="cross", help=f"attention to draw. {describe(SITES)} (default: cross)"
     )
-    parser.add_argument("--layer", type=int, default=0, help="number of the layer, from 0 (default: 0)")
+    parser.add_argument("--layer", type=int, default=0, help="number of the layer, counted from 0 (default: 0)")
     parser.add_argument("--head", type=int, help="draw only this head, counted from 0 (default: all, side by side)")
     parser.add_argument(
         "--side",
         choices=list(LABEL_SIDES),
         default="output",
-        help=f"target tokens that label the rows. {describe(LABEL_SIDES)} (default: output)",
+        help=f"which target tokens label the rows. {describe(LABEL_SIDES)} (default: output)",
     )
     parser.add_argument(
         "--output",
         type=Path,
         default=Path("attention.png"),
         metavar="FILE",
-        help="the picture, whose suffix is .png, .svg or .pdf (default: attention.png)",
+        help="the picture; its suffix chooses the format: .png, .svg or .pdf (default: attention.png)",
     )
     return parser
 

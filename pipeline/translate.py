@@ -38,8 +38,8 @@ def main(arguments: list[str]) -> None:
     """Translates standard input, a window of lines at a time."""
     parser = ArgumentParser(
         prog=f"python -m {__package__}.translate",
-        description="Translate standard input to standard output, one line out for each line in. With --n_best N, "
-        "write up to N lines for each, in Moses' format: `number ||| translation ||| LogProbability= value ||| score`.",
+        description="Translates standard input to standard output, one line out for each line in. With --n_best N, "
+        "writes up to N lines each, in Moses' format: `number ||| translation ||| LogProbability= value ||| score`.",
     )
     add_run_argument(parser)
     add_checkpoint_option(parser)

@@ -1,4 +1,5 @@
-"""One page of several runs, or of one as it trained: `python -m pipeline.view runs/a runs/b`, or `--help`."""
+"""Shows several runs, or the validations of one run, on one page: `python -m pipeline.view runs/a runs/b`, or
+`--help`."""
 
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "--over_training",
         action="store_true",
-        help="show the attention of one run over the references of its probes, as it was at each validation",
+        help="show how the attention of one run over its probes' references changed from validation to validation",
     )
     add_set_option(parser)
     parser.add_argument(

@@ -54,7 +54,7 @@ class CrossAttention(MultiHeadAttention):
 
     inputs_by_position = ("x", "memory")
 
-    # Keras finds arguments by name, so a layer of two inputs cannot have the signatures of one of three.
+    # Keras finds arguments by name, so a layer with two inputs cannot have the signatures of a layer with three.
     def build(self, x_shape, memory_shape):  # type: ignore[override]
         super().build(x_shape, key_shape=memory_shape, value_shape=memory_shape)
 

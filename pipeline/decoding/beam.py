@@ -2,7 +2,7 @@
 
 Sutskever et al. 2014, section 3.2; length and coverage penalties of GNMT (Wu et al. 2016, equation 14).
 
-Letters: B batch, A sentences still searched, K beam size, N best hypotheses asked for, L most tokens of a target, V
+Letters: B batch, A sentences still searched, K beam size, N best hypotheses asked for, L maximum length of a target, V
 vocabulary, S source positions.
 """
 
@@ -25,10 +25,11 @@ class BeamSettings:
         size: K, how many hypotheses of each sentence are extended at every step.
         best: N, how many finished hypotheses of each sentence are returned, at most K.
         length_penalty: alpha. A hypothesis of n tokens, EOS included, scores its log-probability divided by
-            `((5 + n) / 6) ^ alpha`: 0 favours short ones, as every token costs; 1 is close to the mean per token.
+            `((5 + n) / 6) ^ alpha`: 0 favours short ones, as every token lowers the score; 1 is close to the mean per
+            token.
         coverage_penalty: beta. `beta * sum_s log(min(1, attention that source token s received))` is added to the score
             of a finished hypothesis.
-        min_length: the fewest tokens before EOS.
+        min_length: the minimum number of tokens before EOS.
         no_repeat_ngram: no n-gram of this length occurs twice in a hypothesis; 0 allows all.
 
     Raises:
@@ -69,17 +70,17 @@ def beam_search(
 
     Each step looks at the 2 K likeliest extensions of a sentence's hypotheses. Those of the first K that end in EOS are
     stored as finished, with their score; the first K of the others stay live. A sentence is done when K hypotheses are
-    finished, when no live one can still reach the N best, or at its longest length, where live hypotheses fill up the
-    missing places. It then leaves the batch. Ties go to the better hypothesis and the lower id, so that the same input
-    gives the same output. With K = 1 this is greedy search. In a graph the size of the batch must be unknown, since the
-    batch shrinks.
+    finished, when no live one can still reach the N best, or at its maximum length, where live hypotheses fill the
+    remaining places. It then leaves the batch. Ties go to the better hypothesis and the lower id, so that the same
+    input gives the same output. With K = 1 this is greedy search. In a graph the size of the batch must be unknown,
+    since the batch shrinks.
 
     Args:
         next_token_logits: takes the last tokens int32 `(A * K, 1)` and both states, and returns logits `(A * K, V)` for
             the next tokens and the new target state. It is first called with BOS.
-        source_state: any nested structure of tensors `(B, ...)`: what belongs to a sentence.
-        target_state: any nested structure of tensors `(B * K, ...)` or scalars: what belongs to a hypothesis.
-        max_lengths: int32 `(B,)`, the most tokens of each target, EOS included.
+        source_state: any nested structure of tensors `(B, ...)`, with a row for each sentence.
+        target_state: any nested structure of tensors `(B * K, ...)`, with a row for each hypothesis, or scalars.
+        max_lengths: int32 `(B,)`, the maximum number of tokens of each target, EOS included.
         length: L, at least the largest of `max_lengths`.
         settings: `BeamSettings`.
         coverage: takes both states and returns the attention that each source token received from each hypothesis,
@@ -155,7 +156,7 @@ def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, b
         candidates: `(A, 2 K, ...)`, scored by log-probability.
         parents: int32 `(A, 2 K)`, the hypothesis that each candidate extends.
         ends: bool `(A, 2 K)`, which candidates end in EOS.
-        bonus: float32 `(A, K)`, added to the score of what extends each hypothesis; or None.
+        bonus: float32 `(A, K)`, added to the score of the candidates that extend each hypothesis; or None.
         settings: `BeamSettings`.
     """
     scores = candidates.scores / settings.length_divisor(state.step)

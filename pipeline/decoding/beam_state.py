@@ -1,4 +1,4 @@
-"""Where a beam search stands between two steps: how it starts, and how finished sentences leave it.
+"""The state of a beam search between two steps: how it starts, and how finished sentences leave it.
 
 Letters: as in `beam`.
 """

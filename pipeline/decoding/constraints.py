@@ -1,9 +1,9 @@
-"""Which tokens a search may not choose next.
+"""Constraints on the tokens that a search may choose next.
 
 Each function takes the scores of the next tokens, float32 `(..., V)`, and returns them with minus infinity for every
 token that is not allowed.
 
-Letters: R hypotheses, L most tokens of a target, V vocabulary.
+Letters: R hypotheses, L maximum length of a target, V vocabulary.
 """
 
 from keras import ops
@@ -39,7 +39,7 @@ def ban_repeated_ngrams(scores, ids, step, n):
     length = ops.shape(ids)[1]
     if not n:
         return scores
-    # Wherever the last n - 1 tokens stood before, the token that followed them there is banned.
+    # Bans each token that followed an earlier occurrence of the last n - 1 tokens.
     starts = ops.arange(length, dtype="int32")
     repeats = ops.broadcast_to(starts + n - 1 < step, ops.shape(ids))
     for i in range(n - 1):

@@ -1,6 +1,7 @@
-"""One target for each source, token by token, for a whole batch at once: the likeliest at every step, or a drawn one.
+"""Search for one target per source, token by token, for a whole batch at once: the likeliest token at every step, or a
+drawn one.
 
-Letters: B batch, L most tokens of a target, V vocabulary.
+Letters: B batch, L maximum length of a target, V vocabulary.
 """
 
 from keras import ops
@@ -22,7 +23,7 @@ def greedy_search(next_token_logits, state, max_lengths, length, choose=choose_l
         next_token_logits: takes the last tokens int32 `(B, 1)` and the state, and returns logits `(B, V)` for the next
             tokens and the new state. It is first called with BOS.
         state: any nested structure of tensors, passed from call to call.
-        max_lengths: int32 `(B,)`, the most tokens of each target, EOS included.
+        max_lengths: int32 `(B,)`, the maximum number of tokens of each target, EOS included.
         length: L, at least the largest of `max_lengths`.
         choose: takes the log-probabilities of the next tokens, float32 `(B, V)`, the tokens so far, int32 `(B, L)`, and
             their number, and returns the next token of each target, int `(B,)`.

@@ -7,7 +7,7 @@ from keras import ops
 
 from .constraints import MINUS_INFINITY
 
-TOP_K_CHUNK = 50  # about the square root of a vocabulary's size: as much work between the chunks as within them
+TOP_K_CHUNK = 50  # about the square root of a vocabulary's size: equal work between and within chunks
 
 
 class Hypotheses(NamedTuple):
@@ -53,7 +53,8 @@ def top_k_of_many(x, count):
 
 
 def fill_up(finished, live, where):
-    """Puts live hypotheses into the free places behind finished ones, in those sentences where `where`, bool `(A,)`."""
+    """Puts live hypotheses into the free places after the finished ones, in the sentences where `where`, bool `(A,)`,
+    is true."""
     size = ops.shape(finished.scores)[1]
     places = ops.expand_dims(ops.arange(size, dtype="int32"), 0)
     count = ops.sum(ops.cast(ops.greater(finished.scores, MINUS_INFINITY), "int32"), axis=1, keepdims=True)

@@ -16,7 +16,8 @@ from .forced import forced_decode, normalize_rows
 def gradient_times_input(model, source, target_input, target_output):
     """Computes `|x_s . d log p(y_t) / d x_s|` for the embedding x_s of each source token, divided by the sum of row t.
 
-    It has one layer and one head, as it looks through the whole model. Each target position takes a backward pass.
+    The result has one layer and one head, because the gradient passes through the whole model. Each target position
+    takes a backward pass.
 
     Args:
         model: any `TranslationModel`.

@@ -7,7 +7,7 @@ from .constraints import MINUS_INFINITY
 
 
 def narrow_scores(scores, temperature=1.0, top_k=0, top_p=1.0):
-    """Turns log-probabilities into the scores that tokens are drawn by.
+    """Turns log-probabilities into the scores by which tokens are drawn.
 
     Args:
         scores: log-probabilities, float32 `(B, V)`.

@@ -1,6 +1,6 @@
-"""The searches for translations: each is called with a model and a source's memory, and returns hypotheses.
+"""The searches for translations. Each is called with a model and the memory of the sources, and returns hypotheses.
 
-Letters: B batch, N hypotheses of a sentence, L most tokens of a target, S source positions.
+Letters: B batch, N hypotheses of a sentence, L maximum length of a target, S source positions.
 """
 
 from dataclasses import dataclass, field
@@ -21,8 +21,8 @@ class Search(Protocol):
 
     Call arguments:
         model: any `TranslationModel`.
-        memory: what it returned for the sources, `(B, ...)`.
-        max_lengths: int32 `(B,)`, the most tokens of each target, EOS included.
+        memory: what `model.encode` returned for the sources, `(B, ...)`.
+        max_lengths: int32 `(B,)`, the maximum number of tokens of each target, EOS included.
         length: L, at least the largest of `max_lengths`.
     """
 
@@ -34,7 +34,7 @@ class GreedySearch:
     """One hypothesis: at every step the likeliest token that the constraints allow.
 
     Args:
-        min_length: the fewest tokens before EOS.
+        min_length: the minimum number of tokens before EOS.
         no_repeat_ngram: no n-gram of this length occurs twice; 0 allows all.
     """
 
@@ -103,7 +103,7 @@ class BeamSearch:
             return output.logits[:, -1], (output.cache, attention)
 
         def coverage(memory, state):
-            # Padding needs no attention.
+            # Padding counts as covered.
             padding = ops.logical_not(memory.mask[:, 0, 0])
             return ops.where(rows_for_each(padding, ops.shape(state[1])[0]), 1.0, state[1])
 

@@ -1,4 +1,4 @@
-"""From sentences to translations: batches of similar length, search in a graph, text again."""
+"""Translates sentences: batches them by length, searches in a graph, and decodes the results to text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ class Translation:
         ids: the tokens of the translation, ending in EOS unless truncated.
         log_probabilities: natural logarithms, one for each of `ids`; 0.0 for an empty source, which is not searched.
         truncated: whether the longest length was reached before EOS, or the source was too long and was cut.
-        score: what the search ranked it by.
+        score: the score by which the search ranked it.
     """
 
     text: str
@@ -41,12 +41,12 @@ class Translator:
 
     Args:
         model: any `TranslationModel`.
-        tokenizer: the one it was trained with.
+        tokenizer: the tokenizer with which it was trained.
         search: how translations are found; by default greedily.
         batch_sentences: sentences translated at once.
         max_target_ratio: a translation has at most `max_target_ratio * source tokens + max_target_extra` tokens.
         max_target_extra: see `max_target_ratio`.
-        max_positions: the most tokens either side can have; longer sources are cut.
+        max_positions: the maximum number of tokens on either side; longer sources are cut.
         workers: batches translated at the same time.
     """
 
@@ -88,7 +88,7 @@ class Translator:
         return self.translate_ids(self.tokenizer.encode(sentences).to_list())
 
     def translate_ids(self, source_ids: Sequence[list[int]]) -> list[list[Translation]]:
-        """As `translate_n_best`, for sentences that are tokenised already, without BOS and EOS."""
+        """Translates like `translate_n_best`, given the ids of the sentences, without BOS and EOS."""
         rows = [ids[: self.max_positions - 1] for ids in source_ids]  # one more for EOS
         translations = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
         order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))

@@ -1,7 +1,7 @@
 """The attention archive: one folder that holds every weight of an evaluated set, readable with NumPy and json alone.
 
     manifest.json      counts, sites, whatever the writer was told; written last, so a folder without it is unfinished
-    sentences.jsonl    one line a sentence: everything in a `Record` but its attention, and the `shard` that holds that
+    sentences.jsonl    one line per sentence: everything in a `Record` but its attention, and the `shard` that holds it
     shard-00000.npz    uncompressed float32 `(layer, head, query, key)` under `SITE/ID`, the id in six digits
 
 To read a sentence without this package:
@@ -37,7 +37,7 @@ _COLUMNS = [
 class AttentionArchive:
     """Reads an archive. Only the text is held in memory; weights are read from disk when a sentence is asked for.
 
-    Iteration gives every `Record` in the order in which they were written, `archive[id]` gives one.
+    Iteration yields every `Record` in the order in which they were written; `archive[id]` returns one.
 
     Args:
         path: the folder that `ArchiveWriter` filled.

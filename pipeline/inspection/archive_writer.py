@@ -27,7 +27,7 @@ from .record import Record
 
 
 class ArchiveWriter:
-    """Writes an archive, shard by shard; a crash at any moment leaves a folder that is seen to be unfinished.
+    """Writes an archive, shard by shard; after a crash at any moment, the folder is recognised as unfinished.
 
     A shard is moved into place before the lines of its sentences are appended, and the manifest is written at the end.
     Used as a context manager, an exception inside leaves the manifest unwritten.
@@ -36,8 +36,8 @@ class ArchiveWriter:
         path: the folder; made if missing.
         manifest: JSON-ready facts to keep with the archive, e.g. versions and the model's hash.
         sentences_per_shard: sentences held in memory and written together.
-        go_on: whether to continue an archive that is there, after its last whole shard; otherwise what an unfinished
-            one left is removed.
+        go_on: whether to continue an existing archive after its last complete shard; otherwise the files of an
+            unfinished one are removed.
 
     Raises:
         InputError: the folder already holds a finished archive, which is not to be continued.
@@ -65,7 +65,7 @@ class ArchiveWriter:
             raise InputError(f"{self._path}: already holds an attention archive; move it away or choose another folder")
         self._path.mkdir(parents=True, exist_ok=True)
         lines = self._whole_shards() if go_on else []
-        # Before the shards, as no line may outlive its shard.
+        # Deleted before the shards, since no line may outlive its shard.
         write_atomically(self._path / SENTENCES, "".join(map(json_line, lines)).encode())
         for leftover in set(self._path.glob("shard-*.npz")) - {self._path / line["shard"] for line in lines}:
             leftover.unlink()

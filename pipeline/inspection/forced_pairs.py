@@ -19,7 +19,7 @@ class ForcedPair:
         source_ids: without EOS.
         target_ids: ending in EOS unless truncated.
         mode: where the target comes from: `greedy`, `beam`, `sampling` or `forced`.
-        truncated: whether source or target was cut to the most tokens that the model takes.
+        truncated: whether source or target was cut to the maximum number of tokens that the model accepts.
         log_probabilities: of the target's tokens, where they are known.
     """
 
@@ -66,7 +66,7 @@ def pair_references(
         references: their given translations.
         source_ids: the tokens of each source, without EOS.
         reference_ids: the tokens of each reference, without EOS.
-        max_positions: the most tokens that the model takes on either side.
+        max_positions: the maximum number of tokens that the model accepts on either side.
     """
     longest = max_positions - 1  # one more for EOS or BOS
     for i, (source, reference, source_row, target_row) in enumerate(

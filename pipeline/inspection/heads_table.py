@@ -12,11 +12,11 @@ from .record import Record
 class HeadsMeter:
     """Averages measures over sentences with the same layers and heads.
 
-    Each measure is averaged over all rows of all sentences, so that a long sentence counts for its length; layers and
-    heads stay apart.
+    Each measure is averaged over all rows of all sentences, so that sentences count by their length. Layers and heads
+    are not averaged.
 
     Args:
-        site: any that the records hold.
+        site: any site that the records hold.
     """
 
     def __init__(self, site: str = "cross") -> None:

@@ -1,8 +1,8 @@
-"""What an attention head does, in one number each: how sharp, how sure, how diagonal, how much on EOS, how like others.
+"""Measures of an attention head: how sharp, how confident, how diagonal, how much on EOS, how similar to other heads.
 
-`MEASURES` is the table of them: a row there is a column of heads.csv and sentences.csv and, as it says, an order of
-sentences in the viewer's page and a curve in TensorBoard. Every measure is taken per attention row, then averaged over
-the rows of one layer and head. Heads are never averaged before a measure is taken: the mean of sharp heads that look at
+`MEASURES` is their table: each row is a column of heads.csv and sentences.csv and, if it says so, an order of sentences
+in the viewer's page and a curve in TensorBoard. Every measure is taken per attention row, then averaged over the rows
+of one layer and head. Heads are never averaged before a measure is taken: the mean of sharp heads that look at
 different places is flat. The numbers describe weights; they do not say why the model wrote what it wrote.
 """
 
@@ -90,7 +90,7 @@ def agreement(site: SiteWeights) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class PageLabels:
-    """What the viewer's page calls a number that every sentence has; it shows nothing of an empty label.
+    """The labels of a sentence's number in the viewer's page; an empty label hides it.
 
     Args:
         note: its name beside each sentence of the list.

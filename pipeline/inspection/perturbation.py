@@ -49,8 +49,8 @@ def perturbation_table(
     Args:
         model: a Transformer.
         pairs: source ids without EOS, and target ids ending in EOS unless truncated.
-        batch_tokens: positions of either side that are read at once, padding included.
-        workers: batches read side by side.
+        batch_tokens: the maximum number of positions of either side of a batch, padding included.
+        workers: number of batches read in parallel.
 
     Returns:
         One row per layer, head and change, the largest loss first. `loss_change` is the rise of the loss in nats per

@@ -15,9 +15,8 @@ class Record:
     """One sentence with its tokens, words and attention; the axes are exactly as long as the token lists.
 
     `S` source tokens include EOS. For `T` target tokens, row t of the attention was computed from *input* token t to
-    predict *output* token t, so the output list is the input list shifted by one place. Both are kept because
-    reading alignments off the one or the other is the largest single effect on their quality.
-    Records compare by identity.
+    predict *output* token t, so the output list is the input list shifted by one place. Both are kept because the
+    choice between them has the largest single effect on the quality of alignments. Records compare by identity.
 
     Attributes:
         id: position of the sentence in its file, from 0.
@@ -33,10 +32,10 @@ class Record:
         mode: `greedy`, `beam`, `sampling` or `forced`.
         truncated: whether the target stopped at the length limit, without EOS.
         attention: site (`cross`, and optionally others of `config.names.SITES`) to float32 weights
-            `(layer, head, query, key)`, after the softmax and before dropout. `norms` are the cross-attention's, each
-            times the length of the vector that it brings in, as shares of the row (Kobayashi et al. 2020); `gradients`
-            is no attention but gradient times input, likewise as shares, with one layer and one head (Ding et al.
-            2019).
+            `(layer, head, query, key)`, after the softmax and before dropout. `norms` are the weights of the
+            cross-attention, each times the length of the value vector that it weighs, as shares of the row (Kobayashi
+            et al. 2020). `gradients` are not attention but gradient times input, also as shares of the row, with one
+            layer and one head (Ding et al. 2019).
     """
 
     id: int

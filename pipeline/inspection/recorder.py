@@ -24,12 +24,12 @@ class AttentionRecorder:
     """Records the attention of sentence pairs.
 
     Args:
-        model: anything with the surface of `pipeline.model.interface`.
-        tokenizer: the one it was trained with.
+        model: any `TranslationModel`.
+        tokenizer: the tokenizer with which it was trained.
         sites: the attention sites that it can record: any of `config.names.SITES`.
-        batch_tokens: positions of either side that are read at once, padding included.
-        max_positions: the most tokens that the model takes on either side; longer sentences are cut.
-        workers: batches read side by side.
+        batch_tokens: the maximum number of positions of either side of a batch, padding included.
+        max_positions: the maximum number of tokens that the model accepts on either side; longer sentences are cut.
+        workers: number of batches read in parallel.
 
     Attributes:
         read: the `ForcedGraph` of all sites but `gradients`, which take as long as everything else and have a graph of
@@ -93,7 +93,7 @@ class AttentionRecorder:
         Args:
             pairs: what is read.
             window_sentences: pairs that are batched together; no batch has sentences of two windows.
-            sites: those of the recorder's sites that the records hold; by default all.
+            sites: which of the recorder's sites the records hold; by default all.
         """
         stream = iter(pairs)
         orders: deque[list[int]] = deque()  # of the windows whose records have not been yielded yet
@@ -109,7 +109,7 @@ class AttentionRecorder:
         def record_batch(batch: list[ForcedPair]) -> list[Record]:
             return self._record_batch(batch, self.sites if sites is None else sites)
 
-        # One stream over all windows, so that batches are read while the caller looks at the records before.
+        # One stream over all windows, so that batches are read while the caller processes earlier records.
         records = chain.from_iterable(in_order(record_batch, batches(), self.workers))
         for first in records:
             order = orders.popleft()
@@ -123,7 +123,7 @@ class AttentionRecorder:
             assert self._read_gradients is not None
             attention = self._read_gradients(*batch.ids).attention
         if all(pair.log_probabilities is not None for pair in pairs):
-            batch = batch._replace(target_output=batch.target_output[:, :0])  # nothing is asked of the vocabulary
+            batch = batch._replace(target_output=batch.target_output[:, :0])  # no log-probabilities are needed
         forced = self.read(*batch.ids)
         attention |= forced.attention
         weights = {site: attention[site].numpy() for site in self.sites if site in sites}

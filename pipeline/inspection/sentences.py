@@ -1,4 +1,4 @@
-"""What the cross-attention did in each sentence: a row of numbers for each, to sort and to search by.
+"""Measures of the cross-attention in each sentence: a row of numbers by which to sort and search.
 
 Heads are measured one by one and then averaged; coverage is read from the mean over all layers and heads. The numbers
 describe weights; they do not say why the model wrote what it wrote.
@@ -50,7 +50,7 @@ class SentenceMeasure(PageLabels):
 SENTENCE_MEASURES = {
     "least_coverage": SentenceMeasure(function=least_coverage, lowest_first="least covered source first"),
 }
-"""The measures of sentences that are no mean over heads; those are `MEASURES`."""
+"""The measures of sentences that are not means over heads; `MEASURES` are."""
 
 
 def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str, Any]:

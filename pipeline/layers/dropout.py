@@ -10,13 +10,13 @@ from keras import ops
 class Dropout(keras.layers.Dropout):
     """Sets numbers to zero at random in training and scales up the others (Srivastava et al. 2014).
 
-    Like `keras.layers.Dropout`, but one random byte decides about each number, where Keras draws a float: drawing is
-    most of what dropout costs on a CPU. So the share that is dropped is the multiple of 1/256 nearest to `rate` (0.1016
-    for 0.1), and the scale is that of this share.
+    Unlike `keras.layers.Dropout`, which draws a float for each number, this layer draws one random byte: drawing is
+    most of the cost of dropout on a CPU. So the share that is dropped is the multiple of 1/256 nearest to `rate`
+    (0.1016 for 0.1), and the other numbers are scaled accordingly.
 
     Args:
         rate: share of the numbers set to zero, within [0, 1].
-        seed: of the random numbers; drawn if not given.
+        seed: the seed of the random numbers; drawn at random if not given.
 
     Example:
         >>> layer = Dropout(0.5)

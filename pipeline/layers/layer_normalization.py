@@ -8,8 +8,8 @@ from keras import ops
 class LayerNormalization(keras.layers.LayerNormalization):
     """`(x - mean) / sqrt(variance + epsilon) * gamma + beta` over the last axis (Ba et al. 2016, equation 4).
 
-    Like `keras.layers.LayerNormalization`, whose gradient goes back through each of its operations; written out, the
-    gradient takes about half as many passes over memory.
+    Keras differentiates `keras.layers.LayerNormalization` operation by operation; here the gradient is written out,
+    which takes about half as many passes over memory.
 
     Args: those of `keras.layers.LayerNormalization`; `axis` and `rms_scaling` must keep their defaults.
 
@@ -17,7 +17,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         inputs: float `(..., D)`.
 
     Returns:
-        Of the same shape, in the compute dtype; calculated in float32 at least.
+        float `(..., D)`, in the compute dtype; calculated in float32 or higher precision.
 
     Example:
         >>> LayerNormalization(epsilon=0.0)(keras.ops.array([[1.0, 3.0]])).numpy().tolist()

@@ -19,7 +19,8 @@ class Likelihood:
 
     Args:
         loss: negative log-likelihood in nats per token, without label smoothing.
-        token_accuracy: how many tokens were the likeliest one, given the tokens before, from 0 to 1.
+        token_accuracy: the share of tokens to which the model gave the highest probability, given the tokens before,
+            from 0 to 1.
     """
 
     loss: float
@@ -38,8 +39,8 @@ class LikelihoodMeter:
         forced_graph: of the model.
         source: encoded sources.
         target: encoded references.
-        max_positions: the most tokens, EOS included, that the model can take.
-        batch_tokens: the most positions of either side of a batch, padding included.
+        max_positions: the maximum number of tokens, EOS included, that the model accepts.
+        batch_tokens: the maximum number of positions of either side of a batch, padding included.
         workers: batches read at the same time.
 
     Attributes:

@@ -14,7 +14,8 @@ from .residual import Residual
 
 
 class Block(ConstructorConfig, keras.Layer):
-    """Self-attention and feed-forward network, each in its residual; subclasses say who sees whom.
+    """Self-attention and a feed-forward network, each in a residual connection; subclasses define which positions
+    attend to which.
 
     Args:
         d_model: D.

@@ -1,4 +1,4 @@
-"""From settings to a model: the only place that knows both."""
+"""Builds a model from settings: the only module that knows both."""
 
 from typing import Any
 

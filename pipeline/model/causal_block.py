@@ -1,4 +1,4 @@
-"""A layer of a decoder without an encoder: self-attention to what stands before, and a feed-forward network.
+"""A layer of a decoder without an encoder: causal self-attention and a feed-forward network.
 
 Letters: B batch, H heads, T positions, S positions before them, D model width, K and V key and value size of a head.
 """
@@ -13,7 +13,7 @@ from .block import Block
 
 @keras.saving.register_keras_serializable(package="qkv")
 class CausalBlock(Block):
-    """One layer: self-attention to what stands before and at a position.
+    """One layer, whose self-attention covers each position and those before it.
 
     Args:
         d_model: D.
@@ -29,10 +29,10 @@ class CausalBlock(Block):
     Call arguments:
         x: `(B, T, D)`.
         mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x.
-        before: (keys, values) of what stands before x, each `(B, H, S, K or V)`, or None.
+        before: (keys, values) of the positions before x, each `(B, H, S, K or V)`, or None.
         positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
-        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `mask` where there is no
-            `before`.
+        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `mask` if `before` is
+            None.
         training: whether dropout is applied.
 
     Returns:

@@ -1,4 +1,4 @@
-"""A config made of what the constructor was given, so that no class lists its arguments a third time."""
+"""Makes a layer's config from the arguments of its constructor, so that no class lists them a third time."""
 
 import inspect
 from collections.abc import Mapping
@@ -8,9 +8,8 @@ import keras
 
 
 class ConstructorConfig:
-    """Stands before `keras.Layer` or `keras.Model` among the bases, and adds to `get_config` what `__init__` was given.
-
-    Arguments with defaults are among them. What `**kwargs` takes is Keras' own and in the config by itself.
+    """A base class, listed before `keras.Layer` or `keras.Model`, that adds the arguments of `__init__` to
+    `get_config`. Arguments left at their defaults are included. Keras adds the arguments in `**kwargs` itself.
     """
 
     def __new__(cls, *args, **kwargs):
@@ -20,7 +19,7 @@ class ConstructorConfig:
         bound.apply_defaults()
         of_keras = [name for name, argument in signature.parameters.items() if argument.kind is argument.VAR_KEYWORD]
         arguments = {name: plain(x) for name, x in bound.arguments.items() if name not in ("self", *of_keras)}
-        # Past Keras, which would look for layers in it and wrap it.
+        # Bypasses Keras, which would search it for layers and wrap it.
         object.__setattr__(instance, "_constructor_arguments", arguments)
         return instance
 

@@ -16,7 +16,7 @@ from .block import Block
 
 
 class BlockCache(NamedTuple):
-    """What one decoder layer keeps from step to step: keys and values `(B * N, H, L, K)` of the L tokens so far."""
+    """The state of one decoder layer between steps: keys and values `(B * N, H, L, K)` of the L tokens so far."""
 
     keys: Any
     values: Any
@@ -44,17 +44,17 @@ class DecoderBlock(Block):
         projected: what `project_memory` returned for the memory, or None to project it here.
         self_mask: bool, broadcastable to `(B, H, T, T)`, or `(B, H, T, L + T)` with a cache.
         memory_mask: bool, broadcastable to `(B, H, T, S)`; `(B, S)` where Keras finds it.
-        cache: `BlockCache`, or None for a pass over a whole target. With a cache, x may have N rows for each of the
+        cache: `BlockCache`, or None for a pass over a whole target. With a cache, x may have N rows for each row of the
             memory.
         positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
         memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not read with `projected`.
-        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `self_mask` where there
-            is no cache.
+        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `self_mask` if there is
+            no cache.
         training: whether dropout is applied.
 
     Returns:
-        `(states, self_weights, cross_weights, cache)`: `(B, T, D)`, float32 `(B, H, T, T or L + T)` and
-        `(B, H, T, S)`, and the cache with the keys and values of x behind it, or None.
+        `(states, self_weights, cross_weights, cache)`: `(B, T, D)`, float32 `(B, H, T, T or L + T)` and `(B, H, T, S)`,
+        and the cache with the keys and values of x appended, or None.
 
     Example:
         >>> block = DecoderBlock(d_model=8, num_heads=2, d_ff=16)
@@ -93,14 +93,14 @@ class DecoderBlock(Block):
         self.cross_attention = CrossAttention(**self._attention_arguments(cross_attention), name="cross_attention")
         self.cross_attention_residual = self._residual("cross_attention_residual")
 
-    # Keras finds arguments by name, so a layer of two inputs cannot have the signature of one of one.
+    # Keras finds arguments by name, so a layer with two inputs cannot have the signature of a layer with one input.
     def build(self, x_shape, memory_shape):  # type: ignore[override]
         super().build(x_shape)
         self.cross_attention.build(x_shape, memory_shape)
         self.cross_attention_residual.build(x_shape)
 
     def start_cache(self, batch):
-        """Makes an empty `BlockCache` for `batch` targets. It grows, so its length is no constant of a graph."""
+        """Makes an empty `BlockCache` for `batch` targets. It grows, so its length is not a constant of a graph."""
         shape, dtype = (batch, self.self_attention.num_heads, 0 * batch), self.compute_dtype
         return BlockCache(
             ops.zeros((*shape, self.self_attention.key_dim), dtype),

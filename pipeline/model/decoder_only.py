@@ -1,7 +1,7 @@
-"""One causal Transformer that reads the source and goes on with the target (Liu et al. 2018; Radford et al. 2019).
+"""One causal Transformer that reads the source and continues with the target (Liu et al. 2018; Radford et al. 2019).
 
-It reads `source EOS BOS target`: BOS, with which every target starts, is the mark between the two. `encode` runs
-the source's part and keeps its keys and values, so that `decode` need not run it again.
+It reads `source EOS BOS target`; BOS, with which every target starts, separates the two. `encode` processes the source
+and keeps its keys and values, so that `decode` need not process it again.
 
 Letters: B batch, H heads, T target positions, S source positions, L cached positions, D model width, V vocabulary.
 """
@@ -18,7 +18,7 @@ from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 
 @keras.saving.register_keras_serializable(package="qkv")
 class DecoderOnly(TranslationModel):
-    """A causal language model of pairs.
+    """A causal language model of sentence pairs.
 
     The columns of the source take the place of cross-attention. A target row divides its weight between source and
     target, so it sums to less than one over these columns.
@@ -37,8 +37,9 @@ class DecoderOnly(TranslationModel):
         positions: "sinusoidal" or "learned".
         positions_on: "input" or "queries_and_keys".
         activation: of the feed-forward networks.
-        tie_embeddings: which share one table: "all" (source, target and output), "target" (target and output), "none".
-        max_positions: the most tokens either side can have.
+        tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
+            output), "none".
+        max_positions: the maximum number of tokens on either side.
         decoder_self: further arguments of the self-attention as a dict, such as `{"score": "cosine"}`.
         source_loss: weight of the loss on source tokens.
 
@@ -145,7 +146,7 @@ class DecoderOnly(TranslationModel):
             ],
             axis=-1,
         )
-        # A target starts where its own source ends, whatever padding stands between them.
+        # The position of a target starts where its own source ends, however much padding is between them.
         offset = position + ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True)
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
         positions = self.positions.on_queries_and_keys(length, offset)

@@ -152,7 +152,7 @@ def make_embeddings(vocabulary_size, width, tie_embeddings, dtype):
     Args:
         vocabulary_size: V.
         width: D.
-        tie_embeddings: which share one table: "all", "target" (target and output), or "none".
+        tie_embeddings: which embeddings share one table: "all", "target" (target and output), or "none".
         dtype: the Keras dtype policy.
 
     Raises:

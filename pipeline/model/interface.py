@@ -23,8 +23,8 @@ class Memory(NamedTuple):
 
     - states: `(B, S, D)`.
     - mask: bool `(B, 1, 1, S)`, the real tokens.
-    - self_attention: of the source, a tuple over layers of float32 `(B, H, S, S)`.
-    - prepared: what only the architecture itself reads, such as keys, which do not depend on the target.
+    - self_attention: the weights of the encoder, a tuple over layers of float32 `(B, H, S, S)`.
+    - prepared: data that only the architecture itself reads, such as keys, which do not depend on the target.
     """
 
     states: Any
@@ -38,12 +38,12 @@ class DecoderOutput(NamedTuple):
 
     - states: `(B, T, D)`, before the output projection.
     - logits: float32 `(B, T, V)`.
-    - cross: tuple over layers of float32 `(B, H, T, S)`; rows sum to one, except where source and target are
-      attended to at once: then it is the source's part.
+    - cross: tuple over layers of float32 `(B, H, T, S)`; rows sum to one, except in architectures that attend to source
+      and target at once, where it is the source's part.
     - decoder_self: tuple over layers of float32 `(B, H, T, T)`, or `(B, H, T, L + T)` with a cache of L positions.
     - cache: what the next step needs, or None.
 
-    In a graph, what nobody reads is never computed: training reads no logits, search no attention.
+    A graph never computes outputs that are not used: training uses no logits, search no attention.
     """
 
     states: Any
@@ -54,10 +54,10 @@ class DecoderOutput(NamedTuple):
 
 
 def rows_for_each(nested, rows):
-    """Repeats the rows of tensors so that there are `rows`: `(B, ...) -> (B * N, ...)`, copies after each other.
+    """Repeats the rows of tensors so that there are `rows`: `(B, ...) -> (B * N, ...)`; copies are adjacent.
 
     Args:
-        nested: anything nested of tensors; those without axes stay as they are.
+        nested: any nested structure of tensors; scalars are left as they are.
         rows: B * N.
     """
 
@@ -86,7 +86,7 @@ class TranslationModel(ConstructorConfig, keras.Model):
     """The `TokenEmbedding` that turns states into logits."""
 
     source_loss = 0.0
-    """Weight of the loss on source tokens, which `Memory.states` then predict, in training."""
+    """Weight of the training loss on source tokens, which `Memory.states` then predict."""
 
     def encode(self, source_ids, training=None) -> Memory:
         """Reads the source: int `(B, S) -> Memory`."""
@@ -97,18 +97,18 @@ class TranslationModel(ConstructorConfig, keras.Model):
 
         Args:
             target_ids: int `(B, T)`: whole targets from BOS on, or with a cache the next tokens only. Padding may
-                follow a target: it is in no real token's sight.
+                follow a target, since no real token attends to it.
             memory: what `encode` returned.
             cache: what `start_cache` or the step before returned, or None for whole targets. With a cache there may be
-                N targets for each row of the memory, after each other: hypotheses of a search. `start_cache` makes it
-                for one; `rows_for_each` repeats its rows.
+                N targets for each row of the memory, in adjacent rows: the hypotheses of a search. `start_cache` makes
+                a cache for one target each; `rows_for_each` repeats its rows.
             training: whether dropout is applied.
         """
         raise NotImplementedError
 
     def start_cache(self, memory):
-        """Makes the cache before the first step: tensors in any nesting, with a row for each target or no axes at all.
-        It may grow with every step."""
+        """Makes the cache for the first step: any nested structure of tensors, which have a row for each target or are
+        scalars. It may grow with every step."""
         raise NotImplementedError
 
     def value_norms(self, memory) -> tuple:

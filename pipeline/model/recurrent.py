@@ -26,8 +26,8 @@ class Recurrent(TranslationModel):
     """GRU encoder and decoder (Bahdanau et al. 2015; Luong et al. 2015).
 
     Keys are projected once for all steps, values are the encoder's states themselves, and the decoder starts from
-    `tanh(W h)` with h the state of the encoder that has read the whole source last: the backward one's at its first
-    word (Bahdanau et al. 2015, appendix A.2.2), or the only one's at its last.
+    `tanh(W h)`, where h is the encoder's state after it has read the whole source: that of the backward GRU at the
+    first word (Bahdanau et al. 2015, appendix A.2.2), or that of a single GRU at the last word.
 
     Args:
         vocabulary_size: V, of the vocabulary that source and target share.
@@ -36,12 +36,13 @@ class Recurrent(TranslationModel):
         bidirectional: whether a second GRU reads the source from its end.
         cross_attention: a score function (see `pipeline.attention.scores`), "uniform" or "last" for fixed weights, or
             "none": every step gets the encoder's final states, concatenated, and there are no weights to show.
-        attention_dim: width in which states are compared.
+        attention_dim: the width of the projected states that are compared.
         decoder: "bahdanau" or "luong", see `pipeline.model.recurrent_decoder`.
         input_feeding: whether each step of the luong decoder also reads the attentional vector of the one before.
         dropout: on embeddings, on the encoder's states, and on what is read out.
-        tie_embeddings: which share one table: "all" (source, target and output), "target" (target and output), "none".
-        max_positions: the most tokens either side can have; nothing here depends on it.
+        tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
+            output), "none".
+        max_positions: the maximum number of tokens on either side; nothing here depends on it.
 
     Call arguments and returns: see `TranslationModel`.
 

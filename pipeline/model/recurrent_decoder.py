@@ -1,4 +1,4 @@
-"""The two recurrent decoders with attention: each is a loop over target positions, and what is read out of its states.
+"""The two recurrent decoders with attention: each is a loop over target positions and a read-out of its states.
 
 Letters: B batch, T target positions, S source positions, E embedding size, N size of the decoder's state, M size of the
 memory's states.
@@ -14,7 +14,7 @@ from ..layers.dropout import Dropout
 
 
 class RecurrentState(NamedTuple):
-    """What one step leaves for the next.
+    """The state that one step passes to the next.
 
     - hidden: `(B, N)`, the state of the GRU.
     - context: `(B, M)`, what the step read from the memory.
@@ -29,7 +29,7 @@ class RecurrentState(NamedTuple):
 
 
 class RecurrentDecoder(keras.Layer):
-    """A GRU that attends at every step; subclasses say when.
+    """A GRU that attends at every step; subclasses define at which point of the step.
 
     Args:
         embedding_dim: E.

@@ -9,7 +9,7 @@ from ..layers.layer_normalization import LayerNormalization
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Residual(keras.Layer):
-    """The residual connection around a sublayer f, with the normalisation where `norm` says.
+    """The residual connection around a sublayer f, with the normalisation before or after it.
 
     - `post`: `norm(x + dropout(f(x)))` (Vaswani et al. 2017, section 5.4).
     - `pre`: `x + dropout(f(norm(x)))` (Xiong et al. 2020, table 1); the stack then needs a last normalisation.

@@ -35,8 +35,9 @@ class Transformer(TranslationModel):
         positions: "sinusoidal" or "learned".
         positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, section A.4).
         activation: of the feed-forward networks.
-        tie_embeddings: which share one table: "all" (source, target and output), "target" (target and output), "none".
-        max_positions: the most tokens either side can have.
+        tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
+            output), "none".
+        max_positions: the maximum number of tokens on either side.
         encoder_self: further arguments of the encoder's self-attention as a dict, such as `{"score": "cosine"}`.
         decoder_self: of the decoder's self-attention.
         cross: of the cross-attention.

@@ -1,4 +1,4 @@
-"""Work side by side: the products of a small model are too small to be worth sharing between the cores of a processor.
+"""Parallel work: the products of a small model are too small to be shared between the cores of a processor.
 
 Each core, or group of cores, gets work of its own instead: slices of a batch in training, batches in search and in
 teacher-forced passes.

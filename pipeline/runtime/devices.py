@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from .cores import CORE_GROUPS, usable_cores
 
-MOST_WORKERS = 4  # each of them has a batch in memory
+MOST_WORKERS = 4  # each holds a batch in memory
 
 
 def make_strategy() -> tf.distribute.Strategy:

@@ -13,10 +13,10 @@ from .cores import CORE_GROUPS, usable_cores
 def importing_tensorflow() -> Iterator[None]:
     """Prepares a block that imports TensorFlow and modules that need it, and does nothing else.
 
-    Within it, TensorFlow's messages are silenced. oneDNN's kernels are switched on: TensorFlow uses them by itself on
+    Within it, TensorFlow's messages are silenced. oneDNN's kernels are switched on: by default TensorFlow uses them on
     some processors only, and on others they took an eighth off the time of an update. Each product gets a share of the
-    cores, not all of them as TensorFlow would have it, because products are small here and several are computed side by
-    side. TF_ENABLE_ONEDNN_OPTS, TF_NUM_INTRAOP_THREADS and TF_CPP_MIN_LOG_LEVEL are kept if they are set.
+    cores, not all of them as by default, because products are small here and several are computed in parallel.
+    TF_ENABLE_ONEDNN_OPTS, TF_NUM_INTRAOP_THREADS and TF_CPP_MIN_LOG_LEVEL are kept if they are set.
 
     Raises:
         InputError: something in the block cannot be imported.
@@ -38,8 +38,8 @@ def importing_tensorflow() -> Iterator[None]:
 def silenced_stderr() -> Iterator[None]:
     """Discards what the process writes to standard error within the block. Exceptions are raised as usual.
 
-    At every start TensorFlow says that there is no GPU, in part by lines that none of its settings silences. What it
-    says later, TF_CPP_MIN_LOG_LEVEL silences.
+    At every start TensorFlow reports that there is no GPU, in part by lines that none of its settings silences.
+    TF_CPP_MIN_LOG_LEVEL silences its later messages.
     """
     sys.stderr.flush()
     standard_error = os.dup(2)

@@ -1,4 +1,4 @@
-"""What the machine has and can do: memory, and the speed of its matrix products."""
+"""Measures of the machine: its memory, and the speed of its matrix products."""
 
 import os
 import resource

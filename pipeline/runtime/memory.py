@@ -15,7 +15,7 @@ def keep_freed_memory() -> bool:
     processor's time. The price is that the process never shrinks.
 
     Returns:
-        Whether it took effect. On other systems than Linux with glibc nothing is done.
+        Whether it took effect. On systems other than Linux with glibc nothing is done.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -12,7 +12,7 @@ import numpy as np
 from .encoded import EncodedSentences
 from .tokenizer import BOS, EOS, PAD
 
-FORCED_BATCH_TOKENS = 1536  # of batches of teacher-forced passes: larger ones pad more and were no faster
+FORCED_BATCH_TOKENS = 1536  # in batches of teacher-forced passes; larger batches pad more and were no faster
 
 
 class Batch(NamedTuple):
@@ -86,8 +86,8 @@ def plan_batches(
     Args:
         source_lengths: int `(sentences,)`, tokens without EOS.
         target_lengths: int `(sentences,)`, tokens without BOS and EOS.
-        batch_tokens: the most positions, padding included, of either side of a batch. A sentence that is longer on
-            its own gets a batch of its own.
+        batch_tokens: the maximum number of positions, padding included, of either side of a batch. A longer sentence
+            gets a batch of its own.
         length_multiple: padded lengths are multiples of this.
         seed: the seed of the order.
         epoch: the pass over the data, from 0; each has its own order.
@@ -96,7 +96,7 @@ def plan_batches(
     source = round_up(np.asarray(source_lengths, np.int32) + 1, length_multiple)
     target = round_up(np.asarray(target_lengths, np.int32) + 1, length_multiple)
     shuffled = generator.permutation(len(source))
-    # Source lengths go up and down in turn, so that they do not jump where the next target length begins.
+    # Source lengths ascend and descend in turn, so that they do not jump when the next target length begins.
     turn = np.where(target // length_multiple % 2, source, -source)
     order = shuffled[np.lexsort((turn[shuffled], target[shuffled]))]
     batches = _cut_into_batches(order, np.maximum(source, target), batch_tokens)
@@ -118,7 +118,8 @@ def batches_by_length(
     Args:
         source_lengths: int `(sentences,)`, positions of each source.
         target_lengths: int `(sentences,)`, positions of each target.
-        batch_tokens: the most positions, padding included, of either side of a batch, unless it is one sentence.
+        batch_tokens: the maximum number of positions, padding included, of either side of a batch; a longer sentence
+            gets a batch of its own.
 
     Returns:
         The numbers of the sentences of each batch, shortest first.
@@ -178,8 +179,8 @@ def collate(
         rows: the numbers of the sentences of the batch.
         length_multiple: padded lengths are multiples of this.
         shard: the number of the share, from 0.
-        shards: how many shares there are. Each has every `shards`-th sentence, padded to the lengths of the
-            whole batch.
+        shards: the number of shares. Each share has every `shards`-th sentence, padded to the lengths of the whole
+            batch.
     """
     source_length = round_up(int(source.lengths[rows].max()) + 1, length_multiple)
     target_length = round_up(int(target.lengths[rows].max()) + 1, length_multiple)

@@ -24,13 +24,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many pairs, source sentences and target sentences of a corpus are in the training text too."""
+    """The number of pairs, source sentences and target sentences of a corpus that the training text also contains."""
 
     pairs: int
     sources: int
     targets: int
     lines: list[int]
-    """The lines, from 1, of those source sentences."""
+    """The lines, from 1, of the source sentences that the training text also contains."""
 
 
 def find_odd_pairs(
@@ -52,7 +52,7 @@ def find_odd_pairs(
     Args:
         corpus: the pairs.
         source_lengths: int `(pairs,)`, in tokens.
-        target_lengths: likewise.
+        target_lengths: int `(pairs,)`, in tokens.
         max_source_tokens: inclusive.
         max_target_tokens: inclusive.
         max_length_ratio: inclusive, at least 1.
@@ -103,7 +103,7 @@ def select_pairs(
         The indices of the pairs to keep, in order.
 
     Raises:
-        InputError: a pair has a reason whose action is `error`; the message names the first one and the setting.
+        InputError: a pair has a problem whose action is `error`; the message names the first such pair and the setting.
     """
     unknown = {reason: action for reason, action in actions.items() if action not in CORPUS_ACTIONS}
     if unknown:
@@ -123,7 +123,7 @@ def select_pairs(
 
 
 def count_overlap(training: Corpus, other: Corpus) -> Overlap:
-    """Counts the lines of `other` that are in `training` too, on which scores would be too good."""
+    """Counts the lines of `other` that are also in `training`; scores on them would be too high."""
     other_sources, other_targets, other_pairs = set(other.source), set(other.target), set(other.pairs())
     sources, targets, pairs = set(), set(), set()
     for pair in training.pairs():  # once, since it is the longer one and is read from its file

@@ -50,8 +50,8 @@ def read_parallel_files(
     """Reads two files; line i of one translates line i of the other. Empty lines count.
 
     Args:
-        source: UTF-8, gzipped or not.
-        target: likewise.
+        source: the file of the sources: UTF-8, gzipped or not.
+        target: the file of the targets, in the same form.
         split_file: a file with the split of each line, such as `train`.
         split: the split to read; by default all lines.
 
@@ -125,12 +125,12 @@ def read_table(
 
 
 FORMATS: dict[str, Callable[..., Corpus]] = {"source": read_parallel_files, "table": read_table}
-"""The key of the config's corpus section that holds a format's file, and the function that reads the format. The
-function's parameters are named as the keys of the section that it takes."""
+"""The key of the config's corpus section that holds a format's file -> the function that reads the format. The
+function's parameters have the names of the keys that it takes."""
 
 
 def read_corpus(settings: CorpusSettings) -> Corpus:
-    """Reads the sentence pairs that a section of the config names, by the format whose key it gives."""
+    """Reads the sentence pairs that a section of the config names, in the format whose key is given."""
     read = next(read for key, read in FORMATS.items() if getattr(settings, key) is not None)
     return read(**{name: getattr(settings, name) for name in inspect.signature(read).parameters})
 

@@ -1,4 +1,5 @@
-"""What a run's `corpus_report.json` says of its text: odd pairs, and sentences that the training text shares."""
+"""The contents of a run's `corpus_report.json`: odd pairs, and sentences that other sets share with the training
+text."""
 
 import logging
 from collections.abc import Mapping, Sequence

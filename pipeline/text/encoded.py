@@ -16,7 +16,7 @@ CHUNK_SENTENCES = 10_000
 
 
 class EncodedSentences:
-    """Sentences as ids, without BOS and EOS: one flat array of ids and where each sentence starts in it.
+    """Sentences as ids, without BOS and EOS: one flat array of ids and the index at which each sentence starts.
 
     Args:
         ids: int32 `(tokens of all sentences,)`.
@@ -52,8 +52,8 @@ class EncodedSentences:
         return cls(ids, starts)
 
     def select(self, rows: Iterable[int], joined: Iterable[Sequence[int]] = ()) -> "EncodedSentences":
-        """Takes the sentences of `rows`, in that order; after them, for each row `(first, second)` of `joined`, both
-        sentences as one."""
+        """Returns the sentences of `rows`, in that order, followed by the two sentences of each row `(first, second)`
+        of `joined` as one sentence."""
         both = (np.concatenate([self[first], self[second]]) for first, second in joined)
         return EncodedSentences.from_rows(chain((self[row] for row in rows), both))
 
@@ -100,8 +100,8 @@ class EncodedPairs(NamedTuple):
         return self.source, self.target
 
     def select(self, rows: Collection[int], joined: Collection[Sequence[int]] = ()) -> "EncodedPairs":
-        """Takes the pairs of `rows`, in that order; after them, for each row `(first, second)` of `joined`, both pairs
-        as one."""
+        """Returns the pairs of `rows`, in that order, followed by the two pairs of each row `(first, second)` of
+        `joined` as one pair."""
         source, target = (side.select(rows, joined) for side in self.sides)
         if self.links is None:
             return EncodedPairs(source, target)

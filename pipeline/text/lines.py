@@ -34,13 +34,13 @@ class _Text:
 class Lines(Sequence[str]):
     """Lines of a file, or one column of them, in the order of the file.
 
-    Memory holds only where each line stands, 16 bytes a line.
+    Memory holds only the position of each line, 16 bytes per line.
 
     Args:
         text: the file, UTF-8.
         starts: int64, the byte at which each line starts.
-        ends: int64, the byte after its last one.
-        separator: divides the columns, where the lines are rows of a table; by default the lines are read whole.
+        ends: int64, the byte after the end of each line.
+        separator: the character between columns, if the lines are rows of a table; by default whole lines are read.
         column: the column to read, from 0.
     """
 

@@ -41,7 +41,7 @@ def read_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -
     Args:
         path: the file; an empty line is a sentence pair without links.
         first_index: the number of the first word in the file, 0 or 1. The links returned always count from 0.
-        turned: whether the file has target word and source word in this order, as one of the opposite direction.
+        turned: whether the links in the file are target-source, as in a file of the opposite direction.
 
     Raises:
         InputError: the file cannot be read, or a link is malformed or below `first_index`.

@@ -1,4 +1,4 @@
-"""From the files that a config names to what training reads: tokenizer, encoded pairs, and a report on the text."""
+"""Prepares the files that a config names for training: a tokenizer, encoded pairs, and a report on the text."""
 
 import json
 import logging
@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TrainingText:
-    """What training reads.
+    """The text as training reads it.
 
     Args:
-        tokenizer: the run's.
+        tokenizer: the tokenizer of the run.
         segmentations: the training pairs as the epochs see them in turn; just one, unless segmentations are sampled.
         validation: the validation text.
-        validation_pairs: the same, encoded.
+        validation_pairs: the validation text, encoded.
     """
 
     tokenizer: Tokenizer
@@ -49,7 +49,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     If an earlier call was killed, its tokenizer is used again, provided that the text is the same.
 
     Raises:
-        InputError: a file is missing or not what the config says, or a pair is one that the settings forbid.
+        InputError: a file is missing or differs from what the config says, or the settings forbid a pair.
     """
     training = read_corpus(config.data.train)
     validation = read_corpus(config.data.validation).in_memory()

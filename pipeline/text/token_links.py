@@ -1,4 +1,4 @@
-"""From links between words to links between the tokens that the words are split into."""
+"""Converts links between words to links between the tokens of these words."""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -73,7 +73,7 @@ def link_matrices(links: Sequence[np.ndarray], target_length: int, source_length
     Args:
         links: of each pair, as `link_tokens` returns them.
         target_length: T, with EOS and padding.
-        source_length: S, likewise.
+        source_length: S, with EOS and padding.
     """
     matrices = np.zeros((len(links), target_length, source_length), bool)
     for matrix, flat in zip(matrices, links, strict=True):

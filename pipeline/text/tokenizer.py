@@ -94,8 +94,8 @@ class Tokenizer:
 
     @property
     def _tensorflow_tokenizer(self) -> tensorflow_text.SentencepieceTokenizer:
-        """Made anew at each use, which takes 0.2 ms: its model lives in TensorFlow's kernel cache, which
-        `keras.utils.set_random_seed` and `keras.backend.clear_session` empty."""
+        """The tokenizer of `tensorflow_text`, made anew at each use, which takes 0.2 ms: its model is in TensorFlow's
+        kernel cache, which `keras.utils.set_random_seed` and `keras.backend.clear_session` empty."""
         return tensorflow_text.SentencepieceTokenizer(self.model, out_type=tf.int32)
 
     def encode(self, sentences: Sequence[str]) -> tf.RaggedTensor:
@@ -148,7 +148,7 @@ class Tokenizer:
     def words_from_ids(self, ids: Sequence[int]) -> list[int | None]:
         """Returns the word of `decode([ids])` to which each id belongs; None for PAD, BOS and EOS.
 
-        A model may spell a word with other tokens than `encode` would, so this goes by the ids, not by the text.
+        A model may spell a word with tokens other than those of `encode`, so this uses the ids, not the text.
         """
         words: list[int | None] = []
         current, at_start = -1, True

@@ -1,8 +1,9 @@
 """Attention without the matrix of all pairs: FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4).
 
 The softmax reads the keys block by block: the sums so far are scaled down whenever a higher score turns up. For the
-gradient, every block of scores is computed again from queries and keys. Letters: B batch, H heads, T target (query)
-positions, S source (key) positions, K key size, V value size of a head.
+gradient, every block of scores is computed again from queries and keys.
+
+Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
 
 from keras import ops
