@@ -1,4 +1,4 @@
-"""Errors that a person can mend: commands report them in one message, without a traceback."""
+"""Errors that the user can mend: commands report them in one message, without a traceback."""
 
 import errno
 import zlib

@@ -1,4 +1,4 @@
-"""What a plugin can add without changing a file of this package.
+"""Registers what a plugin adds, without changing a file of this package.
 
 A plugin is a Python file that a person names on the command line of any command, `--plugins my_score.py`:
 
@@ -10,7 +10,7 @@ A plugin is a Python file that a person names on the command line of any command
         def call(self, query, key): ...
 
 The name can then be used in configs. A run that uses it needs the same `--plugins` for every command, as its config
-holds the name alone. Where the package is installed, it is called `qkv` in these imports.
+holds only the name. If the package is installed, these imports start with `qkv` instead of `pipeline`.
 """
 
 from collections.abc import Callable, Iterable, MutableMapping
@@ -107,8 +107,9 @@ def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:
     It becomes a column of heads.csv and sentences.csv.
 
     Args:
-        name: of its column.
-        **row: what else `pipeline.inspection.measures.Measure` takes: labels of the viewer's page, `in_tensorboard`.
+        name: the name of its column.
+        **row: further arguments of `pipeline.inspection.measures.Measure`: labels of the viewer's page,
+            `in_tensorboard`.
 
     Raises:
         ValueError: the name is taken or is no identifier.

@@ -31,7 +31,7 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
     """Trains a new run, or continues one.
 
     Args:
-        config: all settings; those of the run itself where one is resumed.
+        config: all settings; if a run is resumed, its own settings.
         resume: the folder of the run to continue, or None for a new run.
         callbacks: further callbacks; `pipeline.training.loop` says what they are given.
 
@@ -47,7 +47,7 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
     chief = is_chief(strategy)
     assert config.run.name  # the command line has set it
     with open_run_folder(config.run.directory / config.run.name, resume, writes=chief) as run:
-        if not run.config.is_file():  # at once, so that the same command finds what it has begun
+        if not run.config.is_file():  # at once, so that the same command finds the run
             write_atomically(run.config, dump(config).encode())
         text = load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
@@ -58,7 +58,8 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
             write_atomically(run.config, dump(config).encode())  # a resumed run may have new limits
             if not started:
                 delete_records(run)
-        # Greedy search whatever the config says of the finished model: validations are many, and it is fast.
+        # Validations use greedy search, whatever the config sets for the finished model: it is fast, and validations
+        # are many.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
         training = build_training(config, text, model, optimizer, strategy, translator, checkpoints if chief else None)
         if run.model.is_file() and (reason := training.stopping.reason(progress, progress.seconds)):
@@ -80,7 +81,7 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
 def _save_model(
     config: RunConfig, run: RunDirectory, text: TrainingText, model: keras.Model, kept: KeptWeights
 ) -> None:
-    """Writes `model.keras`, and what belongs to it."""
+    """Writes `model.keras`, the vectors for TensorBoard and the manifest."""
     with replaced_when_done(run.model) as temporary:
         model.save(temporary)
     vectors = keras.ops.convert_to_numpy(model.output_embedding.table)

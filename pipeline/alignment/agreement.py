@@ -1,7 +1,7 @@
-"""Which heads of two models of opposite directions link the same words: a choice that needs no gold alignments.
+"""Finds the heads of two models of opposite directions that link the same words: a choice without gold alignments.
 
-Heads that align do so in both directions; two that look elsewhere have no reason to agree (Liang et al. 2006 trained
-aligners to agree; Zenkel et al. 2020 judge attention by it).
+Heads that align words agree in both directions; heads that do something else have no reason to (Liang et al. 2006
+trained aligners to agree; Zenkel et al. 2020 judge attention by its agreement).
 """
 
 from collections.abc import Iterable
@@ -18,8 +18,8 @@ class Agreement(NamedTuple):
     """The two readouts that agree most.
 
     Args:
-        forward: of the model from source to target.
-        backward: of the model from target to source.
+        forward: the readout of the model from source to target.
+        backward: the readout of the model from target to source.
         value: 2 |A and B| / (|A| + |B|) of their links A and B over all sentences, 0 to 1.
     """
 
@@ -29,17 +29,17 @@ class Agreement(NamedTuple):
 
 
 def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agreement:
-    """Compares every layer, head and side of one model with every one of the other.
+    """Compares every layer, head and side of one model with every layer, head and side of the other.
 
     Args:
         forward: records of pairs.
         backward: records of the same pairs with source and target exchanged, in the same order.
 
     Raises:
-        ValueError: there are no pairs, or not as many of the one as of the other, or a model has no cross-attention.
+        ValueError: there are no pairs, the numbers of records differ, or a model has no cross-attention.
     """
     shared: np.ndarray | int = 0  # links of both, (forward readouts, backward readouts)
-    total: np.ndarray | int = 0  # links of the one and of the other, added up
+    total: np.ndarray | int = 0  # links of forward plus links of backward
     readouts: tuple[list[AlignmentReadout], list[AlignmentReadout]] = ([], [])
     for record, opposite in zip(forward, backward, strict=True):
         readouts = all_readouts(record), all_readouts(opposite)

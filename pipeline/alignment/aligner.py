@@ -1,4 +1,4 @@
-"""Word alignments of any parallel text, read off the attention of one trained run or of two of opposite directions."""
+"""Aligns the words of any parallel text by the attention of one trained run, or of two runs of opposite directions."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ class Direction:
         run: the run.
         source: sentences in the language that it reads.
         target: their translations.
-        readout: where its alignments are read, where that is known.
+        readout: where its alignments are read; None if that is yet to be chosen.
     """
 
     run: TrainedRun
@@ -61,15 +61,16 @@ class Direction:
 
 
 def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool = False) -> Iterator[set[Link]]:
-    """Yields the links of each pair, source word and target word of the first direction.
+    """Yields the links of each pair: (source word, target word), in the first direction.
 
     Args:
         directions: one, or one and its opposite on the same text.
-        symmetrise: makes the links of two directions one.
-        subwords: whether subwords are linked in place of words; for one direction, since each run has its own subwords.
+        symmetrise: combines the links of two directions.
+        subwords: whether subwords are linked instead of words; only for one direction, since each run has its own
+            subwords.
 
     Raises:
-        InputError: there is nothing to choose the layer and head by.
+        InputError: there is nothing by which to choose the layer and head.
     """
     readouts = _choose_readouts(directions)
     for direction, readout in zip(directions, readouts, strict=True):

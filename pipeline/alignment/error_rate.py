@@ -15,7 +15,7 @@ from ..text.pharaoh import GoldAlignment, Link
 
 @dataclass(frozen=True)
 class RangeCheck:
-    """Gold alignments without the links that point outside their sentences, and which links those were.
+    """Gold alignments without the links that point outside their sentences, and where those links were.
 
     Attributes:
         gold: one alignment a sentence, in the order given.
@@ -39,7 +39,7 @@ class AlignmentScore:
 
 @dataclass(frozen=True)
 class AlignmentCounts:
-    """Counts of links A, sure links S and possible links P, which are added up over sentences and then divided.
+    """Counts of links A, sure links S and possible links P, which are summed over sentences before any division.
 
     Attributes:
         links: |A|.
@@ -89,7 +89,7 @@ def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldA
 def check_ranges(
     gold: Sequence[GoldAlignment], source_word_counts: Sequence[int], target_word_counts: Sequence[int]
 ) -> RangeCheck:
-    """Drops the links that point outside their sentences, which some published sets hold.
+    """Drops links that point outside their sentences; some published sets contain such links.
 
     Raises:
         InputError: the three lists differ in length, so the gold file belongs to other text.

@@ -1,4 +1,4 @@
-"""Sets with gold word alignments: a readout is chosen on one and scored on another, beside baselines."""
+"""Sets with gold word alignments: a readout is chosen on one set and scored on another, beside baselines."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class GoldSet:
     Args:
         name: what messages and reports call it.
         corpus: the pairs.
-        gold: a `GoldAlignment` for each, all links inside their sentences.
+        gold: the `GoldAlignment` of each pair; all links are inside their sentences.
         dropped_links: how many links of the file pointed outside their sentences.
     """
 
@@ -50,7 +50,7 @@ def read_gold_set(name: str, corpus: Corpus, path: str | Path, first_index: int 
     """Reads the gold alignments of a corpus; see `read_pharaoh`.
 
     Raises:
-        InputError: there are fewer or more of them than pairs, a line is not in Pharaoh format, or none has a link.
+        InputError: the file does not have one line per pair, a line is not in Pharaoh format, or no line has a link.
     """
     gold = read_pharaoh(path, first_index, turned)
     if len(gold) != len(corpus):

@@ -1,7 +1,7 @@
-"""Every layer and head of a model against gold alignments: a table of error rates, and the best row of it.
+"""Compares every layer and head of a model with gold alignments: a table of error rates, and its best row.
 
-Which side, layer and head aligns best differs from model to model (Garg et al. 2019; Kobayashi et al. 2020; Chen et al.
-2020), so they are chosen on a development set.
+The side, layer and head that align best differ from model to model (Garg et al. 2019; Kobayashi et al. 2020; Chen et
+al. 2020), so they are chosen on a development set.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Which words a matrix of attention between words links: the extractions, one function for each."""
+"""Extracts links between words from a matrix of attention between words: one function for each way."""
 
 from collections.abc import Callable
 

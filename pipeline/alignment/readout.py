@@ -1,4 +1,4 @@
-"""Where in a model's attention word alignments are read, and the links that are read there."""
+"""The place in a model's attention where word alignments are read, and the links that are read there."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -70,7 +70,7 @@ class AlignmentReadout:
 
 @dataclass(frozen=True)
 class ChosenReadout(AlignmentReadout):
-    """A readout, and what it was chosen on: the name of a set, or of another reason."""
+    """A readout, and the name of the set (or another reason) by which it was chosen."""
 
     chosen_on: str = field(kw_only=True)
 

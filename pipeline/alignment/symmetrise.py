@@ -1,6 +1,6 @@
 """Combines the alignments of two directions, as phrase-based translation does (Och and Ney 2003, section 4.3).
 
-Links are (source word, target word) in both, read from source to target (forward) and from target to source (backward).
+Links are (source word, target word) in both directions, source to target (forward) and target to source (backward).
 """
 
 from collections.abc import Callable, Collection
@@ -25,7 +25,7 @@ def union(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
 def grow_diag(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:
     """Grows the intersection by links of the union that touch one of its links and align a word without a link.
 
-    Links are visited in order until none is added, as in Moses (Koehn et al. 2005, section 2.1).
+    Links are visited in order until no more are added, as in Moses (Koehn et al. 2005, section 2.1).
     """
     links, candidates = intersection(forward, backward), union(forward, backward)
     sources, targets = {i for i, _ in links}, {j for _, j in links}

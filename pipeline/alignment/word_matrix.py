@@ -1,4 +1,4 @@
-"""From attention between subwords to attention between words.
+"""Converts attention between subwords to attention between words.
 
 Row t of cross-attention was computed from input token t to predict output token t. Read on the *output* side it aligns
 the word being predicted, on the *input* side the word just read.
@@ -15,7 +15,7 @@ from ..inspection.record import Record
 
 
 def word_counts(record: Record) -> tuple[int, int]:
-    """Returns the number of words of source and target that have tokens."""
+    """Returns the number of words of source and target, counted up to the last word that has a token."""
     source, target = (
         1 + max((word for word in words if word is not None), default=-1)
         for words in (record.source_words, record.target_words)

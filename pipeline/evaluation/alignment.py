@@ -1,4 +1,4 @@
-"""Which alignment readout an evaluation uses, and how it scores on the set's gold alignments."""
+"""Chooses the alignment readout of an evaluation, and scores it on the set's gold alignments."""
 
 import logging
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReadoutScores:
-    """The chosen readout, and what the set's gold alignments say.
+    """The chosen readout, and its scores on the set's gold alignments.
 
     Args:
-        readout: where links are read; None without gold alignments to choose by, or without cross-attention.
-        table: every readout's scores on the set; None without gold alignments of its own.
-        metrics: the chosen readout's scores on the set; None likewise.
+        readout: where links are read; None without gold alignments by which to choose, or without cross-attention.
+        table: every readout's scores on the set; None if the set has no gold alignments.
+        metrics: the chosen readout's scores on the set; None if the set has no gold alignments.
     """
 
     readout: ChosenReadout | None = None
@@ -37,7 +37,7 @@ def sites_to_read(request: EvaluationRequest) -> tuple[str, ...]:
 
 
 def score_readouts(request: EvaluationRequest, recorder: AttentionRecorder, text: TokenisedSet) -> ReadoutScores:
-    """Chooses the readout, and scores it on the set where that has gold alignments."""
+    """Chooses the readout, and scores it on the set if that has gold alignments."""
     data, sites = request.data, sites_to_read(request)
     if not sites:
         return ReadoutScores()

@@ -1,4 +1,4 @@
-"""Compares evaluated runs: scores with intervals, paired bootstrap tests, and what each run took."""
+"""Compares evaluated runs: scores with intervals, paired bootstrap tests, and the cost of each run."""
 
 import json
 from collections.abc import Sequence
@@ -120,7 +120,7 @@ def compare(systems: list[Evaluated], samples: int) -> pd.DataFrame:
 
     Returns:
         A row for each: BLEU and chrF with the half width of the 95 % confidence interval of a bootstrap, the p-values
-        of a paired bootstrap test against the first (Koehn 2004), and what the run took.
+            of a paired bootstrap test against the first (Koehn 2004), and the cost of the run.
 
     Raises:
         InputError: the evaluations are not of the same text.

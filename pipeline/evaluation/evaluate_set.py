@@ -33,7 +33,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
     """Translates a set, scores the translations, records the attention and writes all of it into the run.
 
     Returns:
-        What `metrics.json` holds.
+        The contents of `metrics.json`.
     """
     run, data, clock = request.run, request.data, _Clock()
     config = run.config
@@ -64,7 +64,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         archive.close()
         metrics["seconds"] = clock.seconds
         shutil.rmtree(folder.parts)
-        write_json(folder.metrics, metrics)  # last: it says that the evaluation is complete
+        write_json(folder.metrics, metrics)  # last, because it marks the evaluation as complete
     return metrics
 
 

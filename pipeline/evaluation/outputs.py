@@ -38,16 +38,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Outputs:
-    """What the files are written from.
+    """The data from which the files are written.
 
     Args:
         request: what was asked for.
         folder: where the files go.
         archive: the recorded attention.
-        sites: those that the archive holds, in the order in which the page lists them.
+        sites: the sites that the archive holds, in the order in which the page lists them.
         translations: of the set's sentences.
         readouts: the alignment readout and its scores.
-        recorder: of the run's attention, for the probes.
+        recorder: records the run's attention over the probes.
     """
 
     request: EvaluationRequest
@@ -136,7 +136,8 @@ def write_page(outputs: Outputs, rows: Sequence[dict[str, Any]], table: pd.DataF
 
 
 def write_spectra(model: keras.Model, path: Path) -> None:
-    """Writes the spectra of a Transformer whose heads compare by a product of queries and keys; of others, nothing."""
+    """Writes the spectra of a Transformer whose heads compare queries and keys by a product; for other models it writes
+    nothing."""
     layers = cross_attention_layers(model)
     if not layers or not layers[0].projection or not SCORES[layers[0].mechanism.score_name].is_product:
         return
@@ -148,7 +149,7 @@ def write_spectra(model: keras.Model, path: Path) -> None:
 
 
 def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], path: Path) -> float:
-    """Writes what replacing heads in turn does, and returns how many seconds that took."""
+    """Writes the effects of replacing heads in turn, and returns how many seconds that took."""
     started = time.monotonic()
     log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
     ids = [(pair.source_ids, pair.target_ids) for pair in pairs]

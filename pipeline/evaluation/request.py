@@ -1,4 +1,4 @@
-"""What evaluate.py is asked for: from the options of its command line to a typed request."""
+"""Converts the options of evaluate.py to a typed request."""
 
 import argparse
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class EvaluationSet:
         source: the sentences to translate.
         reference: their given translations, or None.
         gold: gold alignments of these pairs, or None.
-        choose_on: the set on which the alignment readout is chosen; None for this one.
+        choose_on: the set on which the alignment readout is chosen; None for this set.
     """
 
     name: str
@@ -33,12 +33,12 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """A run, a set, and what is recorded of it.
+    """A run, a set, and which attention is recorded.
 
     Args:
         run: the trained run, whose config says how to translate.
         data: the set.
-        force_references: whether the attention over the references is recorded, not that over the translations.
+        force_references: whether to record the attention over the references instead of the translations.
         perturbed_sentences: the number of first sentences on which heads are replaced in turn, see
             `perturbation_table`.
 

@@ -1,4 +1,4 @@
-"""Evaluations that are there whole or not at all, and continue where a killed one stopped."""
+"""Evaluations that appear complete or not at all, and continue where a killed one stopped."""
 
 import glob
 import hashlib
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[EvaluationDirectory]:
-    """Gives a folder that replaces `final` when everything in it has been written; until then the old one stays.
+    """Yields a folder that replaces `final` when everything in it has been written; until then the old one stays.
 
     Folders that killed processes of this machine left behind are removed first, with two exceptions. A complete one,
     whose process was killed after moving the old evaluation away, takes its place. One of the same fingerprint, whose
@@ -78,7 +78,7 @@ def _is_running(process: str) -> bool:
     return True
 
 
-CHUNK_SENTENCES = 256  # some batches for each core; what is lost at worst takes seconds
+CHUNK_SENTENCES = 256  # a few batches per core; losing a chunk costs seconds
 
 
 def fingerprint(run: TrainedRun, **request: Any) -> str:
@@ -93,7 +93,7 @@ def fingerprint(run: TrainedRun, **request: Any) -> str:
 
 
 def translate_resumably(translator: Translator, text: TokenisedSet, folder: Path) -> list[Translation]:
-    """Translates sentences, those of similar length together, a chunk at a time; chunks in the folder are read back.
+    """Translates sentences of similar length together, a chunk at a time; chunks that are in the folder are read back.
 
     The folder is that of one evaluation: chunks of another text or model must not be in it.
     """

@@ -1,4 +1,4 @@
-"""The tokens of an evaluated set: made once, for the translator, the likelihood, alignments and the archive."""
+"""The tokens of an evaluated set, made once for the translator, the likelihood, alignments and the archive."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ def translations_table(
 
     Args:
         source: the sentences.
-        reference: their given translations, or None; then there are no sentence scores.
+        reference: their given translations; None for a table without sentence scores.
         translations: the model's.
         tokenized: whether the text is tokenised already, see `make_bleu`.
     """

@@ -1,4 +1,5 @@
-"""A finished run, ready to translate: config, tokenizer, and the model in float32 whatever it was trained in."""
+"""A finished run, ready to translate: config, tokenizer, and the model, in float32 whatever its precision in
+training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings:
 
 
 def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
-    """Loads a run: builds the model from its config, and reads nothing but weights from its files.
+    """Loads a run: builds the model from its config, and reads only the weights from its files.
 
     Args:
         root: the run's folder.

@@ -1,4 +1,5 @@
-"""The manifest of a run: what it was made of, and a few outputs of its model, by which a loaded model is checked."""
+"""The manifest of a run: what it was made from, and a few outputs of its model, against which a loaded model is
+checked."""
 
 import json
 import platform
@@ -21,7 +22,7 @@ from ..training.best_weights import KeptWeights
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
 LOGITS = 8  # how many are recorded
-TOLERANCE = 1e-2  # of logits: another processor or number format stays within it, other weights are off by whole units
+TOLERANCE = 1e-2  # other processors and number formats change logits by less, other weights by whole units
 
 
 def write_manifest(
@@ -48,7 +49,7 @@ def write_manifest(
 
 
 def golden_logits(model: keras.Model, vocabulary_size: int) -> list[float]:
-    """Computes a few logits for fixed ids, which differ between any two sets of weights."""
+    """Computes a few logits for fixed ids; they differ between any two sets of weights."""
     ids = 4 + np.arange(5)[None] % (vocabulary_size - 4)
     target = np.array([[BOS, 4, 5]])
     logits = keras.ops.convert_to_numpy(model(ids.astype("int32"), target.astype("int32"), training=False))

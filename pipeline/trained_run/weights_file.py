@@ -1,4 +1,4 @@
-"""Checks a file of weights before it is loaded, because it may come from a stranger."""
+"""Checks a file of weights before it is loaded, because it may come from an untrusted source."""
 
 import io
 import math

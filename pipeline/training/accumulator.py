@@ -7,11 +7,11 @@ import tensorflow as tf
 
 
 class Accumulator:
-    """Adds up tensors from one call of a graph to the next, on each replica for itself.
+    """Adds up tensors from one call of a graph to the next, separately on each replica.
 
     Args:
-        shapes: of the tensors, all float32.
-        strategy: says which replicas there are.
+        shapes: the shapes of the tensors, which are float32.
+        strategy: the strategy that holds the replicas.
     """
 
     def __init__(self, shapes: Sequence[Any], strategy: tf.distribute.Strategy) -> None:
@@ -32,7 +32,7 @@ class Accumulator:
             total.assign_add(value)
 
     def take(self, values: Sequence[Any]) -> list[Any]:
-        """Returns the sums with these last values added, and starts again from zero."""
+        """Adds these last values, returns the sums, and starts again from zero."""
         totals = [total + value for total, value in zip(self.sums, values, strict=True)]
         with tf.control_dependencies(totals):
             for total in self.sums:

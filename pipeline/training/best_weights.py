@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 class KeptWeights(NamedTuple):
     """The weights that the finished model has.
 
-    - description: of the weights, in words.
+    - description: the weights in words.
     - metric: the validation metric by which they were chosen.
     - value: the value of that metric.
     """

@@ -1,4 +1,5 @@
-"""Builds the parts of training from a config: what each setting of `batches` and `training` is for, in one place."""
+"""Builds the parts of training from a config, so that one module shows what each setting of `batches` and `training`
+does."""
 
 import logging
 import math

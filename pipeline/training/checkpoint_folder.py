@@ -25,7 +25,7 @@ class Checkpoints:
         folder: the folder, which need not exist yet.
         keep: number of recent checkpoints of validations to keep.
         keep_best: number of checkpoints to keep because they are the best on validation.
-        metric: the validation metric by which they are the best, without `val_`.
+        metric: the validation metric that decides which are the best, without `val_`.
     """
 
     def __init__(self, folder: Path, keep: int = 1, keep_best: int = 0, metric: str = "loss") -> None:

@@ -1,4 +1,4 @@
-"""Checks a training before it starts: its text, its first updates, and the time and room that it needs."""
+"""Checks a training before it starts: its text, its first updates, and the time and disk space that it needs."""
 
 import json
 import math
@@ -31,7 +31,7 @@ MEGABYTE, GIGABYTE = 2**20, 2**30
 class CheckupLine(NamedTuple):
     """A line of the report.
 
-    - subject: the part of training that it is about, in one word.
+    - subject: the part of training that it describes, in one word.
     - text: what was found.
     - fine: whether nothing needs a closer look.
     """
@@ -42,7 +42,7 @@ class CheckupLine(NamedTuple):
 
 
 def check_up(config: RunConfig) -> Iterator[CheckupLine]:
-    """Prepares the text and trains for a moment in a temporary folder, and reports line by line.
+    """Prepares the text, makes a few updates in a temporary folder, and yields the report line by line.
 
     Raises:
         InputError: training would refuse the settings or the text, too.

@@ -1,4 +1,4 @@
-"""How long a training will take and how much room it needs, from a few updates and the settings."""
+"""Estimates how long a training will take and how much disk space it needs, from a few updates and the settings."""
 
 import math
 import time
@@ -16,9 +16,9 @@ TIMED_UPDATES = 20
 class StepSpeed(NamedTuple):
     """The mean speed of some updates.
 
-    - seconds: of an update.
-    - tokens_per_second: target tokens.
-    - updates: how many were timed.
+    - seconds: seconds per update.
+    - tokens_per_second: target tokens per second.
+    - updates: the number of updates that were timed.
     """
 
     seconds: float
@@ -52,7 +52,7 @@ def checkpoint_bytes(parameters: int, keep_checkpoints: int, average_checkpoints
     """Returns the size of a run's checkpoints and model, in bytes.
 
     A checkpoint has the weights and two moments of each in float32. There is one more for the best, and the model file
-    has weights alone. The best `average_checkpoints` may all be others than the recent ones.
+    has weights alone. The best `average_checkpoints` may all differ from the recent ones.
     """
     checkpoints = keep_checkpoints + average_checkpoints + 1
     return 4 * parameters * (3 * checkpoints + 1)

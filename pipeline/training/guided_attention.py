@@ -1,4 +1,4 @@
-"""Guided attention: a loss that draws one head's weights towards given word alignments (Chen et al. 2016, Garg et al.
+"""Guided attention: a loss that pulls one head's weights towards given word alignments (Chen et al. 2016, Garg et al.
 2019, section 4.2).
 
 Letters: B batch, T target positions, S source positions.
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ..text.tokenizer import EOS, PAD
 
-LEAST_WEIGHT = 1e-9  # of which the logarithm is taken: a weight of zero would have an infinite loss
+LEAST_WEIGHT = 1e-9  # lower bound inside the logarithm: a weight of zero would have an infinite loss
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class GuidedAttention:
         side: `output` guides row t to the links of output token t, which it predicts; `input` to those of input token
             t, which it has read (Chen et al. 2020, section 3.1).
         weight: the weight of this loss beside the cross-entropy.
-        unlinked: where rows are guided whose token has no link: `eos`, to the source's EOS, as statistical aligners
-            link such words with an empty word (Brown et al. 1993, section 4); `nothing`, nowhere.
+        unlinked: how rows are guided whose token has no link. `eos`: to the source's EOS, as statistical aligners link
+            such words with an empty word (Brown et al. 1993, section 4); `nothing`: not at all.
     """
 
     layer: int

@@ -1,4 +1,4 @@
-"""The batches of training, padded and made ahead of the steps that need them."""
+"""The batches of training, padded and prepared ahead of the steps that need them."""
 
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -17,8 +17,8 @@ class TrainingBatches:
     """Makes the batches of any epoch, from any batch on, and divides them among the replicas.
 
     Args:
-        segmentations: the encoded training pairs, in one or more segmentations, of which epochs use one after another.
-        strategy: says which replicas there are.
+        segmentations: the encoded training pairs, in one or more segmentations, which the epochs use in turn.
+        strategy: the strategy that holds the replicas.
         batch_tokens: see `epoch_tokens`.
         start_tokens: see `epoch_tokens`.
         doubling_epochs: see `epoch_tokens`.
@@ -104,8 +104,8 @@ class TrainingBatches:
                         yield _arrays(pairs, rows, self.length_multiple, shard, replicas)
 
             options = tf.data.Options()
-            # There is nothing to tune here, and the end of an epoch would wait for the tuning thread, which sleeps for
-            # up to a minute.
+            # Autotuning is off: there is nothing to tune, and the end of an epoch would wait for its thread, which
+            # sleeps for up to a minute.
             options.autotune.enabled = False
             return (
                 tf.data.Dataset.from_generator(shares, output_signature=signature).prefetch(AHEAD).with_options(options)

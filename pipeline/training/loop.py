@@ -1,7 +1,7 @@
 """The training loop: the same for one device and for many, and able to continue from any update.
 
-It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` gets logs every `log_every` updates and none
-in between, `on_test_end` gets the row of a validation; both have the number of updates under `update`.
+It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` receives logs every `log_every` updates and
+none in between; `on_test_end` receives the row of a validation. Both have the number of updates under `update`.
 """
 
 import math
@@ -44,16 +44,16 @@ class _Session:
 
 
 class Training:
-    """Trains until a rule ends it, and validates and saves on the way.
+    """Trains until a rule ends training, with validations and checkpoints in between.
 
     Args:
-        model: anything with the interface of `pipeline.model.interface`.
-        optimizer: the model's.
-        step: updates that model by that optimizer.
-        batches: what to train on.
+        model: any `TranslationModel`.
+        optimizer: the optimizer of the model.
+        step: updates the model with that optimizer.
+        batches: the batches of every epoch.
         validate: returns the metrics of the model as it is: `val_loss`, `val_bleu` and others.
         checkpoints: where the state is saved; None for a worker that writes nothing.
-        stopping: says when training ends.
+        stopping: the rules that decide when training ends.
         validate_every: updates between two validations, each with a checkpoint.
         log_every: updates between two logs.
         save_every: seconds of training without a checkpoint after which an interim one is saved; None for never.

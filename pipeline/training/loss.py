@@ -32,7 +32,7 @@ def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0
     """Computes `cross_entropy(states table^T, ...)` and its gradient together, a chunk of tokens at a time.
 
     The `(N, V)` scores are by far the largest array of a step, and the plain formula writes and reads it about ten
-    times. Here only a chunk of it exists at any time, and it stays in the cache.
+    times. Here only one chunk of it exists at a time, and stays in the cache.
 
     Args:
         states: float `(N, D)`.
@@ -100,7 +100,7 @@ def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
         lambda index, *_: index < chunks,
         chunk,
         (0, tf.zeros(table.shape, tf.float32), *arrays),
-        parallel_iterations=1,  # side by side, the chunks would not fit the cache
+        parallel_iterations=1,  # several chunks at once would not fit into the cache
     )
     normalizers, states_gradient = normalizers.concat()[:count], states_gradient.concat()[:count]
     right_scores, expected_rows, right_table, mean_table = _label_terms(

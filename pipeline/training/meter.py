@@ -1,4 +1,4 @@
-"""How fast training goes and how well: the time it has taken, and the means of what its updates return."""
+"""Measures training: the time it has taken, and the means of the metrics of its updates."""
 
 import math
 import time
@@ -11,7 +11,7 @@ class TrainingClock:
     """Measures the seconds spent in training, without interruptions of the run.
 
     Args:
-        seconds_before: those of earlier sessions.
+        seconds_before: the seconds of earlier sessions.
     """
 
     def __init__(self, seconds_before: float) -> None:
@@ -28,7 +28,7 @@ class TrainingMeter:
     The values stay on the device until they are read, since reading waits for it.
 
     Args:
-        progress: has the updates that were not read before an interruption, and the last reading.
+        progress: holds the last reading, and the updates since then that an interruption left unread.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -37,7 +37,7 @@ class TrainingMeter:
         self.read_at: float | None = None
 
     def add(self, metrics: TrainStepMetrics) -> None:
-        """Adds what an update has returned."""
+        """Adds the metrics of an update."""
         self.pending.append(metrics)
 
     def read(self, seconds: float) -> dict[str, float]:
@@ -68,6 +68,6 @@ class TrainingMeter:
         self.read_at = seconds
 
     def save_to(self, progress: Progress) -> None:
-        """Writes into `progress` what a meter needs to continue."""
+        """Stores in `progress` the data that a meter needs to continue."""
         progress.unread = [[float(value) for value in metrics] for metrics in self.pending]
         progress.last_logs = self.last

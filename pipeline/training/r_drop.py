@@ -1,4 +1,4 @@
-"""R-Drop: two passes with different dropout are drawn to the same predictions (Liang et al. 2021, equation 2).
+"""R-Drop: two passes with different dropout are pulled towards the same predictions (Liang et al. 2021, equation 2).
 
 Letters: N tokens, D model width, V vocabulary.
 """

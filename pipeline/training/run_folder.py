@@ -17,7 +17,7 @@ def open_run_folder(root: Path, resume: Path | None, writes: bool) -> Iterator[R
     Args:
         root: where a new run goes. If it fails before its first checkpoint, its folder is deleted.
         resume: the run to continue, or None for a new one.
-        writes: whether this worker writes the run. Another one gets a temporary folder if the run is new.
+        writes: whether this worker writes the run. Other workers get a temporary folder if the run is new.
 
     Raises:
         InputError: the run exists already, or does not exist, or another process trains it.
@@ -41,7 +41,7 @@ def open_run_folder(root: Path, resume: Path | None, writes: bool) -> Iterator[R
 
 
 def delete_records(run: RunDirectory) -> None:
-    """Deletes what callbacks have written of a training that was killed before its first checkpoint."""
+    """Deletes the files that callbacks wrote in a training that was killed before its first checkpoint."""
     run.history.unlink(missing_ok=True)
     for folder in (run.tensorboard, run.probes):
         shutil.rmtree(folder, ignore_errors=True)

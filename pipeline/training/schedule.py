@@ -36,10 +36,10 @@ SCHEDULES: dict[str, Callable[[Any, int, int | None], Any]] = {
     "cosine": cosine,
     "constant": constant,
 }
-"""The share of the peak that each schedule of `names.SCHEDULES` gives after warm-up.
+"""The functions that compute the share of the peak after warm-up, one for each of `names.SCHEDULES`.
 
-A function of the update, a float tensor that counts from 1; of the number of warm-up updates, at least 1; and of the
-update at which zero is reached, or None.
+Each takes the update, a float tensor that counts from 1; the number of warm-up updates, at least 1; and the update at
+which zero is reached, or None.
 """
 
 
@@ -49,8 +49,8 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     Args:
         kind: a key of `SCHEDULES`.
-        peak: the highest learning rate, that of update `warmup_updates - 1`.
-        warmup_updates: number of updates of the rise.
+        peak: the highest learning rate, reached at update `warmup_updates - 1`.
+        warmup_updates: number of updates over which the learning rate rises.
         total_updates: the update at which schedules that end at zero reach it.
 
     Raises:

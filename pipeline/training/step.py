@@ -38,15 +38,15 @@ class TrainStep:
     """The graph of an update: called with a `Batch`, it updates the model and returns `TrainStepMetrics`.
 
     Args:
-        model: anything with the interface of `pipeline.model.interface`.
+        model: any `TranslationModel`.
         optimizer: built for the model's variables, in the strategy's scope.
-        loss: the loss of that model.
-        strategy: says which replicas there are.
-        signature: a `Batch` of `tf.TensorSpec`; with many replicas, or with links, that of `TrainingBatches`.
-        clip_norm: longest gradient, as the norm over all variables; 0 for no limit.
+        loss: the loss of the model.
+        strategy: the strategy that holds the replicas.
+        signature: a `Batch` of `tf.TensorSpec`; with many replicas or with links, `TrainingBatches.signature`.
+        clip_norm: the maximum norm of the gradient over all variables; 0 for no limit.
         accumulating: whether `accumulate` will be called.
-        slices: number of slices of the batch that a device computes side by side. Cores that have a slice each wait
-            for one another once per update instead of at every product.
+        slices: number of slices of the batch that a device computes in parallel. Cores with a slice each wait for one
+            another once per update instead of at every product.
     """
 
     def __init__(
@@ -117,7 +117,8 @@ class TrainStep:
         for batch_slice in _slices(batch, self.slices):
             with tf.GradientTape() as tape:
                 loss, total_loss = self.loss(batch_slice)
-            # None where the loss does not depend on a variable, such as the norm before queries that no score uses.
+            # None if the loss does not depend on a variable, such as the normalisation before queries that no score
+            # uses.
             gradients = [
                 tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient)
                 for gradient, variable in zip(tape.gradient(total_loss, variables), variables, strict=True)

@@ -1,4 +1,4 @@
-"""When training ends: at a limit, without further gain, by a signal, or because a callback asks for it."""
+"""The rules that end training: a limit, no further gain, a signal, or the request of a callback."""
 
 import signal
 from collections.abc import Iterator, Sequence
@@ -29,8 +29,8 @@ class StoppingRules:
         limits: the longest that training may take.
         metric: the validation metric that early stopping watches, without `val_`.
         patience: validations in a row without a better metric before training ends; None for no early stopping.
-        strategy: says which workers there are; all of them end at the same update.
-        agree_every: updates between two agreements of several workers, since each waits for the device.
+        strategy: the strategy that holds the workers, all of which end at the same update.
+        agree_every: number of updates between two agreements of several workers; each agreement waits for the device.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class StoppingRules:
             return f"{limits.epochs} epochs"
         if self.patience is not None and progress.validations_without_gain >= self.patience:
             return f"{self.patience} validations without a better {self.metric}"
-        # What may differ between workers.
+        # Reasons that may differ between workers.
         reasons = {
             INTERRUPTED: self.interrupted,
             "a callback stopped it": asked_by_callback,

@@ -1,6 +1,6 @@
-"""What training minimises: the cross-entropy of the translations, and the terms that are added to it.
+"""The loss that training minimises: the cross-entropy of the translations, and the terms that are added to it.
 
-All of it is summed over the target tokens of a batch, to be divided by the number of tokens of all replicas.
+It is summed over the target tokens of a batch, to be divided by the number of tokens of all replicas.
 """
 
 from typing import Any
@@ -19,10 +19,10 @@ class TotalLoss:
     """Computes the loss of a model on a batch, with dropout.
 
     Args:
-        model: anything with the interface of `pipeline.model.interface`.
+        model: any `TranslationModel`.
         label_smoothing: see `pipeline.training.loss`.
-        r_drop: weight of the divergence between two passes over the batch (Liang et al. 2021, equation 4, halved, so
-            that it is in the scale of a single cross-entropy); 0 for one pass.
+        r_drop: weight of the divergence between two passes over the batch (Liang et al. 2021, equation 4, halved to the
+            scale of a single cross-entropy); 0 for one pass.
         guided_attention: the head that is guided by links, or None; batches must then have `links`.
     """
 
@@ -44,7 +44,7 @@ class TotalLoss:
         if not self.r_drop:
             cross_entropy, total, _ = self._forward(batch)
             return cross_entropy, total
-        # Both passes in one batch: each copy of a sentence has its own dropout.
+        # Both passes are in one batch: each copy of a sentence has its own dropout.
         twice = batch.map(lambda x: tf.concat([x, x], 0))
         cross_entropy, total, states = self._forward(twice)
         first, second = tf.split(tf.reshape(states, (-1, states.shape[-1])), 2)

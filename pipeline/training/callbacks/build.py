@@ -18,7 +18,8 @@ from .tensorboard import TensorBoard
 def build_callbacks(
     config: RunConfig, run: RunDirectory, translator: Translator, training: Training, progress: Progress
 ) -> list[keras.callbacks.Callback]:
-    """Builds what shows and records the training: for the worker that writes, and in the order in which they run."""
+    """Builds the callbacks that show and record the training, in the order in which they run; only the worker that
+    writes needs them."""
     probes = [(probe.source, probe.reference) for probe in config.inspection.probes]
     recorder = AttentionRecorder(training.model, translator.tokenizer, max_positions=translator.max_positions)
     profiled_updates = config.inspection.profile_updates

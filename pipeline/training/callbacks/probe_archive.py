@@ -14,14 +14,14 @@ from ...inspection.viewer.stages import probe_archives
 class ProbeArchive(keras.callbacks.Callback):
     """Writes an attention archive, such as `update-00000850`, at every validation.
 
-    It records the attention over the references. Translations would change from one validation to the next, and those
-    of the first are no sentences.
+    It records the attention over the references, because translations change from one validation to the next, and the
+    first ones are not sentences.
 
     Args:
         folder: where the archives are written.
-        recorder: of the model that is trained.
+        recorder: records the attention of the model that is trained.
         probes: (source, reference or None); probes without a reference are left out.
-        first_update: updates made before. Archives of later updates are those of a run that was interrupted, and are
+        first_update: number of updates made before. Archives of later updates are from an interrupted run, and are
             deleted.
     """
 
@@ -44,7 +44,7 @@ class ProbeArchive(keras.callbacks.Callback):
             return
         update = int(logs["update"])
         archive = self.folder / f"update-{update:08d}"
-        shutil.rmtree(archive, ignore_errors=True)  # of a write that a crash has interrupted
+        shutil.rmtree(archive, ignore_errors=True)  # left by a crash
         sources, references = zip(*self.pairs, strict=True)
         with ArchiveWriter(archive, manifest={"update": update}) as writer:
             for record in self.recorder.record_references(sources, references):

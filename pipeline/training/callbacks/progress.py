@@ -24,8 +24,8 @@ class ProgressLine(keras.callbacks.Callback):
     """Prints the progress of training: one line that is rewritten on a terminal, a line for each report elsewhere.
 
     Args:
-        limits: when training ends, for the time left.
-        updates_per_epoch: for the time left where epochs are limited.
+        limits: the limits of training, which give the time left.
+        updates_per_epoch: gives the time left if epochs are limited.
         stream: where the lines are written; standard output by default.
     """
 
@@ -85,7 +85,7 @@ class History(keras.callbacks.Callback):
 
     Args:
         path: the file, which is written anew at each validation.
-        progress: the progress of the run, which has the rows.
+        progress: the progress of the run, which holds the rows.
     """
 
     def __init__(self, path: Path, progress: Progress) -> None:

@@ -21,7 +21,7 @@ def write_projector(folder: Path, pieces: Sequence[str], vectors: np.ndarray) ->
         vectors: float `(V, d_model)`.
 
     Raises:
-        ValueError: there are not as many names as vectors.
+        ValueError: the numbers of names and vectors differ.
     """
     if len(pieces) != len(vectors):
         raise ValueError(f"expected one name for each vector, found {len(pieces)} names and {len(vectors)} vectors")

@@ -26,12 +26,12 @@ class TensorBoard(keras.callbacks.Callback):
 
     Args:
         folder: the folder of the event files.
-        translator: of the model that is trained.
-        recorder: of the same model.
+        translator: translates with the model that is trained.
+        recorder: records the attention of the same model.
         probes: (source, reference or None) of each fixed sentence.
         hyperparameters: the run's settings by dotted key, shown beside its last validation.
-        first_update: updates made before. What older event files say of later updates is that of a run that was
-            interrupted, and is hidden.
+        first_update: number of updates made before. Older event files hold later updates only of an interrupted run;
+            these are hidden.
     """
 
     def __init__(
@@ -110,13 +110,13 @@ def write_hyperparameters(values: dict[str, Any]) -> None:
 
 
 def forget_from(folder: Path, update: int) -> None:
-    """Makes TensorBoard hide what earlier event files in the folder say of this update and later ones."""
+    """Makes TensorBoard hide this update and later ones in the folder's earlier event files."""
     files = sorted(folder.glob("*tfevents*"))
     if not files:
         return
     now, start = time.time(), SessionLog(status=SessionLog.SessionStatus.START)
     events = [Event(wall_time=now, file_version="brain.Event:2")]
-    # Twice: TensorBoard takes the first one that it reads for the start of the run, and hides nothing.
+    # Written twice: TensorBoard takes the first one that it reads for the start of the run, and hides nothing.
     events += [Event(wall_time=now, step=update, session_log=start)] * 2
     path = files[-1].with_name(f"{files[-1].name}.resumed")  # read after all earlier files, and before any later one
     with tf.io.TFRecordWriter(str(path)) as writer:

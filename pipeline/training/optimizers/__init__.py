@@ -1,4 +1,4 @@
-"""What turns gradients into updates."""
+"""The optimizers, which turn gradients into updates."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +19,10 @@ def make_optimizer(
         name: `adam` (Kingma and Ba 2015), or `muon` (Jordan et al. 2024): momentum made orthogonal for matrices, in the
             scale of Adam's updates (Liu et al. 2025, section 2.2), and Adam for embeddings and vectors.
         learning_rate: a number or a schedule.
-        beta_1: Adam's decay of the mean of gradients, per update.
-        beta_2: Adam's decay of the mean of squared gradients, per update.
-        epsilon: Adam's guard against division by zero.
-        ema_decay: of the moving average of the weights, per update; None for no average.
+        beta_1: the decay per update of Adam's mean of the gradients.
+        beta_2: the decay per update of Adam's mean of the squared gradients.
+        epsilon: added to Adam's divisor against division by zero.
+        ema_decay: the decay per update of the moving average of the weights; None for no average.
 
     Raises:
         ValueError: unknown name.
