@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
+pytestmark = pytest.mark.minutes  # builds a wheel, and starts eight processes
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):

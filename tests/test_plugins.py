@@ -97,6 +97,7 @@ def config(tmp_path):
     return path
 
 
+@pytest.mark.minutes
 def test_a_run_with_a_plugin_trains_resumes_and_is_evaluated(plugin, config, tmp_path, capsys):
     run = str(tmp_path / "own")
     assert train.main(["--config", str(config), "--plugins", str(plugin)]) == 0

@@ -285,15 +285,6 @@ def folder(tmp_path_factory):
         table.update(rows)
 
 
-def of_other_runs(command):
-    """Whether it takes another run than the demo's, which has to be trained first."""
-    return bool(set(re.findall(r"runs/(\w+)", command)) - {"demo"}) or "--config" in command or "my.yaml" in command
-
-
-def with_marks(commands):
-    return [pytest.param(command, marks=[pytest.mark.minutes] * of_other_runs(command)) for command in commands]
-
-
 def test_there_are_commands_of_every_kind():
     names = {"train.py", "evaluate.py"} | {f"pipeline.{path.stem}" for path in (ROOT / "pipeline").glob("*.py")}
     plain = {"pipeline.__init__", "pipeline.cli", "pipeline.errors", "pipeline.files", "pipeline.run_directory"}
@@ -301,11 +292,13 @@ def test_there_are_commands_of_every_kind():
     assert words >= names - plain - {"pipeline.train", "pipeline.plugins"}
 
 
-@pytest.mark.parametrize("command", with_marks(COMMANDS))
+@pytest.mark.minutes
+@pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_runs_as_it_is_written(command, folder):
     folder.run(command)
 
 
+@pytest.mark.minutes
 def test_next_steps_that_commands_print_work(folder):
     folder.make_runs("", ["runs/demo"])
     steps = next_steps(folder.training["demo"])

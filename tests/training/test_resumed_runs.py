@@ -125,7 +125,7 @@ def killed(config, monkeypatch, where, name):
 @pytest.mark.parametrize(
     ("where", "name", "there"),
     [
-        (prepare_module, "_judge", [".preparation.json", "config.yaml", "tokenizer"]),
+        (prepare_module, "_find_odd_pairs", [".preparation.json", "config.yaml", "tokenizer"]),
         (Checkpoints, "save", ["config.yaml", "corpus_report.json", "encoded", "history.csv", "probes", "tensorboard"]),
     ],
     ids=["while the text is encoded", "at the first checkpoint"],
