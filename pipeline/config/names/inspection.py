@@ -53,7 +53,7 @@ EXTRACTIONS = {
     "source": "each source word with the target word that attends to it most",
     "mutual": "links that both target and source give",
     "grow-diag": "the mutual links, and neighbouring links from target or source",
-    "grow-diag-over-0.02": "the same, without added links of a weight below 0.02",
+    "grow-diag-over-0.02": "the same, without links of a weight of 0.02 or less",
     "over-0.1": "each target word with every source word that gets more than this share of its weight",
     "over-0.2": "the same for 0.2",
     "over-0.3": "the same for 0.3",
