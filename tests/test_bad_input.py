@@ -295,7 +295,7 @@ BAD_RUNS = {
     ),
     "model and no checkpoints": (
         lambda run: [(run / "model.keras").unlink(), shutil.rmtree(run / "checkpoints")],
-        r"best\.npz: missing, so there are no weights to translate with; train first",
+        r"best\.npz: missing, so there are no weights to translate with; train the run first",
     ),
     "another width": (
         lambda run: change_config(run, "d_model: 8", "d_model: 12"),
