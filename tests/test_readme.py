@@ -84,7 +84,7 @@ def test_the_readme_has_its_sections_in_order_and_a_list_of_contents():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_links_lead_somewhere(page):
+def test_every_link_has_a_target(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if target.startswith("https://"):
             continue

@@ -111,9 +111,10 @@ def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
 
 
 def _label_terms(states, table, targets, token_weights, label_smoothing):
-    """What the right token and the smoothing subtract from the loss of each token, and from both gradients.
+    """Returns what the reference token and label smoothing subtract from the loss of each token, and from both
+    gradients.
 
-    They need no scores: the right token is a row of the table, the smoothing the mean of its rows.
+    These terms need no scores: the reference token takes a row of the table, label smoothing the mean of its rows.
     """
     states = tf.cast(states, tf.float32)
     right_rows = tf.gather(tf.cast(table, tf.float32), targets)

@@ -45,7 +45,7 @@ class TestSchema:
     @pytest.mark.parametrize(
         "section", sorted(SECTIONS, key=lambda kind: kind.__name__), ids=lambda section: section.__name__
     )
-    def test_every_key_says_what_it_means(self, section: type[Settings]):
+    def test_every_key_has_a_description(self, section: type[Settings]):
         unexplained = [name for name, field in section.model_fields.items() if not field.description]
         assert unexplained == []
 
@@ -53,7 +53,7 @@ class TestSchema:
         with pytest.raises(ValueError, match="frozen"):
             load_run_config(config_file).model.d_model = 1
 
-    def test_every_default_is_itself_allowed(self):
+    def test_every_default_is_a_valid_value(self):
         for section in SECTIONS:
             defaults = {name: field.default for name, field in section.model_fields.items() if not field.is_required()}
             if section not in (RunConfig, DataSettings, CorpusSettings, Probe):
@@ -87,7 +87,7 @@ class TestFiles:
     @given(st.text(st.characters(exclude_categories=["Cs"])) | st.floats(allow_nan=False, allow_infinity=False))
     @example("a\u2028b\x85c\r\n")
     @example("1e3")
-    def test_what_is_written_reads_back_as_the_same(self, value: Any):
+    def test_a_dumped_config_reads_back_as_the_same_config(self, value: Any):
         assert parse_yaml(dump_yaml({"key": value})) == {"key": value}
 
     @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ class TestWrongSettings:
             "data.source_language: expected text that is not empty, found nothing (small.yaml:1)"
         )
 
-    def test_everything_wrong_is_told_at_once(self, config_file: Path):
+    def test_all_wrong_settings_are_reported_in_one_message(self, config_file: Path):
         told = problem(config_file, "--model.d_ff", "x", text=MINIMAL + "model: {d_modle: 3}\ntokenizer: {kind: 4}")
         assert told.splitlines() == [
             "3 settings are wrong:",
@@ -230,7 +230,7 @@ class TestWrongSettings:
 
 
 class TestCommandLine:
-    def test_the_command_line_goes_before_the_file_and_the_file_before_the_defaults(self, config_file: Path):
+    def test_options_override_the_file_and_the_file_overrides_defaults(self, config_file: Path):
         config = parsed(config_file, "--training.max_updates=30", "--model.attention.cross.score", "dot")
         assert (config.training.max_updates, config.model.attention.cross.score, config.model.d_model) == (
             30,
@@ -364,7 +364,7 @@ class TestResume:
         with pytest.raises(InputError, match=r"--training.max_updates: 5000, not 6000: a resumed run keeps"):
             parse_train_arguments(["--resume", str(run), "--training.max_updates", "6000"])
 
-    def test_the_same_command_goes_on_and_may_change_what_leaves_the_result(self, config_file, tmp_path: Path):
+    def test_the_same_command_resumes_a_run_and_may_change_harmless_settings(self, config_file, tmp_path: Path):
         command = ["--config", str(config_file), "--run.directory", str(tmp_path), "--run.name", "mine"]
         assert parse_train_arguments(command).resume is None
         (tmp_path / "mine").mkdir()

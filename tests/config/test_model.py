@@ -30,7 +30,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("model", "message"), REFUSED)
-def test_what_cannot_work_is_refused_when_the_config_is_read(config_file: Path, model: str, message: str):
+def test_model_settings_that_cannot_work_are_refused_on_reading(config_file: Path, model: str, message: str):
     said = problem(config_file, text=config_file.read_text() + f"model: {model}\n")
     with pytest.raises(AssertionError, match=message):  # shows the whole message when it does not match
         raise AssertionError(said)

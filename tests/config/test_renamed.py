@@ -32,7 +32,7 @@ def test_both_names_at_once_are_refused(config_file):
     assert problem(config_file, text=text).startswith("model.scores: no such key")
 
 
-def test_a_wrong_value_is_told_at_the_line_of_the_old_name(config_file):
+def test_a_wrong_value_is_reported_at_the_line_of_the_old_name(config_file):
     text = MINIMAL + "model:\n  scores: {cross: manhattan}\n"
     told = problem(config_file, text=text)
     assert told.startswith("model.attention.cross.score: expected one of scaled_dot")

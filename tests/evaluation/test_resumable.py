@@ -86,7 +86,7 @@ def files_of(folder):
 
 
 @pytest.mark.parametrize("last", range(7))
-def test_an_archive_goes_on_after_its_last_whole_shard_and_ends_the_same(tmp_path, last):
+def test_an_archive_continues_after_its_last_complete_shard_and_ends_the_same(tmp_path, last):
     assert write(tmp_path / "whole", FakeRecorder()) == list(range(7))
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "killed", FakeRecorder(last))

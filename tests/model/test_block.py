@@ -22,7 +22,7 @@ def encode(x, blocks, **arguments):
 @pytest.mark.parametrize("kind", [EncoderBlock, CausalBlock])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("mask", [None, causal_mask(5, 5)], ids=["no mask", "causal mask"])
-def test_what_stands_under_padding_changes_nothing_in_a_stack(kind, norm, mask):
+def test_values_under_padding_change_nothing_in_a_stack_of_blocks(kind, norm, mask):
     embedding = keras.layers.Embedding(11, 8, mask_zero=True)
     blocks = [kind(8, 2, 16, norm=norm) for _ in range(2)]
     expected = encode(embedding(SOURCE), blocks, mask=mask)
@@ -32,7 +32,7 @@ def test_what_stands_under_padding_changes_nothing_in_a_stack(kind, norm, mask):
     np.testing.assert_array_equal(found._keras_mask, SOURCE != 0)
 
 
-def test_what_stands_under_padding_changes_nothing_in_a_stack_of_decoder_blocks():
+def test_values_under_padding_change_nothing_in_a_stack_of_decoder_blocks():
     embedding = keras.layers.Embedding(11, 8, mask_zero=True)
     blocks = [DecoderBlock(8, 2, 16) for _ in range(2)]
 

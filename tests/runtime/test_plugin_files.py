@@ -34,7 +34,7 @@ def test_a_plugin_runs_once_in_a_process(tmp_path, monkeypatch):
         ("raise ValueError('two\\nlines')", "ValueError: two lines"),
     ],
 )
-def test_a_plugin_that_fails_is_told_in_one_line(tmp_path, text, told):
+def test_a_failing_plugin_is_reported_in_one_line(tmp_path, text, told):
     plugin = tmp_path / "wrong.py"
     plugin.write_text(text)
     with pytest.raises(InputError, match=told) as caught:
