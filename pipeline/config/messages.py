@@ -1,6 +1,5 @@
 """Checks settings against their schema, and reports everything that is wrong in one readable message."""
 
-import difflib
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from ..errors import InputError
 from .base import OneOf
+from .nearest_key import nearest_key
 from .yaml import Origins, parse_yaml
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -95,22 +95,6 @@ def expectation(field: FieldInfo) -> str:
     ]
     kinds[0] = " ".join([kinds[0], " and ".join(limits)]).strip()
     return " or ".join(dict.fromkeys(kinds))
-
-
-def nearest_key(key: str, keys: Sequence[str]) -> str | None:
-    """Returns the dotted key that was probably meant: one with the same name or a similar spelling, from the same
-    section if possible."""
-    section, _, name = key.rpartition(".")
-    siblings = {known.rpartition(".")[2]: known for known in reversed(keys) if known.rpartition(".")[0] == section}
-    everywhere = {known.rpartition(".")[2]: known for known in reversed(keys)}
-    if name in everywhere:
-        return everywhere[name]
-    for candidates in (siblings, everywhere):
-        alike = difflib.get_close_matches(name, candidates, n=1, cutoff=0.7)
-        if alike:
-            return candidates[alike[0]]
-    alike = difflib.get_close_matches(key, keys, n=1, cutoff=0.7)
-    return alike[0] if alike else None
 
 
 def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, FieldInfo | None, list[str]]:

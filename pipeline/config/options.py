@@ -9,7 +9,8 @@ from pydantic.fields import FieldInfo
 
 from ..errors import InputError
 from .decoding import DecodingSettings
-from .messages import expectation, nearest_key, parse_value, sections_of, validate, walk
+from .messages import expectation, parse_value, sections_of, validate, walk
+from .nearest_key import nearest_key
 from .run import RunConfig
 
 USAGE = """train.py --config FILE [--section.key VALUE ...] [--print_config]
