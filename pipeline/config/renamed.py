@@ -26,7 +26,8 @@ def rename_keys(values: Mapping[str, Any], origins: Origins) -> tuple[dict[str, 
         value = _find(renamed, old.split("."))
         if value is None or _find(renamed, new.split(".")) is not None:
             continue
-        log.warning("%s is now called %s; the old name works for one more version (%s)", old, new, origins.get(old, ""))
+        place = f" ({origins[old]})" if old in origins else ""
+        log.warning("%s is now called %s; the old name works for one more version%s", old, new, place)
         renamed = _without(renamed, old.split("."))
         renamed = replaced(renamed, new.split("."), value)
         if old in moved:

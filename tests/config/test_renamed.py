@@ -51,3 +51,10 @@ def test_every_new_name_is_a_key(config_file):
 
     config_file.write_text(MINIMAL)
     assert set(RENAMED.values()) <= {key for key, _ in settable_keys()}
+
+
+def test_a_hint_without_a_known_place_ends_with_the_sentence(caplog):
+    rename_keys({"model": {"scores": {"cross": "dot"}}}, {})
+    assert caplog.messages == [
+        "model.scores.cross is now called model.attention.cross.score; the old name works for one more version"
+    ]
