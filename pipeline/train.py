@@ -11,6 +11,7 @@ from .config.run import dump
 from .decoding.build import build_translator
 from .decoding.search import GreedySearch
 from .files import replaced_when_done, write_atomically
+from .metrics.bleu import check_bleu_tokenizer
 from .run_directory import RunDirectory
 from .runtime.devices import is_chief, make_strategy
 from .runtime.memory import keep_freed_memory
@@ -39,8 +40,9 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
         The exit status: 0, or 130 where the run was interrupted and can be resumed.
 
     Raises:
-        InputError: the text, the run or its checkpoint does not fit the settings.
+        InputError: the text, the run or its checkpoint does not fit the settings, or BLEU cannot be computed here.
     """
+    check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
     strategy = make_strategy()
     keras.utils.set_random_seed(config.run.seed)

@@ -93,7 +93,7 @@ def test_evaluations_that_cannot_be_compared_end_with_one_message(make, tmp_path
         ([run], "expected at least two runs"),
         ([run, tmp_path / "none"], "none: no such run"),
         ([run, elsewhere], "have different reference sentences"),
-        ([run, raw], "differ in data.tokenized"),
+        ([run, raw], "have BLEU by different tokenizers, 13a and none"),
         ([run, bare], "metrics.json is missing; evaluate the run first: python evaluate.py"),
         ([run, broken], "translations.tsv: no column 'reference'"),
         ([run, run, "--samples", "3"], "--samples: expected at least 100, found 3"),

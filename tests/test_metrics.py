@@ -6,7 +6,7 @@ from pipeline import metrics
 from pipeline.metrics import METRICS, MetricInputs, measure_all
 from pipeline.metrics.likelihood import Likelihood
 
-INPUTS = MetricInputs(["a small dog sees it"], ["the small dog sees it"], Likelihood(2.0, 0.25), tokenized=True)
+INPUTS = MetricInputs(["a small dog sees it"], ["the small dog sees it"], Likelihood(2.0, 0.25), bleu_tokenizer="none")
 
 
 def test_every_metric_is_measured_in_the_order_of_the_table():

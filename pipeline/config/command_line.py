@@ -14,6 +14,7 @@ from .options import make_parser, refuse_unknown_options, settable_keys
 from .renamed import rename_options, replaced
 from .resume import HARMLESS_IN_WORDS, changes_of_result
 from .run import RunConfig, dump, make_run_config
+from .started_run import read_started_run
 from .yaml import Origins, read_yaml
 
 
@@ -64,7 +65,7 @@ def _load_resumed(run: Path, overrides: dict[str, Any]) -> RunConfig:
     path = run / "config.yaml"
     if not path.is_file():
         raise InputError(f"{run}: there is no run to resume here: {path} is missing")
-    values, origins = read_yaml(path)
+    values, origins = read_started_run(path)
     config = _overridden(values, origins, overrides, run.name)
     if changes := changes_of_result(_overridden(values, origins, {}, run.name), config):
         raise InputError(
@@ -80,7 +81,7 @@ def _find_started_run(config: RunConfig, run: Path) -> Path | None:
     # With several workers, the last to start would find what the first has just made: there --resume is needed.
     if not path.is_file() or "TF_CONFIG" in os.environ:
         return None
-    values, origins = read_yaml(path)
+    values, origins = read_started_run(path)
     if changes := changes_of_result(_overridden(values, origins, {}, run.name), config):
         shown = "\n  ".join(changes)
         raise InputError(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from .base import OneOf, Settings
-from .names import CORPUS_ACTIONS
+from .names import BLEU_TOKENIZERS, CORPUS_ACTIONS, bleu_tokenizer_of, describe
 
 Action = Annotated[str, OneOf(CORPUS_ACTIONS)]
 
@@ -111,6 +111,12 @@ class DataSettings(Settings):
         default=False,
         description="Whether words are already separated by spaces; BLEU then splits the text at spaces only.",
     )
+    bleu_tokenizer: Annotated[str, OneOf(BLEU_TOKENIZERS)] | None = Field(
+        default=None,
+        description="How sacreBLEU splits text into words for BLEU. null: none if tokenized; otherwise by "
+        "target_language, zh for Chinese, char for Japanese, Korean, Thai, Lao, Khmer and Burmese, and 13a for others. "
+        f"{describe(BLEU_TOKENIZERS)}.",
+    )
     max_source_tokens: int = Field(
         default=128, ge=1, description="Longest source sentence to train on, in tokens without EOS."
     )
@@ -139,3 +145,9 @@ class DataSettings(Settings):
     on_duplicate: Action = Field(
         default="keep", description="What to do with training pairs that have been seen before."
     )
+
+    @property
+    def scoring_tokenizer(self) -> str:
+        """The name of the tokenizer by which BLEU is computed."""
+        by_text = "none" if self.tokenized else bleu_tokenizer_of(self.target_language)
+        return self.bleu_tokenizer or by_text

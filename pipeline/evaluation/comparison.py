@@ -11,7 +11,8 @@ import pandas as pd
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
-from ..config import RunConfig, load_run_config
+from ..config import RunConfig
+from ..config.started_run import load_started_run
 from ..errors import InputError
 from ..metrics.bleu import make_bleu
 from ..run_directory import EvaluationDirectory, RunDirectory
@@ -52,7 +53,7 @@ class Evaluated:
     @cached_property
     def config(self) -> RunConfig:
         """The run's settings."""
-        return load_run_config(self.run.config)
+        return load_started_run(self.run.config)
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
@@ -133,14 +134,16 @@ def compare(systems: list[Evaluated], samples: int) -> pd.DataFrame:
                     f"{other.evaluation.root} and {first.evaluation.root} have different {side} sentences; "
                     "compare evaluations of one set"
                 )
-        if other.config.data.tokenized != first.config.data.tokenized:
+        tokenizers = [system.config.data.scoring_tokenizer for system in (other, first)]
+        if tokenizers[0] != tokenizers[1]:
             raise InputError(
-                f"{other.name} and {first.name} differ in data.tokenized, so their BLEU cannot be compared"
+                f"{other.name} and {first.name} have BLEU by different tokenizers, {' and '.join(tokenizers)}, so it "
+                "cannot be compared"
             )
     translations: list[tuple[str, Sequence[str]]] = [
         (f"{i}", system.table["translation"].tolist()) for i, system in enumerate(systems)
     ]
-    metrics = {"BLEU": make_bleu(first.config.data.tokenized), "chrF2": sacrebleu.CHRF()}
+    metrics = {"BLEU": make_bleu(first.config.data.scoring_tokenizer), "chrF2": sacrebleu.CHRF()}
     references = [first.table["reference"].tolist()]
     _, scores = PairedTest(translations, metrics, references, test_type="bs", n_samples=samples)()
     rows = []

@@ -83,10 +83,10 @@ def score(
         workers=parallel_batches(),
     )
     likelihood = meter.measure()
-    tokenized = config.data.tokenized
+    tokenizer = config.data.scoring_tokenizer
     return {
-        **score_translations(texts, text.data.reference, tokenized=tokenized),
-        **measure_all(MetricInputs(texts, text.data.reference, likelihood, tokenized)),
+        **score_translations(texts, text.data.reference, tokenizer=tokenizer),
+        **measure_all(MetricInputs(texts, text.data.reference, likelihood, tokenizer)),
         "sentences_too_long_for_loss": meter.too_long,
     }
 

@@ -65,7 +65,8 @@ def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, fl
     run, data = request.run, request.data
     settings = run.config.inspection
 
-    table = translations_table(data.source, data.reference, outputs.translations, tokenized=run.config.data.tokenized)
+    tokenizer = run.config.data.scoring_tokenizer
+    table = translations_table(data.source, data.reference, outputs.translations, bleu_tokenizer=tokenizer)
     write_translations(table, folder.translations)
     if readouts.table is not None:
         write_csv(readouts.table, folder.head_alignment)

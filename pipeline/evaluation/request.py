@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config.options import with_decoding_options
 from ..errors import InputError
+from ..metrics.bleu import check_bleu_tokenizer
 from ..text.corpus import read_corpus, read_parallel_files
 from ..text.lines import read_lines
 from ..trained_run import TrainedRun, load_run, settings_of_set
@@ -65,6 +66,7 @@ def read_request(options: argparse.Namespace) -> EvaluationRequest:
     _check(options)
     run = load_run(options.run, options.checkpoint)
     run = replace(run, config=with_decoding_options(run.config, options))
+    check_bleu_tokenizer(run.config.data.scoring_tokenizer)
     data = _read_own_set(options, run) if options.source else _read_configured_set(options, run)
     return EvaluationRequest(run, data, options.forced, options.perturb)
 

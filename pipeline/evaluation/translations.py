@@ -16,7 +16,7 @@ TEXTS = ("source", "reference", "translation")
 
 
 def translations_table(
-    source: Sequence[str], reference: Sequence[str] | None, translations: Sequence[Translation], *, tokenized: bool
+    source: Sequence[str], reference: Sequence[str] | None, translations: Sequence[Translation], *, bleu_tokenizer: str
 ) -> pd.DataFrame:
     """Makes the table: a row of texts, scores and lengths for each sentence.
 
@@ -24,7 +24,7 @@ def translations_table(
         source: the sentences.
         reference: their given translations; None for a table without sentence scores.
         translations: the model's.
-        tokenized: whether the text is tokenised already, see `make_bleu`.
+        bleu_tokenizer: how BLEU splits text into words, see `make_bleu`.
     """
     table = pd.DataFrame(
         {
@@ -39,7 +39,7 @@ def translations_table(
     )
     if reference is not None:
         table.insert(2, "reference", list(reference))
-        bleu, chrf = make_bleu(tokenized, effective_order=True), sacrebleu.CHRF()
+        bleu, chrf = make_bleu(bleu_tokenizer, effective_order=True), sacrebleu.CHRF()
         pairs = list(zip(table["translation"], reference, strict=True))
         table["sentence_bleu"] = [bleu.sentence_score(text, [one]).score for text, one in pairs]
         table["sentence_chrf"] = [chrf.sentence_score(text, [one]).score for text, one in pairs]

@@ -22,20 +22,20 @@ class MetricInputs:
         translations: the model's, one for each source.
         references: given translations of the same sources.
         likelihood: of the references under the model.
-        tokenized: whether the text is tokenised already; see `make_bleu`.
+        bleu_tokenizer: how BLEU splits text into words; see `make_bleu`.
     """
 
     translations: Sequence[str]
     references: Sequence[str]
     likelihood: "Likelihood"
-    tokenized: bool
+    bleu_tokenizer: str
 
 
 METRICS: dict[str, Callable[[MetricInputs], float]] = {
     "loss": lambda inputs: inputs.likelihood.loss,
     "perplexity": lambda inputs: inputs.likelihood.perplexity,
     "token_accuracy": lambda inputs: inputs.likelihood.token_accuracy,
-    "bleu": lambda inputs: score_bleu(inputs.translations, inputs.references, tokenized=inputs.tokenized),
+    "bleu": lambda inputs: score_bleu(inputs.translations, inputs.references, tokenizer=inputs.bleu_tokenizer),
 }
 
 

@@ -1,31 +1,67 @@
 """Corpus BLEU and chrF of translations, with their signatures."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import sacrebleu
+from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
+from sacrebleu.utils import SACREBLEU_DIR
+
+from ..config.names import BLEU_TOKENIZERS
+from ..errors import InputError
 
 
-def make_bleu(tokenized: bool, effective_order: bool = False) -> sacrebleu.BLEU:
+def check_bleu_tokenizer(name: str, key: str = "data.bleu_tokenizer") -> None:
+    """Checks that a tokenizer of BLEU can be used here.
+
+    Args:
+        name: one of `BLEU_TOKENIZERS` in `pipeline.config.names`.
+        key: the setting or option that names it, for the message.
+
+    Raises:
+        InputError: a package or a download of sacreBLEU is missing.
+    """
+    row = BLEU_TOKENIZERS[name]
+    missing = [module for module in row.modules if find_spec(module) is None]
+    if missing:
+        raise InputError(
+            f"{key}: {name} needs {' and '.join(missing)}, not installed here; expected the result of "
+            f'pip install "sacrebleu[{row.extra}]", or another tokenizer, such as char'
+        )
+    if row.downloads and not _model_file(name).is_file():
+        raise InputError(
+            f"{key}: {name} needs {_model_file(name)}, which sacreBLEU must download once: "
+            f"python -c \"import sacrebleu; sacrebleu.BLEU(tokenize='{name}')\""
+        )
+
+
+def _model_file(name: str) -> Path:
+    """Returns where sacreBLEU keeps the subword model of a tokenizer."""
+    return Path(SACREBLEU_DIR, "models", Path(SPM_MODELS[name]["url"]).name)
+
+
+def make_bleu(tokenizer: str, effective_order: bool = False) -> sacrebleu.BLEU:
     """Makes sacreBLEU's BLEU (Papineni et al. 2002; Post 2018).
 
     Args:
-        tokenized: whether the text is tokenised already, so that it is split at spaces only.
+        tokenizer: how text is split into words, one of `BLEU_TOKENIZERS` in `pipeline.config.names`.
         effective_order: whether to leave out n-grams longer than the text, as the score of a single sentence needs.
     """
     # "force" only silences the warning about tokenised text.
-    return sacrebleu.BLEU(tokenize="none" if tokenized else "13a", force=tokenized, effective_order=effective_order)
+    return sacrebleu.BLEU(tokenize=tokenizer, force=tokenizer == "none", effective_order=effective_order)
 
 
-def score_bleu(translations: Sequence[str], references: Sequence[str], *, tokenized: bool) -> float:
+def score_bleu(translations: Sequence[str], references: Sequence[str], *, tokenizer: str) -> float:
     """Computes the BLEU of a whole set, from 0 to 100."""
-    return make_bleu(tokenized).corpus_score(translations, [references]).score
+    return make_bleu(tokenizer).corpus_score(translations, [references]).score
 
 
-def score_translations(translations: Sequence[str], references: Sequence[str], *, tokenized: bool) -> dict[str, Any]:
+def score_translations(translations: Sequence[str], references: Sequence[str], *, tokenizer: str) -> dict[str, Any]:
     """Computes BLEU and chrF of a whole set, from 0 to 100, with sacreBLEU's signatures, which say how they were
     computed."""
-    bleu, chrf = make_bleu(tokenized), sacrebleu.CHRF()
+    bleu, chrf = make_bleu(tokenizer), sacrebleu.CHRF()
     bleu_score = bleu.corpus_score(translations, [references])
     chrf_score = chrf.corpus_score(translations, [references])
     return {

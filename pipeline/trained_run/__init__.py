@@ -8,8 +8,9 @@ from pathlib import Path
 
 import keras
 
-from ..config import RunConfig, load_run_config
+from ..config import RunConfig
 from ..config.data import CorpusSettings
+from ..config.started_run import load_started_run
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translator
 from ..errors import DAMAGE, InputError
@@ -80,7 +81,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
         InputError: the folder is no run, has no weights yet, or its files do not fit together.
     """
     run = RunDirectory.open(root)
-    config = load_run_config(run.config)
+    config = load_started_run(run.config)
     tokenizer = Tokenizer(run.tokenizer)
     checkpoints = Checkpoints(run.checkpoints)
     best = run.model if run.model.is_file() else checkpoints.best

@@ -106,7 +106,7 @@ def build_validation(config: RunConfig, text: TrainingText, translator: Translat
     )
     if meter.too_long:
         log.warning("%d validation pairs are too long for model.max_positions: not in the loss", meter.too_long)
-    return Validation(meter, translator, text.validation, tokenized=config.data.tokenized)
+    return Validation(meter, translator, text.validation, bleu_tokenizer=config.data.scoring_tokenizer)
 
 
 def build_training(

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..config import RunConfig
+from ..metrics.bleu import check_bleu_tokenizer
 from ..run_directory import RunDirectory
 from ..runtime.cores import usable_cores
 from ..runtime.devices import make_strategy
@@ -47,6 +48,7 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
     Raises:
         InputError: training would refuse the settings or the text, too.
     """
+    check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
     keras.utils.set_random_seed(config.run.seed)
     yield _describe_machine()

@@ -13,18 +13,18 @@ class Validation:
         meter: measures the likelihood of the references under the model.
         translator: of the same model, with greedy search.
         corpus: the validation text.
-        tokenized: whether that text is tokenised already; see `make_bleu`.
+        bleu_tokenizer: how BLEU splits that text into words; see `make_bleu`.
     """
 
-    def __init__(self, meter: LikelihoodMeter, translator: Translator, corpus: Corpus, *, tokenized: bool) -> None:
+    def __init__(self, meter: LikelihoodMeter, translator: Translator, corpus: Corpus, *, bleu_tokenizer: str) -> None:
         self.meter = meter
         self.translator = translator
         self.corpus = corpus
-        self.tokenized = tokenized
+        self.bleu_tokenizer = bleu_tokenizer
 
     def __call__(self) -> dict[str, float]:
         """Returns each of `METRICS` in `pipeline.config.names`, its name preceded by `val_`."""
         likelihood = self.meter.measure()
         translations = [translation.text for translation in self.translator.translate(self.corpus.source)]
-        inputs = MetricInputs(translations, self.corpus.target, likelihood, self.tokenized)
+        inputs = MetricInputs(translations, self.corpus.target, likelihood, self.bleu_tokenizer)
         return {f"val_{name}": value for name, value in measure_all(inputs).items()}

@@ -94,7 +94,7 @@ def translations(folder: Path) -> Read:
     from pipeline.evaluation.translations import read_translations, translations_table, write_translations
 
     found = [Translation(f"w {n}", [4], [5, 3], [-0.5, -0.25], truncated=False) for n in range(5)]
-    write_translations(translations_table(["a"] * 5, ["b c"] * 5, found, tokenized=True), folder / "a")
+    write_translations(translations_table(["a"] * 5, ["b c"] * 5, found, bleu_tokenizer="none"), folder / "a")
     return lambda folder: read_translations(folder / "a")
 
 

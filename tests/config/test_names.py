@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import sacrebleu
 
 from pipeline.alignment.links import EXTRACTORS
 from pipeline.alignment.symmetrise import SYMMETRISATIONS
@@ -30,6 +31,7 @@ ROOT = Path(__file__).parents[2]
         (names.EXTRACTIONS, EXTRACTORS),
         (names.SYMMETRISATIONS, SYMMETRISATIONS),
         (names.METRICS, METRICS),
+        (names.BLEU_TOKENIZERS, sacrebleu.BLEU.TOKENIZERS),
         (names.CORPUS_PROBLEMS, [key[3:] for key in DataSettings.model_fields if key.startswith("on_")]),
         (names.ARCHITECTURES, [settings.model_fields["architecture"].default for settings in MODELS]),
     ],
@@ -40,6 +42,7 @@ ROOT = Path(__file__).parents[2]
         "extractions",
         "symmetrisations",
         "metrics",
+        "tokenizers of BLEU",
         "corpus problems",
         "architectures",
     ],

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from pipeline.metrics.bleu import make_bleu, score_bleu, score_translations
+from pipeline.config.names import BLEU_TOKENIZERS
+from pipeline.errors import InputError
+from pipeline.metrics import bleu
+from pipeline.metrics.bleu import check_bleu_tokenizer, make_bleu, score_bleu, score_translations
 
 TRANSLATIONS = ["the cat sat on the mat .", "a dog, maybe?", "it rains in the big town today"]
 REFERENCES = ["the cat lay on the mat .", "a dog , maybe ?", "it rains in the town today"]
@@ -26,34 +29,70 @@ def bleu_by_hand(translations, references):
 
 
 def test_bleu_splits_tokenised_text_at_spaces_only():
-    found = score_translations(TRANSLATIONS, REFERENCES, tokenized=True)
+    found = score_translations(TRANSLATIONS, REFERENCES, tokenizer="none")
     assert found["bleu"] == pytest.approx(bleu_by_hand(TRANSLATIONS, REFERENCES))
-    assert found["bleu"] == score_bleu(TRANSLATIONS, REFERENCES, tokenized=True)
+    assert found["bleu"] == score_bleu(TRANSLATIONS, REFERENCES, tokenizer="none")
     assert "|tok:none|" in found["signatures"]["bleu"]
     assert (found["translation_length"], found["reference_length"]) == (7 + 3 + 7, 7 + 5 + 6)
     assert found["brevity_penalty"] == pytest.approx(math.exp(1 - 18 / 17))
 
 
 def test_bleu_of_plain_text_is_tokenised_by_sacrebleu():
-    found = score_translations(TRANSLATIONS, REFERENCES, tokenized=False)
+    found = score_translations(TRANSLATIONS, REFERENCES, tokenizer="13a")
     assert found["bleu"] == pytest.approx(sacrebleu.corpus_bleu(TRANSLATIONS, [REFERENCES]).score)
     spaced = [text.replace("dog, maybe?", "dog , maybe ?") for text in TRANSLATIONS]
     assert found["bleu"] == pytest.approx(bleu_by_hand(spaced, REFERENCES))
     assert "|tok:13a|" in found["signatures"]["bleu"]
 
 
-@pytest.mark.parametrize("tokenized", [True, False])
-def test_chrf_is_sacrebleus_and_has_its_signature(tokenized):
-    found = score_translations(TRANSLATIONS, REFERENCES, tokenized=tokenized)
+@pytest.mark.parametrize("tokenizer", ["none", "13a", "zh"])
+def test_chrf_is_sacrebleus_and_has_its_signature(tokenizer):
+    found = score_translations(TRANSLATIONS, REFERENCES, tokenizer=tokenizer)
     assert found["chrf"] == pytest.approx(sacrebleu.corpus_chrf(TRANSLATIONS, [REFERENCES]).score)
     assert "nc:6|nw:0" in found["signatures"]["chrf"]
     assert all(f"version:{sacrebleu.__version__}" in signature for signature in found["signatures"].values())
 
 
 def test_translations_equal_to_the_references_score_100():
-    found = score_translations(REFERENCES, REFERENCES, tokenized=True)
+    found = score_translations(REFERENCES, REFERENCES, tokenizer="none")
     assert found["bleu"] == pytest.approx(100) and found["chrf"] == pytest.approx(100)
 
 
 def test_a_short_sentence_equal_to_its_reference_scores_100():
-    assert make_bleu(False, effective_order=True).sentence_score("a dog", ["a dog"]).score == pytest.approx(100)
+    assert make_bleu("13a", effective_order=True).sentence_score("a dog", ["a dog"]).score == pytest.approx(100)
+
+
+def test_bleu_of_text_without_spaces_counts_its_characters():
+    references = ["猫坐在垫子上。", "我们今天去北京。"]
+    translations = ["猫躺在垫子上。", "我们今天去北京。"]
+    spaced = [[" ".join(text) for text in side] for side in (translations, references)]
+    assert score_bleu(translations, references, tokenizer="13a") < 60
+    for tokenizer in ("zh", "char"):
+        assert score_bleu(translations, references, tokenizer=tokenizer) == pytest.approx(bleu_by_hand(*spaced))
+
+
+@pytest.mark.parametrize("name", ["none", "13a", "intl", "zh", "char"])
+def test_a_tokenizer_that_needs_nothing_can_be_used(name):
+    check_bleu_tokenizer(name)
+    assert f"|tok:{name}|" in score_translations(REFERENCES, REFERENCES, tokenizer=name)["signatures"]["bleu"]
+
+
+@pytest.mark.parametrize(("name", "extra"), [("ja-mecab", "ja"), ("ko-mecab", "ko")])
+def test_a_tokenizer_whose_package_is_missing_names_it(name, extra, monkeypatch):
+    monkeypatch.setattr(bleu, "find_spec", lambda module: None)
+    with pytest.raises(InputError, match=rf"data.bleu_tokenizer: {name} needs .* pip install \"sacrebleu\[{extra}\]\""):
+        check_bleu_tokenizer(name)
+    monkeypatch.setattr(bleu, "find_spec", lambda module: object())
+    check_bleu_tokenizer(name)
+
+
+@pytest.mark.parametrize("name", [name for name, row in BLEU_TOKENIZERS.items() if row.downloads])
+def test_a_tokenizer_whose_model_is_not_downloaded_says_how_to(name, monkeypatch, tmp_path):
+    monkeypatch.setattr(bleu, "SACREBLEU_DIR", str(tmp_path))
+    with pytest.raises(InputError, match=rf"--bleu_tokenizer: {name} needs .*download once: .*tokenize='{name}'"):
+        check_bleu_tokenizer(name, "--bleu_tokenizer")
+    (tmp_path / "models").mkdir()
+    path = bleu._model_file(name)
+    assert path.parent == tmp_path / "models"
+    path.touch()
+    check_bleu_tokenizer(name)

