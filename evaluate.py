@@ -1,75 +1,8 @@
-"""Evaluates a trained run: `python evaluate.py runs/demo`, or `--help`.
+"""Evaluates a trained run: `python evaluate.py runs/demo`, or `--help`."""
 
-Kept short on purpose: it only reads the command line; `pipeline/evaluation/` does the work.
-"""
-
-import argparse
-import logging
 import sys
-from pathlib import Path
 
-from pipeline.cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly
-from pipeline.config.options import add_decoding_options
-from pipeline.runtime.import_tensorflow import importing_tensorflow
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line."""
-    parser = ArgumentParser(
-        prog="evaluate.py",
-        description="Evaluates a trained run on a set. Writes scores, translations, the attention of every layer and "
-        "head, heat maps, a page that shows them and, if there are gold alignments, alignment error rates to "
-        "RUN/evaluations/NAME.",
-    )
-    add_run_argument(parser)
-    parser.add_argument(
-        "--set",
-        choices=("test", "validation"),
-        default="test",
-        help="the set of the run's config to evaluate (default: test)",
-    )
-    own = parser.add_argument_group("text of your own, instead of a set of the config")
-    own.add_argument("--source", type=Path, metavar="FILE", help="sentences to translate, one per line")
-    own.add_argument("--reference", type=Path, metavar="FILE", help="their reference translations, one per line")
-    own.add_argument("--alignments", type=Path, metavar="FILE", help="their gold word alignments, in Pharaoh format")
-    own.add_argument(
-        "--first_index",
-        type=int,
-        choices=(0, 1),
-        default=0,
-        help="number of the first word in --alignments (default: 0)",
-    )
-    own.add_argument("--name", help="name of the results' folder (default: the set's or the source file's)")
-    add_checkpoint_option(parser)
-    parser.add_argument(
-        "--forced", action="store_true", help="write the attention over the references instead of the translations"
-    )
-    parser.add_argument(
-        "--perturb",
-        type=int,
-        default=0,
-        metavar="N",
-        help="also replace the attention of each head in turn on the first N sentences, and write the resulting "
-        "rise of the loss to perturbation.csv; takes three passes per head (default: 0, none)",
-    )
-    add_decoding_options(parser)
-    return parser
-
-
-@exit_cleanly
-def main(arguments: list[str]) -> None:
-    """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
-    options = make_parser().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    with importing_tensorflow():
-        from pipeline.evaluation.evaluate_set import evaluate_set
-        from pipeline.evaluation.printed_table import print_table
-        from pipeline.evaluation.request import read_request
-
-    request = read_request(options)
-    metrics = evaluate_set(request)
-    print_table(metrics, request.run.directory.evaluation(request.data.name).root)
-
+from pipeline.evaluate import main
 
 if __name__ == "__main__":
     sys.exit(main())

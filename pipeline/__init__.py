@@ -2,6 +2,7 @@
 
 The packages, in the order in which they may import each other:
 
+- `invocation`: how a person starts the commands, for messages
 - `config`: the settings of a run, read from YAML and the command line
 - `runtime`: how TensorFlow is imported, and which cores and devices are used
 - `text`: parallel text -> cleaned pairs -> subword ids -> batches
@@ -14,6 +15,10 @@ The packages, in the order in which they may import each other:
 - `alignment`: word alignments read off attention, and their error rate
 - `evaluation`: everything that `evaluate.py` writes
 
-The commands: `train.py`, `evaluate.py`, and `python -m pipeline.NAME` for `translate`, `align`, `compare`, `draw`,
-`view` and `doctor`.
+- `run_training`: one training from its settings to `model.keras`
+
+The commands, a module each: `train`, `evaluate`, `doctor`, `translate`, `align`, `compare`, `view` and `draw`. They are
+started as `python -m pipeline.NAME`, the first two also as `python NAME.py`, and installed as `qkv NAME`.
 """
+
+from .version import __version__ as __version__

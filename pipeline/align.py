@@ -10,6 +10,7 @@ from typing import Any
 from .cli import ArgumentParser, exit_cleanly
 from .config.names import DATA_SETS, EXTRACTIONS, SITES, SYMMETRISATIONS, describe
 from .errors import InputError
+from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
 
 PROGRESS_PAIRS = 10_000  # about a minute's work
@@ -23,7 +24,7 @@ READOUT_HELP = (
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=f"python -m {__package__}.align",
+        prog=invocation("align"),
         description="Aligns the words of a parallel text by the cross-attention of a trained run. Writes one line of "
         "links per pair in Pharaoh format: source word-target word, from 0. With a run of the opposite direction the "
         "links of both are symmetrised. Layer, head and label side are those given by --at; without it they are chosen "

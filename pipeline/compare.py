@@ -5,6 +5,7 @@ from pathlib import Path
 
 from .cli import ArgumentParser, add_set_option, exit_cleanly
 from .errors import InputError
+from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
 
 
@@ -12,7 +13,7 @@ from .runtime.import_tensorflow import importing_tensorflow
 def main(arguments: list[str]) -> None:
     """Reads the evaluations, compares them, prints the table."""
     parser = ArgumentParser(
-        prog=f"python -m {__package__}.compare",
+        prog=invocation("compare"),
         description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
         "first run (paired bootstrap), loss, seed, parameters, updates and minutes.",
     )

@@ -6,16 +6,17 @@ import sys
 from .cli import DEBUG_HELP, PLUGINS_HELP, exit_cleanly
 from .config.command_line import parse_train_arguments
 from .errors import InputError
+from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
 
-HELP = f"""usage: python -m {__package__}.doctor CONFIG [--section.key VALUE ...]
+HELP = f"""usage: {invocation("doctor")} CONFIG [--section.key VALUE ...]
 
 Checks a training run before it starts: settings, text, machine, memory, disk and a few updates. Takes about a minute,
 says what training would do and how long it would take, and marks every line that needs attention with LOOK. Leaves no
 files behind.
 
   CONFIG                  a config file, for example configs/demo.yaml
-  --section.key VALUE     replaces a setting of CONFIG, as in train.py; python train.py --help lists all settings
+  --section.key VALUE     replaces a setting of CONFIG, as in training; {invocation("train")} --help lists all settings
   --plugins FILE          {PLUGINS_HELP}
   --debug                 {DEBUG_HELP}
 """

@@ -7,6 +7,7 @@ from pathlib import Path
 from .cli import ArgumentParser, add_set_option, exit_cleanly
 from .config.names import LABEL_SIDES, SITES, describe
 from .errors import InputError
+from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -15,7 +16,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=f"python -m {__package__}.draw",
+        prog=invocation("draw"),
         description="Draws the attention of one layer over a sentence of an evaluated run as a heat map with a panel "
         "for each head, for papers and slides.",
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from .errors import InputError
+from .invocation import invocation
 
 
 class RunDirectory:
@@ -87,7 +88,7 @@ class RunDirectory:
             run.root.mkdir(parents=True)
         except FileExistsError:
             raise InputError(
-                f"{run.root}: the run exists already. Continue it: python train.py --resume {run.root}; "
+                f"{run.root}: the run exists already. Continue it: {invocation('train')} --resume {run.root}; "
                 "start another one: --run.name NAME; or delete the folder"
             ) from None
         except OSError as error:

@@ -1,34 +1,21 @@
-"""Trains a run: opens its folder, prepares the text, builds the model, runs the loop, and saves `model.keras`."""
+"""Trains a translator: `python train.py --config configs/demo.yaml`, or `--help`."""
 
 import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import keras
-
+from .cli import exit_cleanly
 from .config import RunConfig
-from .config.run import dump
-from .decoding.build import build_translator
-from .decoding.search import GreedySearch
-from .files import replaced_when_done, write_atomically
-from .metrics.bleu import check_bleu_tokenizer
-from .run_directory import RunDirectory
-from .runtime.devices import is_chief, make_strategy
-from .runtime.memory import keep_freed_memory
-from .text.prepare import TrainingText, load_text, prepare_text
-from .trained_run.manifest import write_manifest
-from .training.best_weights import KeptWeights, keep_best_weights
-from .training.build import build_checkpoints, build_model_and_optimizer, build_training
-from .training.callbacks.build import build_callbacks
-from .training.callbacks.projector import write_projector
-from .training.checkpoint import Progress
-from .training.run_folder import delete_records, open_run_folder
-from .training.stopping import INTERRUPTED
+from .config.command_line import parse_train_arguments
+from .runtime.import_tensorflow import importing_tensorflow
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    import keras
 
 
-def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[keras.callbacks.Callback] = ()) -> int:
+def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence["keras.callbacks.Callback"] = ()) -> int:
     """Trains a new run, or continues one.
 
     Args:
@@ -42,79 +29,20 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence[ker
     Raises:
         InputError: the text, the run or its checkpoint does not fit the settings, or BLEU cannot be computed here.
     """
-    check_bleu_tokenizer(config.data.scoring_tokenizer)
-    keep_freed_memory()
-    strategy = make_strategy()
-    keras.utils.set_random_seed(config.run.seed)
-    chief = is_chief(strategy)
-    assert config.run.name  # the command line has set it
-    with open_run_folder(config.run.directory / config.run.name, resume, writes=chief) as run:
-        if not run.config.is_file():  # at once, so that the same command finds the run
-            write_atomically(run.config, dump(config).encode())
-        text = load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
-        model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
-        checkpoints = build_checkpoints(config, run)
-        started = bool(checkpoints.all()) or run.model.is_file()
-        progress = checkpoints.restore(model, optimizer) if started else Progress()
-        if chief:
-            write_atomically(run.config, dump(config).encode())  # a resumed run may have new limits
-            if not started:
-                delete_records(run)
-        # Validations use greedy search, whatever the config sets for the finished model: it is fast, and validations
-        # are many.
-        translator = build_translator(model, text.tokenizer, config, GreedySearch())
-        training = build_training(config, text, model, optimizer, strategy, translator, checkpoints if chief else None)
-        if run.model.is_file() and (reason := training.stopping.reason(progress, progress.seconds)):
-            _report_trained(run, progress, reason)
-            return 0
-        own_callbacks = build_callbacks(config, run, translator, training, progress) if chief else []
-        reason = training.run(progress, [*own_callbacks, *callbacks])
-        if reason == INTERRUPTED:
-            if chief:
-                _report_interrupted(run, progress)
-            return 130
-        if chief:
-            kept = keep_best_weights(config, model, checkpoints, progress, training.validate)
-            _save_model(config, run, text, model, kept)
-            _report_finished(run, progress, reason, kept)
-        return 0
+    with importing_tensorflow():
+        from .run_training import run_training
+
+    return run_training(config, resume, callbacks)
 
 
-def _save_model(
-    config: RunConfig, run: RunDirectory, text: TrainingText, model: keras.Model, kept: KeptWeights
-) -> None:
-    """Writes `model.keras`, the vectors for TensorBoard and the manifest."""
-    with replaced_when_done(run.model) as temporary:
-        model.save(temporary)
-    vectors = keras.ops.convert_to_numpy(model.output_embedding.table)
-    write_projector(run.tensorboard, text.tokenizer.pieces(range(len(vectors))), vectors)
-    write_manifest(config, run, model, text.tokenizer, kept)
+@exit_cleanly
+def main(arguments: list[str]) -> int:
+    """Reads the settings, trains, and says where the results are. TensorFlow is loaded only once they are valid."""
+    settings = parse_train_arguments(arguments)
+    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    logging.getLogger(__package__).setLevel(logging.INFO)  # TensorFlow's own information is for its developers
+    return train(settings.config, resume=settings.resume)
 
 
-def _report_trained(run: RunDirectory, progress: Progress, reason: str) -> None:
-    log.info(
-        "%s is trained already: %d updates (%s). To train it longer, raise that limit, unless the learning rate ends "
-        "with it; for another run give --run.name NAME",
-        run.root,
-        progress.update,
-        reason,
-    )
-
-
-def _report_interrupted(run: RunDirectory, progress: Progress) -> None:
-    message = "\ninterrupted after %d updates; continue with:\n  python train.py --resume %s"
-    log.info(message, progress.update, run.root)
-
-
-def _report_finished(run: RunDirectory, progress: Progress, reason: str, kept: KeptWeights) -> None:
-    log.info(
-        "trained for %d updates in %.1f minutes (%s); the best was %s with %s %.2f on validation\n"
-        "results: %s\nnext:\n  python evaluate.py %s\n  tensorboard --logdir %s",
-        progress.update,
-        progress.seconds / 60,
-        reason,
-        *kept,
-        run.root,
-        run.root,
-        run.root.parent,
-    )
+if __name__ == "__main__":
+    sys.exit(main(None))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly
 from .config.options import add_decoding_options, with_decoding_options
 from .errors import InputError
+from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def decode_lines(stream: BinaryIO) -> Iterator[str]:
 def main(arguments: list[str]) -> None:
     """Translates standard input, a window of lines at a time."""
     parser = ArgumentParser(
-        prog=f"python -m {__package__}.translate",
+        prog=invocation("translate"),
         description="Translates standard input to standard output, one line out for each line in. With --n_best N, "
         "writes up to N lines each, in Moses' format: `number ||| translation ||| LogProbability= value ||| score`.",
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .cli import ArgumentParser, add_set_option, exit_cleanly
 from .errors import InputError
+from .invocation import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def main(arguments: list[str]) -> None:
     """Reads the archives, writes the page."""
     parser = ArgumentParser(
-        prog=f"python -m {__package__}.view",
+        prog=invocation("view"),
         description="Writes one HTML page that shows the attention of several evaluated runs on the same sentences, "
         "side by side. The page of a single run is written by evaluate.py: RUN/evaluations/SET/viewer.html.",
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..invocation import invocation
 from .messages import parse_value
 from .options import make_parser, refuse_unknown_options, settable_keys
 from .renamed import rename_options, replaced
@@ -86,7 +87,7 @@ def _find_started_run(config: RunConfig, run: Path) -> Path | None:
         shown = "\n  ".join(changes)
         raise InputError(
             f"{run}: the run exists already, and was started with other settings:\n  {shown}\nResume it as it is: "
-            f"python train.py --resume {run}; start another one: --run.name NAME; or delete the folder"
+            f"{invocation('train')} --resume {run}; start another one: --run.name NAME; or delete the folder"
         )
     return run
 

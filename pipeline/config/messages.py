@@ -11,8 +11,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from ..errors import InputError
+from ..nearest_key import nearest_key
 from .base import OneOf
-from .nearest_key import nearest_key
 from .yaml import Origins, parse_yaml
 
 Schema = TypeVar("Schema", bound=BaseModel)

@@ -8,13 +8,14 @@ import jsonargparse
 from pydantic.fields import FieldInfo
 
 from ..errors import InputError
+from ..invocation import invocation
+from ..nearest_key import nearest_key
 from .decoding import DecodingSettings
 from .messages import expectation, parse_value, sections_of, validate, walk
-from .nearest_key import nearest_key
 from .run import RunConfig
 
-USAGE = """train.py --config FILE [--section.key VALUE ...] [--print_config]
-       train.py --resume RUN [--section.key VALUE ...]"""
+USAGE = f"""{invocation("train")} --config FILE [--section.key VALUE ...] [--print_config]
+       {invocation("train")} --resume RUN [--section.key VALUE ...]"""
 
 DESCRIPTION = """Trains a translator. Settings come from FILE; options override them. Write a VALUE as in YAML: 0.1,
 true, null, [cross, encoder]. To resume an interrupted run, give the same command again. With --resume, settings come
@@ -48,7 +49,7 @@ def with_decoding_options(config: RunConfig, options: argparse.Namespace) -> Run
 def make_parser() -> jsonargparse.ArgumentParser:
     """Returns the parser of `train.py`; its help lists every key with its meaning, range and default."""
     parser = jsonargparse.ArgumentParser(
-        prog="train.py",
+        prog=invocation("train"),
         usage=USAGE,
         description=DESCRIPTION,
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=8),  # type: ignore[arg-type]

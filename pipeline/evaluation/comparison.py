@@ -14,6 +14,7 @@ from sacrebleu.significance import PairedTest
 from ..config import RunConfig
 from ..config.started_run import load_started_run
 from ..errors import InputError
+from ..invocation import invocation
 from ..metrics.bleu import make_bleu
 from ..run_directory import EvaluationDirectory, RunDirectory
 from .translations import read_translations
@@ -46,7 +47,8 @@ class Evaluated:
         for file in (evaluation.metrics, evaluation.translations):
             if not file.is_file():
                 raise InputError(
-                    f"{evaluation.root}: {file.name} is missing; evaluate the run first: python evaluate.py {run.root}"
+                    f"{evaluation.root}: {file.name} is missing; evaluate the run first: "
+                    f"{invocation('evaluate')} {run.root}"
                 )
         return cls(str(path), run, evaluation)
 

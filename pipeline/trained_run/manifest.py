@@ -15,6 +15,7 @@ import numpy as np
 from ..config import RunConfig
 from ..errors import InputError
 from ..files import sha256, write_json
+from ..invocation import invocation
 from ..run_directory import RunDirectory
 from ..text.provenance import recorded_sha256
 from ..text.tokenizer import BOS, Tokenizer
@@ -68,7 +69,8 @@ def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) ->
         bfloat16 = "bfloat16" in manifest["precision"]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
-            f"{run.manifest}: missing or damaged; training writes it when it ends: python train.py --resume {run.root}"
+            f"{run.manifest}: missing or damaged; training writes it when it ends: "
+            f"{invocation('train')} --resume {run.root}"
         ) from None
     found = golden_logits(model, vocabulary_size)
     scale = max(1.0, float(np.abs(expected).max()))

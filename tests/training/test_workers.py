@@ -32,10 +32,11 @@ from pathlib import Path
 import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from pipeline import train
+from pipeline import run_training
+from pipeline.train import train
 from pipeline.config import load_run_config
-train.make_strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-sys.exit(train.train(load_run_config(Path(sys.argv[1]))))
+run_training.make_strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+sys.exit(train(load_run_config(Path(sys.argv[1]))))
 """
 
 
