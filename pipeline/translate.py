@@ -1,51 +1,37 @@
 """Translates standard input line by line: `python -m pipeline.translate RUN < in.txt > out.txt`."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly
-from .config.options import add_decoding_options, with_decoding_options
-from .errors import InputError
+from .config.options import add_decoding_options, add_seed_option, with_decoding_options
 from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
+from .text.arriving_lines import ArrivingLines
 
 if TYPE_CHECKING:
     from .decoding.translator import Translation
 
-WINDOW_LINES = 1000  # translated together; memory use does not grow with the input
-
-
-def decode_lines(stream: BinaryIO) -> Iterator[str]:
-    """Yields the lines of a UTF-8 stream; only a line feed ends a line.
-
-    Raises:
-        InputError: a line is not UTF-8.
-    """
-    for number, line in enumerate(stream, start=1):
-        try:
-            yield line.decode().rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"standard input:{number}: not UTF-8 (byte {line[error.start]:#04x}); "
-                "convert it first, for example with iconv"
-            ) from None
+END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
 
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
-    """Translates standard input, a window of lines at a time."""
+    """Translates standard input, as its lines arrive."""
     parser = ArgumentParser(
         prog=invocation("translate"),
-        description="Translates standard input to standard output, one line out for each line in. With --n_best N, "
-        "writes up to N lines each, in Moses' format: `number ||| translation ||| LogProbability= value ||| score`.",
+        description="Translates standard input to standard output, one line out for each line in, as soon as it comes. "
+        "With --n_best N, writes up to N lines each, in Moses' format: `number ||| translation ||| LogProbability= value "
+        "||| score`.",
     )
     add_run_argument(parser)
     add_checkpoint_option(parser)
     add_decoding_options(parser)
+    add_seed_option(parser)
     options = parser.parse_args(arguments)
+    lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():
         from .trained_run import load_run  # not at the top: it imports TensorFlow, and --help must be fast
 
@@ -53,8 +39,9 @@ def main(arguments: list[str]) -> None:
     run = replace(run, config=with_decoding_options(run.config, options))
     format_line = format_best if options.n_best is None else format_n_best
     translator, number = run.translator, 0
-    lines = decode_lines(sys.stdin.buffer)
-    while window := list(islice(lines, WINDOW_LINES)):
+    if sys.stdin.buffer.isatty():
+        sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
+    for window in lines.windows():
         for translations in translator.translate_n_best(window):
             sys.stdout.buffer.write(format_line(number, translations).encode())
             number += 1

@@ -31,6 +31,7 @@ from pipeline.evaluation.resumable import evaluation_folder
 from pipeline.run_directory import EvaluationDirectory, RunDirectory
 from pipeline.text.pharaoh import read_pharaoh
 from pipeline.trained_run import load_run
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -264,7 +265,7 @@ def test_a_run_trained_in_half_precision_is_evaluated_in_single(text, tmp_path):
         (["--source", "no such file"], "no such file: there is no such file"),
         (["--beam_size", "0"], "decoding.beam_size: expected an integer >= 1, found 0 (command line)"),
         (["--beam_size", "[1"], "decoding.beam_size: expected an integer >= 1, found '[1' (command line)"),
-        (["--n_best", "6"], "n_best (6) can be at most beam_size (5)"),
+        (["--n_best", "6", "--beam_size", "5"], "n_best (6) can be at most beam_size (5)"),
         (["--top_k", "3"], "top_k: no effect in beam search; expected search: sampling as well"),
     ],
 )
@@ -310,18 +311,45 @@ def translations(run):
     return {line: found.text for line, found in zip(LINES, load_run(run).translator.translate(LINES), strict=True)}
 
 
-def test_translate_keeps_lines_in_a_process_of_its_own(run, translations):
-    answer = in_new_process("-m", "pipeline.translate", str(run), input="\n".join(LINES).encode())
-    assert answer.returncode == 0, answer.stderr.decode()
-    found = answer.stdout.decode()
-    assert found.endswith("\n")
-    assert found.removesuffix("\n").split("\n") == list(translations.values())
+def test_translate_answers_each_line_before_the_next_in_a_process_of_its_own(run, translations):
+    command = [sys.executable, "-m", "pipeline.translate", str(run)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for line in LINES[:3]:
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            assert process.stdout.readline().decode() == f"{translations[line]}\n"
+        rest, _ = process.communicate("\n".join(LINES[3:]).encode(), timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0
+    assert rest.decode() == "".join(f"{translations[line]}\n" for line in LINES[3:])
     assert [not text for text in translations.values()] == [False, True, False, True, False]
+
+
+def typed(monkeypatch, text, terminal=False):
+    """Makes a text standard input."""
+    stream = io.BytesIO(text.encode())
+    stream.isatty = lambda: terminal
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream))
+
+
+def test_a_terminal_is_told_what_to_do_and_a_file_is_not(run, monkeypatch, capsysbinary):
+    for terminal in (True, False):
+        typed(monkeypatch, "the cat\n", terminal)
+        assert translate.main([str(run)]) == 0
+        assert (b"type a sentence; Ctrl-D ends\n" in capsysbinary.readouterr().err) == terminal
+
+
+def test_the_seed_decides_what_is_sampled(run, monkeypatch, capsysbinary):
+    def sample(seed):
+        typed(monkeypatch, "the cat\nI sing in France .\n")
+        assert translate.main([str(run), "--search", "sampling", "--seed", seed]) == 0
+        return capsysbinary.readouterr().out
+
+    assert sample("7") == sample("7") != sample("8")
 
 
 def test_n_best_translations_are_printed_in_moses_format(run, translations, monkeypatch, capsysbinary):
     lines = ["the cat", "", "I sing in France ."]
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO("\n".join(lines).encode())))
+    typed(monkeypatch, "\n".join(lines))
     assert translate.main([str(run), "--n_best", "3"]) == 0
     printed = [line.split(" ||| ") for line in capsysbinary.readouterr().out.decode().splitlines()]
     assert [int(number) for number, *_ in printed] == [0, 0, 0, 1, 2, 2, 2]

@@ -12,7 +12,8 @@ from ..invocation import invocation
 from ..nearest_key import nearest_key
 from .decoding import DecodingSettings
 from .messages import expectation, parse_value, sections_of, validate, walk
-from .run import RunConfig
+from .renamed import replaced
+from .run import RunConfig, RunSettings
 
 USAGE = f"""{invocation("train")} --config FILE [--section.key VALUE ...] [--print_config]
        {invocation("train")} --resume RUN [--section.key VALUE ...]"""
@@ -30,20 +31,36 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(f"--{name}", metavar="VALUE", help=text)
 
 
+def add_seed_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the seed of sampling, which `with_decoding_options` reads."""
+    text = f"With sampling: seed of the draws ({expectation(RunSettings.model_fields['seed'])}; default: the run's)"
+    parser.add_argument("--seed", metavar="VALUE", help=text)
+
+
 def with_decoding_options(config: RunConfig, options: argparse.Namespace) -> RunConfig:
-    """Returns the config with the settings that options replace.
+    """Returns the config with the settings that options replace. Asking for more translations than the beam of the
+    config holds widens it, unless its size is given as well.
 
     Raises:
         InputError: a value is wrong or contradicts others.
     """
     given = {
-        name: parse_value(f"decoding.{name}", field, text)
+        f"decoding.{name}": parse_value(f"decoding.{name}", field, text)
         for name, field in DecodingSettings.model_fields.items()
         if (text := getattr(options, name)) is not None
     }
+    if (seed := getattr(options, "seed", None)) is not None:
+        given["run.seed"] = parse_value("run.seed", RunSettings.model_fields["seed"], seed)
+    n_best = given.get("decoding.n_best")
+    if isinstance(n_best, int) and "decoding.beam_size" not in given:
+        given["decoding.beam_size"] = max(n_best, config.decoding.beam_size)
     values = config.model_dump()
-    values["decoding"].update(given)
-    return validate(RunConfig, values, {f"decoding.{name}": "command line" for name in given})
+    for key, value in given.items():
+        values = replaced(values, key.split("."), value)
+    changed = validate(RunConfig, values, dict.fromkeys(given, "command line"))
+    if seed is not None and changed.decoding.search != "sampling":
+        raise InputError("--seed: no effect in beam search; expected --search sampling as well")
+    return changed
 
 
 def make_parser() -> jsonargparse.ArgumentParser:

@@ -45,10 +45,10 @@ def table(folder: Path) -> Read:
 
 def stdin(folder: Path) -> Read:
     """What `pipeline.translate` is given."""
-    from pipeline.translate import decode_lines
+    from pipeline.text.arriving_lines import ArrivingLines
 
     (folder / "a").write_bytes(demo_lines("test.en"))
-    return lambda folder: list(decode_lines((folder / "a").open("rb")))
+    return lambda folder: list(ArrivingLines((folder / "a").open("rb")).windows())
 
 
 def pharaoh(folder: Path) -> Read:
