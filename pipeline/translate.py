@@ -23,8 +23,8 @@ def main(arguments: list[str]) -> None:
     parser = ArgumentParser(
         prog=invocation("translate"),
         description="Translates standard input to standard output, one line out for each line in, as soon as it comes. "
-        "With --n_best N, writes up to N lines each, in Moses' format: `number ||| translation ||| LogProbability= value "
-        "||| score`.",
+        "With --n_best N, writes up to N lines each, in Moses' format: "
+        "`number ||| translation ||| LogProbability= value ||| score`.",
     )
     add_run_argument(parser)
     add_checkpoint_option(parser)
