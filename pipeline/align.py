@@ -83,11 +83,13 @@ def main(arguments: list[str]) -> None:
         from .run_directory import RunDirectory
         from .text.corpus import read_corpus, read_parallel_files
         from .text.pharaoh import format_pharaoh_line, write_pharaoh
+        from .text.sets import with_held_out_files
         from .trained_run import settings_of_set
 
     if options.set:
-        path = RunDirectory.open(options.run).config
-        corpus = read_corpus(settings_of_set(load_run_config(path), options.set, path))
+        run = RunDirectory.open(options.run)
+        config = with_held_out_files(load_run_config(run.config), run)
+        corpus = read_corpus(settings_of_set(config, options.set, run.config))
     else:
         corpus = read_parallel_files(options.source, options.target)
     directions = [Direction.load(options.run, options.at, corpus.source, corpus.target)]

@@ -159,6 +159,7 @@ def test_settings_stop_at_the_door():
         "pipeline.text.corpus",
         "pipeline.text.prepare",
         "pipeline.text.provenance",
+        "pipeline.text.sets",
         "pipeline.train",
         "pipeline.trained_run",
         "pipeline.trained_run.manifest",

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..config import RunConfig
-from ..config.data import CorpusSettings
+from ..config.corpus import CorpusSettings
 from ..config.names import SITES
 from ..errors import InputError
 from ..inspection.record import Record

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from .base import OneOf, Settings
-from .data import CorpusSettings
+from .corpus import CorpusSettings, has_files
 from .names import SITES, describe
 
 
@@ -47,6 +47,11 @@ class InspectionSettings(Settings):
     sentences_per_shard: int = Field(
         default=256, ge=1, description="Number of sentences in each file of the attention archive."
     )
+
+    @field_validator("choose_head_on")
+    @classmethod
+    def _check_choose_head_on(cls, value: CorpusSettings | None) -> CorpusSettings | None:
+        return value and has_files(value)
 
     @property
     def drawn_sentences(self) -> int:

@@ -5,6 +5,7 @@ A new format is a function that returns a `Corpus`, a row in `FORMATS`, and the 
 
 import difflib
 import inspect
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..config.data import CorpusSettings
+from ..config.corpus import CorpusSettings
 from ..errors import InputError
 from .lines import Lines, read_lines
 
@@ -38,6 +39,14 @@ class Corpus:
     def in_memory(self) -> "Corpus":
         """Returns a copy with its text in memory, for short sets that are read again and again."""
         return replace(self, source=list(self.source), target=list(self.target))
+
+    def select(self, rows: np.ndarray) -> "Corpus":
+        """Returns the pairs of these rows, which must ascend."""
+        source, target = (
+            side.select(rows) if isinstance(side, Lines) else [side[row] for row in rows]
+            for side in (self.source, self.target)
+        )
+        return Corpus(source, target, array("q", (self.line_numbers[row] for row in rows)), self.name)
 
     def place(self, index: int) -> str:
         """Returns `file:line` of a pair."""

@@ -2,14 +2,14 @@
 
 import json
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from ..config import RunConfig
-from ..config.data import CorpusSettings, DataSettings
+from ..config.data import DataSettings
 from ..config.names import CORPUS_PROBLEMS
 from ..errors import InputError
 from ..files import write_json
@@ -18,9 +18,9 @@ from .cleaning import find_odd_pairs, select_pairs
 from .corpus import Corpus, read_corpus
 from .corpus_report import report_findings, report_overlap
 from .encoded import EncodedPairs, encode_sentences, sample_segmentation
-from .pharaoh import Link, iterate_pharaoh
 from .provenance import check_unchanged, data_sha256
-from .token_links import check_links, link_tokens
+from .sets import hold_out_sets, with_held_out_files
+from .token_links import link_tokens
 from .tokenizer import Tokenizer, train_tokenizer
 
 log = logging.getLogger(__name__)
@@ -51,10 +51,12 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     Raises:
         InputError: a file is missing or differs from what the config says, or the settings forbid a pair.
     """
-    training = read_corpus(config.data.train)
+    training_pairs, held_out = hold_out_sets(config, run)
+    config = with_held_out_files(config, run)
+    training = training_pairs.read_corpus()
     validation = read_corpus(config.data.validation).in_memory()
     log.info("%s: %d training pairs, %d validation pairs", training.name, len(training), len(validation))
-    digests = data_sha256(config.data)
+    digests = data_sha256(config.data, run)
     tokenizer = _reuse_or_train_tokenizer(config, training, run, digests)
     encoded = _encode_pairs(training, tokenizer)
     actions = {reason: getattr(config.data, f"on_{reason}") for reason in CORPUS_PROBLEMS}
@@ -63,12 +65,14 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     if not len(kept):
         raise InputError(f"{training.name}: no training pair is left; see data.on_* and data.max_* in the config")
     report = report_findings(training, findings, actions, len(kept))
+    if held_out:
+        report["held_out"] = held_out
     others = {"validation": validation}
     if config.data.test is not None:
         others["test"] = read_corpus(config.data.test).in_memory()
     guided = config.training.guided_attention is not None
     if guided:
-        check_links(training, _read_links(config.data.train), config.data.train.alignments)
+        training_pairs.check_links()
     report["overlap"] = {name: report_overlap(training, other, name) for name, other in others.items()}
     segmentations = list(_sample_segmentations(config, training, encoded, tokenizer))
     joined = _draw_joined_pairs(config.data, kept, segmentations, config.run.seed)
@@ -76,7 +80,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     report["sha256"] = digests
     for name, pairs in zip(_segmentation_names(config), segmentations, strict=True):
         if guided:
-            pairs = pairs._replace(links=link_tokens(pairs, _read_links(config.data.train), tokenizer.word_starts))
+            pairs = pairs._replace(links=link_tokens(pairs, training_pairs.read_links(), tokenizer.word_starts))
         pairs.select(kept, joined).save(run.encoded / name)
     _encode_pairs(validation, tokenizer).save(run.encoded / "validation")
     write_json(run.corpus_report, report)
@@ -90,6 +94,7 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     Raises:
         InputError: a part is missing or damaged, or the validation text has changed.
     """
+    config = with_held_out_files(config, run)
     check_unchanged(config.data, run)
     validation_pairs = EncodedPairs.load(run.encoded / "validation")
     validation = read_corpus(config.data.validation).in_memory()
@@ -174,12 +179,6 @@ def _sample_segmentations(
                 for (sentences, fallback, longest), seed in zip(sides, seeds[2 * number :], strict=False)
             )
         )
-
-
-def _read_links(settings: CorpusSettings) -> Iterator[Collection[Link]]:
-    assert settings.alignments is not None  # the config's own check
-    path, first_index, turned = settings.alignments, settings.alignments_first_index, settings.alignments_turned
-    return (alignment.possible for alignment in iterate_pharaoh(path, first_index, turned))
 
 
 def _draw_joined_pairs(

@@ -4,7 +4,8 @@ import json
 import logging
 from pathlib import Path
 
-from ..config.data import CorpusSettings, DataSettings
+from ..config.corpus import CorpusSettings
+from ..config.data import DataSettings
 from ..errors import InputError
 from ..files import sha256
 from ..run_directory import RunDirectory
@@ -21,14 +22,19 @@ def recorded_sha256(run: RunDirectory) -> dict[str, str]:
         return {}
 
 
-def data_sha256(settings: DataSettings) -> dict[str, str]:
-    """Returns the SHA-256 of every file that the settings name."""
+def data_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
+    """Returns the SHA-256 of every file that the settings name; files of the run have their path within it."""
     corpora = [corpus for corpus in (settings.train, settings.validation, settings.test) if corpus is not None]
-    return {str(path): sha256(path) for path in sorted({path for corpus in corpora for path in _files(corpus)})}
+    paths = {_name(path, run): path for corpus in corpora for path in _files(corpus)}
+    return {name: sha256(paths[name]) for name in sorted(paths)}
 
 
 def _files(corpus: CorpusSettings) -> list[Path]:
     return [path for _, path in corpus if isinstance(path, Path) and path.is_file()]
+
+
+def _name(path: Path, run: RunDirectory) -> str:
+    return str(path.relative_to(run.root)) if path.is_relative_to(run.root) else str(path)
 
 
 def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
@@ -40,9 +46,9 @@ def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
         InputError: a validation file has changed; it is read anew.
     """
     recorded = recorded_sha256(run)
-    changed = {path for path, digest in data_sha256(settings).items() if recorded.get(path, digest) != digest}
+    changed = {path for path, digest in data_sha256(settings, run).items() if recorded.get(path, digest) != digest}
     for path in _files(settings.validation):
-        if str(path) in changed:
+        if _name(path, run) in changed:
             raise InputError(
                 f"{path} has changed since the run began, so that validation would no longer be of the same text; "
                 "put the old file back, or train anew"

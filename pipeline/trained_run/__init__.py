@@ -9,7 +9,7 @@ from pathlib import Path
 import keras
 
 from ..config import RunConfig
-from ..config.data import CorpusSettings
+from ..config.corpus import CorpusSettings
 from ..config.started_run import load_started_run
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translator
@@ -18,6 +18,7 @@ from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
 from ..run_directory import RunDirectory
 from ..runtime.devices import parallel_batches
+from ..text.sets import with_held_out_files
 from ..text.tokenizer import Tokenizer
 from ..training.checkpoint import load_checkpoint
 from ..training.checkpoint_folder import Checkpoints
@@ -81,7 +82,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
         InputError: the folder is no run, has no weights yet, or its files do not fit together.
     """
     run = RunDirectory.open(root)
-    config = load_started_run(run.config)
+    config = with_held_out_files(load_started_run(run.config), run)
     tokenizer = Tokenizer(run.tokenizer)
     checkpoints = Checkpoints(run.checkpoints)
     best = run.model if run.model.is_file() else checkpoints.best

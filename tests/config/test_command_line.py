@@ -17,7 +17,8 @@ from pipeline.cli import exit_cleanly
 from pipeline.config import RunConfig, load_run_config
 from pipeline.config.base import Settings
 from pipeline.config.command_line import parse_train_arguments
-from pipeline.config.data import CorpusSettings, DataSettings
+from pipeline.config.corpus import CorpusSettings
+from pipeline.config.data import DataSettings
 from pipeline.config.inspection import InspectionSettings, Probe
 from pipeline.config.messages import sections_of, walk
 from pipeline.config.model import BlocksSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
@@ -204,11 +205,37 @@ class TestWrongSettings:
             ("{table: a, split: train}", "expected split together with split_column or split_file"),
             ("{table: a, split_column: 2}", "expected split together with split_column or split_file"),
             ("{table: a, split_column: 2, split_file: b, split: c}", "expected either split_column or split_file"),
+            ("{share: 0.1}", "share and pairs are for data.validation and data.test"),
         ],
     )
     def test_a_corpus_comes_from_one_place(self, config_file: Path, corpus: str, told: str):
         text = re.sub(r"train: {.*}", f"train: {corpus}", MINIMAL)
         assert problem(config_file, text=text).startswith(f"data.train: {told}")
+
+    @pytest.mark.parametrize(
+        ("corpus", "told"),
+        [
+            ("{}", ": expected either source and target or table, found neither (validation and test can be held out"),
+            ("{share: 0}", ".share: expected a number > 0 and <= 0.5 or null, found 0"),
+            ("{share: 0.51}", ".share: expected a number > 0 and <= 0.5 or null, found 0.51"),
+            ("{pairs: 0}", ".pairs: expected an integer >= 1 or null, found 0"),
+            ("{share: 0.1, pairs: 9}", ": expected either share or pairs alone, to hold out pairs of the training "),
+            ("{share: 0.1, table: a.tsv}", ": expected either share or pairs alone"),
+            ("{pairs: 9, split: test}", ": expected either share or pairs alone"),
+            ("{pairs: 9, alignments: a}", ": expected either share or pairs alone"),
+        ],
+    )
+    def test_a_set_is_held_out_by_one_number_alone(self, config_file: Path, corpus: str, told: str):
+        text = re.sub(r"validation: {.*}", f"validation: {corpus}", MINIMAL)
+        assert problem(config_file, text=text).startswith(f"data.validation{told}")
+
+    def test_sets_are_held_out_by_share_or_number(self, config_file: Path):
+        config_file.write_text(re.sub(r"validation: {.*}", "validation: {share: 0.01}", MINIMAL))
+        data = parsed(config_file, "--data.test.pairs", "500").data
+        assert {name: settings.held_out_pairs(20_000) for name, settings in data.held_out.items()} == {
+            "validation": 200,
+            "test": 500,
+        }
 
     @pytest.mark.parametrize(
         ("overrides", "told"),

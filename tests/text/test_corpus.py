@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.config.data import CorpusSettings
+from pipeline.config.corpus import CorpusSettings
 from pipeline.errors import InputError
 from pipeline.text.corpus import FORMATS, Corpus, read_corpus, read_parallel_files, read_table
 

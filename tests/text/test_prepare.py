@@ -96,11 +96,11 @@ def test_text_that_changed_since_the_run_began_is_noticed(tmp_path, caplog):
     load_text(config, run)
     assert "has changed" not in caplog.text
     recorded = recorded_sha256(run)
-    assert recorded == data_sha256(config.data)
+    assert recorded == data_sha256(config.data, run)
     (corpus / "train.en").write_text("another text\n" * 120)
     load_text(config, run)
     assert "train.en has changed since the run began; training goes on with the text as it was" in caplog.text
-    assert recorded_sha256(run) == recorded != data_sha256(config.data)
+    assert recorded_sha256(run) == recorded != data_sha256(config.data, run)
     lines = (corpus / "validation.fr").read_text(encoding="utf-8").splitlines()
     (corpus / "validation.fr").write_text("\n".join(["un chat", *lines[1:]]) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"validation.fr has changed since the run began.*put the old file back"):

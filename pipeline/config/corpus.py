@@ -1,0 +1,138 @@
+"""The settings of one corpus: which files its pairs are read from, or how many are held out from the training files."""
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from .base import Settings
+
+
+class CorpusSettings(Settings):
+    """One corpus: two line-aligned text files, or a table with a column for each language. Validation and test text may
+    instead be held out from the training files."""
+
+    source: Path | None = Field(default=None, description="Text file with one source sentence per line.")
+    target: Path | None = Field(
+        default=None, description="Text file with one target sentence per line; line i translates line i of source."
+    )
+    table: Path | None = Field(
+        default=None,
+        description="Table (TSV or CSV, plain or gzipped) with one sentence pair per row; replaces source and target.",
+    )
+    source_column: str | int = Field(
+        default=0,
+        description="Column of source sentences in the table: its number, counted from 0, or its name in the header.",
+    )
+    target_column: str | int = Field(
+        default=1,
+        description="Column of target sentences in the table: its number, counted from 0, or its name in the header.",
+    )
+    separator: str = Field(default="\t", description="Character between the columns of the table.")
+    header: bool = Field(default=False, description="Whether the first line of the table names its columns.")
+    split_column: str | int | None = Field(
+        default=None,
+        description="Column of the table that names the split of each row: its number, counted from 0, or its name.",
+    )
+    split_file: Path | None = Field(
+        default=None,
+        description="File with the name of a split on each line, aligned with the corpus; replaces split_column.",
+    )
+    split: str | None = Field(
+        default=None,
+        description="Name of the split to read, as spelt in split_column or split_file; null: read all pairs.",
+    )
+    share: float | None = Field(
+        default=None,
+        gt=0,
+        le=0.5,
+        description="Validation and test only: share of the training files' pairs to hold out as this set, such as "
+        "0.01. No sentence of the set stays in the training text. Replaces files of its own.",
+    )
+    pairs: int | None = Field(
+        default=None, ge=1, description="Validation and test only: the number of pairs to hold out, instead of share."
+    )
+    alignments: Path | None = Field(
+        default=None,
+        description="File of word alignments in Pharaoh format (source-target; ? marks possible links), one line per "
+        "pair. For validation and test text: the gold standard. For training text: the links to learn "
+        "(training.guided_attention), and the gold standard of the sets that are held out from it. null: none.",
+    )
+    alignments_first_index: Literal[0, 1] = Field(
+        default=0, description="Number of the first word of a sentence in alignments."
+    )
+    alignments_turned: bool = Field(
+        default=False,
+        description="Whether the links in alignments are target-source, as for a corpus of the opposite direction.",
+    )
+
+    @field_validator("separator")
+    @classmethod
+    def _check_separator(cls, value: str) -> str:
+        character = "\t" if value == r"\t" else value  # a shell passes '\t' on as it is
+        if len(character) != 1:
+            raise ValueError(f"expected one character, found {value!r}")
+        return character
+
+    @property
+    def is_held_out(self) -> bool:
+        """Whether the pairs are taken from the training files."""
+        return self.share is not None or self.pairs is not None
+
+    def held_out_pairs(self, total: int) -> int:
+        """Returns how many of `total` pairs are held out."""
+        return self.pairs if self.pairs is not None else round((self.share or 0.0) * total)
+
+    @model_validator(mode="after")
+    def _check_files(self) -> Self:
+        if self.is_held_out:
+            given = [key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default]
+            if len(given) > 1:
+                raise ValueError(
+                    "expected either share or pairs alone, to hold out pairs of the training files, or files of its "
+                    f"own without them, found {' and '.join(given)}"
+                )
+            return self
+        files = (self.source is not None) + (self.target is not None)
+        if (files == 2) == (self.table is not None) or files == 1:
+            given = [key for key in ("source", "target", "table") if getattr(self, key) is not None]
+            hint = " (validation and test can be held out from data.train: {share: 0.01})" * (not given)
+            found = " and ".join(given) or "neither"
+            raise ValueError(f"expected either source and target or table, found {found}{hint}")
+        if self.table is None and (self.header or self.split_column is not None):
+            raise ValueError("header and split_column describe a table, and no table is given")
+        columns = (self.source_column, self.target_column, self.split_column)
+        if self.table is not None and not self.header and any(isinstance(column, str) for column in columns):
+            raise ValueError("columns can be named only if header is true: give their numbers from 0")
+        if self.table is not None and self.source_column == self.target_column:
+            raise ValueError(f"source_column and target_column are both {self.source_column!r}")
+        return self
+
+    @field_validator("source_column", "target_column", "split_column")
+    @classmethod
+    def _check_column_numbers(cls, value: str | int | None) -> str | int | None:
+        if isinstance(value, int) and value < 0:
+            raise ValueError("columns are counted from 0")
+        return value
+
+    @model_validator(mode="after")
+    def _check_split(self) -> Self:
+        if self.split_column is not None and self.split_file is not None:
+            raise ValueError("expected either split_column or split_file, found both")
+        if (self.split is None) != (self.split_column is None and self.split_file is None):
+            raise ValueError("expected split together with split_column or split_file, found one without the other")
+        return self
+
+
+def has_files(settings: CorpusSettings) -> CorpusSettings:
+    """Refuses a corpus without files of its own.
+
+    Raises:
+        ValueError: its pairs would be held out.
+    """
+    if settings.is_held_out:
+        raise ValueError(
+            "share and pairs are for data.validation and data.test, which are held out from data.train; expected "
+            "source and target, or table"
+        )
+    return settings
