@@ -49,12 +49,22 @@ def report_overlap(training: Corpus, other: Corpus, name: str) -> dict[str, Any]
         name: what the warning calls it.
     """
     shared = count_overlap(training, other)
-    if shared.sources:
-        log.warning("%d of %d %s sources are in the training text too", shared.sources, len(other), name)
-    return {
+    overlap = {
         "pairs": shared.pairs,
         "sources": shared.sources,
         "targets": shared.targets,
         "of": len(other),
         "lines": shared.lines,
     }
+    if shared.sources:
+        log.warning("%s; corpus_report.json lists their lines", describe_overlap(overlap, name))
+    return overlap
+
+
+def describe_overlap(overlap: Mapping[str, Any], name: str) -> str:
+    """Returns how many sources of a set are trained on, as `report_overlap` counted them, and the remedy."""
+    return (
+        f"{overlap['sources']:,} of {overlap['of']:,} {name} sources are in the training text, so that scores are too "
+        f"high: set data.{name}: {{share: 0.01}} to hold out a set without such sentences, or remove them from one of "
+        "the two"
+    )

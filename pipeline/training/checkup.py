@@ -21,6 +21,7 @@ from ..runtime.devices import make_strategy
 from ..runtime.machine import peak_memory, product_rate, total_memory
 from ..runtime.memory import keep_freed_memory
 from ..text.batches import BatchPlan
+from ..text.corpus_report import describe_overlap
 from ..text.prepare import TrainingText, prepare_text
 from .build import build_batches, build_limits, build_model_and_optimizer, build_train_step
 from .estimates import checkpoint_bytes, nearest_limit, time_step
@@ -86,9 +87,8 @@ def _describe_text(run: RunDirectory, text: TrainingText) -> Iterator[CheckupLin
         fine=dropped < 0.1 * report["pairs"],
     )
     for name, shared in report["overlap"].items():
-        if shared["pairs"]:
-            shared_text = f"{shared['pairs']} of {shared['of']} {name} pairs are in the training text too"
-            yield CheckupLine("text", shared_text, fine=False)
+        if shared["sources"]:
+            yield CheckupLine("text", describe_overlap(shared, name), fine=False)
     lengths = [f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in text.segmentations[0].sides]
     yield CheckupLine(
         "tokens",
