@@ -3,10 +3,12 @@
 Each raises ValueError, whose message names the settings, what was found and what was expected.
 """
 
+from .batches import BatchSettings
 from .data import DataSettings
 from .decoding import DecodingSettings
 from .inspection import InspectionSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
+from .names import SCHEDULES
 from .training import TrainingSettings
 
 
@@ -45,6 +47,15 @@ def check_guided_attention(training: TrainingSettings, data: DataSettings, model
         raise ValueError(
             f"{key}: the model has no head {guided.head} in decoder layer {guided.layer}; its {layers} layers and "
             f"{heads} heads are counted from 0"
+        )
+
+
+def check_measured_total(training: TrainingSettings, batches: BatchSettings) -> None:
+    """Checks that the first updates, whose speed is measured, are as large as the later ones."""
+    if SCHEDULES[training.schedule].measures_total and batches.start_tokens is not None:
+        raise ValueError(
+            f"training.schedule {training.schedule} measures the first updates, so batches must not grow: expected "
+            f"batches.start_tokens null, found {batches.start_tokens}"
         )
 
 

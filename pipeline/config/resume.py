@@ -10,8 +10,8 @@ HARMLESS = re.compile(
     r"run\.(name|directory)|training\.(max_\w+|checkpoint_every_minutes)|inspection\..+|decoding\.(?!max_target_).+"
 )
 HARMLESS_IN_WORDS = (
-    "--training.max_updates (unless the learning rate falls to zero there), --training.max_epochs, "
-    "--training.max_minutes, --training.checkpoint_every_minutes, and the settings of decoding and inspection"
+    "--training.max_updates, --training.max_epochs and --training.max_minutes (unless the learning rate falls to zero "
+    "there), --training.checkpoint_every_minutes, and the settings of decoding and inspection"
 )
 
 
@@ -19,9 +19,11 @@ def changes_of_result(start: RunConfig, now: RunConfig) -> list[str]:
     """Lists the changes that would alter the rest of the training, as `key: value at the start, not value now`."""
     before, after = (dict(flat_settings(config.model_dump(mode="json"))) for config in (start, now))
     keys = [key for key in (*before, *(key for key in after if key not in before)) if before.get(key) != after.get(key)]
-    to_zero = SCHEDULES[start.training.schedule].ends_at_zero
+    schedule = SCHEDULES[start.training.schedule]
     return [
         f"{key}: {before.get(key)}, not {after.get(key)}"
         for key in keys
-        if not HARMLESS.fullmatch(key) or (to_zero and key == "training.max_updates")
+        if not HARMLESS.fullmatch(key)
+        or (schedule.ends_at_zero and key == "training.max_updates")
+        or (schedule.measures_total and key.startswith("training.max_"))
     ]

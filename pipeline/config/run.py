@@ -12,7 +12,13 @@ from pydantic import Field, field_validator, model_validator
 
 from .base import Settings
 from .batches import BatchSettings
-from .checks import check_coverage, check_guided_attention, check_inspected_attention, check_positions
+from .checks import (
+    check_coverage,
+    check_guided_attention,
+    check_inspected_attention,
+    check_measured_total,
+    check_positions,
+)
 from .data import DataSettings
 from .decoding import DecodingSettings
 from .inspection import InspectionSettings
@@ -66,6 +72,7 @@ class RunConfig(Settings):
         check_coverage(self.decoding, self.model)
         check_guided_attention(self.training, self.data, self.model)
         check_inspected_attention(self.inspection, self.model)
+        check_measured_total(self.training, self.batches)
         return self
 
 

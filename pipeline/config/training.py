@@ -1,6 +1,7 @@
 """The settings of training: optimizer, limits, checkpoints, and further losses."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -51,7 +52,12 @@ class TrainingSettings(Settings):
     max_epochs: int | None = Field(
         default=None, ge=1, description="Number of passes over the training text to train for; null: no limit."
     )
-    max_minutes: float | None = Field(default=None, gt=0, description="Minutes to train for; null: no limit.")
+    max_minutes: float | None = Field(
+        default=None,
+        gt=0,
+        description="Minutes to train for, validations included; null: no limit. With schedule clock, training ends "
+        "near them, at the end of its last update.",
+    )
     label_smoothing: Probability = Field(
         default=0.1,
         description="Probability taken from the reference token and spread evenly over the vocabulary; 0: none.",
@@ -63,17 +69,23 @@ class TrainingSettings(Settings):
     schedule: Annotated[str, OneOf(SCHEDULES, extensible=True)] = Field(
         default="inverse_sqrt", description=f"How the learning rate changes after warm-up. {describe(SCHEDULES)}."
     )
-    warmup_updates: int = Field(default=1000, ge=0, description="Number of updates over which the learning rate rises.")
+    warmup_updates: int = Field(
+        default=1000,
+        ge=0,
+        description="Number of updates over which the learning rate rises. With schedule clock: at most 15 % of the "
+        "total.",
+    )
     beta_1: Probability = Field(default=0.9, description="Decay per update of Adam's mean of the gradients.")
     beta_2: Probability = Field(default=0.98, description="Decay per update of Adam's mean of the squared gradients.")
     epsilon: float = Field(default=1e-9, gt=0, description="Number added to Adam's divisor against division by zero.")
     clip_norm: float = Field(
         default=1.0, ge=0, description="Clip the gradient to this norm over all variables; 0: no clipping."
     )
-    validate_every_updates: int = Field(
+    validate_every_updates: int | None = Field(
         default=500,
         ge=1,
-        description="Number of updates between validations; each validation also writes a checkpoint.",
+        description="Number of updates between validations; each validation also writes a checkpoint. null: ten "
+        "validations, spread evenly over a training whose schedule has an end; the default with schedule clock.",
     )
     checkpoint_every_minutes: float | None = Field(
         default=10.0,
@@ -120,13 +132,25 @@ class TrainingSettings(Settings):
         description="Guides one head towards the word links of data.train.alignments; null: no head is guided.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _spread_validations_over_measured_total(cls, values: Any) -> Any:
+        schedule = SCHEDULES.get(str(values.get("schedule"))) if isinstance(values, Mapping) else None
+        return {"validate_every_updates": None, **values} if schedule and schedule.measures_total else values
+
     @model_validator(mode="after")
     def _check_limits(self) -> Self:
         if self.max_updates is None and self.max_epochs is None and self.max_minutes is None:
             raise ValueError("expected at least one of max_updates, max_epochs and max_minutes, found none of them")
-        if SCHEDULES[self.schedule].ends_at_zero and (
-            self.max_updates is None or self.max_updates <= self.warmup_updates
-        ):
+        schedule = SCHEDULES[self.schedule]
+        if schedule.measures_total and self.max_minutes is None:
+            raise ValueError(f"schedule {self.schedule} needs max_minutes, found null")
+        if self.validate_every_updates is None and not (schedule.measures_total or schedule.ends_at_zero):
+            raise ValueError(
+                f"validate_every_updates: expected an integer >= 1, found null, and schedule {self.schedule} has no "
+                "end over which validations could be spread"
+            )
+        if schedule.ends_at_zero and (self.max_updates is None or self.max_updates <= self.warmup_updates):
             raise ValueError(
                 f"schedule {self.schedule} needs max_updates above warmup_updates ({self.warmup_updates}), "
                 f"found {'null' if self.max_updates is None else self.max_updates}"

@@ -3,32 +3,31 @@ does."""
 
 import logging
 import math
-from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ..config import RunConfig
-from ..config.run import flat_settings
+from ..config.names import SCHEDULES
 from ..decoding.forced_graph import make_forced_graph
 from ..decoding.translator import Translator
 from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
 from ..run_directory import RunDirectory
-from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update
+from ..runtime.devices import is_chief, parallel_batches, resolve_precision, slices_per_update
 from ..text.prepare import TrainingText
+from .agreement import Agreement
 from .checkpoint_folder import Checkpoints
 from .guided_attention import GuidedAttention
 from .input import TrainingBatches
 from .loop import Training
+from .measured_total import MeasuredTotal
 from .optimizers import make_optimizer
-from .schedule import WarmupSchedule
+from .schedule import ClockSchedule, WarmupSchedule
 from .step import TrainStep
 from .stopping import Limits, StoppingRules
 from .total_loss import TotalLoss
 from .validation import Validation
-
-COMPARED = ("tokenizer", "batches", "model", "training", "decoding")
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +43,13 @@ def build_model_and_optimizer(
 
 def _build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
     settings = config.training
-    schedule = WarmupSchedule(settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates)
+    schedule: keras.optimizers.schedules.LearningRateSchedule
+    if SCHEDULES[settings.schedule].measures_total:
+        schedule = ClockSchedule(settings.learning_rate, settings.warmup_updates)
+    else:
+        schedule = WarmupSchedule(
+            settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates
+        )
     optimizer = make_optimizer(
         settings.optimizer,
         schedule,
@@ -148,13 +153,24 @@ def build_training(
         log_every=settings.log_every_updates,
         save_every=60 * settings.checkpoint_every_minutes if settings.checkpoint_every_minutes else None,
         metric=settings.early_stopping.metric,
+        measured_total=_build_measured_total(config, optimizer, batches, stopping.limits),
     )
 
 
-def compared_settings(config: RunConfig) -> dict[str, Any]:
-    """Returns the settings by which runs are compared, by dotted key: seed, text, model, training and decoding."""
-    values = config.model_dump(mode="json", include={"run": {"seed"}, **dict.fromkeys(COMPARED, True)})
-    return dict(flat_settings(values))
+def _build_measured_total(
+    config: RunConfig, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches, limits: Limits
+) -> MeasuredTotal | None:
+    if not limits.measured:
+        return None
+    settings = config.training
+    return MeasuredTotal(
+        optimizer._learning_rate,
+        limits,
+        updates_per_epoch=batches.updates(0),
+        validate_every=settings.validate_every_updates,
+        agreement=Agreement(batches.strategy, is_chief(batches.strategy)),
+        agree_every=settings.log_every_updates,
+    )
 
 
 def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
@@ -171,4 +187,6 @@ def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
 
 def build_limits(config: RunConfig) -> Limits:
     """Builds the limits at which training ends."""
-    return Limits(config.training.max_updates, config.training.max_epochs, config.training.max_minutes)
+    settings = config.training
+    measured = SCHEDULES[settings.schedule].measures_total
+    return Limits(settings.max_updates, settings.max_epochs, settings.max_minutes, measured)

@@ -34,6 +34,7 @@ class Progress:
         history: one row of logs for each validation.
         unread: loss, tokens and gradient norm of each update since the last logs.
         last_logs: the last logs of training.
+        total_updates: the update at which training ends, once it is measured; None where it is not.
     """
 
     update: int = 0
@@ -46,6 +47,7 @@ class Progress:
     history: list[dict[str, float]] = field(default_factory=list)
     unread: list[list[float]] = field(default_factory=list)
     last_logs: dict[str, float] = field(default_factory=dict)
+    total_updates: int | None = None
 
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:

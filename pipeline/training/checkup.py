@@ -26,6 +26,7 @@ from ..text.prepare import TrainingText, prepare_text
 from .build import build_batches, build_limits, build_model_and_optimizer, build_train_step
 from .estimates import checkpoint_bytes, nearest_limit, time_step
 from .step import TrainStepMetrics
+from .validation import VALIDATIONS
 
 MEGABYTE, GIGABYTE = 2**20, 2**30
 
@@ -144,7 +145,7 @@ def _largest_batch(plan: BatchPlan, text: TrainingText) -> int:
 def _describe_duration(config: RunConfig, epoch_updates: int, seconds: float) -> CheckupLine:
     limit, minutes = nearest_limit(build_limits(config), epoch_updates, seconds)
     updates = round(minutes * 60 / seconds)
-    every = config.training.validate_every_updates
+    every = config.training.validate_every_updates or max(1, updates // VALIDATIONS)
     validations = f"{max(1, updates // every):,} validation{'s' if updates >= 2 * every else ''}"
     return CheckupLine(
         "training",

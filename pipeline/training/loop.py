@@ -4,43 +4,25 @@ It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` rece
 none in between; `on_test_end` receives the row of a validation. Both have the number of updates under `update`.
 """
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import keras
 import tensorflow as tf
 
 from ..config.names import is_better
-from ..errors import InputError
 from ..text.batches import Batch
 from .checkpoint import Progress
 from .checkpoint_folder import Checkpoints
+from .failures import check_finite, too_large
 from .input import TrainingBatches
+from .measured_total import MeasuredTotal
 from .meter import TrainingClock, TrainingMeter
 from .optimizers import averaged_weights
+from .session import Session
 from .step import TrainStep, TrainStepMetrics
 from .stopping import INTERRUPTED, StoppingRules
-
-
-@dataclass
-class _Session:
-    """The loop from its start to its end or interruption.
-
-    Args:
-        progress: of the whole run.
-        events: the callbacks.
-        clock: measures the time of training.
-        meter: averages the updates since the last logs.
-        saved_at: seconds of training at the last checkpoint.
-    """
-
-    progress: Progress
-    events: keras.callbacks.CallbackList
-    clock: TrainingClock
-    meter: TrainingMeter
-    saved_at: float
+from .validation import is_due
 
 
 class Training:
@@ -54,10 +36,11 @@ class Training:
         validate: returns the metrics of the model as it is: `val_loss`, `val_bleu` and others.
         checkpoints: where the state is saved; None for a worker that writes nothing.
         stopping: the rules that decide when training ends.
-        validate_every: updates between two validations, each with a checkpoint.
+        validate_every: updates between two validations, each with a checkpoint; see `is_due`.
         log_every: updates between two logs.
         save_every: seconds of training without a checkpoint after which an interim one is saved; None for never.
         metric: the validation metric by which the best checkpoint is chosen, without `val_`.
+        measured_total: fixes the total of updates while training runs; None if it is known or not limited.
     """
 
     def __init__(
@@ -70,10 +53,11 @@ class Training:
         checkpoints: Checkpoints | None,
         *,
         stopping: StoppingRules,
-        validate_every: int,
+        validate_every: int | None,
         log_every: int,
         save_every: float | None = None,
         metric: str,
+        measured_total: MeasuredTotal | None = None,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -86,6 +70,7 @@ class Training:
         self.log_every = log_every
         self.save_every = save_every
         self.metric = metric
+        self.measured_total = measured_total
 
     def run(self, progress: Progress, callbacks: Sequence[keras.callbacks.Callback] = ()) -> str:
         """Trains from `progress` on, which it keeps up to date.
@@ -99,7 +84,9 @@ class Training:
         self.model.stop_training = False
         events = keras.callbacks.CallbackList(list(callbacks), model=self.model)
         clock, meter = TrainingClock(progress.seconds), TrainingMeter(progress)
-        session = _Session(progress, events, clock, meter, saved_at=progress.seconds)
+        session = Session(progress, events, clock, meter, saved_at=progress.seconds)
+        if self.measured_total is not None:
+            self.measured_total.start(progress)
         with self.stopping.obeying_signals():
             events.on_train_begin()
             reason = self.stopping.reason(progress, clock.seconds())
@@ -113,7 +100,7 @@ class Training:
             events.on_train_end()
         return reason
 
-    def _train_epoch(self, session: _Session) -> str | None:
+    def _train_epoch(self, session: Session) -> str | None:
         """Trains to the end of the epoch, or until there is a reason to stop, which it returns."""
         progress, events = session.progress, session.events
         events.on_epoch_begin(progress.epoch)
@@ -129,7 +116,10 @@ class Training:
             progress.seconds = session.clock.seconds()
             logs = self._read_logs(session) if progress.update % self.log_every == 0 else {}
             events.on_train_batch_end(progress.update - 1, logs)
-            if progress.update % self.validate_every == 0:
+            if not self._knows_total(progress):
+                self._measure_total(session)
+            total = progress.total_updates or self.stopping.limits.updates
+            if self._knows_total(progress) and is_due(progress.update, self.validate_every, total):
                 self._validate(session)
             elif self.save_every is not None and session.clock.seconds() - session.saved_at >= self.save_every:
                 self._save_interim(session)
@@ -146,27 +136,35 @@ class Training:
                 self.step.accumulate(batch)
             return self.step(last)
         except tf.errors.ResourceExhaustedError:
-            shapes = ", ".join(str(tuple(x.shape)) for x in last if x is not None and hasattr(x, "shape"))
-            raise InputError(
-                f"update {number}: a batch of shapes {shapes} does not fit into memory; lower batches.batch_tokens and "
-                "raise batches.accumulated, or lower data.max_source_tokens and data.max_target_tokens"
-            ) from None
+            raise too_large(number, last) from None
 
-    def _read_logs(self, session: _Session) -> dict[str, float]:
+    def _knows_total(self, progress: Progress) -> bool:
+        return self.measured_total is None or progress.total_updates is not None
+
+    def _measure_total(self, session: Session) -> None:
+        """Fixes the total of updates once enough of them are measured, and saves it."""
+        progress, measured_total = session.progress, self.measured_total
+        assert measured_total is not None
+        if not measured_total.is_ready(progress, session.seconds):
+            return
+        with averaged_weights(self.model, self.optimizer):
+            self.validate()  # traces its graphs
+            started = session.clock.seconds()
+            self.validate()
+        progress.seconds = session.clock.seconds()
+        measured_total.fix(progress, progress.seconds, progress.seconds - started)
+        session.meter.leave_out_time_until(progress.seconds)
+        self._save_interim(session)
+
+    def _read_logs(self, session: Session) -> dict[str, float]:
         progress = session.progress
         logs = session.meter.read(progress.seconds)
-        if not all(math.isfinite(value) for value in logs.values()):
-            raise InputError(
-                f"update {progress.update}: training has diverged and is stopped: expected a finite loss and gradient, "
-                f"found a loss of {logs['loss']:g} and a gradient norm of {logs['gradient_norm']:g}; lower "
-                "training.learning_rate, raise training.warmup_updates, or set training.precision to float32. The "
-                "checkpoints of earlier updates are intact"
-            )
+        check_finite(progress.update, logs)
         place = {"update": progress.update, "epoch": progress.epoch, "minutes": progress.seconds / 60}
         rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
         return {**place, **logs, "learning_rate": float(rate)}
 
-    def _validate(self, session: _Session) -> None:
+    def _validate(self, session: Session) -> None:
         progress = session.progress
         session.events.on_test_begin()
         logs = self._read_logs(session)
@@ -182,12 +180,13 @@ class Training:
         if self.checkpoints is not None:
             self.checkpoints.save(self.model, self.optimizer, progress, best)
 
-    def _save_interim(self, session: _Session) -> None:
+    def _save_interim(self, session: Session) -> None:
         self._note_saving(session)
-        if self.checkpoints is not None:
+        # A run without its total starts anew, so that the total is fixed at the same update as without interruption.
+        if self.checkpoints is not None and self._knows_total(session.progress):
             self.checkpoints.save_interim(self.model, self.optimizer, session.progress)
 
-    def _note_saving(self, session: _Session) -> None:
+    def _note_saving(self, session: Session) -> None:
         session.meter.save_to(session.progress)
         session.saved_at = session.progress.seconds
 

@@ -40,6 +40,11 @@ class TrainingMeter:
         """Adds the metrics of an update."""
         self.pending.append(metrics)
 
+    def wait(self) -> None:
+        """Waits until the device has made all updates."""
+        if self.pending:
+            float(self.pending[-1].loss)
+
     def read(self, seconds: float) -> dict[str, float]:
         """Averages the updates since the last reading; without any, returns the last reading again.
 

@@ -9,6 +9,8 @@ from keras import ops
 
 from ..config import names
 
+WARMUP_SHARE = 0.15  # of a total that is measured
+
 
 def inverse_sqrt(update, warmup, total):
     """Returns `sqrt(warmup / update)` (Vaswani et al. 2017, equation 3)."""
@@ -85,3 +87,43 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
             "warmup_updates": self.warmup_updates,
             "total_updates": self.total_updates,
         }
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class ClockSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Rises evenly from zero to the peak, then falls evenly to zero at a total that is set while training runs.
+
+    Until `total_updates` is set, the rate rises and stays at the peak. From then on it is a function of the update and
+    the total: it rises over `warmup_updates` or `WARMUP_SHARE` of the total, whichever is less, and falls linearly
+    (Bergsma et al. 2025). Graphs read the total from its variable, so setting it traces no graph again.
+
+    Args:
+        peak: the highest learning rate.
+        warmup_updates: the maximum number of updates over which the learning rate rises.
+
+    Attributes:
+        total_updates: a float32 scalar variable; 0 until it is set.
+
+    Example:
+        >>> schedule = ClockSchedule(peak=1.0, warmup_updates=2)
+        >>> schedule.total_updates.assign(20)
+        >>> [round(float(schedule(update)), 2) for update in (0, 1, 10, 19)]
+        [0.5, 1.0, 0.56, 0.06]
+    """
+
+    def __init__(self, peak, warmup_updates):
+        self.peak = peak
+        self.warmup_updates = warmup_updates
+        self.total_updates = keras.Variable(0.0, dtype="float32", trainable=False, name="total_updates")
+
+    def __call__(self, update):
+        done = ops.cast(update, "float32") + 1
+        total = ops.convert_to_tensor(self.total_updates)
+        warmup = max(self.warmup_updates, 1)
+        capped = ops.maximum(ops.minimum(warmup, WARMUP_SHARE * total), 1)
+        falling = (total - done + 1) / ops.maximum(total - capped, 1)
+        share = ops.where(total > 0, ops.minimum(done / capped, falling), done / warmup)
+        return self.peak * ops.clip(share, 0, 1)
+
+    def get_config(self):
+        return {"peak": self.peak, "warmup_updates": self.warmup_updates}

@@ -1,13 +1,14 @@
 """The rules that end training: a limit, no further gain, a signal, or the request of a callback."""
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
 import tensorflow as tf
 
+from .agreement import Agreement
 from .checkpoint import Progress
 
 INTERRUPTED = "interrupted"
@@ -15,11 +16,20 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True)
 class Limits:
-    """Training ends at the first of these that is reached; None for no limit."""
+    """Training ends at the first of these that is reached; None for no limit.
+
+    Args:
+        updates: a number of updates.
+        epochs: a number of passes over the training text.
+        minutes: minutes of training.
+        measured: whether training ends at `Progress.total_updates`, which is measured from `minutes`, instead of at
+            `minutes`.
+    """
 
     updates: int | None = None
     epochs: int | None = None
     minutes: float | None = None
+    measured: bool = False
 
 
 class StoppingRules:
@@ -45,15 +55,9 @@ class StoppingRules:
         self.limits = limits
         self.metric = metric
         self.patience = patience
-        self.strategy = strategy
+        self.agreement = Agreement(strategy)
         self.agree_every = agree_every
         self.interrupted = False
-
-        @tf.function(autograph=False)
-        def sum_over_workers(values):
-            return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(values,)), axis=None)
-
-        self._sum_over_workers = sum_over_workers
 
     def reason(self, progress: Progress, seconds: float, asked_by_callback: bool = False) -> str | None:
         """Returns why training ends here, or None if it continues.
@@ -66,6 +70,8 @@ class StoppingRules:
         limits = self.limits
         if limits.updates is not None and progress.update >= limits.updates:
             return f"{limits.updates} updates"
+        if progress.total_updates is not None and progress.update >= progress.total_updates:
+            return f"{progress.total_updates} updates, as measured for {limits.minutes:g} minutes"
         if limits.epochs is not None and progress.epoch >= limits.epochs:
             return f"{limits.epochs} epochs"
         if self.patience is not None and progress.validations_without_gain >= self.patience:
@@ -74,17 +80,16 @@ class StoppingRules:
         reasons = {
             INTERRUPTED: self.interrupted,
             "a callback stopped it": asked_by_callback,
-            f"{limits.minutes or 0:g} minutes": limits.minutes is not None and seconds >= 60 * limits.minutes,
+            f"{limits.minutes or 0:g} minutes": limits.minutes is not None
+            and not limits.measured
+            and seconds >= 60 * limits.minutes,
         }
-        if self.strategy.num_replicas_in_sync > 1:
+        if not self.agreement.alone:
             if progress.update % self.agree_every:
                 return None
-            reasons = dict(zip(reasons, self._any_worker(list(reasons.values())), strict=True))
+            votes = self.agreement.sums([float(holds) for holds in reasons.values()])
+            reasons = {reason: total > 0 for reason, total in zip(reasons, votes, strict=True)}
         return next((reason for reason, holds in reasons.items() if holds), None)
-
-    def _any_worker(self, votes: Sequence[bool]) -> list[bool]:
-        """Returns which votes at least one worker has cast."""
-        return [bool(total) for total in self._sum_over_workers(tf.constant(votes, tf.float32)).numpy()]
 
     @contextmanager
     def obeying_signals(self) -> Iterator[None]:

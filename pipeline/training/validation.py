@@ -5,6 +5,8 @@ from ..metrics import MetricInputs, measure_all
 from ..metrics.likelihood import LikelihoodMeter
 from ..text.corpus import Corpus
 
+VALIDATIONS = 10  # of a training whose total of updates is known
+
 
 class Validation:
     """Computes the validation metrics of a model as it is when this is called.
@@ -28,3 +30,16 @@ class Validation:
         translations = [translation.text for translation in self.translator.translate(self.corpus.source)]
         inputs = MetricInputs(translations, self.corpus.target, likelihood, self.bleu_tokenizer)
         return {f"val_{name}": value for name, value in measure_all(inputs).items()}
+
+
+def is_due(update: int, every: int | None, total: int | None) -> bool:
+    """Returns whether the model is validated after an update.
+
+    Args:
+        update: number of updates made.
+        every: updates between two validations; None for `VALIDATIONS` of them, spread evenly over the total.
+        total: number of updates of the training; None if it is not known yet, in which case no validation is due.
+    """
+    if every is not None:
+        return update % every == 0
+    return total is not None and VALIDATIONS * update // total > VALIDATIONS * (update - 1) // total

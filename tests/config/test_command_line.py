@@ -391,6 +391,15 @@ class TestResume:
         with pytest.raises(InputError, match=r"--training.max_updates: 5000, not 6000: a resumed run keeps"):
             parse_train_arguments(["--resume", str(run), "--training.max_updates", "6000"])
 
+    @pytest.mark.parametrize(("key", "value"), [("max_minutes", "60"), ("max_updates", "9"), ("max_epochs", "3")])
+    def test_a_run_by_the_clock_keeps_all_its_limits(self, config_file, tmp_path: Path, key, value):
+        run = tmp_path / "clocked"
+        run.mkdir()
+        clocked = ["--training.schedule", "clock", "--training.max_minutes", "5", "--run.name", "clocked"]
+        (run / "config.yaml").write_text(dump(parsed(config_file, *clocked)), encoding="utf-8")
+        with pytest.raises(InputError, match=rf"--training.{key}: .*, not {value}.*: a resumed run keeps"):
+            parse_train_arguments(["--resume", str(run), f"--training.{key}", value])
+
     def test_the_same_command_resumes_a_run_and_may_change_harmless_settings(self, config_file, tmp_path: Path):
         command = ["--config", str(config_file), "--run.directory", str(tmp_path), "--run.name", "mine"]
         assert parse_train_arguments(command).resume is None

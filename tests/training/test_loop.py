@@ -36,7 +36,9 @@ class FakeRun:
     """A model of one number, which counts updates; `metrics` are what validations find, the last again and again."""
 
     def __init__(self, metrics=(1.0,), metric="loss", folder=None, patience=None, validate_every=2, log_every=1):
-        self.model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False, name="number")])
+        self.model = keras.Sequential(
+            [keras.Input((1,)), keras.layers.Dense(1, use_bias=False, name="number")], name="count"
+        )
         self.model.trainable_variables[0].assign([[0.0]])
         self.optimizer = keras.optimizers.Adam(0.5)
         self.optimizer.build(self.model.trainable_variables)

@@ -3,8 +3,9 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from pipeline.training.schedule import WarmupSchedule
+from pipeline.training.schedule import ClockSchedule, WarmupSchedule
 
 RATES = {
     # Updates count from 0, so the first of a warm-up of 4 has a quarter of the peak and the fourth has all of it.
@@ -63,3 +64,43 @@ def test_an_unknown_kind_and_a_linear_one_without_an_end_are_refused():
         schedule_of("sine")
     with pytest.raises(ValueError, match="total_updates"):
         WarmupSchedule("linear", peak=1.0, warmup_updates=4)
+
+
+def clock_rates(schedule, updates):
+    return [float(schedule(update)) for update in updates]
+
+
+def test_a_rate_by_the_clock_rises_and_stays_until_the_total_is_known_and_then_falls_to_zero():
+    schedule = ClockSchedule(2.0, 4)
+    assert clock_rates(schedule, [0, 1, 3, 50]) == [0.5, 1, 2, 2]
+    schedule.total_updates.assign(104)
+    assert clock_rates(schedule, [0, 1, 3, 4, 54, 79, 104, 150]) == [0.5, 1, 2, 2, 1, 0.5, 0, 0]
+
+
+def test_warm_up_by_the_clock_takes_a_share_of_a_short_training():
+    schedule = ClockSchedule(1.0, 1000)
+    schedule.total_updates.assign(200)
+    assert clock_rates(schedule, [14, 29]) == pytest.approx([0.5, 1])
+    assert np.argmax(clock_rates(schedule, range(200))) in (29, 30)
+
+
+def test_setting_the_total_traces_no_graph_again():
+    traces, schedule = [], ClockSchedule(1.0, 1)
+
+    @tf.function
+    def graph(update):
+        traces.append(update)
+        return schedule(update)
+
+    assert float(graph(tf.constant(50))) == 1
+    schedule.total_updates.assign(101)
+    assert float(graph(tf.constant(51))) == pytest.approx(0.5)
+    assert len(traces) == 1
+
+
+def test_a_schedule_by_the_clock_survives_its_config_without_the_total_of_its_run():
+    schedule = ClockSchedule(1.0, 3)
+    schedule.total_updates.assign(9)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(schedule))
+    assert again.get_config() == schedule.get_config()
+    assert float(again.total_updates) == 0

@@ -10,10 +10,13 @@ class Schedule:
     Attributes:
         meaning: for help texts.
         ends_at_zero: whether it falls to zero at `max_updates`, which it then needs.
+        measures_total: whether it falls to zero at a total of updates that is measured from `max_minutes`, which it
+            then needs.
     """
 
     meaning: str
     ends_at_zero: bool = False
+    measures_total: bool = False
 
 
 SCHEDULES = {
@@ -21,6 +24,11 @@ SCHEDULES = {
     "linear": Schedule("falls linearly to zero at max_updates", ends_at_zero=True),
     "cosine": Schedule("falls along half a cosine wave to zero at max_updates", ends_at_zero=True),
     "constant": Schedule("stays at the peak"),
+    "clock": Schedule(
+        "falls linearly to zero at the total of updates that fits into max_minutes, measured at the start of training "
+        "and then kept, also if the machine gets slower",
+        measures_total=True,
+    ),
 }
 
 OPTIMIZERS = {

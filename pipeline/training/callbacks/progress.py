@@ -26,13 +26,17 @@ class ProgressLine(keras.callbacks.Callback):
     Args:
         limits: the limits of training, which give the time left.
         updates_per_epoch: gives the time left if epochs are limited.
+        progress: of the run; has the total of updates where that is measured.
         stream: where the lines are written; standard output by default.
     """
 
-    def __init__(self, limits: Limits, updates_per_epoch: int, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, limits: Limits, updates_per_epoch: int, progress: Progress, stream: TextIO | None = None
+    ) -> None:
         super().__init__()
         self.limits = limits
         self.updates_per_epoch = updates_per_epoch
+        self.progress = progress
         self.stream = stream or sys.stdout
         self.first: tuple[float, float] | None = None
 
@@ -64,9 +68,12 @@ class ProgressLine(keras.callbacks.Callback):
     def _seconds_left(self, update: float, seconds: float) -> float | None:
         assert self.first
         seconds_left = []
-        if self.limits.minutes is not None:
+        if self.limits.minutes is not None and self.progress.total_updates is None:
             seconds_left.append(60 * self.limits.minutes - seconds)
-        ends = [self.limits.updates, self.limits.epochs and self.limits.epochs * self.updates_per_epoch]
+        ends = [
+            self.progress.total_updates or self.limits.updates,
+            self.limits.epochs and self.limits.epochs * self.updates_per_epoch,
+        ]
         if update > self.first[0]:
             pace = (seconds - self.first[1]) / (update - self.first[0])
             seconds_left += [(end - update) * pace for end in ends if end is not None]

@@ -5,6 +5,7 @@ import io
 import pytest
 
 from pipeline.training.callbacks.progress import ProgressLine, clock
+from pipeline.training.checkpoint import Progress
 from pipeline.training.stopping import Limits
 
 FIRST = {"update": 50, "epoch": 0, "minutes": 1.0, "loss": 5.4321, "learning_rate": 1e-3}
@@ -24,7 +25,7 @@ class Terminal(io.StringIO):
 
 
 def show(stream, limits=None):
-    line = ProgressLine(limits or Limits(updates=200), updates_per_epoch=80, stream=stream)
+    line = ProgressLine(limits or Limits(updates=200), updates_per_epoch=80, progress=Progress(), stream=stream)
     line.on_train_batch_end(49, FIRST)
     line.on_train_batch_end(50, {})  # between two lines of logs nothing is said
     line.on_train_batch_end(99, SECOND)

@@ -1,0 +1,30 @@
+"""What makes training impossible: a loss that is not finite, and a batch that does not fit into memory."""
+
+import math
+
+from ..errors import InputError
+from ..text.batches import Batch
+
+
+def check_finite(update: int, logs: dict[str, float]) -> None:
+    """Checks the means of the last updates.
+
+    Raises:
+        InputError: one is not finite.
+    """
+    if not all(math.isfinite(value) for value in logs.values()):
+        raise InputError(
+            f"update {update}: training has diverged and is stopped: expected a finite loss and gradient, "
+            f"found a loss of {logs['loss']:g} and a gradient norm of {logs['gradient_norm']:g}; lower "
+            "training.learning_rate, raise training.warmup_updates, or set training.precision to float32. The "
+            "checkpoints of earlier updates are intact"
+        )
+
+
+def too_large(update: int, batch: Batch) -> InputError:
+    """Returns the error of a batch that does not fit into memory."""
+    shapes = ", ".join(str(tuple(x.shape)) for x in batch if x is not None and hasattr(x, "shape"))
+    return InputError(
+        f"update {update}: a batch of shapes {shapes} does not fit into memory; lower batches.batch_tokens and "
+        "raise batches.accumulated, or lower data.max_source_tokens and data.max_target_tokens"
+    )
