@@ -6,7 +6,7 @@ from importlib import import_module
 
 from .cli import exit_cleanly
 from .errors import InputError
-from .nearest_key import nearest_key
+from .nearest_key import did_you_mean
 from .version import __version__
 
 COMMANDS = {
@@ -47,8 +47,7 @@ def _explain(arguments: list[str]) -> None:
     if not others:
         parser.print_help()
         return
-    meant = nearest_key(others[0], list(COMMANDS))
-    raise InputError(f"{others[0]}: no such command" + (f"; did you mean {meant}?" if meant else "; see qkv --help"))
+    raise InputError(f"{others[0]}: no such command{did_you_mean(others[0], [*COMMANDS])}; see qkv --help")
 
 
 if __name__ == "__main__":

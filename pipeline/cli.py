@@ -1,13 +1,18 @@
 """The parts that all commands share: their options, how they read arguments, and how they end."""
 
 import argparse
+import contextlib
 import functools
+import logging
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
+from .command_paths import check_paths
 from .errors import REFUSALS, InputError
+from .nearest_key import did_you_mean
 from .runtime.plugin_files import load_plugins, take_plugins
 
 PLUGINS_HELP = "Python file of your own that registers a score, mechanism or the like; repeatable"
@@ -15,7 +20,7 @@ DEBUG_HELP = "show the traceback of an error"
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """The standard parser with the options that every command has; wrong arguments raise an `InputError`.
+    """The standard parser with the options that every command has; wrong arguments and paths raise an `InputError`.
 
     The options themselves are read by `exit_cleanly`; here they only appear in the help.
     """
@@ -25,6 +30,25 @@ class ArgumentParser(argparse.ArgumentParser):
         common = self.add_argument_group("options of every command")
         common.add_argument("--plugins", metavar="FILE", help=PLUGINS_HELP)
         common.add_argument("--debug", action="store_true", help=DEBUG_HELP)
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """Parses arguments, and checks the paths among them."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            known = [name for name in self._option_string_actions if name.startswith("--")]
+            meant = did_you_mean(unknown[0].partition("=")[0], known)
+            raise InputError(f"unrecognized arguments: {' '.join(unknown)}{meant}; see --help")
+        check_paths(options)
+        return options
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Checks a choice; called by the standard parser."""
+        if action.choices is not None and value not in action.choices:
+            names = [str(choice) for choice in action.choices]
+            expected = f"expected one of {', '.join(names)}, found {str(value)!r}"
+            raise argparse.ArgumentError(action, f"{expected}{did_you_mean(str(value), names)}")
 
     def error(self, message: str) -> NoReturn:
         """Raises what the standard parser would print; called by it."""
@@ -50,6 +74,30 @@ def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
 def add_set_option(parser: argparse.ArgumentParser) -> None:
     """Which evaluation of a run is read, as `options.set`."""
     parser.add_argument("--set", default="test", metavar="NAME", help="name of the evaluation (default: test)")
+
+
+class _Output(logging.StreamHandler):
+    """Writes messages to standard output. A reader that leaves (`| head`) ends the messages, not the work."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (called by the logging module)
+        """Discards all further output if its reader has left; called while an exception is handled."""
+        if isinstance(sys.exc_info()[1], BrokenPipeError):
+            _discard_output()
+        else:
+            super().handleError(record)
+
+
+def log_to_output() -> None:
+    """Makes messages of the package appear on standard output."""
+    handler = _Output(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logging.basicConfig(handlers=[handler])
+    logging.getLogger(__package__).setLevel(logging.INFO)  # TensorFlow's own information is for its developers
+
+
+def _discard_output() -> None:
+    with contextlib.suppress(OSError, ValueError):  # it is no file, but a stream of a test or a notebook
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Command(Protocol):
@@ -79,7 +127,9 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
         try:
             others, plugins = take_plugins([argument for argument in given if argument != "--debug"])
             load_plugins(plugins)
-            return main(others) or 0
+            status = main(others) or 0
+            sys.stdout.flush()
+            return status
         except InputError as error:
             if debug:
                 raise
@@ -91,7 +141,7 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
             sys.stderr.write("interrupted\n")
             return 130
         except BrokenPipeError:
-            sys.stderr.close()  # the reader left (`| head`), which is no error; flushing again would raise one
+            _discard_output()  # the reader left (`| head`), which is no error
             return 0
         except OSError as error:
             if debug or error.errno not in REFUSALS:

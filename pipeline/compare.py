@@ -6,7 +6,6 @@ from pathlib import Path
 from .cli import ArgumentParser, add_set_option, exit_cleanly
 from .errors import InputError
 from .invocation import invocation
-from .runtime.import_tensorflow import importing_tensorflow
 
 
 @exit_cleanly
@@ -28,9 +27,8 @@ def main(arguments: list[str]) -> None:
         raise InputError("expected at least two runs to compare, found one; see --help")
     if options.samples < 100:
         raise InputError(f"--samples: expected at least 100, found {options.samples}")
-    with importing_tensorflow():
-        from .evaluation.comparison import Evaluated, as_text, compare, means_over_seeds
-        from .files import write_atomically
+    from .evaluation.comparison import Evaluated, as_text, compare, means_over_seeds
+    from .files import write_atomically
 
     systems = [Evaluated.find(path, options.set) for path in options.runs]
     table = compare(systems, options.samples)

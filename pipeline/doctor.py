@@ -4,6 +4,7 @@ import logging
 import sys
 
 from .cli import DEBUG_HELP, PLUGINS_HELP, exit_cleanly
+from .command_paths import check_config_paths
 from .config.command_line import parse_train_arguments
 from .errors import InputError
 from .invocation import invocation
@@ -31,6 +32,7 @@ def main(arguments: list[str]) -> None:
     if not arguments or arguments[0].startswith("-"):
         raise InputError("expected a config file, such as configs/demo.yaml; see --help")
     config = parse_train_arguments(["--config", *arguments]).config
+    check_config_paths(config)
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     with importing_tensorflow():
         from .training.checkup import check_up

@@ -8,7 +8,6 @@ from .cli import ArgumentParser, add_set_option, exit_cleanly
 from .config.names import LABEL_SIDES, SITES, describe
 from .errors import InputError
 from .invocation import invocation
-from .runtime.import_tensorflow import importing_tensorflow
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -52,10 +51,9 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     if options.output.suffix not in SUFFIXES:
         raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(options.output)!r}")
-    with importing_tensorflow():
-        from .inspection import AttentionArchive
-        from .inspection.heatmap import attention_figure, save_figure
-        from .run_directory import RunDirectory
+    from .inspection import AttentionArchive
+    from .inspection.heatmap import attention_figure, save_figure
+    from .run_directory import RunDirectory
 
     archive = AttentionArchive(RunDirectory.open(options.run).evaluation(options.set).attention)
     if options.sentence not in archive.ids:

@@ -1,11 +1,10 @@
 """Evaluates a trained run: `python evaluate.py runs/demo`, or `--help`."""
 
 import argparse
-import logging
 import sys
 from pathlib import Path
 
-from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly
+from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly, log_to_output
 from .config.options import add_decoding_options
 from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
@@ -58,7 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
     options = make_parser().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    log_to_output()
     with importing_tensorflow():
         from .evaluation.evaluate_set import evaluate_set
         from .evaluation.printed_table import print_table

@@ -1,4 +1,4 @@
-"""The key that somebody meant who misspelt one."""
+"""The key, option or name that somebody meant who misspelt one."""
 
 import difflib
 from collections.abc import Sequence
@@ -18,3 +18,9 @@ def nearest_key(key: str, keys: Sequence[str]) -> str | None:
             return candidates[alike[0]]
     alike = difflib.get_close_matches(key, keys, n=1, cutoff=0.7)
     return alike[0] if alike else None
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """Returns the end of a message about an unknown name: "; did you mean NAME?", or nothing if none is near."""
+    meant = nearest_key(name, names)
+    return f"; did you mean {meant}?" if meant else ""

@@ -1,12 +1,12 @@
 """Trains a translator: `python train.py --config configs/demo.yaml`, or `--help`."""
 
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .cli import exit_cleanly
+from .cli import exit_cleanly, log_to_output
+from .command_paths import check_config_paths
 from .config import RunConfig
 from .config.command_line import parse_train_arguments
 from .runtime.import_tensorflow import importing_tensorflow
@@ -39,8 +39,9 @@ def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence["ke
 def main(arguments: list[str]) -> int:
     """Reads the settings, trains, and says where the results are. TensorFlow is loaded only once they are valid."""
     settings = parse_train_arguments(arguments)
-    logging.basicConfig(format="%(message)s", stream=sys.stdout)
-    logging.getLogger(__package__).setLevel(logging.INFO)  # TensorFlow's own information is for its developers
+    if not settings.resume:
+        check_config_paths(settings.config)
+    log_to_output()
     return train(settings.config, resume=settings.resume)
 
 

@@ -9,7 +9,6 @@ from .cli import ArgumentParser, add_set_option, exit_cleanly
 from .errors import InputError
 from .invocation import invocation
 from .run_directory import RunDirectory
-from .runtime.import_tensorflow import importing_tensorflow
 
 if TYPE_CHECKING:
     from .inspection.viewer.page import ViewerRun
@@ -39,9 +38,8 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     if options.sentences < 1:
         raise InputError(f"--sentences: expected at least 1, found {options.sentences}")
-    with importing_tensorflow():
-        from .inspection.viewer.page import write_viewer
-        from .inspection.viewer.stages import stages_of_training
+    from .inspection.viewer.page import write_viewer
+    from .inspection.viewer.stages import stages_of_training
 
     if options.over_training:
         if len(options.runs) > 1:

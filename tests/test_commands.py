@@ -43,7 +43,8 @@ def test_the_version_is_printed(capsys):
 
 
 @pytest.mark.parametrize(
-    ("given", "answer"), [("trian", "did you mean train?"), ("xyzzy", "see qkv --help"), ("--traim", "see qkv --help")]
+    ("given", "answer"),
+    [("trian", "did you mean train?; see qkv --help"), ("xyzzy", "see qkv --help"), ("--traim", "see qkv --help")],
 )
 def test_a_misspelt_command_is_answered_with_the_nearest(given, answer, capsys):
     assert main([given, "--config", "x"]) == 2

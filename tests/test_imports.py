@@ -19,6 +19,7 @@ ORDER = [
     "run_directory",
     "config",
     "runtime",
+    "command_paths",
     "cli",
     "text",
     "layers",
@@ -149,6 +150,7 @@ def test_settings_stop_at_the_door():
     assert readers == {
         "pipeline.align",
         "pipeline.alignment.gold",
+        "pipeline.command_paths",
         "pipeline.decoding.build",
         "pipeline.doctor",
         "pipeline.evaluate",

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo, field_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from ..nearest_key import did_you_mean
+
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -38,7 +40,9 @@ class OneOf:
 
     def _check(self, value: str) -> str:
         if value not in self.names:
-            hint = "; the name of a plugin needs --plugins FILE" if self._extensible else ""
+            hint = did_you_mean(value, self.names)
+            if self._extensible:
+                hint += "; the name of a plugin needs --plugins FILE"
             raise ValueError(f"expected {self.expectation}, found {value!r}{hint}")
         return value
 

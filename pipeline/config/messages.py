@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from ..errors import InputError
-from ..nearest_key import nearest_key
+from ..nearest_key import did_you_mean
 from .base import OneOf
 from .yaml import Origins, parse_yaml
 
@@ -129,14 +129,13 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
         everywhere = [known for known, _ in walk(schema)]
         if key in everywhere:
             return key, f"belongs to another architecture than {details['loc'][1]}"
-        meant = nearest_key(key, siblings + everywhere)
-        return key, "no such key" + (f"; did you mean {meant}?" if meant else "")
+        return key, f"no such key{did_you_mean(key, siblings + everywhere)}"
     if details["type"] == "value_error":
         return key, str(details["ctx"]["error"])
     if details["type"] == "union_tag_invalid" and field is not None:
-        return f"{key}.architecture", (
-            f"expected one of {', '.join(sections_of(field))}, found {details['ctx']['tag']!r}"
-        )
+        names, found = list(sections_of(field)), str(details["ctx"]["tag"])
+        expected = f"expected one of {', '.join(names)}, found {found!r}"
+        return f"{key}.architecture", f"{expected}{did_you_mean(found, names)}"
     if field is None:
         wanted = _SECTION
     elif isinstance(details["loc"][-1], int):

@@ -3,20 +3,27 @@
 import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import sacrebleu
 
-from ..decoding.translator import Translation
 from ..errors import InputError
 from ..files import write_atomically
 from ..metrics.bleu import make_bleu
+
+if TYPE_CHECKING:
+    from ..decoding.translator import Translation
 
 TEXTS = ("source", "reference", "translation")
 
 
 def translations_table(
-    source: Sequence[str], reference: Sequence[str] | None, translations: Sequence[Translation], *, bleu_tokenizer: str
+    source: Sequence[str],
+    reference: Sequence[str] | None,
+    translations: Sequence["Translation"],
+    *,
+    bleu_tokenizer: str,
 ) -> pd.DataFrame:
     """Makes the table: a row of texts, scores and lengths for each sentence.
 

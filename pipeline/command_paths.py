@@ -1,0 +1,99 @@
+"""The paths that commands are given, checked before TensorFlow is loaded: a wrong one is told at once."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from .config import RunConfig
+from .errors import InputError
+from .run_directory import RunDirectory
+
+
+def check_paths(options: argparse.Namespace) -> None:
+    """Checks the paths among the options of a command; `CHECKS` says which options are paths.
+
+    Raises:
+        InputError: a run or a text is missing, or a file cannot be written.
+    """
+    for name, check in CHECKS.items():
+        if (path := getattr(options, name, None)) is not None:
+            check(path)
+    if hasattr(options, "checkpoint"):
+        _check_weights(RunDirectory(options.run))
+
+
+def check_config_paths(config: RunConfig) -> None:
+    """Checks the paths of a new run's config: the text, and the folder of runs.
+
+    Raises:
+        InputError: a text is missing, or the folder cannot be written.
+    """
+    for path in _paths(config.data):
+        check_text(path)
+    check_writable(config.run.directory / str(config.run.name))
+
+
+def check_text(path: Path) -> None:
+    """Checks that a text can be read.
+
+    Raises:
+        InputError: it is missing, or a folder.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: this is a directory; expected a text file")
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}")
+
+
+def check_file_to_write(path: Path) -> None:
+    """Checks that a file can be written.
+
+    Raises:
+        InputError: it is a folder, or cannot be written.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: this is a directory; expected the name of a file")
+    check_writable(path)
+
+
+def check_writable(path: Path) -> None:
+    """Checks that a file or folder can be made. Folders that are missing will be made, too.
+
+    Raises:
+        InputError: a file is where a folder must be, or the folder is read-only.
+    """
+    folder = next(above for above in path.absolute().parents if above.exists())
+    if not folder.is_dir():
+        raise InputError(f"{path}: cannot be created: {folder} is a file; expected a folder")
+    if not os.access(folder, os.W_OK):
+        raise InputError(
+            f"{path}: cannot be created: {folder} is read-only; change its permissions, or choose another folder"
+        )
+
+
+def _paths(section: BaseModel) -> Iterator[Path]:
+    for _, value in section:
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(item, Path):
+                yield item
+            elif isinstance(item, BaseModel):
+                yield from _paths(item)
+
+
+def _check_weights(run: RunDirectory) -> None:
+    if not run.model.is_file() and not any(run.checkpoints.glob("*.npz")):
+        raise InputError(
+            f"{run.checkpoints / 'best.npz'}: missing, so there are no weights to translate with; "
+            "train the run first, or train it anew"
+        )
+
+
+CHECKS = {
+    **dict.fromkeys(("run", "reverse"), RunDirectory.open),
+    **dict.fromkeys(("source", "target", "reference", "alignments"), check_text),
+    **dict.fromkeys(("output", "csv"), check_file_to_write),
+}
+"""Option -> the check of its path."""
