@@ -1,0 +1,95 @@
+"""Paths that are wrong are told before TensorFlow is loaded."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from pipeline.command_paths import check_file_to_write, check_text, check_writable
+from pipeline.config.yaml import dump_yaml
+from pipeline.errors import InputError
+from tests.missing_modules import run_without
+from tests.tiny_runs import small_settings, write_small_corpus
+
+EVERY_COMMAND = """
+import contextlib, importlib, io, json, sys
+answers = []
+for name, *arguments in json.loads(sys.argv[1]):
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        status = importlib.import_module(f"pipeline.{name}").main(arguments)
+    answers.append([status, said.getvalue()])
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A run that has no weights, one that has, a text, a config, and one whose text is missing."""
+    for name, files in {"begun": ("config.yaml",), "run": ("config.yaml", "model.keras")}.items():
+        (tmp_path / name).mkdir()
+        for file in files:
+            (tmp_path / name / file).touch()
+    (tmp_path / "text").write_text("a b\n", encoding="utf-8")
+    corpus = write_small_corpus(tmp_path / "corpus")
+    for name, changes in {"good": {}, "bad": {"data.validation.target": str(tmp_path / "none.fr")}}.items():
+        settings = small_settings(corpus, tmp_path / "text" if name == "good" else tmp_path / "runs", changes)
+        (tmp_path / f"{name}.yaml").write_text(dump_yaml(settings), encoding="utf-8")
+    return tmp_path
+
+
+CASES = {
+    "train CONFIG": (["train", "--config", "none.yaml"], r"none\.yaml: "),
+    "train text": (["train", "--config", "bad.yaml"], r"none\.fr: there is no such file"),
+    "train folder": (["train", "--config", "good.yaml"], r"text/good: cannot be created: .*text is a file"),
+    "train RUN": (["train", "--resume", "none"], "none: there is no run to resume here"),
+    "doctor CONFIG": (["doctor", "none.yaml"], r"none\.yaml: "),
+    "doctor text": (["doctor", "bad.yaml"], r"none\.fr: there is no such file"),
+    "evaluate RUN": (["evaluate", "none"], "none: no such run"),
+    "evaluate weights": (["evaluate", "begun"], r"best\.npz: missing, so there are no weights"),
+    "evaluate --source": (["evaluate", "run", "--source", "none.en"], r"none\.en: there is no such file"),
+    "evaluate --reference": (
+        ["evaluate", "run", "--source", "text", "--reference", "run"],
+        "run: this is a directory; expected a text file",
+    ),
+    "translate RUN": (["translate", "text"], "text: no such run"),
+    "translate weights": (["translate", "begun", "--checkpoint", "last"], r"best\.npz: missing"),
+    "align REVERSE": (["align", "run", "none", "--source", "text", "--target", "text"], "none: no such run"),
+    "align --target": (["align", "run", "--source", "text", "--target", "none.fr"], r"none\.fr: there is no such file"),
+    "align --output": (
+        ["align", "run", "--source", "text", "--target", "text", "--output", "text/links"],
+        r"text/links: cannot be created: .*text is a file",
+    ),
+    "compare --csv": (
+        ["compare", "run", "run", "--csv", "run"],
+        "run: this is a directory; expected the name",
+    ),
+    "compare RUN": (["compare", "none", "run"], "none: no such run"),
+    "view RUN": (["view", "none"], "none: no such run"),
+    "draw RUN": (["draw", "none", "--sentence", "0"], "none: no such run"),
+}
+
+
+def test_every_command_tells_a_wrong_path_without_tensorflow(place):
+    names = {path.name for path in place.iterdir()} | {"none", "none.en", "none.fr", "none.yaml", "text/links"}
+    commands = [[str(place / word) if word in names else word for word in words] for words, _ in CASES.values()]
+    answer = run_without(["tensorflow", "keras"], place / "site", "-c", EVERY_COMMAND, json.dumps(commands))
+    assert answer.returncode == 0, answer.stderr
+    for (case, (_, pattern)), (status, said) in zip(CASES.items(), json.loads(answer.stdout), strict=True):
+        assert status == 2 and re.match("error: ", said) and re.search(pattern, said), f"{case}: {said}"
+
+
+def test_folders_that_are_missing_will_be_made(tmp_path):
+    check_file_to_write(tmp_path / "new" / "newer" / "file.txt")
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_read_only_folder_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(InputError, match="is read-only; change its permissions"):
+        check_writable(tmp_path / "new" / "file.txt")
+
+
+def test_a_text_may_be_a_device():
+    check_text(Path(os.devnull))
