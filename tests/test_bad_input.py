@@ -345,10 +345,11 @@ def test_a_damaged_run_neither_translates_nor_is_evaluated(case, command, run, r
     assert not (run / "evaluations").exists()
 
 
+A_TEXT = ROOT / "LICENSE"
 BAD_OPTIONS = {
-    "alignments alone": (["--source", "a", "--alignments", "b"], "--alignments needs --reference"),
-    "reference alone": (["--reference", "a"], "--reference needs --source"),
-    "forced alone": (["--source", "a", "--forced"], "--forced needs --reference"),
+    "alignments alone": (["--source", A_TEXT, "--alignments", A_TEXT], "--alignments needs --reference"),
+    "reference alone": (["--reference", A_TEXT], "--reference needs --source"),
+    "forced alone": (["--source", A_TEXT, "--forced"], "--forced needs --reference"),
     "a name with a slash": (["--name", "a/b"], "--name: expected the name of a folder, without slashes"),
     "unknown": (["--sauce", "a"], r"unrecognized arguments: --sauce a; did you mean --source\?; see --help"),
     "no such set": (["--set", "train"], "--set: expected one of test, validation, found 'train'; see --help"),
