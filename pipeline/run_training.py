@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 
 from .config import RunConfig
+from .config.names import SCHEDULES
 from .config.run import dump
 from .decoding.build import build_translator
 from .decoding.search import GreedySearch
@@ -18,6 +19,7 @@ from .runtime.devices import is_chief, make_strategy
 from .runtime.memory import keep_freed_memory
 from .text.prepare import TrainingText, load_text, prepare_text
 from .trained_run.manifest import write_manifest
+from .training.advice import Lengthening, how_to_lengthen, shortcoming
 from .training.best_weights import KeptWeights, keep_best_weights
 from .training.build import build_checkpoints, build_model_and_optimizer, build_training
 from .training.callbacks.build import build_callbacks
@@ -53,19 +55,20 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
         # are many.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
         training = build_training(config, text, model, optimizer, strategy, translator, checkpoints if chief else None)
-        if run.model.is_file() and (reason := training.stopping.reason(progress, progress.seconds)):
-            _report_trained(run, progress, reason)
+        if run.model.is_file() and training.stopping.reason(progress, progress.seconds):
+            rules, at_zero = training.stopping, SCHEDULES[config.training.schedule].ends_at_zero
+            _report_trained(run, progress, how_to_lengthen(progress, rules.limits, rules.patience, at_zero))
             return 0
         own_callbacks = build_callbacks(config, run, translator, training, progress) if chief else []
         reason = training.run(progress, [*own_callbacks, *callbacks])
         if reason == INTERRUPTED:
             if chief:
-                _report_interrupted(run, progress)
+                _report_interrupted(run, progress, saved=bool(checkpoints.all()))
             return 130
         if chief:
             kept = keep_best_weights(config, model, checkpoints, progress, training.validate)
             _save_model(config, run, text, model, kept)
-            _report_finished(run, progress, reason, kept)
+            _report_finished(config, run, progress, reason, kept)
         return 0
 
 
@@ -80,31 +83,38 @@ def _save_model(
     write_manifest(config, run, model, text.tokenizer, kept)
 
 
-def _report_trained(run: RunDirectory, progress: Progress, reason: str) -> None:
+def _report_trained(run: RunDirectory, progress: Progress, longer: Lengthening) -> None:
+    if longer.resumes:
+        how, where = "to continue it", f"--resume {run.root} {longer.option}"
+    else:
+        how, where = "for a longer run", f"--config {run.config} {longer.option} --run.name {run.root.name}-longer"
+    message = "%s is trained already, with %d updates: %s; %s:\n  %s %s"
+    log.info(message, run.root, progress.update, longer.because, how, invocation("train"), where)
+
+
+def _report_interrupted(run: RunDirectory, progress: Progress, saved: bool) -> None:
+    how = "continue" if saved else "their speed was not measured yet, so start anew"
+    message = "\ninterrupted after %d updates; %s with:\n  %s --resume %s"
+    log.info(message, progress.update, how, invocation("train"), run.root)
+
+
+def _report_finished(config: RunConfig, run: RunDirectory, progress: Progress, reason: str, kept: KeptWeights) -> None:
+    settings = config.training
     log.info(
-        "%s is trained already: %d updates (%s). To train it longer, raise that limit, unless the learning rate ends "
-        "with it; for another run give --run.name NAME",
-        run.root,
-        progress.update,
-        reason,
-    )
-
-
-def _report_interrupted(run: RunDirectory, progress: Progress) -> None:
-    message = "\ninterrupted after %d updates; continue with:\n  %s --resume %s"
-    log.info(message, progress.update, invocation("train"), run.root)
-
-
-def _report_finished(run: RunDirectory, progress: Progress, reason: str, kept: KeptWeights) -> None:
-    log.info(
-        "trained for %d updates in %.1f minutes (%s); the best was %s with %s %.2f on validation\n"
-        "results: %s\nnext:\n  %s %s\n  tensorboard --logdir %s",
+        "trained for %d updates in %.1f minutes (%s); the best was %s with %s %.2f on validation",
         progress.update,
         progress.seconds / 60,
         reason,
         *kept,
+    )
+    stopping = settings.early_stopping
+    if advice := shortcoming(progress, settings.warmup_updates, stopping.metric, stopping.patience):
+        log.warning("%s", advice)
+    log.info(
+        "results: %s\nnext:\n  %s %s%s\n  tensorboard --logdir %s",
         run.root,
         invocation("evaluate"),
         run.root,
+        "" if config.data.test else " --set validation",
         run.root.parent,
     )

@@ -151,5 +151,8 @@ def test_training_a_finished_run_again_says_so_and_changes_nothing(unbroken, cap
     before = {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()}
     with caplog.at_level("INFO"):
         assert train(load_run_config(unbroken / "config.yaml"), resume=unbroken) == 0
-    assert "unbroken is trained already: 8 updates (8 updates). To train it longer, raise that limit" in caplog.text
+    assert (
+        "unbroken is trained already, with 8 updates: training.max_updates (8) has ended it; to continue" in caplog.text
+    )
+    assert f"--resume {unbroken} --training.max_updates 16" in caplog.text
     assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before
