@@ -202,6 +202,7 @@ OF_NO_MODULE = {
     "test_end_to_end",
     "test_failing_files",
     "test_fuzz",
+    "test_held_out_run",
     "test_imports",
     "test_installed_package",
     "test_kept_runs",
