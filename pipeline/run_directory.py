@@ -27,6 +27,7 @@ class RunDirectory:
         self.preparation = self.root / ".preparation.json"  # while the text is being prepared
         self.corpus_report = self.root / "corpus_report.json"
         self.held_out = self.root / "held_out"  # the sets that were taken from the training files
+        self.source_look = self.root / "source_look.json"
         self.encoded = self.root / "encoded"
         self.checkpoints = self.root / "checkpoints"
         self.model = self.root / "model.keras"

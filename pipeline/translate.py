@@ -1,5 +1,6 @@
 """Translates standard input line by line: `python -m pipeline.translate RUN < in.txt > out.txt`."""
 
+import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from .config.options import add_decoding_options, add_seed_option, with_decoding
 from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
 from .text.arriving_lines import ArrivingLines
+from .text.typed_text import LookWarning
 
 if TYPE_CHECKING:
     from .decoding.translator import Translation
@@ -30,6 +32,7 @@ def main(arguments: list[str]) -> None:
     add_checkpoint_option(parser)
     add_decoding_options(parser)
     add_seed_option(parser)
+    add_text_options(parser)
     options = parser.parse_args(arguments)
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():
@@ -41,11 +44,31 @@ def main(arguments: list[str]) -> None:
     translator, number = run.translator, 0
     if sys.stdin.buffer.isatty():
         sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
+    normalize = None if options.no_normalize else run.normalizer
+    look_warning = LookWarning(run.source_look)
     for window in lines.windows():
-        for translations in translator.translate_n_best(window):
+        typed = [normalize(line) for line in window] if normalize else window
+        look_warning.check(typed)
+        for translations in translator.translate_n_best(typed):
+            if options.detokenize:
+                translations = [replace(one, text=run.detokenize(one.text)) for one in translations]
             sys.stdout.buffer.write(format_line(number, translations).encode())
             number += 1
         sys.stdout.buffer.flush()
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what is done to the text besides translating it."""
+    parser.add_argument(
+        "--detokenize",
+        action="store_true",
+        help="write plain text: marks attached to words, a capital at the beginning",
+    )
+    parser.add_argument(
+        "--no_normalize",
+        action="store_true",
+        help="translate the input as it is, without what data.normalize of the run does to typed text",
+    )
 
 
 def format_best(number: int, translations: Sequence["Translation"]) -> str:

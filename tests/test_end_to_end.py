@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from pipeline.config import load_run_config
 from pipeline.evaluation import request as command
 from pipeline.evaluation.resumable import evaluation_folder
 from pipeline.run_directory import EvaluationDirectory, RunDirectory
+from pipeline.text.moses import detokenize
 from pipeline.text.pharaoh import read_pharaoh
 from pipeline.trained_run import load_run
 from tests.patience import PATIENCE_SECONDS
@@ -345,6 +347,44 @@ def test_the_seed_decides_what_is_sampled(run, monkeypatch, capsysbinary):
         return capsysbinary.readouterr().out
 
     assert sample("7") == sample("7") != sample("8")
+
+
+@pytest.fixture(scope="module")
+def normalizing(run, tmp_path_factory):
+    """The run, with normalisation of what is typed."""
+    copy = Path(shutil.copytree(run, tmp_path_factory.mktemp("normalizing") / "tiny"))
+    config = (copy / "config.yaml").read_text(encoding="utf-8")
+    assert "  normalize: null\n" in config
+    config = config.replace("  normalize: null\n", "  normalize: {lowercase: true, moses: true}\n")
+    (copy / "config.yaml").write_text(config, encoding="utf-8")
+    return copy
+
+
+def test_typed_text_is_normalised_and_translations_made_plain_if_asked_for(normalizing, monkeypatch, capsysbinary):
+    def translated(text, *options):
+        typed(monkeypatch, text)
+        assert translate.main([str(normalizing), "--beam_size", "1", *options]) == 0
+        return capsysbinary.readouterr().out.decode()
+
+    as_trained = translated("the cat 's dog sings , in France .\n", "--no_normalize")
+    assert translated("The cat’s dog sings, in France.\n") == as_trained
+    assert translated("The cat’s dog sings, in France.\n", "--no_normalize") != as_trained
+    plain = detokenize(as_trained.strip(), "fr")
+    assert translated("The cat’s dog sings, in France.\n", "--detokenize") == f"{plain}\n"
+
+
+def test_typed_text_is_measured_anew_where_a_run_of_before_did_not(normalizing, tmp_path, text):
+    assert (normalizing / "source_look.json").is_file()
+    old = Path(shutil.copytree(normalizing, tmp_path / "old"))
+    (old / "source_look.json").unlink()
+    assert load_run(old).source_look == load_run(normalizing).source_look
+
+
+def test_a_run_that_does_not_normalise_warns_of_typed_text_once(run, monkeypatch, caplog):
+    typed(monkeypatch, "The cat.\nThe dog.\n")
+    assert translate.main([str(run), "--beam_size", "1"]) == 0
+    (warning,) = [message for message in caplog.messages if message.startswith("warning: ")]
+    assert "marks are attached to words; expected sentences such as: " in warning
 
 
 def test_n_best_translations_are_printed_in_moses_format(run, translations, monkeypatch, capsysbinary):

@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from data.fetch import download, require_files, sha256, write_whole
 from data.manythings.split import Pair, assign_splits, check_split, find_components, summarise
-from data.manythings.tokenize_text import tokenize
 from pipeline.cli import exit_cleanly
 from pipeline.errors import InputError
+from pipeline.text.europarl_words import tokenize
 
 URL = "https://www.manythings.org/anki/fra-eng.zip"
 TABLE, ARCHIVE, SPLIT, TOKENIZED = "fra.txt", "fra-eng.zip", "split.txt", "tokenized.tsv"

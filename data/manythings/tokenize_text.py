@@ -1,78 +1,22 @@
-"""Divides English and French text into lower-cased words as in the gold word alignments graca_enfr.
+"""Divides English and French text into lower-cased words, line by line: see pipeline/text/europarl_words.py."""
 
-Those alignments count the words of tokenised Europarl text, so a model that is to be compared with them needs the same
-words. That text, and so this script, divides at every hyphen (`start - ups`, `a - t - il`) and every French apostrophe
-(`l ' homme`), keeps numbers, initials and abbreviations whole (`12.30`, `p.m.`, `m.`), but always splits off the full
-stop that ends the text (`at 12.30 p.m .`). English endings are separate words (`president 's`); `n't`, which never
-occurs in that text, is divided as in the Penn Treebank (`do n't`), so that the negation is a word that can be linked.
-"""
-
-import re
 import sys
-import unicodedata
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from pipeline.cli import exit_cleanly
+from pipeline.config.names import EUROPARL_LANGUAGES
 from pipeline.errors import InputError
-
-_UNIFIED = str.maketrans(
-    dict.fromkeys("‘’‛ʼ′´`", "'")
-    | dict.fromkeys("«»“”„‟″", '"')
-    | dict.fromkeys("‐‑‒–—―−", "-")
-    | {"…": "...", "\u00ad": "", "\u200b": "", "\u200d": "", "\ufeff": ""}  # the last four have no width
-)
-_WORD = r"""
-    \d+(?: [.,:] \d+)+            # 12.30  2,000  10:30
-  | [^\W\d_] (?: \.[^\W\d_])+ \b (?: \.(?=\s*\w))?      # p.m.  u.s.  but a last full stop apart
-  | (?: {abbreviations} ) \. (?=\s*\w)
-  | {clitics}
-  | [^\W_]+{within}
-  | \.{{2,}} | \S
-"""
-
-
-def _pattern(abbreviations: str, clitics: str, within: str) -> re.Pattern[str]:
-    return re.compile(_WORD.format(abbreviations=abbreviations, clitics=clitics, within=within), re.VERBOSE)
-
-
-_CLITIC = r"(?: n't | '(?: s | m | re | ll | ve | d ) ) \b"
-_PATTERNS = {
-    "en": _pattern(
-        abbreviations=r"\b(?: mr | mrs | ms | dr | st | prof )",
-        clitics=rf"[^\W\d_]+? (?={_CLITIC}) | {_CLITIC}",
-        within=r"(?: '(?=\w{2}) (?! (?: re | ll | ve )\b ) [^\W\d_]+ )*",  # o'clock
-    ),
-    "fr": _pattern(abbreviations=r"\b(?: m | mm | mme | mlle | dr | st )", clitics=r"(?!)", within=""),
-}
-LANGUAGES = tuple(_PATTERNS)
-
-
-def unify(text: str) -> str:
-    """Lower-cases a text, composes accents and replaces each kind of quote, apostrophe and hyphen by one."""
-    return unicodedata.normalize("NFC", text).translate(_UNIFIED).lower()
-
-
-def tokenize(text: str, language: str) -> str:
-    """Unifies a text and puts one space between its words.
-
-    Args:
-        text: one line.
-        language: `en` or `fr`.
-
-    Raises:
-        KeyError: any other language.
-    """
-    return " ".join(_PATTERNS[language].findall(unify(text)))
+from pipeline.text.europarl_words import tokenize
 
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
     """Runs the command: tokenises standard input line by line."""
-    if len(arguments) != 1 or arguments[0] not in LANGUAGES:
+    if len(arguments) != 1 or arguments[0] not in EUROPARL_LANGUAGES:
         raise InputError(
-            f"expected one language, {' or '.join(LANGUAGES)}, and text on standard input, found {arguments}"
+            f"expected one language, {' or '.join(EUROPARL_LANGUAGES)}, and text on standard input, found {arguments}"
         )
     for line in sys.stdin:
         print(tokenize(line, arguments[0]))

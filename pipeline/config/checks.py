@@ -8,7 +8,7 @@ from .data import DataSettings
 from .decoding import DecodingSettings
 from .inspection import InspectionSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
-from .names import SCHEDULES
+from .names import EUROPARL_LANGUAGES, SCHEDULES
 from .training import TrainingSettings
 
 
@@ -21,6 +21,20 @@ def check_positions(data: DataSettings, model: ArchitectureSettings) -> None:
                 f"model.max_positions ({model.max_positions}) must exceed data.{key} ({tokens}): "
                 "BOS or EOS takes a position too"
             )
+
+
+def check_normalize(data: DataSettings) -> None:
+    """Checks that typed text is divided only where the training text is, and in a language with rules for it."""
+    normalize = data.normalize
+    if normalize is None:
+        return
+    if (normalize.moses or normalize.europarl) and not data.tokenized:
+        raise ValueError("data.normalize divides words, and data.tokenized is false; expected data.tokenized: true")
+    if normalize.europarl and data.source_language not in EUROPARL_LANGUAGES:
+        expected = " or ".join(EUROPARL_LANGUAGES)
+        raise ValueError(
+            f"data.normalize.europarl: expected data.source_language {expected}, found {data.source_language!r}"
+        )
 
 
 def check_coverage(decoding: DecodingSettings, model: ArchitectureSettings) -> None:

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 from .base import OneOf, Settings
 from .corpus import CorpusSettings, has_files
 from .names import BLEU_TOKENIZERS, CORPUS_ACTIONS, bleu_tokenizer_of, describe
+from .normalize import NormalizeSettings
 
 Action = Annotated[str, OneOf(CORPUS_ACTIONS)]
 
@@ -35,6 +36,9 @@ class DataSettings(Settings):
         description="How sacreBLEU splits text into words for BLEU. null: none if tokenized; otherwise by "
         "target_language, zh for Chinese, char for Japanese, Korean, Thai, Lao, Khmer and Burmese, and 13a for others. "
         f"{describe(BLEU_TOKENIZERS)}.",
+    )
+    normalize: NormalizeSettings | None = Field(
+        default=None, description="What is done to text that people type; null: nothing."
     )
     max_source_tokens: int = Field(
         default=128, ge=1, description="Longest source sentence to train on, in tokens without EOS."

@@ -17,6 +17,7 @@ from .checks import (
     check_guided_attention,
     check_inspected_attention,
     check_measured_total,
+    check_normalize,
     check_positions,
 )
 from .data import DataSettings
@@ -69,6 +70,7 @@ class RunConfig(Settings):
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
         check_positions(self.data, self.model)
+        check_normalize(self.data)
         check_coverage(self.decoding, self.model)
         check_guided_attention(self.training, self.data, self.model)
         check_inspected_attention(self.inspection, self.model)

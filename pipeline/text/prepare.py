@@ -18,6 +18,7 @@ from .cleaning import find_odd_pairs, select_pairs
 from .corpus import Corpus, read_corpus
 from .corpus_report import report_findings, report_overlap
 from .encoded import EncodedPairs, encode_sentences, sample_segmentation
+from .look import measure_look
 from .provenance import check_unchanged, data_sha256
 from .sets import hold_out_sets, with_held_out_files
 from .token_links import link_tokens
@@ -83,6 +84,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
             pairs = pairs._replace(links=link_tokens(pairs, training_pairs.read_links(), tokenizer.word_starts))
         pairs.select(kept, joined).save(run.encoded / name)
     _encode_pairs(validation, tokenizer).save(run.encoded / "validation")
+    measure_look(training.source, config.data.tokenized).write(run.source_look)
     write_json(run.corpus_report, report)
     run.preparation.unlink(missing_ok=True)
     return load_text(config, run)

@@ -3,7 +3,7 @@ training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import keras
@@ -18,8 +18,12 @@ from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
 from ..run_directory import RunDirectory
 from ..runtime.devices import parallel_batches
+from ..text import europarl_words
+from ..text.corpus import read_corpus
+from ..text.look import TextLook, measure_look
 from ..text.sets import with_held_out_files
 from ..text.tokenizer import Tokenizer
+from ..text.typed_text import Normalizer
 from ..training.checkpoint import load_checkpoint
 from ..training.checkpoint_folder import Checkpoints
 from .manifest import check_golden
@@ -40,6 +44,44 @@ class TrainedRun:
         """The translator with the search of the config. It is made once, since its graph takes seconds to trace."""
         search = build_search(self.config.decoding, self.config.run.seed)
         return build_translator(self.model, self.tokenizer, self.config, search)
+
+    @cached_property
+    def source_look(self) -> TextLook | None:
+        """What the source side of the training text looks like; None for a run of a version that did not measure it,
+        unless typed text is to be normalised and the training text is still there."""
+        look = TextLook.read(self.directory.source_look)
+        if look is None and self.config.data.normalize is not None:
+            try:
+                return measure_look(read_corpus(self.config.data.train).source, self.config.data.tokenized)
+            except InputError:
+                return None
+        return look
+
+    @cached_property
+    def normalizer(self) -> Normalizer | None:
+        """What `data.normalize` does to a typed line; None where it does nothing."""
+        settings, look, language = self.config.data.normalize, self.source_look, self.config.data.source_language
+        if settings is None or look is None:
+            return None
+        divide = None
+        if settings.moses:
+            from ..text.moses import tokenize  # not at the top: it takes a third of a second
+
+            divide = partial(tokenize, language=language, escaped=look.escaped)
+        elif settings.europarl:
+            divide = partial(europarl_words.tokenize, language=language)
+        return Normalizer(look, settings.lowercase, divide)
+
+    def detokenize(self, text: str) -> str:
+        """Turns a translation into plain text that begins with a capital."""
+        data = self.config.data
+        if not data.tokenized:
+            return text[:1].upper() + text[1:]
+        from ..text.moses import detokenize
+
+        if data.normalize is not None and data.normalize.europarl:
+            text = europarl_words.join(text, data.target_language)
+        return detokenize(text, data.target_language)
 
     def recorder(self, sites: Sequence[str]) -> AttentionRecorder:
         """Returns a recorder of the attention of those sites, the same one whenever the sites are the same."""

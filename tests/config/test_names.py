@@ -18,6 +18,7 @@ from pipeline.config.data import DataSettings
 from pipeline.metrics import METRICS
 from pipeline.model.build import MODELS
 from pipeline.model.recurrent import DECODERS
+from pipeline.text.europarl_words import PATTERNS
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,6 +32,7 @@ ROOT = Path(__file__).parents[2]
         (names.EXTRACTIONS, EXTRACTORS),
         (names.SYMMETRISATIONS, SYMMETRISATIONS),
         (names.METRICS, METRICS),
+        (names.EUROPARL_LANGUAGES, PATTERNS),
         (names.BLEU_TOKENIZERS, sacrebleu.BLEU.TOKENIZERS),
         (names.CORPUS_PROBLEMS, [key[3:] for key in DataSettings.model_fields if key.startswith("on_")]),
         (names.ARCHITECTURES, [settings.model_fields["architecture"].default for settings in MODELS]),
@@ -42,6 +44,7 @@ ROOT = Path(__file__).parents[2]
         "extractions",
         "symmetrisations",
         "metrics",
+        "languages of Europarl",
         "tokenizers of BLEU",
         "corpus problems",
         "architectures",
@@ -94,6 +97,7 @@ TABLES = {
     "metrics/__init__.py",
     "model/recurrent.py",
     "text/cleaning.py",
+    "text/europarl_words.py",
     "training/schedule.py",
 }
 LISTS = {name: set(getattr(names, name)) for name in names.__all__ if name.isupper()}

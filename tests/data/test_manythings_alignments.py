@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from data.manythings import prepare as manythings
-from data.manythings.tokenize_text import tokenize
 from pipeline.alignment.error_rate import alignment_error_rate, check_ranges, diagonal_links
+from pipeline.text.europarl_words import tokenize
 from pipeline.text.pharaoh import read_pharaoh
 
 DIRECTORY = Path(manythings.__file__).parent / "alignments"

@@ -21,7 +21,7 @@ from .bleu_tokenizers import BLEU_TOKENIZERS, BleuTokenizer, bleu_tokenizer_of
 from .decoding import SEARCHES
 from .inspection import EXTRACTIONS, LABEL_SIDES, RECORD_MODES, SITES, SYMMETRISATIONS, Site
 from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
-from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, TOKENIZERS
+from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS
 from .training import METRICS, OPTIMIZERS, SCHEDULES, Metric, Schedule, choosing_metrics, is_better
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "CORPUS_ACTIONS",
     "CORPUS_PROBLEMS",
     "DATA_SETS",
+    "EUROPARL_LANGUAGES",
     "EXTRACTIONS",
     "LABEL_SIDES",
     "MECHANISMS",

@@ -9,3 +9,4 @@ CORPUS_PROBLEMS = {
 }
 CORPUS_ACTIONS = ("drop", "keep", "error")
 DATA_SETS = ("train", "validation", "test")
+EUROPARL_LANGUAGES = ("en", "fr")  # whose text can be divided as in Europarl
