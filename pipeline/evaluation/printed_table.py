@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..metrics.bleu import LEAST_BLEU_FOR_TER
+
 log = logging.getLogger(__name__)
 
 
@@ -33,6 +35,11 @@ def _rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _score_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "BLEU", f"{metrics['bleu']:.2f}   ({metrics['signatures']['bleu']})"
     yield "chrF", f"{metrics['chrf']:.2f}   ({metrics['signatures']['chrf']})"
+    yield "chrF++", f"{metrics['chrf++']:.2f}   ({metrics['signatures']['chrf++']})"
+    if metrics["ter"] is None:
+        yield "TER", f"not computed, since BLEU is below {LEAST_BLEU_FOR_TER:g}"
+    else:
+        yield "TER", f"{metrics['ter']:.2f} %, lower is better   ({metrics['signatures']['ter']})"
     yield (
         "length",
         f"{metrics['translation_length']} words for the references' {metrics['reference_length']} "

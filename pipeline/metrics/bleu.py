@@ -1,4 +1,4 @@
-"""Corpus BLEU and chrF of translations, with their signatures."""
+"""Corpus BLEU, chrF and TER of translations, with their signatures."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -11,6 +11,9 @@ from sacrebleu.utils import SACREBLEU_DIR
 
 from ..config.names import BLEU_TOKENIZERS
 from ..errors import InputError
+
+LEAST_BLEU_FOR_TER = 1.0
+"""Below it, TER says nothing more, and can take seconds for each sentence."""
 
 
 def check_bleu_tokenizer(name: str, key: str = "data.bleu_tokenizer") -> None:
@@ -58,17 +61,34 @@ def score_bleu(translations: Sequence[str], references: Sequence[str], *, tokeni
     return make_bleu(tokenizer).corpus_score(translations, [references]).score
 
 
+def make_ter(tokenizer: str) -> sacrebleu.TER:
+    """Makes sacreBLEU's translation edit rate (Snover et al. 2006), of words between spaces, case ignored; where BLEU
+    has a tokenizer for Chinese, Japanese or Korean text, of ideographs and of words without punctuation.
+
+    Args:
+        tokenizer: that of BLEU, see `make_bleu`.
+    """
+    east_asian = BLEU_TOKENIZERS[tokenizer].east_asian
+    return sacrebleu.TER(normalized=east_asian, asian_support=east_asian)
+
+
 def score_translations(translations: Sequence[str], references: Sequence[str], *, tokenizer: str) -> dict[str, Any]:
-    """Computes BLEU and chrF of a whole set, from 0 to 100, with sacreBLEU's signatures, which say how they were
-    computed."""
-    bleu, chrf = make_bleu(tokenizer), sacrebleu.CHRF()
-    bleu_score = bleu.corpus_score(translations, [references])
-    chrf_score = chrf.corpus_score(translations, [references])
+    """Computes BLEU, chrF, chrF++ and TER of a whole set, with sacreBLEU's signatures, which say how they were
+    computed.
+
+    The first three are from 0 to 100. TER is a percentage that can exceed 100, and None if BLEU is below
+    `LEAST_BLEU_FOR_TER`.
+    """
+    metrics: dict[str, Any] = {"bleu": make_bleu(tokenizer), "chrf": sacrebleu.CHRF()}
+    metrics |= {"chrf++": sacrebleu.CHRF(word_order=2), "ter": make_ter(tokenizer)}
+    bleu = metrics["bleu"].corpus_score(translations, [references])
+    if bleu.score < LEAST_BLEU_FOR_TER:
+        del metrics["ter"]
     return {
-        "bleu": bleu_score.score,
-        "chrf": chrf_score.score,
-        "brevity_penalty": bleu_score.bp,
-        "reference_length": bleu_score.ref_len,
-        "translation_length": bleu_score.sys_len,
-        "signatures": {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())},
+        "ter": None,
+        **{name: metric.corpus_score(translations, [references]).score for name, metric in metrics.items()},
+        "brevity_penalty": bleu.bp,
+        "reference_length": bleu.ref_len,
+        "translation_length": bleu.sys_len,
+        "signatures": {name: str(metric.get_signature()) for name, metric in metrics.items()},
     }

@@ -96,3 +96,23 @@ def test_a_tokenizer_whose_model_is_not_downloaded_says_how_to(name, monkeypatch
     assert path.parent == tmp_path / "models"
     path.touch()
     check_bleu_tokenizer(name)
+
+
+def test_chrf_plus_plus_and_ter_are_sacrebleus_with_their_signatures():
+    found = score_translations(TRANSLATIONS, REFERENCES, tokenizer="13a")
+    assert found["chrf++"] == pytest.approx(sacrebleu.corpus_chrf(TRANSLATIONS, [REFERENCES], word_order=2).score)
+    assert "nc:6|nw:2" in found["signatures"]["chrf++"]
+    # Edits by hand: lay; dog, and maybe? into two words each; big left out.
+    assert found["ter"] == pytest.approx(100 * (1 + 4 + 1) / (7 + 5 + 6))
+    assert "tok:tercom|norm:no|punct:yes|asian:no" in found["signatures"]["ter"]
+
+
+def test_ter_of_chinese_counts_its_characters():
+    found = score_translations(["猫躺在垫子上。"], ["猫坐在垫子上。"], tokenizer="zh")
+    assert found["ter"] == pytest.approx(100 / 7)
+    assert "norm:yes|punct:yes|asian:yes" in found["signatures"]["ter"]
+
+
+def test_ter_is_left_out_where_bleu_says_that_nothing_is_translated():
+    found = score_translations(["b c d e f"] * 3, ["g h i j k"] * 3, tokenizer="none")
+    assert found["bleu"] == 0 and found["ter"] is None and "ter" not in found["signatures"]
