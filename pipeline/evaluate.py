@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly, log_to_output
+from .config.names import BLEU_TOKENIZERS, describe
 from .config.options import add_decoding_options
 from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
@@ -25,21 +26,20 @@ def make_parser() -> argparse.ArgumentParser:
         default="test",
         help="the set of the run's config to evaluate (default: test)",
     )
-    own = parser.add_argument_group("text of your own, instead of a set of the config")
-    own.add_argument("--source", type=Path, metavar="FILE", help="sentences to translate, one per line")
-    own.add_argument("--reference", type=Path, metavar="FILE", help="their reference translations, one per line")
-    own.add_argument("--alignments", type=Path, metavar="FILE", help="their gold word alignments, in Pharaoh format")
-    own.add_argument(
-        "--first_index",
-        type=int,
-        choices=(0, 1),
-        default=0,
-        help="number of the first word in --alignments (default: 0)",
+    _add_own_text(parser)
+    parser.add_argument(
+        "--name",
+        help="name of the results' folder (default: the set's or the source file's; with --forced, .forced is added)",
     )
-    own.add_argument("--name", help="name of the results' folder (default: the set's or the source file's)")
     add_checkpoint_option(parser)
     parser.add_argument(
         "--forced", action="store_true", help="write the attention over the references instead of the translations"
+    )
+    parser.add_argument(
+        "--bleu_tokenizer",
+        choices=list(BLEU_TOKENIZERS),
+        metavar="NAME",
+        help=f"how sacreBLEU splits text into words (default: the run's). {describe(BLEU_TOKENIZERS)}",
     )
     parser.add_argument(
         "--perturb",
@@ -51,6 +51,20 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_decoding_options(parser)
     return parser
+
+
+def _add_own_text(parser: argparse.ArgumentParser) -> None:
+    own = parser.add_argument_group("text of your own, instead of a set of the config")
+    own.add_argument("--source", type=Path, metavar="FILE", help="sentences to translate, one per line")
+    own.add_argument("--reference", type=Path, metavar="FILE", help="their reference translations, one per line")
+    own.add_argument("--alignments", type=Path, metavar="FILE", help="their gold word alignments, in Pharaoh format")
+    own.add_argument(
+        "--first_index",
+        type=int,
+        choices=(0, 1),
+        default=0,
+        help="number of the first word in --alignments (default: 0)",
+    )
 
 
 @exit_cleanly

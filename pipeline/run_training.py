@@ -14,6 +14,7 @@ from .decoding.search import GreedySearch
 from .files import replaced_when_done, write_atomically
 from .invocation import invocation
 from .metrics.bleu import check_bleu_tokenizer
+from .metrics.low_bleu import count_words, explain_low_bleu
 from .run_directory import RunDirectory
 from .runtime.devices import is_chief, make_strategy
 from .runtime.memory import keep_freed_memory
@@ -68,7 +69,7 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
         if chief:
             kept = keep_best_weights(config, model, checkpoints, progress, training.validate)
             _save_model(config, run, text, model, kept)
-            _report_finished(config, run, progress, reason, kept)
+            _report_finished(config, run, text, progress, reason, kept)
         return 0
 
 
@@ -98,7 +99,9 @@ def _report_interrupted(run: RunDirectory, progress: Progress, saved: bool) -> N
     log.info(message, progress.update, how, invocation("train"), run.root)
 
 
-def _report_finished(config: RunConfig, run: RunDirectory, progress: Progress, reason: str, kept: KeptWeights) -> None:
+def _report_finished(
+    config: RunConfig, run: RunDirectory, text: TrainingText, progress: Progress, reason: str, kept: KeptWeights
+) -> None:
     settings = config.training
     log.info(
         "trained for %d updates in %.1f minutes (%s); the best was %s with %s %.2f on validation",
@@ -109,6 +112,10 @@ def _report_finished(config: RunConfig, run: RunDirectory, progress: Progress, r
     )
     stopping = settings.early_stopping
     if advice := shortcoming(progress, settings.warmup_updates, stopping.metric, stopping.patience):
+        log.warning("%s", advice)
+    best, tokenizer = progress.best_validation, config.data.scoring_tokenizer
+    words = count_words(text.validation.target, tokenizer)
+    if advice := explain_low_bleu(best["val_bleu"], best["val_token_accuracy"], words, tokenizer):
         log.warning("%s", advice)
     log.info(
         "results: %s\nnext:\n  %s %s%s\n  tensorboard --logdir %s",

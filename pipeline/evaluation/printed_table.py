@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..metrics.bleu import LEAST_BLEU_FOR_TER
+from ..metrics.low_bleu import explain_low_bleu
 
 log = logging.getLogger(__name__)
 
@@ -16,9 +17,18 @@ def print_table(metrics: dict[str, Any], folder: Path) -> None:
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         log.info("%-*s  %s", width, name, value)
+    if said := _explain(metrics):
+        log.warning(said)
     log.info("results: %s", folder)
     commands = [f"open {folder / 'viewer.html'} in a browser", f"tensorboard --logdir {folder.parents[2]}"]
     log.info("next:\n  %s", "\n  ".join(commands))
+
+
+def _explain(metrics: dict[str, Any]) -> str | None:
+    if "bleu" not in metrics:
+        return None
+    words = metrics["reference_length"] / metrics["sentences"]
+    return explain_low_bleu(metrics["bleu"], metrics["token_accuracy"], words, metrics["bleu_tokenizer"])
 
 
 def _rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
+from ..config import RunConfig
 from ..config.options import with_decoding_options
 from ..errors import InputError
 from ..metrics.bleu import check_bleu_tokenizer
@@ -65,8 +66,7 @@ def read_request(options: argparse.Namespace) -> EvaluationRequest:
     """
     _check(options)
     run = load_run(options.run, options.checkpoint)
-    run = replace(run, config=with_decoding_options(run.config, options))
-    check_bleu_tokenizer(run.config.data.scoring_tokenizer)
+    run = replace(run, config=_replace_bleu_tokenizer(with_decoding_options(run.config, options), options))
     data = _read_own_set(options, run) if options.source else _read_configured_set(options, run)
     return EvaluationRequest(run, data, options.forced, options.perturb)
 
@@ -85,6 +85,19 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError(
             f"--name: expected the name of a folder, without slashes or a dot in front, found {options.name!r}"
         )
+
+
+def _replace_bleu_tokenizer(config: RunConfig, options: argparse.Namespace) -> RunConfig:
+    """Returns the config with the tokenizer of BLEU that the options give.
+
+    Raises:
+        InputError: the tokenizer needs something that is not there.
+    """
+    given = options.bleu_tokenizer
+    check_bleu_tokenizer(given or config.data.scoring_tokenizer, "--bleu_tokenizer" if given else "data.bleu_tokenizer")
+    if given is None:
+        return config
+    return config.model_copy(update={"data": config.data.model_copy(update={"bleu_tokenizer": given})})
 
 
 def _read_own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:

@@ -85,6 +85,7 @@ def score_translations(translations: Sequence[str], references: Sequence[str], *
     if bleu.score < LEAST_BLEU_FOR_TER:
         del metrics["ter"]
     return {
+        "bleu_tokenizer": tokenizer,
         "ter": None,
         **{name: metric.corpus_score(translations, [references]).score for name, metric in metrics.items()},
         "brevity_penalty": bleu.bp,

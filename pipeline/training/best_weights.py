@@ -7,7 +7,7 @@ from typing import NamedTuple
 import keras
 
 from ..config import RunConfig
-from ..config.names import is_better
+from ..config.names import rank
 from .checkpoint import Progress, load_checkpoint, load_mean
 from .checkpoint_folder import Checkpoints
 
@@ -41,7 +41,8 @@ def keep_best_weights(
     paths = checkpoints.recent()[-count:] if average_of == "last" else checkpoints.best_few(progress)
     if min(len(paths), count) > 1:
         load_mean(paths, model)
-        value = validate()[f"val_{metric}"]
+        validation = validate()
+        value = validation[f"val_{metric}"]
         log.info(
             "validation %s: %.2f for the mean of the %s %d checkpoints, %.2f for the best single one",
             metric,
@@ -50,7 +51,7 @@ def keep_best_weights(
             len(paths),
             progress.best_metric,
         )
-        if is_better(metric, value, progress.best_metric):
+        if rank(metric, validation) < rank(metric, progress.best_validation):
             return KeptWeights(f"the mean of the {average_of} {len(paths)} checkpoints", metric, value)
     load_checkpoint(checkpoints.best, model)
     return KeptWeights(f"update {progress.best_update}", metric, progress.best_metric)

@@ -49,6 +49,11 @@ class Progress:
     last_logs: dict[str, float] = field(default_factory=dict)
     total_updates: int | None = None
 
+    @property
+    def best_validation(self) -> dict[str, float]:
+        """The row of the validation that was best so far."""
+        return next(row for row in self.history if row["update"] == self.best_update)
+
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
     """Returns the variables of a checkpoint by name; `average/...` is the moving average of `model/...`."""

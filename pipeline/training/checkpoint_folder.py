@@ -6,7 +6,7 @@ from pathlib import Path
 
 import keras
 
-from ..config.names import METRICS
+from ..config.names import rank
 from ..errors import InputError
 from .checkpoint import Progress, load_checkpoint, save_checkpoint
 
@@ -72,8 +72,7 @@ class Checkpoints:
         """Returns the checkpoints of the `keep_best` updates that were best on validation, best first."""
         if not self.keep_best:
             return []
-        key = f"val_{self.metric}"
-        rows = sorted(progress.history, key=lambda row: row[key], reverse=not METRICS[self.metric].lower_is_better)
+        rows = sorted(progress.history, key=lambda row: rank(self.metric, row))
         paths = [self._of_update(round(row["update"])) for row in rows[: self.keep_best]]
         return [path for path in paths if path.is_file()]
 

@@ -10,7 +10,7 @@ from itertools import islice
 import keras
 import tensorflow as tf
 
-from ..config.names import is_better
+from ..config.names import rank
 from ..text.batches import Batch
 from .checkpoint import Progress
 from .checkpoint_folder import Checkpoints
@@ -170,7 +170,7 @@ class Training:
         logs = self._read_logs(session)
         with averaged_weights(self.model, self.optimizer):
             logs.update(self.validate())
-            best = self._note_metric(progress, logs[f"val_{self.metric}"])
+            best = self._note_metric(progress, logs)
             progress.seconds = session.clock.seconds()
             session.meter.leave_out_time_until(progress.seconds)
             progress.history.append(logs)
@@ -190,10 +190,10 @@ class Training:
         session.meter.save_to(session.progress)
         session.saved_at = session.progress.seconds
 
-    def _note_metric(self, progress: Progress, value: float) -> bool:
-        """Updates the best value so far, and returns whether this one is it."""
-        best = progress.best_metric is None or is_better(self.metric, value, progress.best_metric)
+    def _note_metric(self, progress: Progress, logs: dict[str, float]) -> bool:
+        """Updates the best value so far, and returns whether this validation has it; the loss breaks ties."""
+        best = not progress.history or rank(self.metric, logs) < rank(self.metric, progress.best_validation)
         if best:
-            progress.best_metric, progress.best_update = value, progress.update
+            progress.best_metric, progress.best_update = logs[f"val_{self.metric}"], progress.update
         progress.validations_without_gain = 0 if best else progress.validations_without_gain + 1
         return best

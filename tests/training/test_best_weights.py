@@ -14,6 +14,8 @@ from pipeline.training.checkpoint_folder import Checkpoints
 from tests.layer_contract import stir
 from tests.tiny_transformer import make_transformer
 
+ROW = {"update": 1, "val_bleu": 30.0, "val_loss": 30.0}
+
 
 def weights_of(model):
     return [np.array(variable) for variable in model.trainable_variables]
@@ -30,7 +32,7 @@ def training(tmp_path_factory):
     for update in (1, 2, 3):
         stir(model, seed=update)
         weights.append(weights_of(model))
-        progress = Progress(update=update, best_metric=30.0, best_update=1)
+        progress = Progress(update=update, best_metric=30.0, best_update=1, history=[ROW])
         checkpoints.save(model, optimizer, progress, best=update == 1)
     return model, checkpoints, progress, weights
 
@@ -61,7 +63,7 @@ def test_the_mean_is_kept_where_it_is_better_on_validation(training, metric, val
 
     def validate():
         judged.append(weights_of(model))
-        return {f"val_{metric}": value}
+        return {"val_loss": 30.0, f"val_{metric}": value}
 
     with caplog.at_level(logging.INFO):
         said = keep_best_weights(settings(2, metric), model, checkpoints, progress, validate)
@@ -78,11 +80,24 @@ def test_the_mean_is_kept_where_it_is_better_on_validation(training, metric, val
 def test_average_of_best_takes_the_mean_of_the_best_checkpoints(training):
     model, checkpoints, progress, weights = training
     best = Checkpoints(checkpoints.folder, keep=3, keep_best=2, metric="bleu")
-    progress = replace(progress, history=[{"update": i, "val_bleu": value} for i, value in ((1, 30), (2, 20), (3, 29))])
-    said = keep_best_weights(settings(2, which="best"), model, best, progress, lambda: {"val_bleu": 31.0})
+    progress = replace(
+        progress, history=[ROW | {"update": i, "val_bleu": value} for i, value in ((1, 30), (2, 20), (3, 29))]
+    )
+    said = keep_best_weights(
+        settings(2, which="best"), model, best, progress, lambda: {"val_bleu": 31.0, "val_loss": 1.0}
+    )
     assert said == ("the mean of the best 2 checkpoints", "bleu", 31.0)
     for found, first, third in zip(weights_of(model), weights[0], weights[2], strict=True):
         np.testing.assert_allclose(found, (first + third) / 2, rtol=1e-5, atol=1e-6)
+
+
+def test_a_mean_of_equal_bleu_is_kept_where_its_loss_is_lower(training):
+    model, checkpoints, progress, _ = training
+    for loss, kept in ((29.0, "the mean of the last 2 checkpoints"), (31.0, "update 1")):
+        said = keep_best_weights(
+            settings(2), model, checkpoints, progress, lambda loss=loss: {"val_bleu": 30.0, "val_loss": loss}
+        )
+        assert said.description == kept
 
 
 def test_without_averaging_the_best_checkpoint_is_loaded_and_not_validated_again(training):

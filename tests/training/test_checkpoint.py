@@ -253,7 +253,7 @@ def test_the_keep_best_checkpoints_are_kept_and_listed_best_first(saved, tmp_pat
     progress = Progress()
     for update, value in enumerate([1, 3, 2, 4, 2.5], start=1):
         progress.update = update
-        progress.history.append({"update": update, f"val_{metric}": value})
+        progress.history.append({"update": update, "val_loss": 0.0, f"val_{metric}": value})
         checkpoints.save(model, optimizer, progress)
     assert checkpoints.recent() == [tmp_path / f"update-{update:08d}.npz" for update in kept]
     best = [4, 2] if metric == "bleu" else [1, 3]

@@ -69,7 +69,7 @@ class FakeRun:
 
     def _validate(self):
         value = self.metrics.pop(0) if len(self.metrics) > 1 else self.metrics[0]
-        return {f"val_{self.metric}": value}
+        return {"val_loss": 1.0, f"val_{self.metric}": value}
 
 
 class Events(keras.callbacks.Callback):
@@ -313,6 +313,20 @@ def test_training_ends_after_patience_validations_in_a_row_without_gain():
     assert reason == "2 validations without a better loss"
     assert [row["val_loss"] for row in progress.history] == metrics[:6]
     assert progress.best_update == 8
+
+
+@pytest.mark.parametrize(("losses", "best"), [([3.0, 2.0, 2.5, 2.0], 4), ([2.0, 3.0], 2), ([1.0, 1.0, 0.5], 6)])
+def test_validations_of_equal_bleu_are_told_apart_by_their_loss(tmp_path, losses, best):
+    run = FakeRun([0.0], "bleu", tmp_path)
+    validate, losses = run._validate, iter([*losses, *[9.0] * 9])
+    run._validate = lambda: validate() | {"val_loss": next(losses)}
+    progress = Progress()
+    run.training(updates=4).run(progress)
+    progress = load_checkpoint(run.checkpoints.last(), run.model, run.optimizer)
+    run.training(updates=10).run(progress)
+    assert (progress.best_metric, progress.best_update) == (0.0, best)
+    assert progress.validations_without_gain == (10 - best) // 2
+    assert load_checkpoint(run.checkpoints.best, run.model).update == best
 
 
 @pytest.mark.parametrize(("metric", "best"), [("loss", 4), ("bleu", 6), ("token_accuracy", 6)])

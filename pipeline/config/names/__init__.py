@@ -22,7 +22,7 @@ from .decoding import SEARCHES
 from .inspection import EXTRACTIONS, LABEL_SIDES, RECORD_MODES, SITES, SYMMETRISATIONS, Site
 from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
 from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS
-from .training import METRICS, OPTIMIZERS, SCHEDULES, Metric, Schedule, choosing_metrics, is_better
+from .training import METRICS, OPTIMIZERS, SCHEDULES, Metric, Schedule, choosing_metrics, rank
 
 __all__ = [
     "ACTIVATIONS",
@@ -60,8 +60,8 @@ __all__ = [
     "choosing_metrics",
     "describe",
     "fixed_weights",
-    "is_better",
     "mechanisms_at",
+    "rank",
     "recurrent_attentions",
 ]
 

@@ -1,5 +1,6 @@
 """Schedules, optimizers and metrics."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -67,6 +68,12 @@ def choosing_metrics() -> list[str]:
     return [name for name, metric in METRICS.items() if metric.chooses]
 
 
-def is_better(metric: str, value: float, than: float) -> bool:
-    """Returns whether a value of a validation metric is better than another."""
-    return value < than if METRICS[metric].lower_is_better else value > than
+def rank(metric: str, validation: Mapping[str, float]) -> tuple[float, float]:
+    """Returns by what validations are ordered, the best first: a metric, and among equals the loss.
+
+    Args:
+        metric: without `val_`.
+        validation: the value of every metric, by its name with `val_`.
+    """
+    value = validation[f"val_{metric}"]
+    return value if METRICS[metric].lower_is_better else -value, validation["val_loss"]
