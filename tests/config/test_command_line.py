@@ -39,7 +39,7 @@ SECTIONS = {
 }
 
 
-UNSET = ("data.test.", "training.guided_attention.")  # null, so that their keys are not stated
+UNSET = ("data.test.", "data.normalize.", "training.guided_attention.")  # null, so that their keys are not stated
 
 
 class TestSchema:
