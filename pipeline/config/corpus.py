@@ -30,6 +30,11 @@ class CorpusSettings(Settings):
     )
     separator: str = Field(default="\t", description="Character between the columns of the table.")
     header: bool = Field(default=False, description="Whether the first line of the table names its columns.")
+    quoted: bool = Field(
+        default=False,
+        description="Whether columns of the table may stand in double quotes, as spreadsheets write CSV. false: quotes "
+        "are ordinary text.",
+    )
     split_column: str | int | None = Field(
         default=None,
         description="Column of the table that names the split of each row: its number, counted from 0, or its name.",
@@ -99,8 +104,8 @@ class CorpusSettings(Settings):
             hint = " (validation and test can be held out from data.train: {share: 0.01})" * (not given)
             found = " and ".join(given) or "neither"
             raise ValueError(f"expected either source and target or table, found {found}{hint}")
-        if self.table is None and (self.header or self.split_column is not None):
-            raise ValueError("header and split_column describe a table, and no table is given")
+        if self.table is None and (self.header or self.quoted or self.split_column is not None):
+            raise ValueError("header, quoted and split_column describe a table, and no table is given")
         columns = (self.source_column, self.target_column, self.split_column)
         if self.table is not None and not self.header and any(isinstance(column, str) for column in columns):
             raise ValueError("columns can be named only if header is true: give their numbers from 0")

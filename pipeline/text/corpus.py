@@ -3,11 +3,10 @@
 A new format is a function that returns a `Corpus`, a row in `FORMATS`, and the keys that it takes in `CorpusSettings`.
 """
 
-import difflib
 import inspect
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 from ..config.corpus import CorpusSettings
 from ..errors import InputError
 from .lines import Lines, read_lines
+from .table import Table, suggest
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,12 @@ def read_table(
     *,
     separator: str = "\t",
     header: bool = False,
+    quoted: bool = False,
     split_column: str | int | None = None,
     split_file: str | Path | None = None,
     split: str | None = None,
 ) -> Corpus:
-    """Reads a table with one sentence pair in each row. Quotes, `NA` and `null` are ordinary text.
+    """Reads a table with one sentence pair in each row. `NA` and `null` are ordinary text.
 
     Args:
         table: UTF-8, gzipped or not.
@@ -100,37 +101,27 @@ def read_table(
         target_column: likewise.
         separator: one ASCII character.
         header: whether the first line names the columns.
+        quoted: whether columns may stand in double quotes; otherwise quotes are ordinary text.
         split_column: the column with the split of each row, such as `train`.
         split_file: a file with the splits instead, one line for each row, the header not counted.
         split: the split to read; by default all rows.
 
     Raises:
-        InputError: as `read_lines`; rows of unequal width; an unknown column or split; a split file of another length.
+        InputError: as `Table`; an unknown column or split; a split file of another length.
     """
-    if len(separator) != 1 or not separator.isascii() or separator in "\r\n":
-        raise InputError(f"{table}: separator {separator!r}; expected one ASCII character, such as a tab or a comma")
-    lines = read_lines(table)
-    width = _check_width(lines, separator, table)
-    names = lines[0].split(separator) if header else None
-    first = 1 if header else 0
-    rows = lines.select(np.arange(first, len(lines)))
-    if not len(rows):
-        raise InputError(f"{table}: only a header line; expected rows below it")
-
-    def select_column(name: str | int) -> Lines:
-        return rows.select_column(separator, _find_column(name, names, width, table))
-
-    source, target = select_column(source_column), select_column(target_column)
+    content = Table(table, separator, header=header, quoted=quoted)
+    source, target = content.select_column(source_column), content.select_column(target_column)
+    first = content.first + 1
     if split is None:
-        return Corpus(source, target, range(first + 1, len(lines) + 1), str(table))
+        return Corpus(source, target, range(first, first + len(content.rows)), str(table))
     if split_file is not None and split_column is None:
         labels, labels_file = read_lines(split_file), split_file
     elif split_column is not None and split_file is None:
-        labels, labels_file = select_column(split_column), table
+        labels, labels_file = content.select_column(split_column), table
     else:
         raise InputError(f"{table}: for split {split!r}, name either a split column or a split file")
-    numbers = _find_split(labels, split, len(rows), table, labels_file)
-    return Corpus(source.select(numbers), target.select(numbers), (numbers + first + 1).tolist(), str(table))
+    numbers = _find_split(labels, split, len(content.rows), table, labels_file)
+    return Corpus(source.select(numbers), target.select(numbers), (numbers + first).tolist(), str(table))
 
 
 FORMATS: dict[str, Callable[..., Corpus]] = {"source": read_parallel_files, "table": read_table}
@@ -144,35 +135,6 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     return read(**{name: getattr(settings, name) for name in inspect.signature(read).parameters})
 
 
-def _check_width(lines: Iterable[str], separator: str, path: str | Path) -> int:
-    width = 0
-    for number, line in enumerate(lines, 1):
-        width = width or line.count(separator) + 1
-        if line.count(separator) + 1 != width:
-            raise InputError(
-                f"{path}:{number}: {line.count(separator) + 1} columns; expected {width}, as in line 1; columns are "
-                f"divided by {separator!r}, also inside quotes: mend the row, or name the right separator"
-            )
-    return width
-
-
-def _find_column(wanted: str | int, names: list[str] | None, width: int, path: str | Path) -> int:
-    if isinstance(wanted, int):
-        if 0 <= wanted < width:
-            return wanted
-        raise InputError(f"{path}: no column {wanted}; the {width} columns are numbered from 0 to {width - 1}")
-    if names is None:
-        raise InputError(
-            f"{path}: column {wanted!r} is a name, but the table is read as one without a header line; "
-            f"set header: true, or give a number from 0 to {width - 1}"
-        )
-    if names.count(wanted) == 1:
-        return names.index(wanted)
-    if wanted in names:
-        raise InputError(f"{path}:1: {names.count(wanted)} columns are named {wanted!r}; choose by number, from 0")
-    raise InputError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)}{_suggest(wanted, names)}")
-
-
 def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, labels_file: str | Path) -> np.ndarray:
     if len(labels) != rows:
         raise InputError(
@@ -183,10 +145,5 @@ def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, 
     if not len(numbers):
         counts = Counter(labels)
         known = ", ".join(f"{label} ({count:,})" for label, count in counts.most_common(10))
-        raise InputError(f"{labels_file}: no lines of split {split!r}; there are {known}{_suggest(split, counts)}")
+        raise InputError(f"{labels_file}: no lines of split {split!r}; there are {known}{suggest(split, counts)}")
     return numbers
-
-
-def _suggest(wanted: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(wanted, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

@@ -5,7 +5,7 @@ import gzip
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, overload
 
@@ -15,6 +15,15 @@ from ..errors import InputError
 
 BLOCK_BYTES = 1 << 20
 CHUNK_LINES = 4096
+
+_OTHER_KINDS = {  # by their first bytes
+    b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or a zip archive",
+    b"\xd0\xcf\x11\xe0": "an old spreadsheet or document (.xls, .doc)",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ": "an xz file",
+    b"(\xb5/\xfd": "a zstd file",
+    b"%PDF-": "a PDF",
+}
 
 
 class _Text:
@@ -32,7 +41,7 @@ class _Text:
 
 
 class Lines(Sequence[str]):
-    """Lines of a file, or one column of them, in the order of the file.
+    """Lines of a file, or a part of each, in the order of the file.
 
     Memory holds only the position of each line, 16 bytes per line.
 
@@ -40,26 +49,24 @@ class Lines(Sequence[str]):
         text: the file, UTF-8.
         starts: int64, the byte at which each line starts.
         ends: int64, the byte after the end of each line.
-        separator: the character between columns, if the lines are rows of a table; by default whole lines are read.
-        column: the column to read, from 0.
+        part: what is read of each line, such as one column; by default all of it.
     """
 
     def __init__(
-        self, text: _Text, starts: np.ndarray, ends: np.ndarray, separator: str | None = None, column: int = 0
+        self, text: _Text, starts: np.ndarray, ends: np.ndarray, part: Callable[[str], str] | None = None
     ) -> None:
         self.text = text
         self.starts = starts
         self.ends = ends
-        self.separator = separator
-        self.column = column
+        self.part = part
 
     def select(self, rows: np.ndarray) -> "Lines":
         """Returns the lines with these numbers, which must ascend."""
-        return Lines(self.text, self.starts[rows], self.ends[rows], self.separator, self.column)
+        return Lines(self.text, self.starts[rows], self.ends[rows], self.part)
 
-    def select_column(self, separator: str, column: int) -> "Lines":
-        """Returns one column of the lines, read as rows of a table."""
-        return Lines(self.text, self.starts, self.ends, separator, column)
+    def cut(self, part: Callable[[str], str]) -> "Lines":
+        """Returns a part of each line, such as one column of the rows of a table."""
+        return Lines(self.text, self.starts, self.ends, part)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -85,7 +92,7 @@ class Lines(Sequence[str]):
         first = int(starts[0])
         data = self.text.read(first, int(ends[-1]))
         texts = [data[start - first : end - first].decode() for start, end in zip(starts, ends, strict=True)]
-        return texts if self.separator is None else [text.split(self.separator)[self.column] for text in texts]
+        return texts if self.part is None else [self.part(text) for text in texts]
 
 
 def read_lines(path: str | Path) -> Lines:
@@ -95,11 +102,13 @@ def read_lines(path: str | Path) -> Lines:
     would shift every pair that follows. The last line need not end in one.
 
     Raises:
-        InputError: no such file, a directory, an empty file, a damaged gzip file, or bytes that are not UTF-8.
+        InputError: no such file, a directory, an empty file, a damaged gzip file, a file that is no text, or bytes that
+            are not UTF-8.
     """
     path = Path(path)
     try:
         text = _open_unpacked(path)
+        _refuse_other_kinds(path, text.read(0, 1024))
         starts, ends = _find_lines(text.file)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
@@ -114,6 +123,21 @@ def read_lines(path: str | Path) -> Lines:
     if not len(starts):
         raise InputError(f"{path}: the file is empty; expected UTF-8 text with one sentence or row per line")
     return Lines(text, starts, ends)
+
+
+def _refuse_other_kinds(path: Path, start: bytes) -> None:
+    kind = next((kind for signature, kind in _OTHER_KINDS.items() if start.startswith(signature)), None)
+    if kind:
+        raise InputError(
+            f"{path}: this is {kind}; expected UTF-8 text, gzipped or not: export or unpack it, a spreadsheet as text "
+            "divided by tabs"
+        )
+    zeros = [start[first::2].count(0) for first in (0, 1)]
+    if len(start) >= 32 and max(zeros) > len(start) / 3 and not min(zeros):
+        raise InputError(
+            f"{path}: every other byte is zero, as in UTF-16; expected UTF-8; convert the file: "
+            "iconv -f UTF-16LE -t UTF-8 FILE > CONVERTED"
+        )
 
 
 def _open_unpacked(path: Path) -> _Text:

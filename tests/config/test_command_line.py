@@ -199,7 +199,7 @@ class TestWrongSettings:
             ("{source: a}", "expected either source and target or table, found source"),
             ("{source: a, table: b}", "expected either source and target or table, found source and table"),
             ("{source: a, target: b, table: c}", "expected either source and target or table, found source and target"),
-            ("{source: a, target: b, header: true}", "header and split_column describe a table, and no table is given"),
+            ("{source: a, target: b, header: true}", "header, quoted and split_column describe a table"),
             ("{table: a, source_column: en}", "columns can be named only if header is true"),
             ("{table: a, source_column: 1}", "source_column and target_column are both 1"),
             ("{table: a, split: train}", "expected split together with split_column or split_file"),

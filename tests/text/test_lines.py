@@ -72,3 +72,24 @@ def test_missing_files_and_directories_are_refused(tmp_path):
         read_lines(tmp_path / "nothing")
     with pytest.raises(InputError, match="directory"):
         read_lines(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"PK\x03\x04\x14\x00\x06", r"a spreadsheet \(.xlsx, .ods\) or a zip archive; expected UTF-8 text"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old spreadsheet"),
+        (gzip.compress(b"BZh91AY&SY"), "a bzip2 file"),
+        (b"%PDF-1.7\n", "a PDF"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named(write, content, kind):
+    with pytest.raises(InputError, match=f"this is {kind}"):
+        read_lines(write(content))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_mark_is_named_too(write, encoding):
+    with pytest.raises(InputError, match="every other byte is zero, as in UTF-16"):
+        read_lines(write("the cat\tle chat\n".encode(encoding) * 9))
+    assert len(read_lines(write("a\0b\0\n" * 99))) == 99
