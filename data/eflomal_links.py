@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> None:
         from pipeline.config import load_run_config
         from pipeline.text.corpus import read_corpus
         from pipeline.text.pharaoh import iterate_pharaoh, write_pharaoh
-        from pipeline.text.tokenizer import words_of
+        from pipeline.text.words import words_of
 
     settings = load_run_config(options.config).data.train
     if settings.alignments is None or settings.alignments_turned:

@@ -4,6 +4,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,14 @@ def make_parser() -> argparse.ArgumentParser:
         default=SYMMETRISATIONS[0],
         help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]})",
     )
+    for side in ("source", "target"):
+        parser.add_argument(
+            f"--{side}_words",
+            type=Path,
+            metavar="FILE",
+            help=f"the {side} sentences again, with spaces between words: links are between these words. For text "
+            "without spaces; otherwise its subwords count as words, or its characters if there are two runs",
+        )
     parser.add_argument(
         "--subwords",
         action="store_true",
@@ -75,10 +84,13 @@ def main(arguments: list[str]) -> None:
         raise InputError(
             "--subwords needs a single run, since two runs cut words into different subwords; leave out REVERSE_RUN"
         )
+    if options.subwords and (options.source_words or options.target_words):
+        raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with importing_tensorflow():
         from .alignment import symmetrise
         from .alignment.aligner import Direction, align
+        from .alignment.given_words import read_given_words
         from .config import load_run_config
         from .run_directory import RunDirectory
         from .text.corpus import read_corpus, read_parallel_files
@@ -92,9 +104,15 @@ def main(arguments: list[str]) -> None:
         corpus = read_corpus(settings_of_set(config, options.set, run.config))
     else:
         corpus = read_parallel_files(options.source, options.target)
-    directions = [Direction.load(options.run, options.at, corpus.source, corpus.target)]
+    source_words, target_words = (
+        read_given_words(path, sentences) if path else None
+        for path, sentences in ((options.source_words, corpus.source), (options.target_words, corpus.target))
+    )
+    forward = Direction.load(options.run, options.at, corpus.source, corpus.target)
+    directions = [replace(forward, source_words=source_words, target_words=target_words)]
     if options.reverse:
-        directions.append(Direction.load(options.reverse, options.reverse_at, corpus.target, corpus.source))
+        reverse = Direction.load(options.reverse, options.reverse_at, corpus.target, corpus.source)
+        directions.append(replace(reverse, source_words=target_words, target_words=source_words))
     links = align(directions, symmetrise.SYMMETRISATIONS[options.symmetrise], options.subwords)
     links = _with_progress(links, len(corpus))
     if options.output:

@@ -2,15 +2,18 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import repeat
 from pathlib import Path
 
 from ..config.names import EXTRACTIONS, LABEL_SIDES
 from ..errors import InputError
 from ..inspection.record import Record
 from ..text.pharaoh import Link
+from ..text.words import BETWEEN_SPACES, WordUnits
 from ..trained_run import TrainedRun, load_run
 from .agreement import most_agreeing
+from .given_words import number_words
 from .gold import alignment_sites, choose_readout, head_table, read_choice_set
 from .readout import MEAN_HEAD, ChosenReadout, aligned_sites
 from .symmetrise import Symmetrisation
@@ -29,12 +32,18 @@ class Direction:
         source: sentences in the language that it reads.
         target: their translations.
         readout: where its alignments are read; None if that is yet to be chosen.
+        source_words: the words of the sources, see `read_given_words`; None for those of `units`.
+        target_words: those of the targets.
+        units: what counts as a word where none are given.
     """
 
     run: TrainedRun
     source: Sequence[str]
     target: Sequence[str]
     readout: ChosenReadout | None = None
+    source_words: Sequence[str] | None = None
+    target_words: Sequence[str] | None = None
+    units: WordUnits = BETWEEN_SPACES
 
     @classmethod
     def load(cls, root: Path, at: str | None, source: Sequence[str], target: Sequence[str]) -> "Direction":
@@ -56,8 +65,14 @@ class Direction:
 
     def records(self, count: int | None = None) -> Iterator[Record]:
         """Yields records of the cross-attention over the targets of the first `count` pairs, or of all."""
-        recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])])
-        return recorder.record_references(self.source[:count], self.target[:count])
+        given = self.source_words, self.target_words
+        units = WordUnits(
+            *(unit if words is None else "characters" for unit, words in zip(self.units, given, strict=True))
+        )
+        recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])], units)
+        records = recorder.record_references(self.source[:count], self.target[:count])
+        lines = (repeat(None) if words is None else words for words in given)
+        return map(number_words, records, *lines)
 
 
 def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool = False) -> Iterator[set[Link]]:
@@ -72,6 +87,8 @@ def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords:
     Raises:
         InputError: there is nothing by which to choose the layer and head.
     """
+    if not subwords:
+        directions = _with_units(directions)
     readouts = _choose_readouts(directions)
     for direction, readout in zip(directions, readouts, strict=True):
         log.info(
@@ -91,6 +108,19 @@ def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords:
     if not opposite:
         return forward
     return (symmetrise(a, {(i, j) for j, i in b}) for a, b in zip(forward, opposite[0], strict=True))
+
+
+def _with_units(directions: Sequence[Direction]) -> list[Direction]:
+    """Returns the directions with what counts as a word: on both the same, so characters where one run of two would
+    take its own subwords."""
+    first, *others = directions
+    cutter = replace(first.run.cutter, otherwise="characters" if others else "subwords")
+    units = cutter.units(first.source, first.target)
+    if others:
+        units = WordUnits(*("characters" if unit == "subwords" else unit for unit in units))
+    given = first.source_words, first.target_words
+    cutter.log_found(WordUnits(*(u if words is None else "spaces" for u, words in zip(units, given, strict=True))))
+    return [replace(first, units=units), *(replace(one, units=WordUnits(*reversed(units))) for one in others)]
 
 
 def _choose_readouts(directions: Sequence[Direction]) -> list[ChosenReadout]:
@@ -117,10 +147,10 @@ def _choose_by_agreement(directions: Sequence[Direction]) -> list[ChosenReadout]
 
 
 def _choose_on_gold(run: TrainedRun) -> ChosenReadout | None:
-    gold_set = read_choice_set(run.config)
+    gold_set = read_choice_set(run.config, run.cutter)
     if gold_set is None:
         return None
-    recorder = run.recorder(alignment_sites(run.config))
+    recorder = run.recorder(alignment_sites(run.config), gold_set.units)
     records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target)
     return choose_readout(head_table(records, gold_set), gold_set.name)
 

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..inspection.record import Record
 from ..text.corpus import Corpus, read_corpus
 from ..text.pharaoh import GoldAlignment, read_pharaoh
-from ..text.tokenizer import words_of
+from ..text.words import AT_SPACES, WordCutter, WordUnits
 from .error_rate import alignment_error_rate, check_ranges, diagonal_links, random_links
 from .heads import best_row, score_heads
 from .readout import AlignmentReadout, ChosenReadout, aligned_sites
@@ -30,24 +30,27 @@ class GoldSet:
         corpus: the pairs.
         gold: the `GoldAlignment` of each pair; all links are inside their sentences.
         dropped_links: how many links of the file pointed outside their sentences.
+        units: what the links count as words.
+        word_counts: (source words, target words) of each pair.
     """
 
     name: str
     corpus: Corpus
     gold: Sequence[GoldAlignment]
     dropped_links: int
-
-    @property
-    def word_counts(self) -> list[tuple[int, int]]:
-        """(source words, target words) of each pair."""
-        return [
-            (len(words_of(source)), len(words_of(target)))
-            for source, target in zip(self.corpus.source, self.corpus.target, strict=True)
-        ]
+    units: WordUnits
+    word_counts: Sequence[tuple[int, int]]
 
 
-def read_gold_set(name: str, corpus: Corpus, path: str | Path, first_index: int = 0, turned: bool = False) -> GoldSet:
-    """Reads the gold alignments of a corpus; see `read_pharaoh`.
+def read_gold_set(
+    name: str,
+    corpus: Corpus,
+    path: str | Path,
+    first_index: int = 0,
+    turned: bool = False,
+    cutter: WordCutter = AT_SPACES,
+) -> GoldSet:
+    """Reads the gold alignments of a corpus, whose links count the words that `cutter` cuts; see `read_pharaoh`.
 
     Raises:
         InputError: the file does not have one line per pair, a line is not in Pharaoh format, or no line has a link.
@@ -58,18 +61,19 @@ def read_gold_set(name: str, corpus: Corpus, path: str | Path, first_index: int 
             f"{path}: {len(gold)} lines of alignments for the {len(corpus)} pairs of {corpus.name}; "
             "expected one per pair"
         )
-    counts = GoldSet(name, corpus, gold, 0).word_counts
-    checked = check_ranges(gold, [source for source, _ in counts], [target for _, target in counts])
+    units = cutter.units(corpus.source, corpus.target)
+    sides = cutter.count(corpus.source, units.source), cutter.count(corpus.target, units.target)
+    checked = check_ranges(gold, *sides)
     if not any(alignment.possible for alignment in checked.gold):
         raise InputError(
             f"{path}: no line has a link between words that exist ({checked.dropped} links are out of range), so there "
             f"is nothing to compare with; expected links such as 0-0 1-2, words counted from {first_index} "
             "(alignments_first_index)"
         )
-    return GoldSet(name, corpus, checked.gold, checked.dropped)
+    return GoldSet(name, corpus, checked.gold, checked.dropped, units, list(zip(*sides, strict=True)))
 
 
-def read_configured_gold(settings: CorpusSettings, name: str) -> GoldSet | None:
+def read_configured_gold(settings: CorpusSettings, name: str, cutter: WordCutter) -> GoldSet | None:
     """Reads the set that a section of the config names; None where it has no gold alignments."""
     if settings.alignments is None:
         return None
@@ -79,6 +83,7 @@ def read_configured_gold(settings: CorpusSettings, name: str) -> GoldSet | None:
         settings.alignments,
         settings.alignments_first_index,
         settings.alignments_turned,
+        cutter,
     )
 
 
@@ -87,11 +92,11 @@ def choice_settings(config: RunConfig) -> CorpusSettings:
     return config.inspection.choose_head_on or config.data.validation
 
 
-def read_choice_set(config: RunConfig) -> GoldSet | None:
+def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:
     """Reads the set on which readouts are chosen; None where it has no gold alignments."""
     settings = choice_settings(config)
     name = "validation" if settings == config.data.validation else str(settings.alignments)
-    return read_configured_gold(settings, name)
+    return read_configured_gold(settings, name, cutter)
 
 
 def alignment_sites(config: RunConfig) -> tuple[str, ...]:
@@ -128,4 +133,5 @@ def alignment_metrics(table: pd.DataFrame, readout: ChosenReadout, gold_set: Gol
         "best_on_this_set": {"aer": 100 * float(best["aer"]), **AlignmentReadout.from_row(best).to_json()},
         "sentences": len(gold_set.corpus),
         "gold_links_out_of_range": gold_set.dropped_links,
+        "words": gold_set.units._asdict(),
     }

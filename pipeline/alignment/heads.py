@@ -16,6 +16,7 @@ from ..text.pharaoh import GoldAlignment, Link
 from .error_rate import AlignmentCounts
 from .links import extract_links
 from .readout import MEAN_HEAD, aligned_sites
+from .shared_tokens import group_words, spread_links
 from .word_matrix import eos_argmax_counts, heads_and_mean, row_words, word_matrix
 
 COLUMNS = ("site", "layer", "head", "side", "linked", "aer", "precision", "recall", "eos_share")
@@ -51,8 +52,7 @@ def score_heads(
         for site, side in product(aligned_sites(), LABEL_SIDES):
             if site not in record.attention:
                 continue
-            weights, rows = heads_and_mean(record, site), row_words(record.target_words, side)
-            sentence = _count_sentence(weights, record.source_words, rows, alignment, words)
+            sentence = _count_sentence(record, site, side, alignment, words)
             for extraction, count in sentence.items():
                 key = site, side, extraction
                 counts[key] = counts.get(key, 0) + count
@@ -73,21 +73,19 @@ def best_row(table: pd.DataFrame) -> pd.Series:
 
 
 def _count_sentence(
-    weights: np.ndarray,
-    source_words: Sequence[int | None],
-    row_words: Sequence[int | None],
-    gold: GoldAlignment,
-    word_counts: tuple[int, int],
+    record: Record, site: str, side: str, gold: GoldAlignment, word_counts: tuple[int, int]
 ) -> dict[str, np.ndarray]:
     """Returns for each extraction `(layer, head, 6)` counts: links, sure, links in sure, links in possible, rows, and
     rows with their argmax on EOS."""
-    n_source, n_target = word_counts
-    matrix = word_matrix(weights, source_words, row_words, n_source, n_target)
-    sure, possible = (_as_matrix(links, n_source, n_target) for links in (gold.sure, gold.possible))
-    on_eos, rows = eos_argmax_counts(weights, source_words, row_words)
+    weights = heads_and_mean(record, site)
+    source, target = map(group_words, (record.source_words, record.target_words), word_counts)
+    words_of_rows = row_words(target.of_tokens, side)
+    matrix = word_matrix(weights, source.of_tokens, words_of_rows, source.number, target.number)
+    sure, possible = (_as_matrix(links, *word_counts) for links in (gold.sure, gold.possible))
+    on_eos, rows = eos_argmax_counts(weights, source.of_tokens, words_of_rows)
     counts = {}
     for extraction in EXTRACTIONS:
-        links = extract_links(matrix, extraction)
+        links = spread_links(extract_links(matrix, extraction), source, target)
         masks = (links, np.broadcast_to(sure, links.shape), links & sure, links & possible)
         link_counts = [mask.sum(axis=(-1, -2)) for mask in masks]
         counts[extraction] = np.stack([*link_counts, np.full(on_eos.shape, rows), on_eos], axis=-1).astype(np.int64)

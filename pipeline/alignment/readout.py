@@ -10,6 +10,7 @@ from ..config.names import LABEL_SIDES, SITES
 from ..inspection.record import Record
 from ..text.pharaoh import Link
 from .links import as_links, extract_links
+from .shared_tokens import group_words, spread_links
 from .word_matrix import heads_and_mean, row_words, word_counts, word_matrix
 
 MEAN_HEAD = "mean"
@@ -62,10 +63,7 @@ class AlignmentReadout:
 
     def links(self, record: Record) -> set[Link]:
         """Reads the word links of a record."""
-        n_source, n_target = word_counts(record)
-        rows = row_words(record.target_words, self.side)
-        matrix = word_matrix(self.weights(record), record.source_words, rows, n_source, n_target)
-        return as_links(extract_links(matrix, self.extraction))
+        return as_links(_read_links(record, self.weights(record), self.side, self.extraction))
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,13 @@ def links_of_heads(record: Record, side: str) -> np.ndarray:
     Returns:
         bool `(layer, heads + 1, target words, source words)`, the mean last: the largest weight of each target word.
     """
+    return _read_links(record, heads_and_mean(record), side, "target")
+
+
+def _read_links(record: Record, weights: np.ndarray, side: str, extraction: str) -> np.ndarray:
+    """Returns bool `(..., target words, source words)`."""
     n_source, n_target = word_counts(record)
-    rows = row_words(record.target_words, side)
-    matrix = word_matrix(heads_and_mean(record), record.source_words, rows, n_source, n_target)
-    return extract_links(matrix, "target")
+    source, target = group_words(record.source_words, n_source), group_words(record.target_words, n_target)
+    rows = row_words(target.of_tokens, side)
+    matrix = word_matrix(weights, source.of_tokens, rows, source.number, target.number)
+    return spread_links(extract_links(matrix, extraction), source, target)

@@ -8,6 +8,7 @@ from .base import OneOf, Settings
 from .corpus import CorpusSettings, has_files
 from .names import BLEU_TOKENIZERS, CORPUS_ACTIONS, bleu_tokenizer_of, describe
 from .normalize import NormalizeSettings
+from .words import WordSettings
 
 Action = Annotated[str, OneOf(CORPUS_ACTIONS)]
 
@@ -39,6 +40,9 @@ class DataSettings(Settings):
     )
     normalize: NormalizeSettings | None = Field(
         default=None, description="What is done to text that people type; null: nothing."
+    )
+    words: WordSettings = Field(
+        default=WordSettings(), description="What counts as a word where attention is shown and words are aligned."
     )
     max_source_tokens: int = Field(
         default=128, ge=1, description="Longest source sentence to train on, in tokens without EOS."

@@ -45,7 +45,10 @@ def score_readouts(request: EvaluationRequest, recorder: AttentionRecorder, text
     if data.gold is not None:
         pairs = text.pair_references(request.run.config.model.max_positions)
         table = head_table(recorder.record(pairs, sites=sites), data.gold)
-    choice_table = table if data.choose_on is None else _score_choice_set(recorder, data.choose_on, sites)
+    choice_table = table
+    if data.choose_on is not None:
+        chooser = request.run.recorder(recorder.sites, data.choose_on.units)  # usually the same one
+        choice_table = _score_choice_set(chooser, data.choose_on, sites)
     if choice_table is None or choice_table.empty:
         log.warning("the model has no cross-attention: there are no alignments to read off it")
         return ReadoutScores()

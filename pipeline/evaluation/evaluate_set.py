@@ -44,8 +44,10 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         log.info("%s: translating %d sentences", data.name, len(data.source))
         translating = _Clock()
         text = TokenisedSet.of(data, run.tokenizer)
-        recorder = run.recorder([*config.inspection.attention, *sites_to_read(request)])
         translations = translate_resumably(run.translator, text, folder.parts)
+        units = run.cutter.units(data.source, data.reference or [translation.text for translation in translations])
+        run.cutter.log_found(units)
+        recorder = run.recorder([*config.inspection.attention, *sites_to_read(request)], units)
         metrics = _describe(request, translations) | {"translation_seconds": translating.seconds}
 
         if data.reference is not None:

@@ -70,3 +70,7 @@ def _alignment_rows(alignment: dict[str, Any]) -> Iterator[tuple[str, str]]:
         "  for comparison",
         f"{alignment['diagonal_aer']:.2f} % for the diagonal, {alignment['random_aer']:.2f} % for random links",
     )
+    units = alignment["words"]
+    if set(units.values()) != {"spaces"}:
+        named = ", ".join(f"{unit if unit != 'spaces' else 'words'} of the {side}" for side, unit in units.items())
+        yield "  links are between", named

@@ -102,18 +102,20 @@ def _replace_bleu_tokenizer(config: RunConfig, options: argparse.Namespace) -> R
 
 def _read_own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
     name = options.name or options.source.name  # with its suffix: test.en must not replace the results on `test`
-    choose_on = read_choice_set(run.config)
+    choose_on = read_choice_set(run.config, run.cutter)
     if not options.reference:
         return EvaluationSet(name, list(read_lines(options.source)), choose_on=choose_on)
     corpus = read_parallel_files(options.source, options.reference).in_memory()
-    gold = read_gold_set(name, corpus, options.alignments, options.first_index) if options.alignments else None
+    gold = None
+    if options.alignments:
+        gold = read_gold_set(name, corpus, options.alignments, options.first_index, cutter=run.cutter)
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on)
 
 
 def _read_configured_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
     settings = settings_of_set(run.config, options.set, run.directory.config)
     corpus = read_corpus(settings).in_memory()
-    gold = read_configured_gold(settings, options.set)
+    gold = read_configured_gold(settings, options.set, run.cutter)
     # Where the readout is chosen and reported on the same pairs, the result must say so: see EvaluationSet.
-    choose_on = read_choice_set(run.config) if settings != choice_settings(run.config) else None
+    choose_on = read_choice_set(run.config, run.cutter) if settings != choice_settings(run.config) else None
     return EvaluationSet(options.name or options.set, corpus.source, corpus.target, gold, choose_on)

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DAMAGE, InputError
-from .archive_format import FORMAT_VERSION, MANIFEST, METADATA, SENTENCES, array_key, parse_line
+from .archive_format import FORMAT_VERSION, MANIFEST, METADATA, SENTENCES, UNITS, array_key, parse_line
 from .record import Record
 
 _COLUMNS = [
@@ -108,7 +108,8 @@ class AttentionArchive:
         place = self._path / line["shard"]
         try:
             attention = {site: self._open_shard(line["shard"])[array_key(site, id_)] for site in sites}
-            record = Record(**{name: line[name] for name in METADATA}, attention=attention)
+            known = {name: line[name] for name in (*METADATA, *UNITS) if name in line}
+            record = Record(**known, attention=attention)
             record.validate()
         except DAMAGE as error:
             raise self._damaged(place, f"cannot read sentence {id_} ({error})") from error

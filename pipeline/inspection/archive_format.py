@@ -19,12 +19,22 @@ SENTENCES = "sentences.jsonl"
 SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
 
 
-METADATA = tuple(field.name for field in fields(Record) if field.name != "attention")
+UNITS = ("source_unit", "target_unit")
+"""What counts as a word; written only where words are not separated by spaces."""
+
+
+METADATA = tuple(field.name for field in fields(Record) if field.name not in ("attention", *UNITS))
 
 
 def sites_of(record: Record) -> dict[str, list[int]]:
     """Layers and heads of each site."""
     return {site: list(weights.shape[:2]) for site, weights in sorted(record.attention.items())}
+
+
+def metadata_of(record: Record) -> dict[str, Any]:
+    """Returns everything in a record but its attention."""
+    units = {name: unit for name in UNITS if (unit := getattr(record, name)) != "spaces"}
+    return {name: getattr(record, name) for name in METADATA} | units
 
 
 def json_line(line: dict[str, Any]) -> str:

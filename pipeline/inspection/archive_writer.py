@@ -16,10 +16,10 @@ from ..files import write_atomically
 from .archive_format import (
     FORMAT_VERSION,
     MANIFEST,
-    METADATA,
     SENTENCES,
     array_key,
     json_line,
+    metadata_of,
     parse_line,
     sites_of,
 )
@@ -118,7 +118,7 @@ class ArchiveWriter:
             raise ValueError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
         self._sites = sites
         self._ids.add(record.id)
-        line = {"id": record.id, "shard": self._shard_name()} | {name: getattr(record, name) for name in METADATA}
+        line = {"id": record.id, "shard": self._shard_name()} | metadata_of(record)
         arrays = {
             array_key(site, record.id): np.array(w, np.float32, order="C") for site, w in record.attention.items()
         }

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from ..config.names import RECORD_MODES, SITES
+from ..config.names import RECORD_MODES, SITES, WORD_UNITS
+from ..text.words import words_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,8 @@ class Record:
         source_tokens: S tokens, the last one EOS.
         target_input_tokens: T tokens, the first one BOS.
         target_output_tokens: T tokens, the last one EOS unless truncated.
-        source_words: for each source token the index of its word in `source`, None for EOS.
+        source_words: for each source token the index of its word in `source`, None for EOS. A token that holds several
+            words has the last one's.
         target_words: for each target *output* token the index of its word in `hypothesis`, None for EOS.
         token_log_probabilities: T natural logarithms, of the output tokens.
         mode: `greedy`, `beam`, `sampling` or `forced`.
@@ -36,6 +38,8 @@ class Record:
             cross-attention, each times the length of the value vector that it weighs, as shares of the row (Kobayashi
             et al. 2020). `gradients` are not attention but gradient times input, also as shares of the row, with one
             layer and one head (Ding et al. 2019).
+        source_unit: what counts as a word of the source, one of `config.names.WORD_UNITS`.
+        target_unit: what counts as a word of the hypothesis.
     """
 
     id: int
@@ -51,6 +55,8 @@ class Record:
     mode: str
     truncated: bool
     attention: dict[str, np.ndarray]
+    source_unit: str = "spaces"
+    target_unit: str = "spaces"
 
     def by_token(self) -> "Record":
         """Returns the sentence with every token but EOS as a word of its own."""
@@ -58,7 +64,17 @@ class Record:
             [None if word is None else place for place, word in enumerate(words)]
             for words in (self.source_words, self.target_words)
         )
-        return replace(self, source_words=source, target_words=target)
+        return replace(self, source_words=source, target_words=target, source_unit="subwords", target_unit="subwords")
+
+    def spell_source_words(self) -> dict[int, str]:
+        """Returns the text of each source word by its index; where words are not separated by spaces, of its tokens."""
+        if self.source_unit == "spaces":
+            return dict(enumerate(words_of(self.source)))
+        spelling: dict[int, str] = {}
+        for word, token in zip(self.source_words, self.source_tokens, strict=True):
+            if word is not None:
+                spelling[word] = spelling.get(word, "") + token.replace("\u2581", "")
+        return spelling
 
     def to_frame(self, site: str = "cross", layer: int = 0, head: int | str = "mean") -> pd.DataFrame:
         """Returns the weights of one layer and head, or of the mean over heads, as a table labelled with the tokens.
@@ -101,6 +117,8 @@ class Record:
             raise self._error("target_input_tokens[1:] must equal target_output_tokens[:-1]")
         if self.mode not in RECORD_MODES:
             raise self._error(f"mode: expected one of {', '.join(RECORD_MODES)}, found {self.mode!r}")
+        if not {self.source_unit, self.target_unit} <= WORD_UNITS.keys():
+            raise self._error(f"source_unit, target_unit: expected {', '.join(WORD_UNITS)}")
         if not all(math.isfinite(value) for value in self.token_log_probabilities):
             raise self._error("token_log_probabilities: expected finite numbers")
         if "cross" not in self.attention:

@@ -14,6 +14,7 @@ from ..decoding.translator import Translation
 from ..runtime.cores import in_order
 from ..text.batches import FORCED_BATCH_TOKENS, batches_by_length, forced_batch
 from ..text.tokenizer import BOS, EOS, Tokenizer
+from ..text.words import BETWEEN_SPACES, WordUnits
 from .forced_pairs import ForcedPair, pair_references, pair_translations
 from .record import Record
 
@@ -30,6 +31,7 @@ class AttentionRecorder:
         batch_tokens: the maximum number of positions of either side of a batch, padding included.
         max_positions: the maximum number of tokens that the model accepts on either side; longer sentences are cut.
         workers: number of batches read in parallel.
+        units: what counts as a word on each side.
 
     Attributes:
         read: the `ForcedGraph` of all sites but `gradients`, which take as long as everything else and have a graph of
@@ -45,8 +47,10 @@ class AttentionRecorder:
         batch_tokens: int = FORCED_BATCH_TOKENS,
         max_positions: int = 512,
         workers: int = 1,
+        units: WordUnits = BETWEEN_SPACES,
     ) -> None:
         self.workers = workers
+        self.units = units
         self.tokenizer = tokenizer
         self.sites = tuple(sites)
         self.batch_tokens = batch_tokens
@@ -144,12 +148,15 @@ class AttentionRecorder:
         """Returns the words to which the tokens of the sources and the output tokens belong; None for EOS."""
         source = [
             [*words[: len(pair.source_ids)], None]
-            for pair, words in zip(pairs, self.tokenizer.words_from_text([pair.source for pair in pairs]), strict=True)
+            for pair, words in zip(
+                pairs, self.tokenizer.words_from_text([pair.source for pair in pairs], self.units.source), strict=True
+            )
         ]
         given = [pair.mode == "forced" and not pair.truncated for pair in pairs]
-        texts = iter(self.tokenizer.words_from_text([pair.hypothesis for pair in compress(pairs, given)]))
+        hypotheses = [pair.hypothesis for pair in compress(pairs, given)]
+        texts = iter(self.tokenizer.words_from_text(hypotheses, self.units.target))
         target = [
-            [*next(texts), None] if forced else self.tokenizer.words_from_ids(pair.target_ids)
+            [*next(texts), None] if forced else self.tokenizer.words_from_ids(pair.target_ids, self.units.target)
             for pair, forced in zip(pairs, given, strict=True)
         ]
         return source, target
@@ -182,4 +189,6 @@ class AttentionRecorder:
             mode=pair.mode,
             truncated=pair.truncated,
             attention=cut,
+            source_unit=self.units.source,
+            target_unit=self.units.target,
         )

@@ -94,5 +94,5 @@ def _words(record: Record, tokens: np.ndarray) -> list[str]:
     for word, token in zip(record.source_words, tokens, strict=True):
         if word is not None:
             marked[word] = marked.get(word, True) and bool(token)
-    spelling = [word for word in record.source.split(" ") if word]
-    return [spelling[word] for word, all_marked in marked.items() if all_marked and word < len(spelling)]
+    spelling = record.spell_source_words()
+    return [spelling[word] for word, all_marked in marked.items() if all_marked and spelling.get(word)]

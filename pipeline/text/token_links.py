@@ -11,7 +11,7 @@ from ..errors import InputError
 from .corpus import Corpus
 from .encoded import EncodedPairs, EncodedSentences
 from .pharaoh import Link
-from .tokenizer import words_of
+from .words import words_of
 
 log = logging.getLogger(__name__)
 

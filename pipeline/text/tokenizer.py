@@ -17,6 +17,7 @@ import tensorflow_text
 from ..errors import InputError
 from ..files import write_atomically
 from ..runtime.import_tensorflow import silenced_stderr
+from .words import find_words
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 WORD_START = "\u2581"  # SentencePiece's mark for the space before a word
@@ -66,11 +67,6 @@ def train_tokenizer(
     write_atomically(path, model.getvalue())
 
 
-def words_of(text: str) -> list[str]:
-    """Splits a text into words at its spaces, as the tokenizer and alignment files do."""
-    return [word for word in text.split(" ") if word]
-
-
 class Tokenizer:
     """Applies a trained subword model.
 
@@ -101,6 +97,10 @@ class Tokenizer:
     def encode(self, sentences: Sequence[str]) -> tf.RaggedTensor:
         """Encodes sentences as ids, without BOS and EOS: int32 `(sentences, (tokens))`."""
         return self._tensorflow_tokenizer.tokenize(tf.constant(list(sentences), tf.string, shape=(len(sentences),)))
+
+    def count_tokens(self, sentences: Sequence[str]) -> list[int]:
+        """Returns the number of tokens of each sentence, without BOS and EOS."""
+        return [len(ids) for ids in self.encode(sentences).to_list()] if sentences else []
 
     def sample(self, sentences: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
         """Encodes sentences as ids, segmented at random. The same seed gives the same ids.
@@ -138,18 +138,22 @@ class Tokenizer:
         """Which ids start a word in what `encode` returns: bool `(vocabulary,)`."""
         return np.array([piece.startswith(WORD_START) for piece in self._pieces])
 
-    def words_from_text(self, sentences: Sequence[str]) -> list[list[int | None]]:
-        """Returns the word to which each token of `encode(sentences)` belongs, by byte offsets: an index into
-        `words_of`."""
+    def words_from_text(self, sentences: Sequence[str], unit: str = "spaces") -> list[list[int | None]]:
+        """Returns the word to which each token of `encode(sentences)` belongs, by byte offsets; for `spaces` an index
+        into `words_of`. See `find_words`."""
         texts = tf.constant(list(sentences), tf.string, shape=(len(sentences),))
         _, _, ends = self._tensorflow_tokenizer.tokenize_with_offsets(texts)
-        return [_find_words(text, row) for text, row in zip(sentences, ends.to_list(), strict=True)]
+        return [find_words(text, row, unit) for text, row in zip(sentences, ends.to_list(), strict=True)]
 
-    def words_from_ids(self, ids: Sequence[int]) -> list[int | None]:
-        """Returns the word of `decode([ids])` to which each id belongs; None for PAD, BOS and EOS.
+    def words_from_ids(self, ids: Sequence[int], unit: str = "spaces") -> list[int | None]:
+        """Returns the word of `decode([ids])` to which each id belongs; None for PAD, BOS and EOS. See `find_words`.
 
         A model may spell a word with tokens other than those of `encode`, so this uses the ids, not the text.
         """
+        if unit == "subwords":
+            return [None if token in (PAD, BOS, EOS) else place for place, token in enumerate(ids)]
+        if unit == "characters":
+            return self._characters_from_ids(ids)
         words: list[int | None] = []
         current, at_start = -1, True
         for token, piece in zip(ids, self.pieces(ids), strict=True):
@@ -167,15 +171,15 @@ class Tokenizer:
             words = [None if word == current + 1 else word for word in words]
         return words
 
-
-def _find_words(text: str, ends: list[int]) -> list[int | None]:
-    """Returns the word that holds the byte before each end; None after the last word."""
-    word_ends, position = [], 0
-    for word in text.split(" "):
-        position += len(word.encode())
-        if word:
-            word_ends.append(position)
-        position += 1
-    # A token belongs to the word of its last byte; a lone space, to the word after it.
-    words = np.searchsorted(word_ends, np.asarray(ends, np.int64) - 1, side="right")
-    return [int(word) if word < len(word_ends) else None for word in words]
+    def _characters_from_ids(self, ids: Sequence[int]) -> list[int | None]:
+        """Returns the last character of each id, from 0 and without spaces; for a lone mark, the character after it."""
+        spelt = [piece.replace(WORD_START, "") for piece in self.pieces(ids)]
+        characters = [
+            0 if token in (PAD, BOS, EOS) else 1 if token == UNK else sum(not c.isspace() for c in text)
+            for token, text in zip(ids, spelt, strict=True)
+        ]
+        ends = np.cumsum(characters).tolist()
+        return [
+            None if token in (PAD, BOS, EOS) or (not own and end == ends[-1]) else end - 1 if own else end
+            for token, own, end in zip(ids, characters, ends, strict=True)
+        ]

@@ -24,6 +24,7 @@ from ..text.look import TextLook, measure_look
 from ..text.sets import with_held_out_files
 from ..text.tokenizer import Tokenizer
 from ..text.typed_text import Normalizer
+from ..text.words import BETWEEN_SPACES, WordCutter, WordUnits
 from ..training.checkpoint import load_checkpoint
 from ..training.checkpoint_folder import Checkpoints
 from .manifest import check_golden
@@ -83,21 +84,28 @@ class TrainedRun:
             text = europarl_words.join(text, data.target_language)
         return detokenize(text, data.target_language)
 
-    def recorder(self, sites: Sequence[str]) -> AttentionRecorder:
-        """Returns a recorder of the attention of those sites, the same one whenever the sites are the same."""
-        key = tuple(dict.fromkeys(sites))
+    @cached_property
+    def cutter(self) -> WordCutter:
+        """What cuts text into words, as the config says."""
+        data = self.config.data
+        return WordCutter(data.words.source, data.words.target, data.tokenized, self.tokenizer.count_tokens)
+
+    def recorder(self, sites: Sequence[str], units: WordUnits = BETWEEN_SPACES) -> AttentionRecorder:
+        """Returns a recorder of the attention of those sites, the same one whenever sites and units are the same."""
+        key = tuple(dict.fromkeys(sites)), units
         if key not in self._recorders:
             self._recorders[key] = AttentionRecorder(
                 self.model,
                 self.tokenizer,
-                sites=key,
+                sites=key[0],
                 max_positions=self.config.model.max_positions,
                 workers=parallel_batches(),
+                units=units,
             )
         return self._recorders[key]
 
     @cached_property
-    def _recorders(self) -> dict[tuple[str, ...], AttentionRecorder]:
+    def _recorders(self) -> dict[tuple[tuple[str, ...], WordUnits], AttentionRecorder]:
         return {}
 
 

@@ -7,7 +7,8 @@ from pipeline.decoding.forced import forced_pass
 from pipeline.decoding.translator import Translator
 from pipeline.inspection.forced_pairs import pair_references
 from pipeline.inspection.recorder import AttentionRecorder
-from pipeline.text.tokenizer import BOS, EOS, words_of
+from pipeline.text.tokenizer import BOS, EOS
+from pipeline.text.words import words_of
 from tests.conftest import SENTENCES
 from tests.tiny_transformer import shared_transformer
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, train_tokenizer, words_of
+from pipeline.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, train_tokenizer
+from pipeline.text.words import words_of
 from tests.conftest import SENTENCES
 from tests.tiny_runs import ROOT
 

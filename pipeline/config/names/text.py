@@ -8,5 +8,10 @@ CORPUS_PROBLEMS = {
     "duplicate": "the pair has been seen before",
 }
 CORPUS_ACTIONS = ("drop", "keep", "error")
+WORD_UNITS = {
+    "spaces": "words are separated by spaces",
+    "subwords": "every subword is a word",
+    "characters": "every character but spaces is a word",
+}
 DATA_SETS = ("train", "validation", "test")
 EUROPARL_LANGUAGES = ("en", "fr")  # whose text can be divided as in Europarl

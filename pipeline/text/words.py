@@ -1,0 +1,133 @@
+"""The words of a sentence: what lies between spaces, or, in text without spaces, subwords or characters.
+
+Words are numbered from 0. Where a token holds several words, as a subword of three characters does where every
+character is a word, it belongs to the last of them.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from typing import NamedTuple
+
+import numpy as np
+
+SAMPLED_SENTENCES = 1000  # by which a side is judged
+LONGEST_WORDS = 8  # characters a word on average; segmented Thai, Khmer and Burmese have 3 to 5, unsegmented text 15
+LONG_SENTENCES = 20  # characters on average; no language with spaces has words as long as that
+
+# Thai, Lao, Burmese, Khmer, kana, Han: scripts that are written without spaces.
+_WITHOUT_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\uaa60-\uaa7f\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+
+log = logging.getLogger(__name__)
+
+
+class WordUnits(NamedTuple):
+    """What counts as a word on each side, by the names of `config.names.WORD_UNITS`."""
+
+    source: str = "spaces"
+    target: str = "spaces"
+
+
+BETWEEN_SPACES = WordUnits()
+
+
+def words_of(text: str) -> list[str]:
+    """Splits a text into words at its spaces, as the tokenizer and alignment files do."""
+    return [word for word in text.split(" ") if word]
+
+
+def has_spaces(sentences: Iterable[str]) -> bool:
+    """Judges by its first sentences whether the words of a text are separated by spaces.
+
+    They are not if most letters are of scripts that are written without spaces, and there is hardly a space between
+    them; nor if, in any script, most sentences are one long word.
+    """
+    sample = [words for words in map(words_of, islice(sentences, SAMPLED_SENTENCES)) if words]
+    text = "".join(word for words in sample for word in words)
+    words = sum(map(len, sample))
+    mostly_one = words < 1.5 * len(sample)
+    if 2 * len(_WITHOUT_SPACES.findall(text)) > sum(map(str.isalpha, text)):
+        return not mostly_one and len(text) <= LONGEST_WORDS * words
+    return not mostly_one or len(text) < LONG_SENTENCES * len(sample)
+
+
+@dataclass(frozen=True)
+class WordCutter:
+    """How the sentences of a run are cut into words.
+
+    Args:
+        source: the unit of the source, one of `config.names.WORD_UNITS`; None to judge by the text.
+        target: that of the target.
+        tokenized: whether words are known to be separated by spaces.
+        count_tokens: counts the tokens of each sentence, where subwords may count as words.
+        otherwise: the unit of text that is found to have no spaces.
+    """
+
+    source: str | None = None
+    target: str | None = None
+    tokenized: bool = False
+    count_tokens: Callable[[Sequence[str]], list[int]] | None = None
+    otherwise: str = "subwords"
+
+    def units(self, sources: Iterable[str], targets: Iterable[str]) -> WordUnits:
+        """Returns the units of a text."""
+        return WordUnits(self._choose(self.source, sources), self._choose(self.target, targets))
+
+    def _choose(self, given: str | None, sentences: Iterable[str]) -> str:
+        return given or ("spaces" if self.tokenized or has_spaces(sentences) else self.otherwise)
+
+    def count(self, sentences: Sequence[str], unit: str) -> list[int]:
+        """Returns the number of words of each sentence."""
+        if unit == "subwords":
+            if self.count_tokens is None:
+                raise ValueError("count_tokens: expected a function, since subwords count as words")
+            return self.count_tokens(sentences)
+        return [len(_word_ends(text, unit)) for text in sentences]
+
+    def log_found(self, units: WordUnits) -> None:
+        """Says which sides were found to have no spaces, and what counts as their words."""
+        for side, given, unit in zip(units._fields, (self.source, self.target), units, strict=True):
+            if given is None and unit != "spaces":
+                log.info("the %s has no spaces between words: its %s count as words (data.words.%s)", side, unit, side)
+
+
+AT_SPACES = WordCutter(*BETWEEN_SPACES)
+
+
+def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | None]:
+    """Returns the word of each token of a text; None after the last word.
+
+    Args:
+        text: the sentence.
+        token_ends: the byte after each token.
+        unit: one of `config.names.WORD_UNITS`.
+    """
+    if unit == "subwords":
+        return list(range(len(token_ends)))
+    return words_at(_word_ends(text, unit), token_ends)
+
+
+def words_at(word_ends: Sequence[int], token_ends: Sequence[int]) -> list[int | None]:
+    """Returns the word that holds the byte before each token's end: the word of its last byte, and for a lone space
+    that of the word after it; None after the last word."""
+    words = np.searchsorted(word_ends, np.asarray(token_ends, np.int64) - 1, side="right")
+    return [int(word) if word < len(word_ends) else None for word in words]
+
+
+def _word_ends(text: str, unit: str) -> list[int]:
+    """Returns the byte after each word."""
+    if unit == "characters":
+        sizes = [len(character.encode()) for character in text]
+        return [end for character, end in zip(text, accumulate(sizes), strict=True) if not character.isspace()]
+    ends, position = [], 0
+    for word in text.split(" "):
+        position += len(word.encode())
+        if word:
+            ends.append(position)
+        position += 1
+    return ends
