@@ -93,9 +93,9 @@ class Record:
         if not self.attention["cross"].size:
             return f"<p>{html.escape(self.source)}: {html.escape(self.hypothesis)}, without cross-attention</p>"
         table = self.to_frame(layer=-1)
-        head = "".join(f"<th>{html.escape(token)}</th>" for token in table.columns)
+        head = "".join(f'<th dir="auto">{html.escape(token)}</th>' for token in table.columns)
         rows = "".join(
-            f"<tr><th>{html.escape(str(token))}</th>"
+            f'<tr><th dir="auto">{html.escape(str(token))}</th>'
             + "".join(f'<td style="background: rgba(30, 90, 170, {weight:.2f})">{weight:.2f}</td>' for weight in row)
             + "</tr>"
             for token, row in zip(table.index, table.to_numpy(), strict=True)

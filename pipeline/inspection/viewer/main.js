@@ -89,7 +89,7 @@ function showTexts(sentence) {
 
 function showRun(run, sentence) {
   const section = htmlElement("section", { class: "run", "aria-label": run.name });
-  if (data.runs.length > 1) section.append(htmlElement("h2", {}, run.name));
+  if (data.runs.length > 1) section.append(htmlElement("h2", { dir: "auto" }, run.name));
   const [layers, heads] = run.sites[state.site];
   const { title, axes, aligns } = data.sites[state.site];
   if (!layers || !sentence) {
@@ -98,15 +98,14 @@ function showRun(run, sentence) {
   }
   section.append(headGrid(run, sentence, layers, heads));
   const layer = Math.min(state.layer, layers - 1), head = state.head === "mean" || state.head < heads ? state.head : "mean";
-  const texts = {
-    rows: (axes[0] === "source" ? sentence.sourceText : sentence.hypothesis).split(" ").filter(Boolean),
-    columns: (axes[1] === "source" ? sentence.sourceText : sentence.hypothesis).split(" ").filter(Boolean),
-  };
+  const texts = { rows: wordsOf(run, sentence, axes[0]), columns: wordsOf(run, sentence, axes[1]) };
   const tokens = tokensOf(sentence, axes, state.side);
   const shown = present(readMatrix(weights, run, sentence, state.site, layer, head), tokens, texts, state);
   const heading = `${title}, layer ${layer}, ${head === "mean" ? "mean of heads" : `head ${head}`}, ${state.side} side`;
   section.append(htmlElement("h2", {}, heading + (state.hideEos ? " (without EOS, rows renormalised)" : "")));
-  const value = htmlElement("div", { class: "value", "aria-live": "polite" });
+  const units = state.words ? unitsInWords(run) : "";
+  if (units) section.append(htmlElement("p", { class: "units" }, units));
+  const value = htmlElement("div", { class: "value", dir: "auto", "aria-live": "polite" });
   const picture = htmlElement("div", { class: "picture" });
   const gold = state.gold && aligns && state.words ? sentence.gold : [];
   const draw = state.lines ? drawLines : drawMatrix;
@@ -114,6 +113,12 @@ function showRun(run, sentence) {
   const whole = !state.words && !state.hideEos && axes[0] === "target" && state.side === "output";
   section.append(value, picture, drawTable(shown, whole ? sentence.logProbabilities : null));
   return section;
+}
+
+// Which sides have words that are not separated by spaces, and what counts as a word there.
+function unitsInWords(run) {
+  const sides = Object.entries(run.units).filter(([, unit]) => unit !== "spaces");
+  return sides.map(([side, unit]) => `Words of the ${side} are its ${unit}.`).join(" ");
 }
 
 function headGrid(run, sentence, layers, heads) {

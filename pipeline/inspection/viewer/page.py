@@ -41,12 +41,14 @@ class ViewerRun:
     gold: Sequence[GoldAlignment] = ()
     scores: Sequence[float] = ()
     sites: dict[str, list[int]] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
     sentences: list[dict[str, Any]] = field(default_factory=list)
     weights: list[np.ndarray] = field(default_factory=list)
 
     def add(self, record: Record, row: Mapping[str, Any]) -> None:
         """Adds a sentence and its `sentence_row`."""
         self.sites = {site: list(weights.shape[:2]) for site, weights in record.attention.items()}
+        self.units = {"source": record.source_unit, "target": record.target_unit}
         for weights in record.attention.values():
             self.weights.append(np.rint(weights.astype("float64").ravel() * 65535).clip(0, 65535).astype("uint16"))
         self.sentences.append(self._sentence(record, row))
@@ -128,7 +130,9 @@ def viewer_page(
         "sites": {name: {"title": row.title, "axes": row.axes, "aligns": row.aligns} for name, row in SITES.items()},
         "sides": list(LABEL_SIDES),
         **_measure_labels(),
-        "runs": [{"name": run.name, "sites": run.sites, "sentences": run.sentences} for run in runs],
+        "runs": [
+            {"name": run.name, "sites": run.sites, "units": run.units, "sentences": run.sentences} for run in runs
+        ],
     }
     arrays = [array for run in runs for array in run.weights]
     weights = np.concatenate(arrays) if arrays else np.zeros(0, "uint16")

@@ -27,8 +27,20 @@ function shorten(label) {
   return characters.length > 24 ? characters.slice(0, 23).join("") + "…" : label;
 }
 
+// Keeps the letters and punctuation of a word that is written from right to left apart from the text around it.
+function isolate(label) {
+  return /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(label) ? `\u2068${label}\u2069` : label;
+}
+
 function describe(shown, t, s) {
-  return `${shown.rows[t]} ← ${shown.columns[s]}: ${shown.matrix[t][s].toFixed(4)}`;
+  return `${isolate(shown.rows[t])} ← ${isolate(shown.columns[s])}: ${shown.matrix[t][s].toFixed(4)}`;
+}
+
+// The cells of gold links, [row, column, sure]. Words that share a token have the number of the last one.
+function goldCells(shown, gold) {
+  const place = (words, wanted) => words.findIndex((word) => word !== null && word >= wanted);
+  const cells = gold.map(([source, target, sure]) => [place(shown.rowWords, target), place(shown.columnWords, source), sure]);
+  return cells.filter(([t, s]) => t >= 0 && s >= 0);
 }
 
 // Rows are targets, columns are sources; darker cells have more weight.
@@ -53,19 +65,17 @@ function drawMatrix(shown, gold, tell) {
   });
   svg.append(cells);
   svg.append(svgElement("rect", { class: "frame", x: left - .5, y: top - .5, width: CELL * shown.columns.length, height: CELL * shown.rows.length }));
-  for (const [source, target, sure] of gold) {
-    const s = shown.columnWords.indexOf(source), t = shown.rowWords.indexOf(target);
-    if (s < 0 || t < 0) continue;
+  for (const [t, s, sure] of goldCells(shown, gold)) {
     svg.append(svgElement("rect", {
       class: sure ? "gold" : "gold possible", x: left + CELL * s + 1.5, y: top + CELL * t + 1.5, width: CELL - 4, height: CELL - 4,
     }));
   }
   shown.rows.forEach((label, t) => {
-    svg.append(svgElement("text", { x: left - 6, y: top + CELL * (t + .5) + 4, "text-anchor": "end" }, shorten(label)));
+    svg.append(svgElement("text", { x: left - 6, y: top + CELL * (t + .5) + 4, "text-anchor": "end" }, isolate(shorten(label))));
   });
   shown.columns.forEach((label, s) => {
     const x = left + CELL * (s + .5), y = top - 6;
-    svg.append(svgElement("text", { x, y, transform: `rotate(-60 ${x} ${y})` }, shorten(label)));
+    svg.append(svgElement("text", { x, y, transform: `rotate(-60 ${x} ${y})` }, isolate(shorten(label))));
   });
   return svg;
 }
@@ -76,11 +86,11 @@ function drawLines(shown, gold, tell) {
   const rows = Math.max(shown.rows.length, shown.columns.length);
   const svg = svgElement("svg", { width: left + gap + right, height: CELL * rows + 10, role: "img", "aria-label": "Lines of attention; the table below lists it as text" });
   const y = (place) => CELL * (place + .5) + 4;
-  const lines = [];
+  const lines = [], cells = goldCells(shown, gold);
   shown.matrix.forEach((row, t) => {
     row.forEach((weight, s) => {
       if (weight < .02) return;
-      const marked = gold.some(([source, target]) => source === shown.columnWords[s] && target === shown.rowWords[t] && source !== null);
+      const marked = cells.some(([row, column]) => row === t && column === s);
       const line = svgElement("line", {
         class: marked ? "link gold" : "link", x1: left + 4, y1: y(s), x2: left + gap - 4, y2: y(t),
         "stroke-width": (.5 + 4 * weight).toFixed(2), "stroke-opacity": (.15 + .85 * weight).toFixed(3),
@@ -94,7 +104,7 @@ function drawLines(shown, gold, tell) {
   });
   const only = (key, place) => lines.forEach((line) => line.classList.toggle("dim", place !== null && line.dataset[key] !== String(place)));
   const word = (label, x, anchor, key, place) => {
-    const text = svgElement("text", { x, y: y(place) + 4, "text-anchor": anchor }, shorten(label));
+    const text = svgElement("text", { x, y: y(place) + 4, "text-anchor": anchor }, isolate(shorten(label)));
     text.addEventListener("pointerover", () => only(key, place));
     text.addEventListener("pointerout", () => only(key, null));
     svg.append(text);
@@ -128,7 +138,7 @@ function drawTable(shown, probabilities) {
     let best = 0;
     row.forEach((weight, s) => { if (weight > row[best]) best = s; });
     const line = htmlElement("tr");
-    line.append(htmlElement("td", {}, shown.rows[t]), htmlElement("td", {}, row.length ? shown.columns[best] : ""));
+    for (const word of [shown.rows[t], row.length ? shown.columns[best] : ""]) line.append(htmlElement("td", { dir: "auto" }, word));
     line.append(htmlElement("td", { class: "number" }, row.length ? row[best].toFixed(4) : ""));
     if (probabilities) line.append(htmlElement("td", { class: "number" }, Math.exp(probabilities[t]).toFixed(3)));
     table.append(line);

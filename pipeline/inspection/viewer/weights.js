@@ -88,6 +88,12 @@ function present(matrix, tokens, words, options) {
   return { matrix, rows, columns, rowWords, columnWords };
 }
 
+// The words of a sentence where spaces separate them; null where its tokens spell them.
+function wordsOf(run, sentence, side) {
+  if (run.units[side] !== "spaces") return null;
+  return (side === "source" ? sentence.sourceText : sentence.hypothesis).split(" ").filter(Boolean);
+}
+
 // Groups the pieces of each word, in the order of the tokens; a token without a word (EOS, BOS) is a group of its own.
 function groupByWord(tokens, words, texts) {
   const groups = [];
@@ -95,7 +101,9 @@ function groupByWord(tokens, words, texts) {
     const word = words[place];
     const last = groups.at(-1);
     if (word !== null && last && last.word === word) last.places.push(place);
-    else groups.push({ word, text: word === null ? token : (texts[word] ?? token), places: [place] });
+    else groups.push({ word, text: word !== null && texts ? (texts[word] ?? token) : token, places: [place] });
   });
-  return groups;
+  if (texts) return groups;
+  const spell = ({ places }) => places.map((place) => tokens[place].replaceAll("\u2581", "")).join("");
+  return groups.map((group) => (group.word === null ? group : { ...group, text: spell(group) || group.text }));
 }
