@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from ..config.names import LABEL_SIDES
 from ..files import write_atomically
 from .heatmap_labels import axis_labels, figure_title
-from .heatmap_sheet import SLANT, Sheet, known_fonts
+from .heatmap_sheet import SLANT, Sheet
 from .record import Record
 
 COLOURS = "magma_r"  # perceptually uniform; light to dark for every kind of colour vision, and in print
@@ -51,7 +51,7 @@ def attention_figure(
     font = sheet.font
     figure = Figure(figsize=(sheet.width, sheet.height))
     FigureCanvasAgg(figure)
-    style: dict[str, Any] = {"fontfamily": known_fonts(), "parse_math": False}
+    style: dict[str, Any] = {"fontfamily": sheet.fonts, "parse_math": False}
     figure.text(0.5, 1 - 0.08 / sheet.height, title, ha="center", va="top", fontsize=font + 2, **style)
     for place, number in enumerate(heads):
         panel = figure.add_axes(sheet.panel(place))
@@ -81,8 +81,7 @@ def figure_as(figure: Figure, kind: str, dots_per_inch: int = 120) -> bytes:
     metadata = {date[kind]: None} if kind in date else None
     file = io.BytesIO()
     with warnings.catch_warnings(), rc_context({"svg.hashsalt": "qkv"}):
-        # A script without an installed font (Chinese, Arabic, ...) is drawn as empty boxes. The user cannot mend that
-        # here, and the numbers are in the archive, so one warning per character would only hide the others.
+        # `fonts_for` has said in one line which script has no installed font; this would be a warning per character.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from", category=UserWarning)
         # PIL's default level of 6 takes twice as long for a tenth fewer bytes
         settings: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if kind == "png" else {}
@@ -110,7 +109,7 @@ def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, s
 
     `parse_math` is off, so that `$` and `_` in a token stay as they are.
     """
-    style: dict[str, Any] = {"fontsize": sheet.font, "fontfamily": known_fonts(), "parse_math": False}
+    style: dict[str, Any] = {"fontsize": sheet.font, "fontfamily": sheet.fonts, "parse_math": False}
     height, width = panel.images[0].get_size()
     panel.set_axis_off()
     for row, label in enumerate(rows):

@@ -6,7 +6,8 @@ import math
 import numpy as np
 from matplotlib import font_manager
 
-_FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans")
+from .fonts import OWN, fonts_for
+
 _LARGEST_CELL, _SMALLEST_CELL = 0.42, 0.13  # inches
 _PANEL = 6.0  # inches that a panel may take before its cells shrink
 _WIDEST = 16.0  # inches that panels side by side may take together
@@ -19,11 +20,6 @@ _BAR = 0.75  # inches for the colour bar and its scale
 SLANT = math.radians(60)  # of the columns' labels
 
 
-def known_fonts() -> list[str]:
-    """Returns the installed fonts among those for labels."""
-    return [name for name in _FONTS if name in font_manager.get_font_names()]
-
-
 def _panels_across(panels: int, panel_width: float) -> int:
     """Returns the number of panels per row: as many as fit, or fewer if that fills all rows."""
     fitting = max(1, min(panels, _MOST_ACROSS, int(_WIDEST / panel_width)))
@@ -31,7 +27,8 @@ def _panels_across(panels: int, panel_width: float) -> int:
 
 
 class Sheet:
-    """Positions on the sheet in inches, `pad` in cells. A layout engine would have to draw all labels twice.
+    """Positions on the sheet in inches, `pad` in cells, and the fonts of its texts. A layout engine would have to draw
+    all labels twice.
 
     Args:
         rows: labels beside the cells.
@@ -43,6 +40,7 @@ class Sheet:
     def __init__(self, rows: list[str], columns: list[str], panels: int, title: str) -> None:
         cell = float(np.clip(_PANEL / max(len(rows), len(columns)), _SMALLEST_CELL, _LARGEST_CELL))
         self.font = float(np.clip(cell * 72 * 0.6, 6, 9.5))
+        self.fonts = fonts_for("".join((*rows, *columns, title)))
         self.pad = PAD / 72 / cell
         self.across = _panels_across(panels, len(columns) * cell)
         self._down = math.ceil(panels / self.across)
@@ -83,7 +81,7 @@ def _text_width(text: str, font: float) -> float:
 def _character_width(character: str) -> float:
     """Returns the width as a share of the font size; for scripts that the usual font lacks, that of the widest
     characters."""
-    face = font_manager.get_font(font_manager.findfont(_FONTS[0]))
+    face = font_manager.get_font(font_manager.findfont(OWN))
     if not face.get_char_index(ord(character)):
         return 1.1
     face.set_size(100, 72)

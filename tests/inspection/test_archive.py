@@ -52,6 +52,18 @@ def test_what_is_written_is_read_back_exactly_and_in_order(tmp_path, records):
     }
 
 
+def test_what_counts_as_a_word_is_kept_and_written_only_where_it_is_not_between_spaces(tmp_path, make_record):
+    write(tmp_path / "a", [make_record(0, target_unit="subwords"), make_record(1)])
+    read = AttentionArchive(tmp_path / "a")
+    assert [(record.source_unit, record.target_unit) for record in read] == [
+        ("spaces", "subwords"),
+        ("spaces", "spaces"),
+    ]
+    assert "target_unit" in read.sentence(0) and not {"source_unit", "target_unit"} & read.sentence(1).keys()
+    with pytest.raises(ValueError, match="target_unit: expected spaces, subwords, characters"):
+        write(tmp_path / "b", [make_record(0, target_unit="lines")])
+
+
 def test_numpy_and_json_alone_read_it_as_the_docstring_says(tmp_path, records, monkeypatch, capsys):
     write(tmp_path / "attention", records)
     snippet = re.search(r"\n    import json, numpy\n.*?\n\n?$", archive.__doc__, re.DOTALL)[0]

@@ -27,6 +27,13 @@ def test_a_sentences_measures_are_means_over_its_heads(make_record):
     assert row["least_likely_token"] == record.target_output_tokens[least]
 
 
+def test_words_without_spaces_are_spelt_by_their_tokens(make_record):
+    tokens = ["▁", "我", "▁喜欢", "</s>"]
+    record = make_record(0, (0, 0, 2, None), source_tokens=tokens, source="我喜欢", source_unit="characters")
+    assert record.spell_source_words() == {0: "我", 2: "喜欢"}
+    assert make_record(0, source="a  b c").spell_source_words() == {0: "a", 1: "b", 2: "c"}
+
+
 def planted(make_record, columns, **changes):
     """A record whose rows put all their weight on the given source tokens, in every layer and head."""
     weights = np.zeros((2, 3, len(columns), 6), np.float32)

@@ -317,6 +317,71 @@ def test_two_runs_stand_side_by_side(tmp_path):
     assert "does not have this sentence" in saw["missing"]
 
 
+CHINESE = replace(
+    make_record(0, "the cat", "猫吃苹果"),
+    target_input_tokens=["<s>", "▁", "猫", "吃", "苹果"],
+    target_output_tokens=["▁", "猫", "吃", "苹果", "</s>"],
+    target_words=[0, 0, 1, 3, None],
+    token_log_probabilities=[-1.0] * 5,
+    attention={"cross": weights_of(np.random.default_rng(1), 1, 1, 5, 3)},
+    target_unit="characters",
+)
+
+
+@chromium
+def test_words_without_spaces_are_spelt_by_tokens_and_the_page_says_so(tmp_path):
+    gold = GoldAlignment(frozenset({(1, 2)}), frozenset({(1, 2)}))  # the first character of 苹果
+    page = viewer_page("one", [ViewerRun("one", [gold]).add_all([CHINESE])])
+    saw = browse(
+        page,
+        """
+        saw.labels = $$(".run table td:first-child").map((cell) => cell.textContent);
+        saw.units = $(".units").textContent;
+        const [x, y] = ["x", "y"].map((name) => Number($(".run .gold").getAttribute(name)));
+        const at = (cell, name) => Number(cell.getAttribute(name));
+        const near = (cell) => Math.abs(at(cell, "x") - x) < 4 && Math.abs(at(cell, "y") - y) < 4;
+        saw.gold = numbers($$(".cell").find(near));
+        key("w"); saw.tokens = $$(".run table td:first-child").map((cell) => cell.textContent);
+        saw.still = $$(".units").length;
+        """,
+        tmp_path,
+    )
+    assert saw["labels"] == ["猫", "吃", "苹果", "</s>"]
+    assert saw["units"] == "Words of the target are its characters."
+    assert saw["gold"][:2] == [2, 1]
+    assert (saw["tokens"], saw["still"]) == (CHINESE.target_output_tokens, 0)
+
+
+HEBREW = make_record(0, "the cat eats .", "החתול אוכל.")
+
+
+@chromium
+def test_text_from_right_to_left_stands_beside_its_label_with_its_full_stop_on_the_left(tmp_path):
+    saw = browse(
+        viewer_page("one", [ViewerRun("one").add_all([HEBREW])]),
+        """
+        saw.directions = $$("#texts [dir], #list .text, .run td:not(.number)").map((one) => one.dir);
+        const text = $$("#texts [dir]").at(-1), label = text.previousElementSibling;
+        saw.gap = text.getBoundingClientRect().left - label.getBoundingClientRect().right;
+        saw.own = getComputedStyle(text).direction;
+        const left = (letter) => {
+          const range = document.createRange();
+          range.setStart(text.firstChild, letter);
+          range.setEnd(text.firstChild, letter + 1);
+          return range.getBoundingClientRect().left;
+        };
+        saw.stop = left(text.textContent.length - 1) - left(0);
+        const word = $$(".run svg text").find((one) => one.textContent.includes("אוכל"));
+        const place = (character) => word.getStartPositionOfChar(word.textContent.indexOf(character)).x;
+        saw.inPicture = place(".") - place("א");
+        """,
+        tmp_path,
+    )
+    assert set(saw["directions"]) == {"auto"} and saw["own"] == "rtl"
+    assert 0 <= saw["gap"] < 40
+    assert saw["stop"] < 0 and saw["inPicture"] < 0
+
+
 def test_the_page_is_written_whole_or_not_at_all(tmp_path, page):
     write_viewer(
         tmp_path / "viewer.html", "a & <title>", [ViewerRun("one", GOLD, SCORES).add_all(RECORDS)], layer=1, head=2

@@ -1,0 +1,115 @@
+"""The fonts of heat maps: matplotlib's own, and for characters that it lacks any installed font that has them."""
+
+import functools
+import logging
+import unicodedata
+from collections.abc import Collection, Mapping
+
+from matplotlib import font_manager
+from matplotlib.font_manager import FontEntry
+from matplotlib.ft2font import FT2Font
+
+OWN = "DejaVu Sans"  # comes with matplotlib
+REGULAR = 400  # weight
+_INVISIBLE = ("Cc", "Cf", "Zl", "Zp", "Zs")  # Unicode's categories of control and format characters and spaces
+_EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "IDEOGRAPHIC")
+_reported: set[str] = set()  # scripts
+
+log = logging.getLogger(__name__)
+
+
+def fonts_for(text: str) -> list[str]:
+    """Returns the fonts that together have the characters of a text, matplotlib's own first.
+
+    The first time that no installed font has the characters of a script, a warning says which font to install.
+    """
+    missing = {c for c in text if not has_character(OWN, c) and unicodedata.category(c) not in _INVISIBLE}
+    return [OWN, *_fonts_with(frozenset(missing))]
+
+
+@functools.cache
+def has_character(family: str, character: str) -> bool:
+    """Returns whether a font has a character."""
+    return bool(_face(family).get_char_index(ord(character)))
+
+
+@functools.cache
+def _face(family: str) -> FT2Font:
+    entry = _families()[family]
+    number = getattr(entry, "index", 0)  # of the font in a file of several
+    return font_manager.get_font(font_manager.FontPath(entry.fname, number) if number else entry.fname)
+
+
+@functools.cache
+def _fonts_with(characters: frozenset[str]) -> list[str]:
+    if not characters:
+        return []
+    fonts, left = _choose(characters, _families())
+    if left and _add_fonts_installed_lately():
+        fonts, left = _choose(characters, _families())
+    for script in sorted({_script(character) for character in left} - _reported):
+        _reported.add(script)
+        examples = "".join(sorted(character for character in left if _script(character) == script)[:5])
+        package = "fonts-noto-cjk" if script.startswith(_EAST_ASIAN) else "fonts-noto"
+        log.warning(
+            "heat maps: no installed font has the %s characters %s, so boxes are drawn; install a font that has them: "
+            "on Debian and Ubuntu the package %s, elsewhere see https://fonts.google.com/noto",
+            script,
+            examples,
+            package,
+        )
+    return fonts
+
+
+def _choose(characters: Collection[str], families: Mapping[str, FontEntry]) -> tuple[list[str], set[str]]:
+    """Returns as few fonts as have the characters, and the characters that none has."""
+    known = {family: {c for c in characters if has_character(family, c)} for family in families}
+    # Chinese, Japanese and Korean fonts have the same characters and draw them in their own ways.
+    scripts = {_script(character) for character in characters}
+    country = "JP" if scripts & {"HIRAGANA", "KATAKANA"} else "KR" if "HANGUL" in scripts else "SC"
+    fonts, left = [], set(characters)
+    while left and known:
+        best = max(known, key=lambda name: (len(known[name] & left), *_suits(families[name], country)))
+        if not known[best] & left:
+            break
+        fonts.append(best)
+        left -= known[best]
+    return fonts, left
+
+
+def _suits(entry: FontEntry, country: str) -> tuple[bool, ...]:
+    return _weight(entry) == REGULAR, "Sans" in entry.name, entry.name.endswith(country)
+
+
+def _families() -> dict[str, FontEntry]:
+    """Returns the installed fonts by name, each as upright and as nearly of regular weight as there is.
+
+    The "last resort" fonts of matplotlib and macOS are left out: they have a box for every character.
+    """
+    drawable = [entry for entry in font_manager.fontManager.ttflist if entry.size == "scalable"]
+    drawable.sort(key=lambda entry: (entry.name, entry.style == "normal", -abs(_weight(entry) - REGULAR), entry.fname))
+    return {
+        entry.name: entry for entry in drawable if not entry.name.replace(" ", "").strip(".").startswith("LastResort")
+    }
+
+
+def _weight(entry: FontEntry) -> int:
+    return entry.weight if isinstance(entry.weight, int) else font_manager.weight_dict.get(entry.weight, REGULAR)
+
+
+@functools.cache
+def _add_fonts_installed_lately() -> bool:
+    """Adds the fonts that were installed after matplotlib had listed them; returns whether there are any."""
+    listed = {entry.fname for entry in font_manager.fontManager.ttflist}
+    new = sorted(set(font_manager.findSystemFonts()) - listed)
+    for path in new:
+        try:
+            font_manager.fontManager.addfont(path)
+        except (OSError, RuntimeError, ValueError):  # not a font that matplotlib can draw, as colour bitmaps are not
+            continue
+    return bool(new)
+
+
+def _script(character: str) -> str:
+    """Returns the first word of the character's name, which for letters is their script."""
+    return unicodedata.name(character, "unnamed").split()[0]
