@@ -6,13 +6,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .cli import ArgumentParser, exit_cleanly
 from .config.names import DATA_SETS, EXTRACTIONS, SITES, SYMMETRISATIONS, describe
 from .errors import InputError
 from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
+
+if TYPE_CHECKING:
+    from .text.corpus import Corpus
 
 PROGRESS_PAIRS = 10_000  # about a minute's work
 _ALIGNED = {name: site for name, site in SITES.items() if site.aligns}
@@ -76,34 +79,15 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Reads the text, aligns it, writes the links."""
     options = make_parser().parse_args(arguments)
-    if options.reverse_at and not options.reverse:
-        raise InputError("--reverse_at needs REVERSE_RUN, the run whose layer and head it names")
-    if bool(options.set) == bool(options.source or options.target) or bool(options.source) != bool(options.target):
-        raise InputError("expected a text to align: --source and --target, or --set")
-    if options.subwords and options.reverse:
-        raise InputError(
-            "--subwords needs a single run, since two runs cut words into different subwords; leave out REVERSE_RUN"
-        )
-    if options.subwords and (options.source_words or options.target_words):
-        raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
+    _check(options)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with importing_tensorflow():
         from .alignment import symmetrise
         from .alignment.aligner import Direction, align
         from .alignment.given_words import read_given_words
-        from .config import load_run_config
-        from .run_directory import RunDirectory
-        from .text.corpus import read_corpus, read_parallel_files
         from .text.pharaoh import format_pharaoh_line, write_pharaoh
-        from .text.sets import with_held_out_files
-        from .trained_run import settings_of_set
 
-    if options.set:
-        run = RunDirectory.open(options.run)
-        config = with_held_out_files(load_run_config(run.config), run)
-        corpus = read_corpus(settings_of_set(config, options.set, run.config))
-    else:
-        corpus = read_parallel_files(options.source, options.target)
+    corpus = _read_text(options)
     source_words, target_words = (
         read_given_words(path, sentences) if path else None
         for path, sentences in ((options.source_words, corpus.source), (options.target_words, corpus.target))
@@ -120,6 +104,33 @@ def main(arguments: list[str]) -> None:
     else:
         for sentence in links:
             sys.stdout.write(format_pharaoh_line(sentence))
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.reverse_at and not options.reverse:
+        raise InputError("--reverse_at needs REVERSE_RUN, the run whose layer and head it names")
+    if bool(options.set) == bool(options.source or options.target) or bool(options.source) != bool(options.target):
+        raise InputError("expected a text to align: --source and --target, or --set")
+    if options.subwords and options.reverse:
+        raise InputError(
+            "--subwords needs a single run, since two runs cut words into different subwords; leave out REVERSE_RUN"
+        )
+    if options.subwords and (options.source_words or options.target_words):
+        raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
+
+
+def _read_text(options: argparse.Namespace) -> "Corpus":
+    from .config import load_run_config
+    from .run_directory import RunDirectory
+    from .text.corpus import read_corpus, read_parallel_files
+    from .text.sets import with_held_out_files
+    from .trained_run import settings_of_set
+
+    if options.set:
+        run = RunDirectory.open(options.run)
+        config = with_held_out_files(load_run_config(run.config), run)
+        return read_corpus(settings_of_set(config, options.set, run.config))
+    return read_parallel_files(options.source, options.target)
 
 
 def _with_progress(links: Iterable[Any], total: int) -> Iterator[Any]:
