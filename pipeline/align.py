@@ -53,6 +53,17 @@ def make_parser() -> argparse.ArgumentParser:
         default=SYMMETRISATIONS[0],
         help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]})",
     )
+    _add_word_options(parser)
+    for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
+        parser.add_argument(
+            f"--{option}",
+            metavar="LAYER,HEAD,SIDE[,LINKS[,SITE]]",
+            help=f"where in {meaning} links are read, such as 1,mean,output or 2,0,input; see below",
+        )
+    return parser
+
+
+def _add_word_options(parser: argparse.ArgumentParser) -> None:
     for side in ("source", "target"):
         parser.add_argument(
             f"--{side}_words",
@@ -66,13 +77,6 @@ def make_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="link the run's subwords instead of words, numbered as in its attention archives",
     )
-    for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
-        parser.add_argument(
-            f"--{option}",
-            metavar="LAYER,HEAD,SIDE[,LINKS[,SITE]]",
-            help=f"where in {meaning} links are read, such as 1,mean,output or 2,0,input; see below",
-        )
-    return parser
 
 
 @exit_cleanly
