@@ -1,8 +1,9 @@
 """The tokeniser, the normaliser of punctuation and the detokeniser of Moses (Koehn et al. 2007), by `sacremoses`."""
 
 import functools
+from typing import Any
 
-import sacremoses
+# sacremoses is imported where it is used: that takes a third of a second, and many lines do without.
 
 
 def tokenize(text: str, language: str, *, escaped: bool = False) -> str:
@@ -35,15 +36,21 @@ def _code(language: str) -> str:
 
 
 @functools.cache
-def _normalizer(language: str) -> sacremoses.MosesPunctNormalizer:
-    return sacremoses.MosesPunctNormalizer(language)
+def _normalizer(language: str) -> Any:
+    from sacremoses import MosesPunctNormalizer
+
+    return MosesPunctNormalizer(language)
 
 
 @functools.cache
-def _tokenizer(language: str) -> sacremoses.MosesTokenizer:
-    return sacremoses.MosesTokenizer(language)
+def _tokenizer(language: str) -> Any:
+    from sacremoses import MosesTokenizer
+
+    return MosesTokenizer(language)
 
 
 @functools.cache
-def _detokenizer(language: str) -> sacremoses.MosesDetokenizer:
-    return sacremoses.MosesDetokenizer(language)
+def _detokenizer(language: str) -> Any:
+    from sacremoses import MosesDetokenizer
+
+    return MosesDetokenizer(language)

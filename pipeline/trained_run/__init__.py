@@ -18,7 +18,7 @@ from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
 from ..run_directory import RunDirectory
 from ..runtime.devices import parallel_batches
-from ..text import europarl_words
+from ..text import europarl_words, moses
 from ..text.corpus import read_corpus
 from ..text.look import TextLook, measure_look
 from ..text.sets import with_held_out_files
@@ -66,9 +66,7 @@ class TrainedRun:
             return None
         divide = None
         if settings.moses:
-            from ..text.moses import tokenize  # not at the top: it takes a third of a second
-
-            divide = partial(tokenize, language=language, escaped=look.escaped)
+            divide = partial(moses.tokenize, language=language, escaped=look.escaped)
         elif settings.europarl:
             divide = partial(europarl_words.tokenize, language=language)
         return Normalizer(look, settings.lowercase, divide)
@@ -78,11 +76,9 @@ class TrainedRun:
         data = self.config.data
         if not data.tokenized:
             return text[:1].upper() + text[1:]
-        from ..text.moses import detokenize
-
         if data.normalize is not None and data.normalize.europarl:
             text = europarl_words.join(text, data.target_language)
-        return detokenize(text, data.target_language)
+        return moses.detokenize(text, data.target_language)
 
     @cached_property
     def cutter(self) -> WordCutter:

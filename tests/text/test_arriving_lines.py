@@ -2,12 +2,14 @@
 
 import io
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from pipeline.errors import InputError
+from pipeline.text import arriving_lines
 from pipeline.text.arriving_lines import ArrivingLines
 from tests.patience import PATIENCE_SECONDS
 
@@ -47,7 +49,13 @@ def test_lines_that_arrive_together_share_a_window(pipe, soon):
     assert soon(list, windows) == [["one", "two", "three"]]
 
 
-def test_windows_of_a_regular_file_are_full(tmp_path):
+def test_windows_of_a_regular_file_are_full_however_slowly_it_is_read(tmp_path, monkeypatch):
+    def read_slowly(stream):
+        for line in stream:
+            time.sleep(0.002)
+            yield line
+
+    monkeypatch.setattr(arriving_lines, "_unlocked", read_slowly)
     path = tmp_path / "lines"
     path.write_text("".join(f"{n}\n" for n in range(25)))
     with path.open("rb") as file:
