@@ -158,9 +158,11 @@ def test_evaluation_leaves_its_files_and_no_others(evaluated):
 
 
 def test_metrics_name_every_score_and_how_it_was_made(metrics):
-    assert metrics["set"] == "test"
+    assert (metrics["set"], metrics["name"], metrics["mode"]) == ("test", "test", "translated")
+    assert metrics["checkpoint"] == "model.keras"
+    assert (metrics["search"], metrics["decoding"]["length_penalty"]) == ("beam", 1.0)
     assert metrics["sentences"] == ORDINARY + len(SOURCES)
-    for name in ("bleu", "chrf", "loss", "perplexity", "token_accuracy", "seconds"):
+    for name in ("bleu", "chrf", "chrf++", "loss", "perplexity", "token_accuracy", "seconds"):
         assert isinstance(metrics[name], float) and np.isfinite(metrics[name])
     assert metrics["perplexity"] == pytest.approx(np.exp(metrics["loss"]))
     assert "tok:none" in metrics["signatures"]["bleu"] and "nc:6" in metrics["signatures"]["chrf"]
@@ -214,7 +216,10 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
     assert not [path.name for path in mine.parent.iterdir() if path.name.startswith(".")]
 
     found = read_json(mine / "metrics.json")
-    assert found["set"] == "mine"
+    assert (found["set"], found["name"], found["mode"]) == ("test.en", "mine", "forced")
+    assert [path.name[:15] for path in sorted((mine / "heatmaps").iterdir())] == [
+        f"sentence-{i:06d}" for i in range(2)
+    ]  # as the config says
     for name in ("bleu", "chrf", "loss", "token_accuracy"):
         assert found[name] == pytest.approx(metrics[name])
     assert found["alignment"] == metrics["alignment"]
@@ -281,7 +286,7 @@ def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
     config = load_run_config(run / "config.yaml")
     trained = SimpleNamespace(config=config, directory=RunDirectory(run))
     choose_on = {
-        name: command._read_configured_set(argparse.Namespace(set=name, name=None), trained).choose_on
+        name: command._read_configured_set(argparse.Namespace(set=name, name=None, forced=False), trained).choose_on
         for name in ("test", "validation")
     }
     assert choose_on["test"].name == "validation"

@@ -52,7 +52,7 @@ def score_readouts(request: EvaluationRequest, recorder: AttentionRecorder, text
     if choice_table is None or choice_table.empty:
         log.warning("the model has no cross-attention: there are no alignments to read off it")
         return ReadoutScores()
-    name = data.choose_on.name if data.choose_on is not None else f"the {data.name} set itself (optimistic)"
+    name = data.choose_on.name if data.choose_on is not None else f"the {data.set_name} set itself (optimistic)"
     readout = choose_readout(choice_table, name)
     if data.gold is None or table is None:
         return ReadoutScores(readout)

@@ -137,11 +137,16 @@ def archive_manifest(run: TrainedRun) -> dict[str, Any]:
 
 
 def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -> dict[str, Any]:
+    run = request.run
     return {
-        "set": request.data.name,
+        "run": run.directory.root.name,
+        "set": request.data.set_name,
+        "name": request.data.name,
+        "mode": "forced" if request.force_references else "translated",
+        "checkpoint": run.weights.relative_to(run.directory.root).as_posix(),
         "sentences": len(request.data.source),
-        "search": request.run.config.decoding.kind,
-        "decoding": request.run.config.decoding.model_dump(),
+        "search": run.config.decoding.kind,
+        "decoding": run.config.decoding.model_dump(),
         "truncated": sum(translation.truncated for translation in translations),
     }
 

@@ -33,6 +33,8 @@ from .alignment import ReadoutScores
 from .request import EvaluationRequest
 from .translations import translations_table, write_translations
 
+OWN_SENTENCES_DRAWN = 3
+
 log = logging.getLogger(__name__)
 
 
@@ -73,8 +75,10 @@ def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, fl
     rows = write_measures(archive.records(["cross"]), folder)
     if readouts.readout is not None:
         write_alignments(archive.records(["cross", readouts.readout.site]), readouts.readout, folder.alignments)
-    draw_heatmaps(archive.records(["cross"], settings.drawn_sentences), folder.heatmaps, "sentence")
-    draw_heatmaps(record_probes(run, outputs.recorder), folder.heatmaps, "probe")
+    drawn = drawn_sentences(settings.heatmap_sentences, settings.drawn_sentences, own=data.own)
+    draw_heatmaps(archive.records(["cross"], drawn), folder.heatmaps, "sentence")
+    if not data.own:
+        draw_heatmaps(record_probes(run, outputs.recorder), folder.heatmaps, "probe")
     write_page(outputs, rows[: settings.viewer_sentences], table)
     write_spectra(run.model, folder.spectra)
     if not request.perturbed_sentences:
@@ -102,6 +106,12 @@ def write_measures(records: Iterable[Record], folder: EvaluationDirectory) -> li
 def write_alignments(records: Iterable[Record], readout: AlignmentReadout, path: Path) -> None:
     """Writes the word links of every record in Pharaoh format."""
     write_pharaoh(path, (readout.links(record) for record in records))
+
+
+def drawn_sentences(given: int | None, of_sets: int, *, own: bool) -> int:
+    """Returns how many sentences are drawn, from the first on: as many as the config says, where it says so. Otherwise
+    a few of text of one's own, which is evaluated to be looked at, in place of the probes."""
+    return OWN_SENTENCES_DRAWN if own and given is None else of_sets
 
 
 def draw_heatmaps(records: Iterable[Record], folder: Path, name: str) -> None:

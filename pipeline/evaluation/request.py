@@ -19,11 +19,13 @@ class EvaluationSet:
     """The sentences that are evaluated.
 
     Args:
-        name: of the set, and of the results' folder.
+        name: of the results' folder.
         source: the sentences to translate.
         reference: their given translations, or None.
         gold: gold alignments of these pairs, or None.
         choose_on: the set on which the alignment readout is chosen; None for this set.
+        origin: the set of the config, or the file of text of one's own, that these sentences are; None for `name`.
+        own: whether they are text of one's own.
     """
 
     name: str
@@ -31,6 +33,13 @@ class EvaluationSet:
     reference: Sequence[str] | None = None
     gold: GoldSet | None = None
     choose_on: GoldSet | None = None
+    origin: str | None = None
+    own: bool = False
+
+    @property
+    def set_name(self) -> str:
+        """The name of the set, wherever its results go."""
+        return self.origin or self.name
 
 
 @dataclass(frozen=True)
@@ -101,15 +110,16 @@ def _replace_bleu_tokenizer(config: RunConfig, options: argparse.Namespace) -> R
 
 
 def _read_own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
-    name = options.name or options.source.name  # with its suffix: test.en must not replace the results on `test`
-    choose_on = read_choice_set(run.config, run.cutter)
+    origin = options.source.name  # with its suffix: test.en must not replace the results on `test`
+    name, choose_on = _results_name(options, origin), read_choice_set(run.config, run.cutter)
     if not options.reference:
-        return EvaluationSet(name, list(read_lines(options.source)), choose_on=choose_on)
+        source = list(read_lines(options.source))
+        return EvaluationSet(name, source, choose_on=choose_on, origin=origin, own=True)
     corpus = read_parallel_files(options.source, options.reference).in_memory()
     gold = None
     if options.alignments:
-        gold = read_gold_set(name, corpus, options.alignments, options.first_index, cutter=run.cutter)
-    return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on)
+        gold = read_gold_set(origin, corpus, options.alignments, options.first_index, cutter=run.cutter)
+    return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin, own=True)
 
 
 def _read_configured_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
@@ -118,4 +128,10 @@ def _read_configured_set(options: argparse.Namespace, run: TrainedRun) -> Evalua
     gold = read_configured_gold(settings, options.set, run.cutter)
     # Where the readout is chosen and reported on the same pairs, the result must say so: see EvaluationSet.
     choose_on = read_choice_set(run.config, run.cutter) if settings != choice_settings(run.config) else None
-    return EvaluationSet(options.name or options.set, corpus.source, corpus.target, gold, choose_on)
+    name = _results_name(options, options.set)
+    return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin=options.set)
+
+
+def _results_name(options: argparse.Namespace, origin: str) -> str:
+    """Returns the name of the results' folder: attention over references must not replace that over translations."""
+    return options.name or (f"{origin}.forced" if options.forced else origin)

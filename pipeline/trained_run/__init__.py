@@ -33,12 +33,13 @@ from .weights_file import check_weights_file
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """The parts of a run that evaluation and translation need."""
+    """The parts of a run that evaluation and translation need; `weights` is the file that the model's are from."""
 
     directory: RunDirectory
     config: RunConfig
     tokenizer: Tokenizer
     model: keras.Model
+    weights: Path
 
     @cached_property
     def translator(self) -> Translator:
@@ -144,7 +145,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
         check_golden(run, model, tokenizer.vocabulary_size)
     else:
         load_checkpoint(weights, model)
-    return TrainedRun(run, config, tokenizer, model)
+    return TrainedRun(run, config, tokenizer, model, weights)
 
 
 def _load_weights(model: keras.Model, path: Path) -> None:
