@@ -14,7 +14,8 @@ def main(arguments: list[str]) -> None:
     parser = ArgumentParser(
         prog=invocation("compare"),
         description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
-        "first run (paired bootstrap), loss, seed, parameters, updates and minutes.",
+        "first run (paired bootstrap), alignment error rate, loss, search, seed, parameters, updates and minutes of "
+        "training. Means are given of runs that differ in nothing but their seed.",
     )
     parser.add_argument(
         "runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or of one evaluation: RUN/evaluations/NAME"
@@ -27,7 +28,8 @@ def main(arguments: list[str]) -> None:
         raise InputError("expected at least two runs to compare, found one; see --help")
     if options.samples < 100:
         raise InputError(f"--samples: expected at least 100, found {options.samples}")
-    from .evaluation.comparison import Evaluated, as_text, compare, means_over_seeds
+    from .evaluation.comparison import as_text, compare, means_over_seeds
+    from .evaluation.evaluated import Evaluated
     from .files import write_atomically
 
     systems = [Evaluated.find(path, options.set) for path in options.runs]

@@ -26,15 +26,19 @@ def make(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compare")
     corpus = write_small_corpus(folder / "text")
 
-    def run(name, translations, seed=1, references=SENTENCES, search="beam", **changes):
+    def run(
+        name, translations, seed=1, references=SENTENCES, evaluation="test", metrics=None, corpus_sha256="a", **changes
+    ):
         settings = small_settings(corpus, folder, {"run.seed": seed} | changes)
         root = folder / name
-        evaluation = root / "evaluations" / "test"
+        evaluation = root / "evaluations" / evaluation
         evaluation.mkdir(parents=True, exist_ok=True)
         (root / "config.yaml").write_text(dump(make_run_config(settings, {}, name)), encoding="utf-8")
-        (root / "manifest.json").write_text(json.dumps({"parameters": 12345}))
+        (root / "manifest.json").write_text(
+            json.dumps({"parameters": 12345, "data_sha256": {"train.en": corpus_sha256}})
+        )
         pd.DataFrame({"update": [5, 10], "minutes": [1.5, 3.25]}).to_csv(root / "history.csv", index=False)
-        metrics = {"search": search, "loss": 1.25, "decoding": {"beam_size": 5}}
+        metrics = {"search": "beam", "loss": 1.25, "decoding": {"beam_size": 5}} | (metrics or {})
         (evaluation / "metrics.json").write_text(json.dumps(metrics))
         table = pd.DataFrame({"source": SENTENCES, "reference": references, "translation": translations})
         table.to_csv(evaluation / "translations.tsv", sep="\t", index=False, quoting=csv.QUOTE_NONE)
@@ -69,22 +73,50 @@ def test_scores_are_those_of_sacrebleu_and_equal_translations_have_p_1(make, tmp
     assert f"{good} and 2 more, seeds 1, 2, 3: mean BLEU" in printed
 
 
-def test_two_evaluations_of_one_run_can_be_compared(make, capsys):
+def test_two_evaluations_of_one_run_can_be_compared_and_are_not_taken_for_seeds(make, capsys):
     run = make("both", worsened(3))
-    assert compare.main([str(run), str(run / "evaluations/test")]) == 0
-    assert str(run / "evaluations/test") in capsys.readouterr().out
+    decoding = {"beam_size": 8, "length_penalty": 1.4}
+    make("both", worsened(4), evaluation="wide", metrics={"decoding": decoding, "alignment": {"aer": 12.345}})
+    evaluations = [str(run), str(run / "evaluations/test"), str(run / "evaluations/wide")]
+    assert compare.main(evaluations) == 0
+    printed = capsys.readouterr().out
+    assert "mean BLEU" not in printed
+    for text in (*evaluations, "beam 5", "beam 8, length penalty 1.4", "AER", "12.35"):
+        assert text in printed
 
 
-def test_runs_of_other_settings_are_not_grouped_as_seeds(make, capsys):
-    one, other = make("one", worsened(3)), make("other", worsened(3), seed=2, **{"model.d_ff": 16})
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model.d_ff": 16},
+        {"corpus_sha256": "b"},
+        {"metrics": {"checkpoint": "checkpoints/best.npz"}},
+        {"metrics": {"decoding": {"beam_size": 6}}},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_runs_that_differ_in_more_than_their_seed_have_no_mean(make, capsys, changes):
+    one, other = make("one", worsened(3)), make("other", worsened(3), seed=2, **changes)
     assert compare.main([str(one), str(other)]) == 0
     assert "mean BLEU" not in capsys.readouterr().out
+
+
+def test_a_seed_counts_once_in_the_mean(make, capsys):
+    runs = [make(f"seed {i}", worsened(i + 2), seed=seed) for i, seed in enumerate((1, 1, 2))]
+    assert compare.main([str(run) for run in runs]) == 0
+    printed = capsys.readouterr().out
+    means = [sacrebleu.BLEU(tokenize="none", force=True).corpus_score(worsened(n), [SENTENCES]).score for n in (2, 4)]
+    assert f"{runs[0]} and 1 more, seeds 1, 2: mean BLEU {sum(means) / 2:.2f}" in printed
+    assert "AER" not in printed
 
 
 def test_evaluations_that_cannot_be_compared_end_with_one_message(make, tmp_path, capsys):
     run = make("run", worsened(3))
     elsewhere = make("elsewhere", worsened(3), references=worsened(4))
     raw = make("raw", worsened(3), **{"data.tokenized": False})
+    forced = make("forced", worsened(3), metrics={"mode": "forced"})
+    translated = make("translated", worsened(3), metrics={"mode": "translated"})
+    by_character = make("by character", worsened(3), metrics={"bleu_tokenizer": "char"})
     bare = make("bare", worsened(3))
     (bare / "evaluations/test/metrics.json").unlink()
     broken = make("broken", worsened(3))
@@ -94,6 +126,8 @@ def test_evaluations_that_cannot_be_compared_end_with_one_message(make, tmp_path
         ([run, tmp_path / "none"], "none: no such run"),
         ([run, elsewhere], "have different reference sentences"),
         ([run, raw], "have BLEU by different tokenizers, 13a and none"),
+        ([run, by_character], "have BLEU by different tokenizers, char and none"),
+        ([translated, forced], "forced/evaluations/test is forced, that is over the references, and"),
         ([run, bare], "metrics.json is missing; evaluate the run first: python evaluate.py"),
         ([run, broken], "translations.tsv: no column 'reference'"),
         ([run, run, "--samples", "3"], "--samples: expected at least 100, found 3"),

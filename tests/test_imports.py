@@ -154,7 +154,7 @@ def test_settings_stop_at_the_door():
         "pipeline.decoding.build",
         "pipeline.doctor",
         "pipeline.evaluate",
-        "pipeline.evaluation.comparison",
+        "pipeline.evaluation.evaluated",
         "pipeline.evaluation.request",
         "pipeline.model.build",
         "pipeline.run_training",

@@ -1,121 +1,15 @@
-"""Compares evaluated runs: scores with intervals, paired bootstrap tests, and the cost of each run."""
+"""Compares evaluations: scores with intervals, paired bootstrap tests, and the cost of each run."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
-from ..config import RunConfig
-from ..config.started_run import load_started_run
 from ..errors import InputError
-from ..invocation import invocation
-from ..metrics.bleu import make_bleu
-from ..run_directory import EvaluationDirectory, RunDirectory
-from .translations import read_translations
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """An evaluation, and the run that was evaluated.
-
-    Args:
-        name: its name in the table.
-        run: the run's folder.
-        evaluation: the evaluation's folder.
-    """
-
-    name: str
-    run: RunDirectory
-    evaluation: EvaluationDirectory
-
-    @classmethod
-    def find(cls, path: Path, set_name: str) -> "Evaluated":
-        """Finds the evaluation of a run on a set; `path` is the run's folder, or that of the evaluation itself.
-
-        Raises:
-            InputError: there is no such evaluation.
-        """
-        is_evaluation = path.parent.name == "evaluations"
-        run = RunDirectory.open(path.parents[1] if is_evaluation else path)
-        evaluation = EvaluationDirectory(path) if is_evaluation else run.evaluation(set_name)
-        for file in (evaluation.metrics, evaluation.translations):
-            if not file.is_file():
-                raise InputError(
-                    f"{evaluation.root}: {file.name} is missing; evaluate the run first: "
-                    f"{invocation('evaluate')} {run.root}"
-                )
-        return cls(str(path), run, evaluation)
-
-    @cached_property
-    def config(self) -> RunConfig:
-        """The run's settings."""
-        return load_started_run(self.run.config)
-
-    @cached_property
-    def metrics(self) -> dict[str, Any]:
-        """The evaluation's scores."""
-        return _read_json(self.evaluation.metrics)
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """The evaluation's translations.
-
-        Raises:
-            InputError: the file is damaged, or there were no references.
-        """
-        table = read_translations(self.evaluation.translations)
-        if "reference" not in table:
-            raise InputError(
-                f"{self.evaluation.translations}: no column 'reference'; evaluate with references to compare"
-            )
-        return table
-
-    def key_without_seed(self) -> str:
-        """Returns the settings by which runs that differ only in their seed are grouped."""
-        settings = self.config.model_dump(mode="json")
-        del settings["run"]
-        decoding = {key: value for key, value in self.metrics.get("decoding", {}).items() if key != "batch_sentences"}
-        return json.dumps([settings, self.metrics.get("search"), decoding], sort_keys=True)
-
-    def facts(self) -> dict[str, Any]:
-        """Returns the run's settings, sizes and costs that the table shows."""
-        manifest = _read_json(self.run.manifest) if self.run.manifest.is_file() else {}
-        last = self._last_history_row()
-        decoding = self.metrics.get("decoding", {})
-        beam = f" {decoding['beam_size']}" if self.metrics.get("search") == "beam" and decoding else ""
-        return {
-            "loss": self.metrics.get("loss"),
-            "search": f"{self.metrics.get('search', '')}{beam}",
-            "seed": self.config.run.seed,
-            "parameters": manifest.get("parameters"),
-            "updates": last.get("update"),
-            "minutes": last.get("minutes"),
-        }
-
-    def _last_history_row(self) -> Any:
-        if not self.run.history.is_file():
-            return {}
-        try:
-            history = pd.read_csv(self.run.history)
-        except (ValueError, OSError) as error:
-            raise InputError(f"{self.run.history}: not the table that train.py writes: {error}") from None
-        return history.iloc[-1] if len(history) else {}
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read: {error}; evaluate the run again") from None
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: expected a JSON object; evaluate the run again")
-    return value
+from ..metrics.bleu import check_bleu_tokenizer, make_bleu
+from .evaluated import Evaluated
 
 
 def compare(systems: list[Evaluated], samples: int) -> pd.DataFrame:
@@ -126,26 +20,16 @@ def compare(systems: list[Evaluated], samples: int) -> pd.DataFrame:
             of a paired bootstrap test against the first (Koehn 2004), and the cost of the run.
 
     Raises:
-        InputError: the evaluations are not of the same text.
+        InputError: the evaluations are not of the same text, or were made in different ways.
     """
-    first = systems[0]
     for other in systems[1:]:
-        for side in ("source", "reference"):
-            if other.table[side].tolist() != first.table[side].tolist():
-                raise InputError(
-                    f"{other.evaluation.root} and {first.evaluation.root} have different {side} sentences; "
-                    "compare evaluations of one set"
-                )
-        tokenizers = [system.config.data.scoring_tokenizer for system in (other, first)]
-        if tokenizers[0] != tokenizers[1]:
-            raise InputError(
-                f"{other.name} and {first.name} have BLEU by different tokenizers, {' and '.join(tokenizers)}, so it "
-                "cannot be compared"
-            )
+        _check_comparable(other, systems[0])
+    first = systems[0]
+    check_bleu_tokenizer(first.bleu_tokenizer, str(first.evaluation.metrics))
     translations: list[tuple[str, Sequence[str]]] = [
         (f"{i}", system.table["translation"].tolist()) for i, system in enumerate(systems)
     ]
-    metrics = {"BLEU": make_bleu(first.config.data.scoring_tokenizer), "chrF2": sacrebleu.CHRF()}
+    metrics = {"BLEU": make_bleu(first.bleu_tokenizer), "chrF2": sacrebleu.CHRF()}
     references = [first.table["reference"].tolist()]
     _, scores = PairedTest(translations, metrics, references, test_type="bs", n_samples=samples)()
     rows = []
@@ -160,25 +44,47 @@ def compare(systems: list[Evaluated], samples: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _check_comparable(other: Evaluated, first: Evaluated) -> None:
+    for side in ("source", "reference"):
+        if other.table[side].tolist() != first.table[side].tolist():
+            raise InputError(
+                f"{other.evaluation.root} and {first.evaluation.root} have different {side} sentences; "
+                "compare evaluations of one set"
+            )
+    tokenizers = [other.bleu_tokenizer, first.bleu_tokenizer]
+    if tokenizers[0] != tokenizers[1]:
+        raise InputError(
+            f"{other.name} and {first.name} have BLEU by different tokenizers, {' and '.join(tokenizers)}, so it "
+            "cannot be compared; evaluate both with one --bleu_tokenizer"
+        )
+    modes = [other.mode, first.mode]
+    if None not in modes and modes[0] != modes[1]:
+        forced, translated = (other, first) if modes[0] == "forced" else (first, other)
+        raise InputError(
+            f"{forced.evaluation.root} is forced, that is over the references, and {translated.evaluation.root} is "
+            "over the model's translations; compare evaluations of one kind"
+        )
+
+
 def means_over_seeds(systems: list[Evaluated], table: pd.DataFrame) -> list[str]:
-    """Returns a line for every group of runs that differ only in their seed."""
-    groups: dict[str, list[int]] = {}
+    """Returns a line for every group of runs that differ in nothing but their seed; each seed counts once."""
+    groups: dict[str, dict[int, int]] = {}
     for i, system in enumerate(systems):
-        groups.setdefault(system.key_without_seed(), []).append(i)
+        groups.setdefault(system.key_without_seed(), {}).setdefault(system.config.run.seed, i)
     lines = []
     for rows in groups.values():
         if len(rows) > 1:
-            bleu = table["BLEU"].iloc[rows]
-            seeds = ", ".join(str(seed) for seed in table["seed"].iloc[rows])
+            first, *others = rows.values()
+            bleu, chrf = (table[name].iloc[[first, *others]] for name in ("BLEU", "chrF"))
             lines.append(
-                f"{systems[rows[0]].name} and {len(rows) - 1} more, seeds {seeds}: "
-                f"mean BLEU {bleu.mean():.2f}, from {bleu.min():.2f} to {bleu.max():.2f}"
+                f"{systems[first].name} and {len(others)} more, seeds {', '.join(map(str, rows))}: "
+                f"mean BLEU {bleu.mean():.2f}, from {bleu.min():.2f} to {bleu.max():.2f}; mean chrF {chrf.mean():.2f}"
             )
     return lines
 
 
 DIGITS = {
-    **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±"), 2),
+    **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±", "AER"), 2),
     **dict.fromkeys(("BLEU p", "chrF p"), 3),
     "loss": 4,
     "minutes": 1,
@@ -192,4 +98,6 @@ def as_text(table: pd.DataFrame) -> str:
     shown = table.copy()
     for name, digits in DIGITS.items():
         shown[name] = ["" if pd.isna(value) else f"{value:,.{digits}f}" for value in table[name]]
+    if table["AER"].isna().all():  # no gold alignments
+        shown = shown.drop(columns="AER")
     return shown.to_string(index=False)

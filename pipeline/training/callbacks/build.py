@@ -1,14 +1,18 @@
 """Builds the callbacks of a training run from its config."""
 
+import hashlib
+import json
 from typing import Any
 
 import keras
 
 from ...config import RunConfig
+from ...config.data import DataSettings
 from ...config.run import flat_settings
 from ...decoding.translator import Translator
 from ...inspection.recorder import AttentionRecorder
 from ...run_directory import RunDirectory
+from ...text.provenance import recorded_sha256
 from ..checkpoint import Progress
 from ..loop import Training
 from .probe_archive import ProbeArchive
@@ -32,12 +36,21 @@ def build_callbacks(
         *([Profile(run.tensorboard, profiled_updates)] if profiled_updates else []),
         ProgressLine(training.stopping.limits, epoch_updates, progress),
         History(run.history, progress),
-        TensorBoard(run.tensorboard, translator, recorder, probes, compared_settings(config), progress.update),
+        TensorBoard(run.tensorboard, translator, recorder, probes, compared_settings(config, run), progress.update),
         ProbeArchive(run.probes, recorder, probes, progress.update),
     ]
 
 
-def compared_settings(config: RunConfig) -> dict[str, Any]:
-    """Returns the settings by which runs are compared, by dotted key: seed, text, model, training and decoding."""
+def compared_settings(config: RunConfig, run: RunDirectory) -> dict[str, Any]:
+    """Returns what runs are compared by, by dotted key: name, corpus, seed, and the settings of text, model, training
+    and decoding. TensorBoard takes the mean of runs for which all of these are equal, and so of none."""
     values = config.model_dump(mode="json", include={"run": {"seed"}, **dict.fromkeys(COMPARED, True)})
-    return dict(flat_settings(values))
+    return {"run.name": run.root.name, "corpus": _describe_corpus(config.data, run), **dict(flat_settings(values))}
+
+
+def _describe_corpus(data: DataSettings, run: RunDirectory) -> str:
+    """Returns languages and training file, and the beginning of a digest of all files, which may be changed in place
+    between two runs."""
+    digest = hashlib.sha256(json.dumps(recorded_sha256(run), sort_keys=True).encode()).hexdigest()
+    file = data.train.table or data.train.source
+    return f"{data.source_language}-{data.target_language} {file} ({digest[:8]})"

@@ -103,10 +103,13 @@ class TensorBoard(keras.callbacks.Callback):
 
 
 def write_hyperparameters(values: dict[str, Any]) -> None:
-    """Writes settings for TensorBoard's HPARAMS table, which takes numbers, text and truth values."""
-    hparams_api.hparams(
-        {name: value if isinstance(value, bool | int | float) else str(value) for name, value in values.items()}
-    )
+    """Writes settings for TensorBoard's HPARAMS table."""
+    hparams_api.hparams(as_hyperparameters(values))
+
+
+def as_hyperparameters(values: dict[str, Any]) -> dict[str, bool | int | float | str]:
+    """Returns settings as the kinds of values that the HPARAMS table takes."""
+    return {name: value if isinstance(value, bool | int | float) else str(value) for name, value in values.items()}
 
 
 def forget_from(folder: Path, update: int) -> None:

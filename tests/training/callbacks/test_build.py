@@ -1,13 +1,16 @@
 """The callbacks of a run, in the order in which they run."""
 
+import json
 from types import SimpleNamespace
 
 import keras
 import pytest
+from tensorboard.plugins.hparams import api, metadata
 
 from pipeline.run_directory import RunDirectory
 from pipeline.training.callbacks import build as build_module
-from pipeline.training.callbacks.build import build_callbacks
+from pipeline.training.callbacks.build import build_callbacks, compared_settings
+from pipeline.training.callbacks.tensorboard import as_hyperparameters
 from pipeline.training.checkpoint import Progress
 from pipeline.training.stopping import Limits
 from tests.tiny_runs import small_config, write_small_corpus
@@ -32,3 +35,28 @@ def test_a_run_has_its_callbacks_and_a_profile_where_the_config_asks_for_one(tmp
     assert board.recorder == archive.recorder == "recorder"
     assert board.hyperparameters["run.seed"] == 1 and "training.learning_rate" in board.hyperparameters
     assert not any(name.startswith(("data.", "inspection.")) for name in board.hyperparameters)
+
+
+def row_of(config, run):
+    """The row of TensorBoard's HPARAMS table: it shows one for the mean of all runs that have the same."""
+    (value,) = api.hparams_pb(as_hyperparameters(compared_settings(config, run))).value
+    return metadata.parse_session_start_info_plugin_data(value.metadata.plugin_data.content).group_name
+
+
+def test_hparams_have_a_row_for_each_run_and_corpus(tmp_path):
+    text = write_small_corpus(tmp_path / "text")
+    rows, shown = [], []
+    for name, corpus, sha256 in [("a", text, "1"), ("b", text, "1"), ("a", text, "2"), ("a", tmp_path, "1")]:
+        run = RunDirectory(tmp_path / str(len(rows)) / name)
+        run.root.mkdir(parents=True)
+        run.corpus_report.write_text(json.dumps({"sha256": {"train.en": sha256}}))
+        config = small_config(corpus, tmp_path, name)
+        rows.append(row_of(config, run))
+        shown.append(compared_settings(config, run))
+        assert row_of(config, run) == rows[-1]
+    assert len(set(rows)) == 4
+    assert [values["run.name"] for values in shown] == ["a", "b", "a", "a"]
+    assert shown[0]["corpus"].startswith(f"en-fr {text}/train.en (") and shown[3]["corpus"].startswith(
+        f"en-fr {tmp_path}"
+    )
+    assert shown[0]["corpus"] == shown[1]["corpus"] != shown[2]["corpus"]

@@ -1,0 +1,137 @@
+"""An evaluation that was written before, read back with what is known of its run."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..config import RunConfig
+from ..config.started_run import load_started_run
+from ..errors import InputError
+from ..invocation import invocation
+from ..run_directory import EvaluationDirectory, RunDirectory
+from .translations import read_translations
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """An evaluation, and the run that was evaluated.
+
+    Args:
+        name: its name in the table.
+        run: the run's folder.
+        evaluation: the evaluation's folder.
+    """
+
+    name: str
+    run: RunDirectory
+    evaluation: EvaluationDirectory
+
+    @classmethod
+    def find(cls, path: Path, set_name: str) -> "Evaluated":
+        """Finds the evaluation of a run on a set; `path` is the run's folder, or that of the evaluation itself.
+
+        Raises:
+            InputError: there is no such evaluation.
+        """
+        is_evaluation = path.parent.name == "evaluations"
+        run = RunDirectory.open(path.parents[1] if is_evaluation else path)
+        evaluation = EvaluationDirectory(path) if is_evaluation else run.evaluation(set_name)
+        for file in (evaluation.metrics, evaluation.translations):
+            if not file.is_file():
+                raise InputError(
+                    f"{evaluation.root}: {file.name} is missing; evaluate the run first: "
+                    f"{invocation('evaluate')} {run.root}"
+                )
+        return cls(str(path), run, evaluation)
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The run's settings."""
+        return load_started_run(self.run.config)
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """The evaluation's scores."""
+        return _read_json(self.evaluation.metrics)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The evaluation's translations.
+
+        Raises:
+            InputError: the file is damaged, or there were no references.
+        """
+        table = read_translations(self.evaluation.translations)
+        if "reference" not in table:
+            raise InputError(
+                f"{self.evaluation.translations}: no column 'reference'; evaluate with references to compare"
+            )
+        return table
+
+    @property
+    def bleu_tokenizer(self) -> str:
+        """How BLEU splits the translations into words."""
+        return self.metrics.get("bleu_tokenizer") or self.config.data.scoring_tokenizer
+
+    @property
+    def mode(self) -> str | None:
+        """Whether attention is over the references (`forced`) or the translations; None for evaluations of versions
+        that did not say it."""
+        return self.metrics.get("mode")
+
+    def key_without_seed(self) -> str:
+        """Returns everything in which evaluations must be equal to differ only in the seed of their runs."""
+        settings = self.config.model_dump(mode="json", exclude={"run", "inspection"})
+        decoding = {key: value for key, value in self.metrics.get("decoding", {}).items() if key != "batch_sentences"}
+        # The kind of checkpoint: `last` is a checkpoint of another update in each run.
+        checkpoint = Path(self.metrics.get("checkpoint", "model.keras")).stem.partition("-")[0]
+        corpus = self._manifest.get("data_sha256")
+        evaluated = [self.bleu_tokenizer, self.mode or "translated", checkpoint, self.metrics.get("search"), decoding]
+        return json.dumps([settings, corpus, evaluated], sort_keys=True)
+
+    def facts(self) -> dict[str, Any]:
+        """Returns further scores of the evaluation, and the sizes and costs of its run, which the table shows."""
+        last = self._last_history_row()
+        return {
+            "AER": self.metrics.get("alignment", {}).get("aer"),
+            "loss": self.metrics.get("loss"),
+            "search": self._search(),
+            "seed": self.config.run.seed,
+            "parameters": self._manifest.get("parameters"),
+            "updates": last.get("update"),
+            "minutes": last.get("minutes"),
+        }
+
+    def _search(self) -> str:
+        name, decoding = self.metrics.get("search", ""), self.metrics.get("decoding", {})
+        if name != "beam" or not decoding:
+            return name
+        penalty = decoding.get("length_penalty", 1.0)
+        return f"{name} {decoding['beam_size']}" + (f", length penalty {penalty:g}" if penalty != 1 else "")
+
+    @cached_property
+    def _manifest(self) -> dict[str, Any]:
+        return _read_json(self.run.manifest) if self.run.manifest.is_file() else {}
+
+    def _last_history_row(self) -> Any:
+        if not self.run.history.is_file():
+            return {}
+        try:
+            history = pd.read_csv(self.run.history)
+        except (ValueError, OSError) as error:
+            raise InputError(f"{self.run.history}: not the table that train.py writes: {error}") from None
+        return history.iloc[-1] if len(history) else {}
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}; evaluate the run again") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: expected a JSON object; evaluate the run again")
+    return value
