@@ -60,8 +60,8 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
             rules, at_zero = training.stopping, SCHEDULES[config.training.schedule].ends_at_zero
             _report_trained(run, progress, how_to_lengthen(progress, rules.limits, rules.patience, at_zero))
             return 0
-        own_callbacks = build_callbacks(config, run, translator, training, progress) if chief else []
-        reason = training.run(progress, [*own_callbacks, *callbacks])
+        own = build_callbacks(config, run, translator, training, progress, text.validation) if chief else []
+        reason = training.run(progress, [*own, *callbacks])
         if reason == INTERRUPTED:
             if chief:
                 _report_interrupted(run, progress, saved=bool(checkpoints.all()))

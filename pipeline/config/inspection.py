@@ -19,8 +19,16 @@ class Probe(Settings):
 class InspectionSettings(Settings):
     """Which attention is written and shown."""
 
-    probes: tuple[Probe, ...] = Field(
-        default=(), description="Sentences shown in TensorBoard and as heat maps: a list of {source, reference}."
+    probes: tuple[Probe, ...] | None = Field(
+        default=None,
+        description="Sentences whose translations are shown while training, and whose attention is shown in "
+        "TensorBoard and as heat maps: a list of {source, reference}. null: three validation pairs of middle length, "
+        "while training only; []: none.",
+    )
+    probe_updates: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        default=(),
+        description="Numbers of updates after which the attention over the probes is archived, besides validations; "
+        "0: before the first.",
     )
     attention: tuple[Annotated[str, OneOf(SITES)], ...] = Field(
         default=("cross",),

@@ -12,7 +12,7 @@ MOST_STAGES = 8  # side by side
 
 
 def stages_of_training(root: Path) -> list[ViewerRun]:
-    """Reads the probes of a run at up to `MOST_STAGES` validations, evenly spread, with the first and the last.
+    """Reads the probes of a run at up to `MOST_STAGES` updates, evenly spread, with the first and the last.
 
     Raises:
         InputError: no probe has a reference, or an archive is damaged.

@@ -12,10 +12,12 @@ from ...config.run import flat_settings
 from ...decoding.translator import Translator
 from ...inspection.recorder import AttentionRecorder
 from ...run_directory import RunDirectory
+from ...text.corpus import Corpus
 from ...text.provenance import recorded_sha256
 from ..checkpoint import Progress
 from ..loop import Training
 from .probe_archive import ProbeArchive
+from .probe_lines import ProbeLines, middle_pairs
 from .profile import Profile
 from .progress import History, ProgressLine
 from .tensorboard import TensorBoard
@@ -24,20 +26,27 @@ COMPARED = ("tokenizer", "batches", "model", "training", "decoding")
 
 
 def build_callbacks(
-    config: RunConfig, run: RunDirectory, translator: Translator, training: Training, progress: Progress
+    config: RunConfig,
+    run: RunDirectory,
+    translator: Translator,
+    training: Training,
+    progress: Progress,
+    validation: Corpus,
 ) -> list[keras.callbacks.Callback]:
     """Builds the callbacks that show and record the training, in the order in which they run; only the worker that
     writes needs them."""
-    probes = [(probe.source, probe.reference) for probe in config.inspection.probes]
+    given = config.inspection.probes
+    probes = middle_pairs(validation) if given is None else [(one.source, one.reference) for one in given]
     recorder = AttentionRecorder(training.model, translator.tokenizer, max_positions=translator.max_positions)
     profiled_updates = config.inspection.profile_updates
     epoch_updates = training.batches.updates(training.batches.full_epoch)
     return [
         *([Profile(run.tensorboard, profiled_updates)] if profiled_updates else []),
         ProgressLine(training.stopping.limits, epoch_updates, progress),
+        ProbeLines(translator, probes),
         History(run.history, progress),
         TensorBoard(run.tensorboard, translator, recorder, probes, compared_settings(config, run), progress.update),
-        ProbeArchive(run.probes, recorder, probes, progress.update),
+        ProbeArchive(run.probes, recorder, probes, progress.update, config.inspection.probe_updates),
     ]
 
 

@@ -1,5 +1,6 @@
 """Shows the progress of a training on standard output, and writes `history.csv`."""
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TextIO
@@ -12,6 +13,9 @@ from ...files import write_atomically
 from ..checkpoint import Progress
 from ..stopping import Limits
 
+LONGEST_SILENCE_SECONDS = 10
+BAR_WIDTH = 20
+
 
 def clock(seconds: float) -> str:
     """Formats seconds as `1:02:03` or `2:03`."""
@@ -21,7 +25,10 @@ def clock(seconds: float) -> str:
 
 
 class ProgressLine(keras.callbacks.Callback):
-    """Prints the progress of training: one line that is rewritten on a terminal, a line for each report elsewhere.
+    """Prints the progress of training: a bar and one line that is rewritten on a terminal, plain lines elsewhere.
+
+    There is a line for all logs, and a short one where these would come less often than every
+    `LONGEST_SILENCE_SECONDS`.
 
     Args:
         limits: the limits of training, which give the time left.
@@ -39,10 +46,20 @@ class ProgressLine(keras.callbacks.Callback):
         self.progress = progress
         self.stream = stream or sys.stdout
         self.first: tuple[float, float] | None = None
+        self.printed_at = progress.seconds
+
+    def on_train_begin(self, logs=None):
+        self._print_status("starting: the first update takes the longest")
 
     def on_train_batch_end(self, batch, logs=None):
         if logs:
             self._print(self._line(logs), rewritable=True)
+        elif self.progress.seconds - self.printed_at >= LONGEST_SILENCE_SECONDS:
+            place = {"update": self.progress.update, "epoch": self.progress.epoch}
+            self._print(self._line({**place, "minutes": self.progress.seconds / 60}), rewritable=True)
+
+    def on_test_begin(self, logs=None):
+        self._print_status(f"update {self.progress.update:>6}  validating")
 
     def on_test_end(self, logs=None):
         metrics = [f"{row.title} {logs[f'val_{name}']:.{row.digits}f}" for name, row in METRICS.items()]
@@ -56,11 +73,12 @@ class ProgressLine(keras.callbacks.Callback):
         left = self._seconds_left(logs["update"], seconds)
         speed = logs.get("tokens_per_second")  # unknown until the second line
         fields = [
+            *([_bar(seconds / (seconds + left))] if left is not None and seconds and self.stream.isatty() else []),
             f"update {logs['update']:>6.0f}",
             f"epoch {logs['epoch'] + 1:.0f}",
-            f"loss {logs['loss']:.3f}",
+            *([f"loss {logs['loss']:.3f}"] if "loss" in logs else []),
             *([f"{speed:,.0f} tokens/s"] if speed is not None else []),
-            f"learning rate {logs['learning_rate']:.2e}",
+            *([f"learning rate {logs['learning_rate']:.2e}"] if "learning_rate" in logs else []),
             *([f"{clock(left)} left"] if left is not None else []),
         ]
         return "  ".join(fields)
@@ -77,14 +95,27 @@ class ProgressLine(keras.callbacks.Callback):
         if update > self.first[0]:
             pace = (seconds - self.first[1]) / (update - self.first[0])
             seconds_left += [(end - update) * pace for end in ends if end is not None]
-        return min(seconds_left) if seconds_left else None
+        return max(min(seconds_left), 0.0) if seconds_left else None
+
+    def _print_status(self, line: str) -> None:
+        if self.stream.isatty():
+            self._print(line, rewritable=True)
 
     def _print(self, line: str, rewritable: bool) -> None:
+        self.printed_at = self.progress.seconds
         if self.stream.isatty():
+            if rewritable:  # a line that the terminal wraps cannot be rewritten
+                line = line[: shutil.get_terminal_size().columns - 1]
             self.stream.write(f"\r\x1b[K{line}" + ("" if rewritable else "\n"))
         else:
             self.stream.write(line + "\n")
         self.stream.flush()
+
+
+def _bar(share: float) -> str:
+    """Draws a share, such as `[#####---------------]  25 %`."""
+    filled = int(BAR_WIDTH * share)
+    return f"[{'#' * filled}{'-' * (BAR_WIDTH - filled)}] {100 * share:3.0f} %"
 
 
 class History(keras.callbacks.Callback):

@@ -8,6 +8,7 @@ import pytest
 from tensorboard.plugins.hparams import api, metadata
 
 from pipeline.run_directory import RunDirectory
+from pipeline.text.corpus import Corpus
 from pipeline.training.callbacks import build as build_module
 from pipeline.training.callbacks.build import build_callbacks, compared_settings
 from pipeline.training.callbacks.tensorboard import as_hyperparameters
@@ -25,9 +26,10 @@ def test_a_run_has_its_callbacks_and_a_profile_where_the_config_asks_for_one(tmp
     batches = SimpleNamespace(full_epoch=0, updates=lambda epoch: 7)
     training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(updates=9)))
     translator = SimpleNamespace(tokenizer=None, max_positions=64)
-    callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(update=5))
+    validation = Corpus(["a"], ["b"], [1], "text")
+    callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(update=5), validation)
     names = [type(callback).__name__ for callback in callbacks]
-    expected = ["ProgressLine", "History", "TensorBoard", "ProbeArchive"]
+    expected = ["ProgressLine", "ProbeLines", "History", "TensorBoard", "ProbeArchive"]
     assert names == (["Profile", *expected] if profiled_updates else expected)
     assert all(isinstance(callback, keras.callbacks.Callback) for callback in callbacks)
     board, archive = callbacks[-2:]
@@ -60,3 +62,22 @@ def test_hparams_have_a_row_for_each_run_and_corpus(tmp_path):
         f"en-fr {tmp_path}"
     )
     assert shown[0]["corpus"] == shown[1]["corpus"] != shown[2]["corpus"]
+
+
+@pytest.mark.parametrize(
+    ("probes", "shown"), [(None, [("b", "2")]), ([], []), ([{"source": "un chat"}], [("un chat", None)])]
+)
+def test_without_probes_validation_pairs_are_shown_unless_the_list_is_empty(tmp_path, monkeypatch, probes, shown):
+    monkeypatch.setattr(build_module, "AttentionRecorder", lambda *arguments, **settings: "recorder")
+    changes = {"inspection.probes": probes, "inspection.probe_updates": [0, 9]}
+    config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", changes)
+    batches = SimpleNamespace(full_epoch=0, updates=lambda epoch: 7)
+    training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(updates=9)))
+    translator = SimpleNamespace(tokenizer=None, max_positions=64)
+    (tmp_path / "corpus_report.json").write_text(json.dumps({"sha256": {}}))
+    validation = Corpus(["b"], ["2"], [1], "text")
+    callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(), validation)
+    _, lines, _, board, archive = callbacks
+    assert lines.probes == shown
+    assert board.sources == [source for source, _ in shown]
+    assert archive.pairs == [pair for pair in shown if pair[1]] and archive.updates == {0, 9}

@@ -46,7 +46,7 @@ def test_on_a_terminal_one_line_is_rewritten_and_validations_stay():
     text = show(Terminal())
     assert text.count("\n") == 1 and text.endswith("\n")
     written = text.removesuffix("\n").split("\r\x1b[K")
-    assert [part[:13] for part in written] == ["", "update     50", "update    100", "update    100"]
+    assert [part[:13] for part in written] == ["", "update     50", "[############", "update    100"]
     assert "validation" in written[-1]
 
 
@@ -67,3 +67,51 @@ def test_the_time_left_is_that_to_the_nearest_limit(limits, left):
 
 def test_clock_shows_hours_only_where_there_are_some():
     assert [clock(seconds) for seconds in (-3, 5, 125, 3725)] == ["0:00", "0:05", "2:05", "1:02:05"]
+
+
+def silent(stream, progress, moments):
+    """Shows updates without logs, at moments in seconds."""
+    line = ProgressLine(Limits(updates=10), updates_per_epoch=80, progress=progress, stream=stream)
+    for progress.update, progress.seconds in enumerate(moments, 1):
+        line.on_train_batch_end(progress.update - 1, {})
+    return stream.getvalue()
+
+
+def test_a_line_is_printed_after_ten_seconds_without_one():
+    lines = silent(io.StringIO(), Progress(), [4, 8, 12, 16, 21, 22.5, 33]).splitlines()
+    assert [line.split("  epoch")[0] for line in lines] == ["update      3", "update      6", "update      7"]
+    assert lines[1].endswith("epoch 1  0:14 left")
+
+
+def test_the_silence_of_a_resumed_run_begins_with_its_session():
+    assert silent(io.StringIO(), Progress(seconds=1000), [1004, 1009.9]) == ""
+
+
+def test_a_terminal_shows_a_bar_and_the_share_that_is_done(monkeypatch):
+    text = show(Terminal())
+    assert "[############--------]  60 %  update    100" in text
+
+
+def test_a_line_on_a_terminal_is_cut_where_the_terminal_would_wrap_it(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("LINES", "9")
+    parts = show(Terminal()).split("\r\x1b[K")
+    assert [len(part) for part in parts[2:3]] == [39]
+
+
+def test_a_terminal_says_when_training_starts_and_when_it_is_validated_and_a_file_does_not():
+    for stream, statuses in ((Terminal(), 2), (io.StringIO(), 0)):
+        line = ProgressLine(Limits(updates=200), 80, Progress(update=7), stream)
+        line.on_train_begin()
+        line.on_test_begin()
+        assert stream.getvalue().count("\r\x1b[K") == statuses
+
+
+def test_the_time_left_by_the_clock_is_that_to_the_total_once_it_is_known():
+    for total, left in ((None, "0:30 left"), (130, "0:18 left")):
+        stream = io.StringIO()
+        limits = Limits(minutes=2, measured=True)
+        line = ProgressLine(limits, 80, Progress(total_updates=total), stream)
+        line.on_train_batch_end(49, FIRST)
+        line.on_train_batch_end(99, SECOND)
+        assert stream.getvalue().splitlines()[1].endswith(left)
