@@ -106,7 +106,7 @@ def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[
     known = list(schema.model_fields)
     for part in location:
         if isinstance(part, int) and field and not sections:  # an item of a list
-            item = get_args(field.annotation)[0]
+            item = _item_of_list(field.annotation)
             sections = {"": item} if _is_section(item) else {}
         elif part in sections:  # not a key, but which of several schemas is meant
             sections = {"": sections[str(part)]}
@@ -139,7 +139,7 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
     if field is None:
         wanted = _SECTION
     elif isinstance(details["loc"][-1], int):
-        wanted = _kind(get_args(field.annotation)[0])
+        wanted = _kind(_item_of_list(field.annotation))
     else:
         wanted = expectation(field)
     found = "nothing" if details["type"] == "missing" else _shown(details["input"])
@@ -164,6 +164,10 @@ def _shown(value: Any) -> str:
 def alternatives(annotation: Any) -> tuple[Any, ...]:
     """Returns the types that a union allows; a type that is no union is its only alternative."""
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def _item_of_list(annotation: Any) -> Any:
+    return next(get_args(kind)[0] for kind in alternatives(annotation) if get_origin(kind) is tuple)
 
 
 def _is_section(kind: Any) -> TypeGuard[type[BaseModel]]:

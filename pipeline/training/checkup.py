@@ -14,6 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from ..config import RunConfig
+from ..config.model import TransformerSettings
+from ..config.yaml import dump_yaml
 from ..metrics.bleu import check_bleu_tokenizer
 from ..run_directory import RunDirectory
 from ..runtime.cores import usable_cores
@@ -25,6 +27,7 @@ from ..text.corpus_report import describe_overlap
 from ..text.prepare import TrainingText, prepare_text
 from .build import build_batches, build_limits, build_model_and_optimizer, build_train_step
 from .estimates import checkpoint_bytes, nearest_limit, time_step
+from .proposal import ModelSize, Proposal, propose, token_cost
 from .step import TrainStepMetrics
 from .validation import VALIDATIONS
 
@@ -124,6 +127,13 @@ def _try_training(config: RunConfig, text: TrainingText, root: Path) -> Iterator
     epoch_updates = batches.updates(epoch)
     yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates)
     yield _describe_disk(config, model, root)
+    if isinstance(config.model, TransformerSettings):
+        sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
+        cost = token_cost(sizes, text.tokenizer.vocabulary_size, config.batches.batch_tokens)
+        _, minutes = nearest_limit(build_limits(config), epoch_updates, epoch_seconds / epoch_updates)
+        pairs = len(target)
+        minutes = max(round(minutes, 1), 0.1)
+        yield _describe_proposal(propose(pairs, 1 + target.mean(), minutes, speed.tokens_per_second * cost))
 
 
 def _describe_start(metrics: TrainStepMetrics, seconds: float, vocabulary: int) -> CheckupLine:
@@ -152,6 +162,13 @@ def _describe_duration(config: RunConfig, epoch_updates: int, seconds: float) ->
         f"about {minutes:,.0f} minutes until training.max_{limit}: {updates:,} updates, "
         f"{updates / epoch_updates:.1f} epochs; {validations} not included",
         fine=updates >= every,
+    )
+
+
+def _describe_proposal(proposal: Proposal) -> CheckupLine:
+    sections = dump_yaml(proposal.settings()).rstrip().replace("\n", "\n  ")
+    return CheckupLine(
+        "proposal", f"for {proposal.minutes:,g} minutes on this machine: {proposal}; to paste:\n  {sections}"
     )
 
 
