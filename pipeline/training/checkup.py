@@ -131,9 +131,9 @@ def _try_training(config: RunConfig, text: TrainingText, root: Path) -> Iterator
         sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
         cost = token_cost(sizes, text.tokenizer.vocabulary_size, config.batches.batch_tokens)
         _, minutes = nearest_limit(build_limits(config), epoch_updates, epoch_seconds / epoch_updates)
-        pairs = len(target)
-        minutes = max(round(minutes, 1), 0.1)
-        yield _describe_proposal(propose(pairs, 1 + target.mean(), minutes, speed.tokens_per_second * cost))
+        pairs, tokens = len(target), 1 + float(target.mean())
+        minutes = max(round(float(minutes), 1), 0.1)
+        yield _describe_proposal(propose(pairs, tokens, minutes, speed.tokens_per_second * cost))
 
 
 def _describe_start(metrics: TrainStepMetrics, seconds: float, vocabulary: int) -> CheckupLine:

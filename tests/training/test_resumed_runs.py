@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +14,7 @@ from pipeline.config.run import dump
 from pipeline.text import prepare as prepare_module
 from pipeline.train import train
 from pipeline.trained_run import load_run
-from pipeline.training import run_folder
+from pipeline.training import loop, run_folder
 from pipeline.training.callbacks import build as callbacks_build
 from pipeline.training.callbacks.probe_archive import probe_archives
 from pipeline.training.checkpoint_folder import Checkpoints
@@ -156,3 +157,54 @@ def test_training_a_finished_run_again_says_so_and_changes_nothing(unbroken, cap
     )
     assert f"--resume {unbroken} --training.max_updates 16" in caplog.text
     assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before
+
+
+class StubbedClock:
+    """Goes on by a second with every update of any session."""
+
+    def __init__(self, seconds_before):
+        self.now = seconds_before
+        StubbedClock.current = self
+
+    def seconds(self):
+        return self.now
+
+
+class Second(keras.callbacks.Callback):
+    """Lets a second pass with every update, and interrupts training at one of them."""
+
+    def __init__(self, interrupted_at=None):
+        super().__init__()
+        self.interrupted_at = interrupted_at
+
+    def on_train_batch_begin(self, batch, logs=None):
+        StubbedClock.current.now += 1
+        if batch + 1 == self.interrupted_at:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_run_by_the_clock_ends_the_same_if_it_is_stopped_before_and_after_its_total_is_fixed(
+    make_config, monkeypatch, caplog
+):
+    monkeypatch.setattr(loop, "TrainingClock", StubbedClock)
+    clocked = {"training__schedule": "clock", "training__max_minutes": 1.0, "training__max_updates": None}
+    clocked |= {"training__validate_every_updates": None, "training__warmup_updates": 30}
+    whole, stopped = (make_config(name, **clocked) for name in ("whole", "stopped"))
+    assert train(whole, callbacks=[Second()]) == 0
+    run = stopped.run.directory / "stopped"
+    with caplog.at_level("INFO"):
+        assert train(stopped, callbacks=[Second(10)]) == 130
+        assert "interrupted after 10 updates; their speed was not measured yet, so start anew with:" in caplog.text
+        assert train(stopped, resume=run, callbacks=[Second(33)]) == 130
+        assert "interrupted after 33 updates; continue with:" in caplog.text
+    assert train(stopped, resume=run, callbacks=[Second()]) == 0
+    straight = stopped.run.directory / "whole"
+    last = int(history_of(straight).index[-1])
+    assert last == pytest.approx(60, abs=2)
+    assert_same_state(state_at(run, last), state_at(straight, last))
+    pd.testing.assert_frame_equal(history_of(run), history_of(straight), check_exact=True)
+    assert len(set(history_of(run)["learning_rate"])) == len(history_of(run))
+    with caplog.at_level("INFO"):
+        assert train(stopped, resume=run) == 0
+    assert f"{last} updates were measured once for 1 minutes" in caplog.text
+    assert "--training.max_minutes 2 --run.name stopped-longer" in caplog.text

@@ -81,6 +81,18 @@ def weights_of(run: Path):
         return {name: archive[name] for name in archive.files if name.startswith("model/")}
 
 
+def train_with_two_workers(folder, name, changes=CHANGES):
+    """Trains a run in two processes, and returns the folders of what they print."""
+    config = config_of(name, folder, changes)
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    folders = [folder / f"{name}-{index}" for index in range(2)]
+    tasks = [{"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}} for index in range(2)]
+    finish(
+        [start(["train.py", "--config", config], own, task) for own, task in zip(folders, tasks, strict=True)], folders
+    )
+    return folders
+
+
 @pytest.fixture(scope="module")
 def one_process(tmp_path_factory):
     """The folder of the corpus and of a run that one process trained on one device."""
@@ -98,20 +110,7 @@ def assert_as_alone(folder, name, alone="alone"):
 
 
 def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes(one_process):
-    config = config_of("workers", one_process)
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    folders = [one_process / f"worker-{index}" for index in range(2)]
-    finish(
-        [
-            start(
-                ["train.py", "--config", config],
-                folder,
-                {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}},
-            )
-            for index, folder in enumerate(folders)
-        ],
-        folders,
-    )
+    folders = train_with_two_workers(one_process, "workers")
     assert_as_alone(one_process, "workers")
     runs = one_process / "runs"
     assert sorted(path.name for path in runs.iterdir()) == ["alone", "workers"]
@@ -120,6 +119,19 @@ def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes
     assert "results:" in (folders[0] / "output").read_text()
     assert "results:" not in (folders[1] / "output").read_text()
     assert [path for folder in folders for path in (folder / "temporary").iterdir()] == []
+
+
+def test_two_workers_follow_the_total_that_the_chief_has_measured(one_process):
+    changes = {key: value for key, value in CHANGES.items() if "_updates" not in key}
+    clocked = {"training.max_updates": None, "training.schedule": "clock", "training.max_minutes": 0.5}
+    clocked |= {"training.validate_every_updates": None, "training.log_every_updates": 5}
+    folders = train_with_two_workers(one_process, "clocked", changes | clocked)
+    run = one_process / "runs" / "clocked"
+    last = max((run / "checkpoints").glob("update-*.npz"))
+    with np.load(last) as archive:
+        progress = json.loads(str(archive["progress"]))
+    assert progress["update"] == progress["total_updates"] >= 50
+    assert f"trained for {progress['update']} updates" in (folders[0] / "output").read_text()
 
 
 def test_two_devices_of_one_process_reach_the_weights_of_one(one_process):
