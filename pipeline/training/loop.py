@@ -148,9 +148,10 @@ class Training:
         if not measured_total.is_ready(progress, session.seconds):
             return
         with averaged_weights(self.model, self.optimizer):
-            self.validate()  # traces its graphs
-            started = session.clock.seconds()
-            self.validate()
+            for _ in range(2):  # the first one traces its graphs
+                started = session.clock.seconds()
+                self.validate()
+                session.rehearse_callbacks()
         progress.seconds = session.clock.seconds()
         measured_total.fix(progress, progress.seconds, progress.seconds - started)
         session.meter.leave_out_time_until(progress.seconds)

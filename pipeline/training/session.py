@@ -26,6 +26,12 @@ class Session:
     meter: TrainingMeter
     saved_at: float
 
+    def rehearse_callbacks(self) -> None:
+        """Calls `rehearse` of callbacks that have it: it takes as long as their `on_test_end`, and leaves nothing."""
+        for callback in self.events.callbacks:
+            if hasattr(callback, "rehearse"):
+                callback.rehearse()
+
     def seconds(self) -> float:
         """Waits for the device and returns the seconds of training."""
         self.meter.wait()

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -70,6 +71,19 @@ def test_training_ends_when_its_minutes_end_and_its_rate_is_zero(monkeypatch, va
     assert progress.update == progress.total_updates == int(run.schedule.total_updates)
     assert progress.seconds == pytest.approx(60 * MINUTES, abs=2 * VALIDATION_SECONDS)
     assert run.rates[progress.update - 1] < 0.01 < 0.49 < max(run.rates.values()) <= 0.5
+
+
+def test_callbacks_at_validations_are_part_of_the_time(monkeypatch):
+    class Drawing(keras.callbacks.Callback):
+        def on_test_end(self, logs=None):
+            run.now += 3
+
+        def rehearse(self):
+            run.now += 3
+
+    run, progress = ClockedRun(monkeypatch), Progress()
+    run.training().run(progress, [Drawing()])
+    assert progress.seconds + 3 == pytest.approx(60 * MINUTES, abs=2 * (VALIDATION_SECONDS + 3))
 
 
 def test_ten_validations_are_spread_evenly_and_the_last_is_at_the_end(monkeypatch):

@@ -72,8 +72,15 @@ class TensorBoard(keras.callbacks.Callback):
         validation = {name[4:]: value for name, value in logs.items() if name.startswith("val_")}
         self._scalars("validation", validation, logs)
         if self.sources:
-            self._probes(int(logs["update"]))
+            with self.writer.as_default(step=int(logs["update"])):
+                self._write_probes()
         self.writer.flush()
+
+    def rehearse(self) -> None:
+        """Does what a validation asks for, and writes nothing, so that its time can be measured."""
+        if self.sources:
+            with tf.summary.record_if(False):
+                self._write_probes()
 
     def on_train_end(self, logs=None):
         self.writer.close()
@@ -83,23 +90,22 @@ class TensorBoard(keras.callbacks.Callback):
             for name, value in values.items():
                 tf.summary.scalar(f"{section}/{name}", value)
 
-    def _probes(self, update: int) -> None:
+    def _write_probes(self) -> None:
         translations = self.translator.translate(self.sources)
         records = list(self.recorder.record_translations(self.sources, self.references, translations))
-        with self.writer.as_default(step=update):
-            tf.summary.text("probes", probe_table(records))
-            for layer, heads in heads_table(records).groupby("layer"):
-                for name in [name for name, measure in MEASURES.items() if measure.in_tensorboard]:
-                    tf.summary.scalar(f"attention/{name}, layer {layer}", heads[name].mean())
-            for record in records:
-                for layer in range(len(record.attention["cross"])):
-                    png = figure_to_png(attention_figure(record, "cross", layer), dots_per_inch=80)
-                    image = tf.expand_dims(tf.io.decode_png(png, channels=3), 0)
-                    tf.summary.image(
-                        f"probe {record.id}/cross-attention layer {layer}",
-                        image,
-                        description=f"{record.source.translate(MARKDOWN)}: all heads; rows are output tokens",
-                    )
+        tf.summary.text("probes", probe_table(records))
+        for layer, heads in heads_table(records).groupby("layer"):
+            for name in [name for name, measure in MEASURES.items() if measure.in_tensorboard]:
+                tf.summary.scalar(f"attention/{name}, layer {layer}", heads[name].mean())
+        for record in records:
+            for layer in range(len(record.attention["cross"])):
+                png = figure_to_png(attention_figure(record, "cross", layer), dots_per_inch=80)
+                image = tf.expand_dims(tf.io.decode_png(png, channels=3), 0)
+                tf.summary.image(
+                    f"probe {record.id}/cross-attention layer {layer}",
+                    image,
+                    description=f"{record.source.translate(MARKDOWN)}: all heads; rows are output tokens",
+                )
 
 
 def write_hyperparameters(values: dict[str, Any]) -> None:

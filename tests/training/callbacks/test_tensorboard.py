@@ -3,10 +3,13 @@
 import re
 from types import SimpleNamespace
 
+import pandas as pd
 import tensorflow as tf
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
-from pipeline.training.callbacks.tensorboard import forget_from, probe_table
+from pipeline.inspection.measures import MEASURES
+from pipeline.training.callbacks import tensorboard
+from pipeline.training.callbacks.tensorboard import TensorBoard, forget_from, probe_table
 
 
 def probe(id_, source, reference, hypothesis):
@@ -56,3 +59,27 @@ def test_updates_after_a_resumed_checkpoint_are_shown_once_however_often_a_run_i
 def test_without_event_files_there_is_nothing_to_hide(tmp_path):
     forget_from(tmp_path, 3)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_rehearsal_does_the_work_of_a_validation_and_writes_nothing(tmp_path, monkeypatch):
+    record = probe(0, "un chat", "a cat", "a dog")
+    record.attention = {"cross": [None, None]}
+    drawn, board = [], TensorBoard(tmp_path, None, None, [("un chat", "a cat")])
+    board.translator = SimpleNamespace(translate=lambda sources: sources)
+    board.recorder = SimpleNamespace(record_translations=lambda *arguments: [record])
+    heads = pd.DataFrame({"layer": [0], **{name: [0.5] for name in MEASURES}})
+    monkeypatch.setattr(tensorboard, "heads_table", lambda records: heads)
+    monkeypatch.setattr(tensorboard, "attention_figure", lambda *arguments: drawn.append(arguments))
+    png = tf.io.encode_png(tf.zeros((2, 2, 3), tf.uint8)).numpy()
+    monkeypatch.setattr(tensorboard, "figure_to_png", lambda *arguments, **settings: png)
+    board.writer = tf.summary.create_file_writer(str(tmp_path))
+    board.rehearse()
+    board.writer.flush()
+    assert len(drawn) == 2 and tags_in(tmp_path) == set()
+    board.on_test_end({"update": 3})
+    assert len(drawn) == 4 and any(tag.startswith("probe 0/") for tag in tags_in(tmp_path))
+
+
+def tags_in(folder):
+    events = EventAccumulator(str(folder)).Reload()
+    return {tag for tags in events.Tags().values() if isinstance(tags, list) for tag in tags}
