@@ -74,7 +74,6 @@ def test_without_probes_validation_pairs_are_shown_unless_the_list_is_empty(tmp_
     batches = SimpleNamespace(full_epoch=0, updates=lambda epoch: 7)
     training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(updates=9)))
     translator = SimpleNamespace(tokenizer=None, max_positions=64)
-    (tmp_path / "corpus_report.json").write_text(json.dumps({"sha256": {}}))
     validation = Corpus(["b"], ["2"], [1], "text")
     callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(), validation)
     _, lines, _, board, archive = callbacks
