@@ -55,7 +55,7 @@ class Table:
         return self.rows.cut(lambda line: split(line)[number])
 
     def _check_width(self, lines: Iterable[str]) -> int:
-        width = quoted = doubled = 0
+        width = quoted = ordinary = doubled = 0
         for number, line in enumerate(lines, 1):
             try:
                 found = len(self._split(line)) if self._quoted else line.count(self._separator) + 1
@@ -71,10 +71,11 @@ class Table:
                     f"{self._separator!r}{self._hint(line)}: mend the row, or name the right separator"
                 )
             if '"' in line and not self._quoted:
-                cells = [cell for cell in self._split(line) if _QUOTED.fullmatch(cell)]
-                quoted += bool(cells)
+                cells = [cell for cell in self._split(line) if '"' in cell]
+                quoted += 1
+                ordinary += not all(map(_QUOTED.fullmatch, cells))
                 doubled += any('""' in cell[1:-1] for cell in cells)
-        if quoted > number / 2 or doubled:
+        if not ordinary and (quoted > number / 2 or doubled):
             log.warning(
                 "%s: %d of %d rows have a column in double quotes, which are read as text; if a spreadsheet wrote "
                 "them, set quoted: true",

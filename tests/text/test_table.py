@@ -75,5 +75,5 @@ def test_quotes_that_look_like_those_of_a_spreadsheet_are_warned_of(write, conte
 
 
 def test_quotes_inside_sentences_are_no_reason_to_warn(write, caplog):
-    Table(write('"Hi," he said.\t"Salut", dit-il.\n"Go."\tVa !\na\tb\n'), "\t")
+    Table(write('"Hi," he said.\t"Salut", dit-il.\n"Go."\tVa !\n"a""b"\tb\n'), "\t")
     assert caplog.text == ""
