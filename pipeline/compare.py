@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
     for line in means_over_seeds(systems, table):
         sys.stdout.write(f"\n{line}\n")
     if options.csv:
-        write_atomically(options.csv, table.to_csv(index=False).encode())
+        write_atomically(options.csv, table.to_csv(index=False, lineterminator="\n").encode())
 
 
 if __name__ == "__main__":

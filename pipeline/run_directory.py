@@ -1,6 +1,6 @@
 """Every path of a run, named once."""
 
-import fcntl
+import contextlib
 import os
 import socket
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from .errors import InputError
+from .file_lock import lock_file
 from .invocation import invocation
 
 
@@ -56,14 +57,15 @@ class RunDirectory:
             file.flush()
             yield
         finally:
-            self._lock.unlink(missing_ok=True)
+            with contextlib.suppress(PermissionError):  # Windows deletes no open file
+                self._lock.unlink(missing_ok=True)
             file.close()
 
     def _lock_file(self) -> TextIO:
         while True:
             file = self._lock.open("a+", encoding="utf-8")
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(file)
             except BlockingIOError:
                 file.seek(0)
                 holder = file.read() or "another process"

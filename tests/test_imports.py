@@ -16,6 +16,7 @@ ORDER = [
     "nearest_key",
     "invocation",
     "files",
+    "file_lock",
     "run_directory",
     "config",
     "runtime",
@@ -119,7 +120,7 @@ def test_layers_need_keras_and_numpy_alone(part):
 
 def test_only_the_tokenizer_knows_the_libraries_of_subwords():
     users = {name_of(path) for path in MODULES if libraries_of(path) & {"tensorflow_text", "sentencepiece"}}
-    assert users == {"pipeline.text.tokenizer"}
+    assert users == {"pipeline.text.tokenizer", "pipeline.text.subword_model", "pipeline.text.tensorflow_text_model"}
 
 
 NEED_A_MODEL = {"recorder", "intervention", "perturbation"}

@@ -85,7 +85,7 @@ class Translator:
 
     def translate_n_best(self, sentences: Sequence[str]) -> list[list[Translation]]:
         """Returns all translations of each sentence that the search returns, best first."""
-        return self.translate_ids(self.tokenizer.encode(sentences).to_list())
+        return self.translate_ids(self.tokenizer.encode(sentences))
 
     def translate_ids(self, source_ids: Sequence[list[int]]) -> list[list[Translation]]:
         """Translates like `translate_n_best`, given the ids of the sentences, without BOS and EOS."""

@@ -88,7 +88,7 @@ def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, fl
 
 def write_csv(table: pd.DataFrame, path: Path, float_format: str | None = None) -> None:
     """Writes a table whole or not at all."""
-    write_atomically(path, table.to_csv(index=False, float_format=float_format).encode())
+    write_atomically(path, table.to_csv(index=False, lineterminator="\n", float_format=float_format).encode())
 
 
 def write_measures(records: Iterable[Record], folder: EvaluationDirectory) -> list[dict[str, Any]]:

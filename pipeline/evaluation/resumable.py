@@ -22,6 +22,7 @@ from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.recorder import AttentionRecorder
 from ..run_directory import EvaluationDirectory
+from ..runtime.processes import is_running
 from ..trained_run import TrainedRun
 from .tokenised import TokenisedSet
 
@@ -41,7 +42,8 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
     own_prefix = f"{prefix}{os.getpid()}."
     working = final.root.parent / f"{own_prefix}{fingerprint}"
     for leftover in final.root.parent.glob(f"{glob.escape(prefix)}*"):
-        if _is_running(leftover.name.removeprefix(prefix).split(".")[0]):
+        process = leftover.name.removeprefix(prefix).split(".")[0]
+        if process.isdecimal() and is_running(int(process)):
             continue
         if not final.root.exists() and EvaluationDirectory(leftover).metrics.is_file():  # which is written last
             leftover.replace(final.root)
@@ -66,16 +68,6 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
     except KeyboardInterrupt:
         log.info("\n%s: run the same command again to continue", final.root)
         raise
-
-
-def _is_running(process: str) -> bool:
-    try:
-        os.kill(int(process), 0)
-    except (ProcessLookupError, ValueError):
-        return False
-    except PermissionError:
-        pass  # somebody else's
-    return True
 
 
 CHUNK_SENTENCES = 256  # a few batches per core; losing a chunk costs seconds

@@ -59,7 +59,7 @@ def write_translations(table: pd.DataFrame, path: Path) -> None:
     for name in TEXTS:
         if name in table:
             table[name] = table[name].str.replace(r"[\t\r\n]", " ", regex=True)
-    text = table.to_csv(sep="\t", index=False, quoting=csv.QUOTE_NONE, float_format="%.4f")
+    text = table.to_csv(sep="\t", index=False, lineterminator="\n", quoting=csv.QUOTE_NONE, float_format="%.4f")
     write_atomically(path, text.encode())
 
 

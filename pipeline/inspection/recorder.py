@@ -84,7 +84,7 @@ class AttentionRecorder:
         return self.record(pairs, sites=sites)
 
     def _encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        return self.tokenizer.encode(sentences).to_list() if sentences else []
+        return self.tokenizer.encode(sentences)
 
     def record(
         self,

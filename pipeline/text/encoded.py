@@ -139,10 +139,7 @@ class EncodedPairs(NamedTuple):
 
 def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedSentences:
     """Encodes sentences, a chunk at a time."""
-    chunks = (tokenizer.encode(chunk) for chunk in _chunks(sentences))
-    return EncodedSentences.from_rows(
-        row for ids in chunks for row in np.split(ids.values.numpy(), ids.row_splits.numpy()[1:-1])
-    )
+    return EncodedSentences.from_rows(row for chunk in _chunks(sentences) for row in tokenizer.encode(chunk))
 
 
 def sample_segmentation(

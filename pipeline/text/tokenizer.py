@@ -1,6 +1,6 @@
 """Turns text into ids and back with one SentencePiece model for both languages; maps each token to its word.
 
-`sentencepiece` trains the model, `tensorflow_text` applies it.
+`sentencepiece` trains the model; `subword_model` applies it.
 """
 
 import io
@@ -11,12 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import sentencepiece
-import tensorflow as tf
-import tensorflow_text
 
 from ..errors import InputError
 from ..files import write_atomically
-from ..runtime.import_tensorflow import silenced_stderr
+from .subword_model import load_subword_model
 from .words import find_words
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -83,24 +81,17 @@ class Tokenizer:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
             self.vocabulary_size = self._processor.get_piece_size()
             self._pieces = [self._processor.id_to_piece(token) for token in range(self.vocabulary_size)]
-            with silenced_stderr():
-                self._tensorflow_tokenizer  # noqa: B018  # a damaged model fails here, not at its first use
-        except (OSError, RuntimeError, UnicodeDecodeError, tf.errors.OpError):
+            self._subwords = load_subword_model(self.model)
+        except (OSError, RuntimeError, UnicodeDecodeError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
 
-    @property
-    def _tensorflow_tokenizer(self) -> tensorflow_text.SentencepieceTokenizer:
-        """The tokenizer of `tensorflow_text`, made anew at each use, which takes 0.2 ms: its model is in TensorFlow's
-        kernel cache, which `keras.utils.set_random_seed` and `keras.backend.clear_session` empty."""
-        return tensorflow_text.SentencepieceTokenizer(self.model, out_type=tf.int32)
-
-    def encode(self, sentences: Sequence[str]) -> tf.RaggedTensor:
-        """Encodes sentences as ids, without BOS and EOS: int32 `(sentences, (tokens))`."""
-        return self._tensorflow_tokenizer.tokenize(tf.constant(list(sentences), tf.string, shape=(len(sentences),)))
+    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Encodes sentences as ids, without BOS and EOS."""
+        return self._subwords.encode(sentences)
 
     def count_tokens(self, sentences: Sequence[str]) -> list[int]:
         """Returns the number of tokens of each sentence, without BOS and EOS."""
-        return [len(ids) for ids in self.encode(sentences).to_list()] if sentences else []
+        return [len(ids) for ids in self.encode(sentences)]
 
     def sample(self, sentences: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
         """Encodes sentences as ids, segmented at random. The same seed gives the same ids.
@@ -125,8 +116,7 @@ class Tokenizer:
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Decodes ids to text; PAD, BOS and EOS are left out."""
         text_ids = [[int(token) for token in row if token not in (PAD, BOS, EOS)] for row in ids]
-        texts = self._tensorflow_tokenizer.detokenize(tf.ragged.constant(text_ids, dtype=tf.int32, ragged_rank=1))
-        return [text.decode() for text in texts.numpy()]
+        return self._subwords.decode(text_ids)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Returns the spelling of each id in the vocabulary, with a mark where a word starts:
@@ -141,9 +131,8 @@ class Tokenizer:
     def words_from_text(self, sentences: Sequence[str], unit: str = "spaces") -> list[list[int | None]]:
         """Returns the word to which each token of `encode(sentences)` belongs, by byte offsets; for `spaces` an index
         into `words_of`. See `find_words`."""
-        texts = tf.constant(list(sentences), tf.string, shape=(len(sentences),))
-        _, _, ends = self._tensorflow_tokenizer.tokenize_with_offsets(texts)
-        return [find_words(text, row, unit) for text, row in zip(sentences, ends.to_list(), strict=True)]
+        encoded = self._subwords.encode_with_ends(sentences)
+        return [find_words(text, tokens.ends, unit) for text, tokens in zip(sentences, encoded, strict=True)]
 
     def words_from_ids(self, ids: Sequence[int], unit: str = "spaces") -> list[int | None]:
         """Returns the word of `decode([ids])` to which each id belongs; None for PAD, BOS and EOS. See `find_words`.

@@ -70,12 +70,13 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
 
 
 def _describe_machine() -> CheckupLine:
+    memory = total_memory()
     rates = {dtype: product_rate(dtype) / 1e9 for dtype in ("float32", "bfloat16")}
     gpus = len(tf.config.list_physical_devices("GPU"))
     return CheckupLine(
         "machine",
         f"{usable_cores()} processor cores, {gpus or 'no'} GPU{'s' if gpus > 1 else ''}, "
-        f"{total_memory() / GIGABYTE:.0f} GiB of memory; matrix products {rates['float32']:.0f} GFLOP/s in float32, "
+        f"{f'{memory / GIGABYTE:.0f} GiB of memory' if memory else 'memory unknown'}; matrix products {rates['float32']:.0f} GFLOP/s in float32, "
         f"{rates['bfloat16']:.0f} in bfloat16",
     )
 
@@ -119,9 +120,7 @@ def _try_training(config: RunConfig, text: TrainingText, root: Path) -> Iterator
         "update",
         f"{1000 * speed.seconds:.0f} ms, {speed.tokens_per_second:,.0f} target tokens/s (mean of {speed.updates})",
     )
-    peak, total = peak_memory(), total_memory()
-    memory = f"{peak / GIGABYTE:.1f} GiB with the largest batch, of {total / GIGABYTE:.0f}"
-    yield CheckupLine("memory", memory, fine=peak < 0.8 * total)
+    yield _describe_memory(peak_memory(), total_memory())
     target = text.segmentations[0].target.lengths
     epoch_seconds = (target.sum() + len(target)) / speed.tokens_per_second  # each target ends in EOS
     epoch_updates = batches.updates(epoch)
@@ -134,6 +133,13 @@ def _try_training(config: RunConfig, text: TrainingText, root: Path) -> Iterator
         pairs, tokens = len(target), 1 + float(target.mean())
         minutes = max(round(float(minutes), 1), 0.1)
         yield _describe_proposal(propose(pairs, tokens, minutes, speed.tokens_per_second * cost))
+
+
+def _describe_memory(peak: int | None, total: int | None) -> CheckupLine:
+    if peak is None or total is None:
+        return CheckupLine("memory", "not told by this system")
+    text = f"{peak / GIGABYTE:.1f} GiB with the largest batch, of {total / GIGABYTE:.0f}"
+    return CheckupLine("memory", text, fine=peak < 0.8 * total)
 
 
 def _describe_start(metrics: TrainStepMetrics, seconds: float, vocabulary: int) -> CheckupLine:

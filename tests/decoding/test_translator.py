@@ -41,7 +41,7 @@ def test_each_sentence_gets_the_translation_that_full_passes_find(
     translate, transformer, tokenizer, search_by_full_passes
 ):
     for sentence, found in zip(SENTENCES[:4], translate(SENTENCES[:4], max_target_ratio=0.5), strict=True):
-        source = tokenizer.encode([sentence]).to_list()[0]
+        source = tokenizer.encode([sentence])[0]
         ids, log_probabilities = search_by_full_passes(transformer, [*source, EOS], min(len(source) // 2 + 10, MOST))
         assert (found.source_ids, found.ids) == (source, ids)
         np.testing.assert_allclose(found.log_probabilities, log_probabilities, atol=1e-4)
@@ -84,7 +84,7 @@ def test_translations_do_not_depend_on_the_order_of_sentences(translate):
 
 def test_a_source_over_the_longest_length_is_cut_to_it_and_marked(translate, tokenizer):
     short, long = "the cat", "the small dog sees the cat and " * 8
-    whole = tokenizer.encode([long]).to_list()[0]
+    whole = tokenizer.encode([long])[0]
     assert len(whole) > MOST
     found = translate([short, long])
     assert found[1].source_ids == whole[: MOST - 1]
@@ -93,9 +93,9 @@ def test_a_source_over_the_longest_length_is_cut_to_it_and_marked(translate, tok
 
 
 def test_a_source_of_exactly_the_longest_length_is_not_cut(translate, tokenizer):
-    ids = tokenizer.encode(["dog " * 30]).to_list()[0][: MOST - 1]
+    ids = tokenizer.encode(["dog " * 30])[0][: MOST - 1]
     text = tokenizer.decode([ids])[0]
-    assert len(tokenizer.encode([text]).to_list()[0]) == MOST - 1
+    assert len(tokenizer.encode([text])[0]) == MOST - 1
     found = translate([text])[0]
     assert found.source_ids == ids
     assert found.truncated == (found.ids[-1] != EOS)
@@ -104,7 +104,7 @@ def test_a_source_of_exactly_the_longest_length_is_not_cut(translate, tokenizer)
 @pytest.mark.parametrize(("ratio", "extra", "expected"), [(0, 1, 1), (0, 3, 3), (0.5, 1, 4), (1.5, 2, 11)])
 def test_translations_are_no_longer_than_the_settings_allow(translate, tokenizer, ratio, extra, expected):
     text = "the small cat"
-    assert len(tokenizer.encode([text]).to_list()[0]) == 6
+    assert len(tokenizer.encode([text])[0]) == 6
     found = translate([text, "dog"], max_target_ratio=ratio, max_target_extra=extra)[0]
     whole = translate([text])[0]
     assert found.ids == whole.ids[:expected]

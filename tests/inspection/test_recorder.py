@@ -34,7 +34,7 @@ def translations(model, tokenizer):
 
 
 def pairs_of_references(recorder):
-    ids = (recorder.tokenizer.encode(side).to_list() for side in (SOURCES, REFERENCES))
+    ids = (recorder.tokenizer.encode(side) for side in (SOURCES, REFERENCES))
     return pair_references(SOURCES, REFERENCES, *ids, MOST)
 
 
@@ -63,7 +63,7 @@ def test_a_record_is_the_forced_pass_over_its_sentence_alone(model, tokenizer, r
     ):
         if not source or not target:
             continue
-        source_ids, target_ids = tokenizer.encode([source, target]).to_list()
+        source_ids, target_ids = tokenizer.encode([source, target])
         batch = (np.array([row], "int32") for row in ([*source_ids, EOS], [BOS, *target_ids], [*target_ids, EOS]))
         forced = forced_pass(model, *batch, ALL)
         np.testing.assert_allclose(record.token_log_probabilities, forced.log_probabilities[0], atol=1e-5)
@@ -167,7 +167,7 @@ def test_sentences_that_are_too_long_are_cut_and_marked_truncated(tokenizer, rec
     cut, whole = recorder.record_references([pair[0], short], [pair[1], "the dog"])
     cut.validate()
     assert cut.truncated and not whole.truncated
-    ids = tokenizer.encode([long]).to_list()[0]
+    ids = tokenizer.encode([long])[0]
     if side == "source":
         assert cut.source_tokens == [*tokenizer.pieces(ids[: MOST - 1]), "</s>"]
     else:
@@ -178,10 +178,10 @@ def test_sentences_that_are_too_long_are_cut_and_marked_truncated(tokenizer, rec
 
 def test_sentences_of_exactly_the_longest_length_are_whole(tokenizer, recorder):
     text = ("dog " * (MOST - 1)).strip()
-    lengths = len(tokenizer.encode([text]).to_list()[0])
+    lengths = len(tokenizer.encode([text])[0])
     words = words_of(text)[: (MOST - 1) * len(words_of(text)) // lengths]
     text = " ".join(words)
-    assert len(tokenizer.encode([text]).to_list()[0]) == MOST - 1
+    assert len(tokenizer.encode([text])[0]) == MOST - 1
     (record,) = recorder.record_references([text], [text])
     assert not record.truncated and len(record.source_tokens) == len(record.target_output_tokens) == MOST
 

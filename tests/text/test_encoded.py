@@ -15,7 +15,7 @@ def rows(sentences):
 
 def test_sentences_are_encoded_one_by_one_whatever_the_chunk(tokenizer, monkeypatch):
     texts = [*SENTENCES, "", SENTENCES[0]]
-    expected = tokenizer.encode(texts).to_list()
+    expected = tokenizer.encode(texts)
     for chunk in (1, 2, 3, 100):
         monkeypatch.setattr(encoded, "CHUNK_SENTENCES", chunk)
         found = encode_sentences(texts, tokenizer)

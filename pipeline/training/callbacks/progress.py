@@ -132,4 +132,6 @@ class History(keras.callbacks.Callback):
         self.progress = progress
 
     def on_test_end(self, logs=None):
-        write_atomically(self.path, pd.DataFrame(self.progress.history).to_csv(index=False).encode())
+        write_atomically(
+            self.path, pd.DataFrame(self.progress.history).to_csv(index=False, lineterminator="\n").encode()
+        )

@@ -31,9 +31,7 @@ def prepare(settings):
     model.compile(sampler=sampler, jit_compile=settings["xla"])
 
     def turn():
-        rows, wanted = (
-            [[*ids, EOS] for ids in run.tokenizer.encode(text).to_list()] for text in (sentences, references)
-        )
+        rows, wanted = ([[*ids, EOS] for ids in run.tokenizer.encode(text)] for text in (sentences, references))
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
         tokens = 0
         for first in range(0, len(order), settings["batch"]):

@@ -15,7 +15,7 @@ def prepare(settings):
     model = to_marian(run)
 
     def turn():
-        rows = [[*ids, EOS] for ids in run.tokenizer.encode(sentences).to_list()]
+        rows = [[*ids, EOS] for ids in run.tokenizer.encode(sentences)]
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
         found = [[]] * len(rows)
         for first in range(0, len(order), settings["batch"]):

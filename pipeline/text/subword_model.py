@@ -1,0 +1,78 @@
+"""A SentencePiece model, applied by TensorFlow Text or, where that cannot be loaded, by SentencePiece itself.
+
+Both give the same ids, text and ends of tokens. TensorFlow Text has no wheels for Windows, and each of its versions
+fits one version of TensorFlow.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import sentencepiece
+
+from ..runtime.import_tensorflow import silenced_stderr
+
+
+class Tokens(NamedTuple):
+    """The tokens of a text.
+
+    Args:
+        ids: their ids.
+        ends: for each token, the byte of the text after its last one.
+    """
+
+    ids: list[int]
+    ends: list[int]
+
+
+class SubwordModel(Protocol):
+    """What applies a model."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each text."""
+        ...
+
+    def encode_with_ends(self, texts: Sequence[str]) -> list[Tokens]:
+        """Returns the ids of each text, and where each token ends."""
+        ...
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Returns the text of each row of ids."""
+        ...
+
+
+def load_subword_model(model: bytes) -> SubwordModel:
+    """Loads a model.
+
+    Raises:
+        RuntimeError: it is no SentencePiece model.
+    """
+    try:
+        with silenced_stderr():
+            from .tensorflow_text_model import TensorFlowTextModel
+    except Exception as error:
+        # It is missing, or does not fit TensorFlow, whose own errors share no base class with Python's.
+        if not isinstance(error, ImportError | OSError) and not type(error).__module__.startswith("tensorflow"):
+            raise
+        return SentencePieceModel(model)
+    return TensorFlowTextModel(model)
+
+
+class SentencePieceModel:
+    """Applies a model by SentencePiece; see `SubwordModel`.
+
+    Raises:
+        RuntimeError: it is no SentencePiece model.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._processor.encode(list(texts), num_threads=1)
+
+    def encode_with_ends(self, texts: Sequence[str]) -> list[Tokens]:
+        encoded = self._processor.encode(list(texts), return_type="offset_mapping", return_bytes=True, num_threads=1)
+        return [Tokens(text["ids"], [end for _, end in text["offsets"]]) for text in encoded]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        return self._processor.decode([list(row) for row in ids], num_threads=1) if ids else []
