@@ -3,12 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow long benchmark lint clean help
+.PHONY: demo test test-slow test-lower wheels long benchmark lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
 	@echo "make test         lint, types and tests, but for those that take minutes"
 	@echo "make test-slow    those"
+	@echo "make test-lower   the tests on the lowest versions of all packages, in an environment of its own"
+	@echo "make wheels       whether every package has a wheel for each system, and installs beside what a notebook has"
 	@echo "make long         what takes the better part of an hour: training and evaluating killed at random moments and"
 	@echo "                  resumed, files changed at random; run by hand"
 	@echo "make benchmark    speed beside PyTorch, Hugging Face, KerasHub, CTranslate2; RUN=FOLDER translates with that run"
@@ -53,6 +55,22 @@ test-slow: $(VENV)/tests
 	@echo "== pytest, what takes minutes"
 	@$(PYTEST) -m minutes
 
+# Deprecations of old versions among themselves are no failures.
+.venv-lower/ready: tests/lower.txt
+	@echo "== making the virtual environment .venv-lower"
+	@rm -rf .venv-lower
+	@$(PYTHON) -m venv .venv-lower
+	@.venv-lower/bin/python -m pip install --quiet --disable-pip-version-check -r tests/lower.txt ".[test]" -c tests/lower.txt
+	@touch $@
+
+test-lower: .venv-lower/ready
+	@echo "== pytest on the lowest versions"
+	@.venv-lower/bin/python -m pytest -W ignore -m "not minutes"
+
+
+wheels: $(VENV)/tests
+	@$(BIN)/python -m tests.benchmarks.wheels
+
 long: demo $(VENV)/tests
 	@echo "== training, killed fifty times"
 	@$(BIN)/python tests/benchmarks/kill.py
@@ -80,6 +98,6 @@ benchmark: .venv-benchmark/ready
 	@.venv-benchmark/bin/python -m tests.benchmarks.decoding $(RUN) --source $(TEXT).en --reference $(TEXT).de
 
 clean:
-	@echo "== removing $(VENV), .venv-benchmark, caches and runs/demo"
-	@rm -rf $(VENV) .venv-benchmark runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@echo "== removing $(VENV), .venv-benchmark, .venv-lower, caches and runs/demo"
+	@rm -rf $(VENV) .venv-benchmark .venv-lower runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

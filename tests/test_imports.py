@@ -207,7 +207,9 @@ OF_NO_MODULE = {
     "test_imports",
     "test_installed_package",
     "test_kept_runs",
+    "test_platforms",
     "test_readme",
+    "test_requirements",
     "test_test_files",
 }
 

@@ -70,14 +70,13 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
 
 
 def _describe_machine() -> CheckupLine:
-    memory = total_memory()
+    memory = f"{total / GIGABYTE:.0f} GiB of memory" if (total := total_memory()) else "memory unknown"
     rates = {dtype: product_rate(dtype) / 1e9 for dtype in ("float32", "bfloat16")}
     gpus = len(tf.config.list_physical_devices("GPU"))
     return CheckupLine(
         "machine",
         f"{usable_cores()} processor cores, {gpus or 'no'} GPU{'s' if gpus > 1 else ''}, "
-        f"{f'{memory / GIGABYTE:.0f} GiB of memory' if memory else 'memory unknown'}; matrix products {rates['float32']:.0f} GFLOP/s in float32, "
-        f"{rates['bfloat16']:.0f} in bfloat16",
+        f"{memory}; matrix products {rates['float32']:.0f} GFLOP/s in float32, {rates['bfloat16']:.0f} in bfloat16",
     )
 
 

@@ -1,0 +1,73 @@
+"""A run on a system that lacks modules of Linux, pages without TensorFlow, and readers that leave."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.config.yaml import dump_yaml
+from pipeline.run_directory import RunDirectory
+from tests.missing_modules import run_without
+from tests.tiny_runs import ROOT, small_settings, write_small_corpus
+
+pytestmark = pytest.mark.minutes  # starts ten processes
+
+WINDOWS_LACKS = ["tensorflow_text", "fcntl", "resource"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run that was trained and evaluated without these modules."""
+    folder = tmp_path_factory.mktemp("windows")
+    settings = small_settings(write_small_corpus(folder / "corpus"), folder / "runs")
+    (folder / "small.yaml").write_text(dump_yaml(settings), encoding="utf-8")
+    for command in (["train.py", "--config", folder / "small.yaml"], ["evaluate.py", folder / "runs" / "small"]):
+        answer = run_without(WINDOWS_LACKS, folder / "site", *command)
+        assert answer.returncode == 0 and answer.stderr == "", answer.stderr
+    return RunDirectory(folder / "runs" / "small")
+
+
+def test_tensorflow_text_gives_the_same_translations_and_matrices(run, tmp_path):
+    answer = run_without([], tmp_path, "evaluate.py", run.root, "--name", "op")
+    assert answer.returncode == 0, answer.stderr
+    without, op = run.evaluation("test"), run.evaluation("op")
+    assert op.translations.read_bytes() == without.translations.read_bytes()
+    assert op.sentences.read_bytes() == without.sentences.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["view", "{run}", "--output", "{new}.html"],
+        ["view", "{run}", "--over_training", "--output", "{new}.html"],
+        ["draw", "{run}", "--sentence", "1", "--output", "{new}.svg"],
+        ["compare", "{run}", "{run}", "--samples", "100", "--csv", "{new}.csv"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:1] + arguments[2:3]),
+)
+def test_pages_pictures_and_tables_need_no_tensorflow(arguments, run, tmp_path):
+    filled = [argument.format(run=run.root, new=tmp_path / "new") for argument in arguments]
+    answer = run_without(["tensorflow", "keras", *WINDOWS_LACKS], tmp_path, "-m", f"pipeline.{filled[0]}", *filled[1:])
+    assert answer.returncode == 0, answer.stderr
+    assert list(tmp_path.glob("new.*"))
+
+
+@pytest.mark.parametrize("program", [["evaluate.py"], ["-m", "pipeline.translate"]], ids=["evaluate", "translate"])
+def test_a_reader_that_leaves_is_no_error(program, run):
+    """As in `evaluate.py runs/demo | head -n 1`, whose results are still written."""
+    options = ["--name", "head"] if program == ["evaluate.py"] else []
+    reader, writer = os.pipe()
+    os.close(reader)
+    text = "le chat\n" * 50
+    answer = subprocess.run(
+        [sys.executable, *program, run.root, *options],
+        input=text,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    os.close(writer)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert not options or run.evaluation("head").metrics.is_file()
