@@ -75,7 +75,7 @@ def tokenizer(folder: Path) -> Read:
 
     def read(folder: Path) -> object:
         found = Tokenizer(folder / "a")
-        return found.decode(found.encode(["the cat sleeps ."]).to_list())
+        return found.decode(found.encode(["the cat sleeps ."]))
 
     return read
 

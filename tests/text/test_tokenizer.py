@@ -79,7 +79,7 @@ def test_the_tokens_of_a_word_spell_it(tokenizers, kind, text):
 @given(text=TEXTS)
 def test_the_last_character_of_a_token_is_the_same_by_its_bytes_and_by_its_spelling(tokenizers, kind, text):
     model = tokenizers[kind]
-    ids = model.encode([text]).to_list()[0]
+    ids = model.encode([text])[0]
     found = model.words_from_ids(ids, "characters")
     assert model.words_from_text([text], "characters")[0] == found
     read = ""
@@ -90,7 +90,7 @@ def test_the_last_character_of_a_token_is_the_same_by_its_bytes_and_by_its_spell
 
 
 def test_every_subword_counts_as_a_word_but_special_tokens(tokenizer):
-    ids = tokenizer.encode(["the ☃ cat"]).to_list()[0]
+    ids = tokenizer.encode(["the ☃ cat"])[0]
     assert tokenizer.words_from_text(["the ☃ cat"], "subwords")[0] == list(range(len(ids)))
     assert tokenizer.words_from_ids([*ids, EOS], "subwords") == [*range(len(ids)), None]
     assert tokenizer.count_tokens(["the ☃ cat", ""]) == [len(ids), 0]
@@ -98,7 +98,7 @@ def test_every_subword_counts_as_a_word_but_special_tokens(tokenizer):
 
 
 def test_an_unknown_character_of_a_translation_is_one_character(model):
-    the = model.encode(["the"]).to_list()[0]
+    the = model.encode(["the"])[0]
     words = model.words_from_ids([*the, UNK, EOS], "characters")
     assert words[-3:] == [2, 3, None]
 
