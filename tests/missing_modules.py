@@ -8,15 +8,21 @@ from pathlib import Path
 
 from tests.tiny_runs import ROOT
 
+# Libraries need Python's own modules on this system, so these are missing for the pipeline alone.
 WITHOUT = """
-import sys
+import builtins, sys
 
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {names!r}:
+usual = builtins.__import__
+
+def without(name, globals=None, locals=None, fromlist=(), level=0):
+    library = name.partition(".")[0]
+    if level == 0 and library in {names!r}:
+        importer = (globals or {{}}).get("__name__", "")
+        if library not in sys.stdlib_module_names or importer.partition(".")[0] == "pipeline":
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+    return usual(name, globals, locals, fromlist, level)
 
-sys.meta_path.insert(0, Missing())
+builtins.__import__ = without
 """
 
 
