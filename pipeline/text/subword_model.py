@@ -5,23 +5,11 @@ fits one version of TensorFlow.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import sentencepiece
 
 from ..runtime.import_tensorflow import silenced_stderr
-
-
-class Tokens(NamedTuple):
-    """The tokens of a text.
-
-    Args:
-        ids: their ids.
-        ends: for each token, the byte of the text after its last one.
-    """
-
-    ids: list[int]
-    ends: list[int]
 
 
 class SubwordModel(Protocol):
@@ -31,8 +19,8 @@ class SubwordModel(Protocol):
         """Returns the ids of each text."""
         ...
 
-    def encode_with_ends(self, texts: Sequence[str]) -> list[Tokens]:
-        """Returns the ids of each text, and where each token ends."""
+    def ends(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns where each token of `encode(texts)` ends: the number of bytes of its text up to there."""
         ...
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
@@ -70,9 +58,9 @@ class SentencePieceModel:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return self._processor.encode(list(texts), num_threads=1)
 
-    def encode_with_ends(self, texts: Sequence[str]) -> list[Tokens]:
+    def ends(self, texts: Sequence[str]) -> list[list[int]]:
         encoded = self._processor.encode(list(texts), return_type="offset_mapping", return_bytes=True, num_threads=1)
-        return [Tokens(text["ids"], [end for _, end in text["offsets"]]) for text in encoded]
+        return [[end for _, end in text["offsets"]] for text in encoded]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         return self._processor.decode([list(row) for row in ids], num_threads=1) if ids else []

@@ -7,7 +7,6 @@ import tensorflow as tf
 import tensorflow_text
 
 from ..runtime.import_tensorflow import silenced_stderr
-from .subword_model import Tokens
 
 
 class TensorFlowTextModel:
@@ -34,9 +33,9 @@ class TensorFlowTextModel:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return _rows(self._tokenizer.tokenize(_strings(texts)))
 
-    def encode_with_ends(self, texts: Sequence[str]) -> list[Tokens]:
-        ids, _, ends = self._tokenizer.tokenize_with_offsets(_strings(texts))
-        return [Tokens(*row) for row in zip(_rows(ids), _rows(ends), strict=True)]
+    def ends(self, texts: Sequence[str]) -> list[list[int]]:
+        _, _, ends = self._tokenizer.tokenize_with_offsets(_strings(texts))
+        return _rows(ends)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         texts = self._tokenizer.detokenize(tf.ragged.constant(ids, dtype=tf.int32, ragged_rank=1))

@@ -131,8 +131,8 @@ class Tokenizer:
     def words_from_text(self, sentences: Sequence[str], unit: str = "spaces") -> list[list[int | None]]:
         """Returns the word to which each token of `encode(sentences)` belongs, by byte offsets; for `spaces` an index
         into `words_of`. See `find_words`."""
-        encoded = self._subwords.encode_with_ends(sentences)
-        return [find_words(text, tokens.ends, unit) for text, tokens in zip(sentences, encoded, strict=True)]
+        ends = self._subwords.ends(sentences)
+        return [find_words(text, row, unit) for text, row in zip(sentences, ends, strict=True)]
 
     def words_from_ids(self, ids: Sequence[int], unit: str = "spaces") -> list[int | None]:
         """Returns the word of `decode([ids])` to which each id belongs; None for PAD, BOS and EOS. See `find_words`.
