@@ -8,13 +8,19 @@ import pytest
 
 from pipeline.runtime import machine
 
-# What `getrusage` calls the peak: kilobytes on Linux, bytes on macOS.
-PEAK = SimpleNamespace(RUSAGE_SELF=0, getrusage=lambda who: SimpleNamespace(ru_maxrss=2048))
+
+class Resource:
+    """The module, whatever it is asked: the peak is in kilobytes on Linux, in bytes on macOS."""
+
+    RUSAGE_SELF = 0
+
+    def __getattr__(self, name):
+        return lambda who: SimpleNamespace(ru_maxrss=2048)
 
 
 @pytest.mark.parametrize(("platform", "expected"), [("linux", 2 << 20), ("darwin", 2048)])
 def test_peak_memory_is_in_bytes(platform, expected, monkeypatch):
-    monkeypatch.setattr(machine, "resource", PEAK)
+    monkeypatch.setattr(machine, "resource", Resource())
     monkeypatch.setattr(sys, "platform", platform)
     assert machine.peak_memory() == expected
 
