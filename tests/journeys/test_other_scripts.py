@@ -1,0 +1,70 @@
+"""Somebody translates from and into languages that are not written like English: Chinese-like and Hebrew-like text."""
+
+import json
+
+import pytest
+
+from tests.journeys.commands import run
+from tests.journeys.texts import chinese_like, demo_pairs, hebrew_like
+
+pytestmark = pytest.mark.minutes
+
+CONFIG = """\
+data:
+  source_language: {source}
+  target_language: {target}
+  train: {{source: train.{source}, target: train.{target}}}
+  validation: {{source: validation.{source}, target: validation.{target}}}
+  test: {{source: test.{source}, target: test.{target}}}
+tokenizer: {{vocabulary_size: 1200}}
+batches: {{batch_tokens: 1500, length_multiple: 4}}
+model: {{d_model: 64, num_heads: 2, d_ff: 128, encoder_layers: 1, decoder_layers: 1, dropout: 0.0}}
+training: {{max_updates: 600, schedule: linear, learning_rate: 0.004, warmup_updates: 60, validate_every_updates: 150}}
+"""
+WRITTEN = {"zh": chinese_like, "he": hebrew_like}
+DIRECTIONS = [("en", "zh"), ("zh", "en"), ("en", "he"), ("he", "en")]
+
+
+@pytest.fixture(scope="module", params=DIRECTIONS, ids="-".join)
+def trained(request, tmp_path_factory):
+    """A folder with an evaluated run, and its two languages."""
+    source, target = request.param
+    folder = tmp_path_factory.mktemp(f"{source}_{target}")
+    pairs = demo_pairs(4200)
+    for name, rows in {"validation": pairs[:100], "test": pairs[100:200], "train": pairs[200:]}.items():
+        for language in (source, target):
+            write = WRITTEN.get(language, str)
+            text = "".join(f"{write(english)}\n" for english, _ in rows)
+            (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+    (folder / "other.yaml").write_text(CONFIG.format(source=source, target=target), encoding="utf-8")
+    run(folder, "train.py", "--config", "other.yaml")
+    ended = run(folder, "evaluate.py", "runs/other")
+    (folder / "evaluated.txt").write_text(ended.stdout + ended.stderr, encoding="utf-8")
+    return folder, source, target
+
+
+def test_scores_say_what_the_translations_are_worth(trained):
+    folder, _, target = trained
+    scores = json.loads((folder / "runs/other/evaluations/test/metrics.json").read_text(encoding="utf-8"))
+    tokenizer = {"zh": "zh"}.get(target, "13a")
+    assert f"tok:{tokenizer}" in scores["signatures"]["bleu"]
+    assert scores["bleu"] > 30, scores
+
+
+def test_tables_and_links_are_of_units_that_a_reader_can_use(trained):
+    folder, source, target = trained
+    (folder / "first.src").write_text((folder / f"test.{source}").read_text(encoding="utf-8"), encoding="utf-8")
+    ended = run(
+        folder, "-m", "pipeline.align", "runs/other", "--source", f"test.{source}", "--target", f"test.{target}"
+    )
+    links = ended.stdout.splitlines()
+    assert len(links) == 100
+    most = {side: max(int(link.split("-")[side]) for line in links for link in line.split()) for side in (0, 1)}
+    assert most[0] > 1 and most[1] > 1  # one "word" a sentence would leave 0-0 alone
+    assert ("subwords" in ended.stderr) == ("zh" in (source, target)), ended.stderr
+
+
+def test_the_page_lets_each_text_choose_its_direction(trained):
+    folder, _, _ = trained
+    page = (folder / "runs/other/evaluations/test/viewer.html").read_text(encoding="utf-8")
+    assert 'dir="auto"' in page or '.dir = "auto"' in page

@@ -1,0 +1,79 @@
+"""Somebody types plain sentences into the demo, one after the other, and waits for each answer."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.journeys.commands import ROOT, command, environment, run
+
+pytestmark = pytest.mark.minutes
+
+TYPED = ["The cat eats the apple.", "Hugo sees the old church.", "is this brother young?"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The demo with a third of its updates: what it answers is French, if not always right."""
+    folder = tmp_path_factory.mktemp("typed")
+    (folder / "data").symlink_to(ROOT / "data")
+    options = [
+        "--training.max_updates",
+        "700",
+        "--training.max_minutes",
+        "30",
+        "--training.validate_every_updates",
+        "700",
+    ]
+    run(folder, "train.py", "--config", str(ROOT / "configs/demo.yaml"), "--run.name", "typed", *options)
+    return folder
+
+
+def test_plain_sentences_are_translated_as_those_of_the_text(folder):
+    as_trained = ["the cat eats the apple .", "Hugo sees the old church .", "is this brother young ?"]
+    plain = run(folder, "-m", "pipeline.translate", "runs/typed", given="\n".join(TYPED) + "\n")
+    tokenised = run(folder, "-m", "pipeline.translate", "runs/typed", given="\n".join(as_trained) + "\n")
+    assert plain.stdout == tokenised.stdout
+    assert plain.stdout.splitlines()[0].startswith("le chat") and "pomme" in plain.stdout
+
+
+def test_answers_can_be_plain_text_too(folder):
+    ended = run(folder, "-m", "pipeline.translate", "runs/typed", "--detokenize", given="\n".join(TYPED) + "\n")
+    answer = ended.stdout.splitlines()[0]
+    assert answer.startswith("Le chat") and answer.endswith(".") and not answer.endswith(" .")
+
+
+def test_the_sets_of_the_run_are_taken_as_they_are(folder):
+    """What people type is normalised; what a run is scored on never is."""
+    text = "".join((ROOT / "data/demo/test.en").read_text(encoding="utf-8").splitlines(keepends=True)[:50])
+    (folder / "test.en").write_text(text, encoding="utf-8")
+    run(folder, "evaluate.py", "runs/typed", "--source", "test.en", "--name", "as_file")
+    typed = run(folder, "-m", "pipeline.translate", "runs/typed", given=text).stdout.splitlines()
+    table = (folder / "runs/typed/evaluations/as_file/translations.tsv").read_text(encoding="utf-8").splitlines()
+    column = table[0].split("\t").index("translation")
+    assert typed == [row.split("\t")[column] for row in table[1:]]
+    metrics = json.loads((folder / "runs/typed/evaluations/as_file/metrics.json").read_text(encoding="utf-8"))
+    assert metrics["sentences"] == 50
+
+
+def test_a_conversation_is_answered_line_by_line(folder):
+    """The next sentence is typed only after the answer to the one before has been read."""
+    words = command("-m", "pipeline.translate", "runs/typed")
+    with subprocess.Popen(
+        words,
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        encoding="utf-8",
+    ) as conversation:
+        answers = []
+        for sentence in TYPED:
+            conversation.stdin.write(sentence + "\n")
+            conversation.stdin.flush()
+            answers.append(conversation.stdout.readline().rstrip("\n"))
+        conversation.stdin.close()
+        assert conversation.stdout.read() == ""
+    assert conversation.returncode == 0
+    assert all(answers) and answers[0].startswith("le chat")
