@@ -168,10 +168,11 @@ class Folder:
             for suffix in ("en", "fr", "align"):
                 text = (ROOT / f"data/demo/{name}.{suffix}").read_text(encoding="utf-8").split("\n")[:pairs]
                 self.write(f"data/demo/{name}.{suffix}", text)
-                self.write(f"my/{name}.{suffix.replace('fr', 'de')}", text)
                 self.write(f"my.{suffix}", text[:5])
-        self.write("my/new.en", ["the cat sees the dog ."])
-        self.write("my.yaml", [blocks(README, "yaml")[0]])
+        sides = [
+            (root / f"data/demo/train.{suffix}").read_text(encoding="utf-8").split("\n")[:-1] for suffix in ("en", "fr")
+        ]
+        self.write("my/pairs.tsv", ["\t".join(pair) for pair in zip(*sides, strict=True)])
         self.write("my_score.py", [code for code in blocks(README, "python") if PLUGIN in code])
 
     def write(self, name, lines):
@@ -201,6 +202,8 @@ class Folder:
             return self.run_main(arguments, given)
         if program == "python":
             subprocess.run([sys.executable, ROOT / arguments[0], *arguments[1:], "--help"], check=True)  # it downloads
+        elif program == "cp":
+            (self.root / arguments[1]).write_bytes((self.root / arguments[0]).read_bytes())
         elif program == "make":
             subprocess.run(["make", "-n", "-C", str(ROOT), *arguments], check=True, capture_output=True)
         elif program == "pip":
