@@ -83,8 +83,8 @@ class Training:
         """
         self.model.stop_training = False
         events = keras.callbacks.CallbackList(list(callbacks), model=self.model)
-        clock, meter = TrainingClock(progress.seconds), TrainingMeter(progress)
-        session = Session(progress, events, clock, meter, saved_at=progress.seconds)
+        clock = TrainingClock(progress.seconds)
+        session = Session(progress, events, clock, TrainingMeter(progress), saved_at=progress.seconds)
         if self.measured_total is not None:
             self.measured_total.start(progress)
         with self.stopping.obeying_signals():
@@ -123,8 +123,7 @@ class Training:
                 self._validate(session)
             elif self.save_every is not None and session.clock.seconds() - session.saved_at >= self.save_every:
                 self._save_interim(session)
-            reason = self.stopping.reason(progress, session.clock.seconds(), self.model.stop_training)
-            if reason:
+            if reason := self.stopping.reason(progress, session.clock.seconds(), self.model.stop_training):
                 return reason
         events.on_epoch_end(progress.epoch - 1, progress.history[-1] if progress.history else {})
         return None
@@ -147,6 +146,7 @@ class Training:
         assert measured_total is not None
         if not measured_total.is_ready(progress, session.seconds):
             return
+        interrupted = session.clock.seconds()
         with averaged_weights(self.model, self.optimizer):
             for _ in range(2):  # the first one traces its graphs
                 started = session.clock.seconds()
@@ -154,7 +154,7 @@ class Training:
                 session.rehearse_callbacks()
         progress.seconds = session.clock.seconds()
         measured_total.fix(progress, progress.seconds, progress.seconds - started)
-        session.meter.leave_out_time_until(progress.seconds)
+        session.meter.leave_out(progress.seconds - interrupted)
         self._save_interim(session)
 
     def _read_logs(self, session: Session) -> dict[str, float]:
@@ -172,8 +172,8 @@ class Training:
         with averaged_weights(self.model, self.optimizer):
             logs.update(self.validate())
             best = self._note_metric(progress, logs)
-            progress.seconds = session.clock.seconds()
-            session.meter.leave_out_time_until(progress.seconds)
+            interrupted, progress.seconds = progress.seconds, session.clock.seconds()
+            session.meter.leave_out(progress.seconds - interrupted)
             progress.history.append(logs)
             # Before the checkpoint is written: if the process dies in between, the resumed run repeats the callbacks.
             session.events.on_test_end(logs)

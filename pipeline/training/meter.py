@@ -68,9 +68,10 @@ class TrainingMeter:
         self.read_at = seconds
         return self.last
 
-    def leave_out_time_until(self, seconds: float) -> None:
-        """Starts the measurement of speed again, so that the time of a validation does not count."""
-        self.read_at = seconds
+    def leave_out(self, seconds: float) -> None:
+        """Leaves the time of a validation out of the measurement of speed."""
+        if self.read_at is not None:
+            self.read_at += seconds
 
     def save_to(self, progress: Progress) -> None:
         """Stores in `progress` the data that a meter needs to continue."""

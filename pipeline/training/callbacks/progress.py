@@ -46,6 +46,7 @@ class ProgressLine(keras.callbacks.Callback):
         self.progress = progress
         self.stream = stream or sys.stdout
         self.first: tuple[float, float] | None = None
+        self.first_total: int | None = None
         self.printed_at = progress.seconds
 
     def on_train_begin(self, logs=None):
@@ -69,7 +70,8 @@ class ProgressLine(keras.callbacks.Callback):
 
     def _line(self, logs: dict[str, float]) -> str:
         seconds = 60 * logs["minutes"]
-        self.first = self.first or (logs["update"], seconds)
+        if self.first is None or self.first_total != self.progress.total_updates:  # measuring the total took time
+            self.first, self.first_total = (logs["update"], seconds), self.progress.total_updates
         left = self._seconds_left(logs["update"], seconds)
         speed = logs.get("tokens_per_second")  # unknown until the second line
         fields = [
@@ -86,7 +88,7 @@ class ProgressLine(keras.callbacks.Callback):
     def _seconds_left(self, update: float, seconds: float) -> float | None:
         assert self.first
         seconds_left = []
-        if self.limits.minutes is not None and self.progress.total_updates is None:
+        if self.limits.minutes is not None and (self.progress.total_updates is None or update == self.first[0]):
             seconds_left.append(60 * self.limits.minutes - seconds)
         ends = [
             self.progress.total_updates or self.limits.updates,

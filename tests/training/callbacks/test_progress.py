@@ -115,3 +115,13 @@ def test_the_time_left_by_the_clock_is_that_to_the_total_once_it_is_known():
         line.on_train_batch_end(49, FIRST)
         line.on_train_batch_end(99, SECOND)
         assert stream.getvalue().splitlines()[1].endswith(left)
+
+
+def test_the_time_in_which_the_total_is_measured_does_not_count_in_the_time_left():
+    stream, progress = io.StringIO(), Progress()
+    line = ProgressLine(Limits(minutes=5, measured=True), 80, progress, stream)
+    line.on_train_batch_end(49, FIRST)
+    progress.total_updates = 400
+    line.on_train_batch_end(99, {**SECOND, "minutes": 2.0})
+    line.on_train_batch_end(199, {**SECOND, "update": 200, "minutes": 3.0})
+    assert [row.split("  ")[-1] for row in stream.getvalue().splitlines()] == ["4:00 left", "3:00 left", "2:00 left"]
