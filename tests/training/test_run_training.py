@@ -68,6 +68,7 @@ def test_nothing_temporary_stays_in_a_run(unbroken):
         "manifest.json",
         "model.keras",
         "probes",
+        "source_look.json",
         "tensorboard",
         "tokenizer",
     ]
