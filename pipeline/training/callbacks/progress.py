@@ -15,6 +15,7 @@ from ..stopping import Limits
 
 LONGEST_SILENCE_SECONDS = 10
 BAR_WIDTH = 20
+LATE = 1.25  # times the minutes for which a total of updates was measured
 
 
 def clock(seconds: float) -> str:
@@ -48,6 +49,7 @@ class ProgressLine(keras.callbacks.Callback):
         self.first: tuple[float, float] | None = None
         self.first_total: int | None = None
         self.printed_at = progress.seconds
+        self.said_late = False
 
     def on_train_begin(self, logs=None):
         self._print_status("starting: the first update takes the longest")
@@ -73,6 +75,8 @@ class ProgressLine(keras.callbacks.Callback):
         if self.first is None or self.first_total != self.progress.total_updates:  # measuring the total took time
             self.first, self.first_total = (logs["update"], seconds), self.progress.total_updates
         left = self._seconds_left(logs["update"], seconds)
+        if self.limits.measured and left is not None:
+            self._say_if_late(seconds + left)
         speed = logs.get("tokens_per_second")  # unknown until the second line
         fields = [
             *([_bar(seconds / (seconds + left))] if left is not None and seconds and self.stream.isatty() else []),
@@ -84,6 +88,14 @@ class ProgressLine(keras.callbacks.Callback):
             *([f"{clock(left)} left"] if left is not None else []),
         ]
         return "  ".join(fields)
+
+    def _say_if_late(self, whole: float) -> None:
+        """Says once that the whole training takes longer than it was measured for."""
+        minutes, total = self.limits.minutes or 0, self.progress.total_updates
+        if total is not None and not self.said_late and whole > LATE * 60 * minutes:
+            self.said_late = True
+            line = f"updates have become slower: all {total} will take about {whole / 60:.1f} minutes, not {minutes:g}"
+            self._print(f"{line}; Ctrl-C stops training, and the same command continues it", rewritable=False)
 
     def _seconds_left(self, update: float, seconds: float) -> float | None:
         assert self.first
