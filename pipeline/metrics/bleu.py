@@ -30,8 +30,8 @@ def check_bleu_tokenizer(name: str, key: str = "data.bleu_tokenizer") -> None:
     missing = [module for module in row.modules if find_spec(module) is None]
     if missing:
         raise InputError(
-            f"{key}: {name} needs {' and '.join(missing)}, not installed here; expected the result of "
-            f'pip install "sacrebleu[{row.extra}]", or another tokenizer, such as char'
+            f"{key}: {name} needs {' and '.join(missing)}, which are not installed: "
+            f'pip install "sacrebleu[{row.extra}]", or choose another tokenizer, such as char'
         )
     if row.downloads and not _model_file(name).is_file():
         raise InputError(

@@ -30,7 +30,7 @@ def state_of(folder: Path, name: str) -> dict[str, object]:
     files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
     state: dict[str, object] = {key: path.read_bytes().replace(name.encode(), b"NAME") for key, path in files.items()}
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    kept = {key: value for key, value in metrics.items() if "seconds" not in key and key != "set"}
+    kept = {key: value for key, value in metrics.items() if "seconds" not in key and key not in ("set", "name")}
     return state | {"metrics.json": kept}
 
 
