@@ -38,9 +38,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--output",
         type=Path,
-        default=Path("attention.png"),
         metavar="FILE",
-        help="the picture; its suffix chooses the format: .png, .svg or .pdf (default: attention.png)",
+        help="the picture; its suffix chooses the format: .png, .svg or .pdf (default: named after what it shows, such "
+        "as demo_test_7_cross_layer_0.png)",
     )
     return parser
 
@@ -49,8 +49,9 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Reads the archive, writes the picture."""
     options = make_parser().parse_args(arguments)
-    if options.output.suffix not in SUFFIXES:
-        raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(options.output)!r}")
+    output = options.output or _name_picture(options)
+    if output.suffix not in SUFFIXES:
+        raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(output)!r}")
     from .inspection import AttentionArchive
     from .inspection.heatmap import attention_figure, save_figure
     from .run_directory import RunDirectory
@@ -64,8 +65,16 @@ def main(arguments: list[str]) -> None:
         )
     except ValueError as error:
         raise InputError(f"{options.run}: {error}") from None
-    save_figure(figure, options.output)
-    sys.stdout.write(f"{options.output}\n")
+    save_figure(figure, output)
+    sys.stdout.write(f"{output}\n")
+
+
+def _name_picture(options: argparse.Namespace) -> Path:
+    """Returns a name that no other picture has, so that none is overwritten unless its name is given."""
+    head = "" if options.head is None else f"_head_{options.head}"
+    side = "" if options.side == "output" else f"_{options.side}"
+    run = options.run.absolute().name
+    return Path(f"{run}_{options.set}_{options.sentence}_{options.site}_layer_{options.layer}{head}{side}.png")
 
 
 if __name__ == "__main__":

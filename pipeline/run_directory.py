@@ -116,6 +116,17 @@ class RunDirectory:
         return run
 
 
+def find_evaluation(path: Path, set_name: str) -> tuple[RunDirectory, "EvaluationDirectory"]:
+    """Finds the evaluation of a run on a set; `path` is the run's folder, or that of the evaluation itself.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    is_evaluation = path.parent.name == "evaluations"
+    run = RunDirectory.open(path.parents[1] if is_evaluation else path)
+    return run, EvaluationDirectory(path) if is_evaluation else run.evaluation(set_name)
+
+
 class EvaluationDirectory:
     """The folder of one evaluation, and the path of everything in it."""
 

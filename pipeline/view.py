@@ -1,28 +1,45 @@
 """Shows several runs, or the validations of one run, on one page: `python -m pipeline.view runs/a runs/b`, or
 `--help`."""
 
+import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .cli import ArgumentParser, add_set_option, exit_cleanly
 from .errors import InputError
 from .invocation import invocation
-from .run_directory import RunDirectory
+from .run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 
 if TYPE_CHECKING:
     from .inspection.viewer.page import ViewerRun
 
 
-@exit_cleanly
-def main(arguments: list[str]) -> None:
-    """Reads the archives, writes the page."""
+class Page(NamedTuple):
+    """A page that is yet to be read.
+
+    Attributes:
+        title: its heading.
+        folders: what it shows.
+        read: reads them.
+    """
+
+    title: str
+    folders: list[Path]
+    read: Callable[[], list["ViewerRun"]]
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
     parser = ArgumentParser(
         prog=invocation("view"),
         description="Writes one HTML page that shows the attention of several evaluated runs on the same sentences, "
         "side by side. The page of a single run is written by evaluate.py: RUN/evaluations/SET/viewer.html.",
     )
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of an evaluated run")
+    parser.add_argument(
+        "runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or of one evaluation: RUN/evaluations/NAME"
+    )
     parser.add_argument(
         "--over_training",
         action="store_true",
@@ -30,32 +47,64 @@ def main(arguments: list[str]) -> None:
     )
     add_set_option(parser)
     parser.add_argument(
-        "--output", type=Path, default=Path("viewer.html"), metavar="FILE", help="the page (default: viewer.html)"
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the page; only a page of the same evaluations is overwritten (default: named after what it shows, such "
+        "as demo_and_narrow_test.html)",
     )
     parser.add_argument(
         "--sentences", type=int, default=1000, metavar="N", help="show the first N sentences (default: 1000)"
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Reads the archives, writes the page."""
+    options = make_parser().parse_args(arguments)
     if options.sentences < 1:
         raise InputError(f"--sentences: expected at least 1, found {options.sentences}")
+    if options.over_training and len(options.runs) > 1:
+        raise InputError(f"--over_training: expected one run, found {len(options.runs)}")
     from .inspection.viewer.page import write_viewer
-    from .inspection.viewer.stages import stages_of_training
+    from .inspection.viewer.page_file import file_name, origin_of, refuse_other_file
 
     if options.over_training:
-        if len(options.runs) > 1:
-            raise InputError(f"--over_training: expected one run, found {len(options.runs)}")
-        write_viewer(options.output, f"{options.runs[0].name}, over training", stages_of_training(options.runs[0]))
-        sys.stdout.write(f"{options.output}\n")
-        return
-    runs = [_evaluated(root, options.set, options.sentences) for root in options.runs]
-    for run in runs[1:]:
-        if [s["sourceText"] for s in run.sentences] != [s["sourceText"] for s in runs[0].sentences]:
-            raise InputError(f"{run.name} and {runs[0].name} have different sentences; compare evaluations of one set")
-    write_viewer(options.output, f"{' and '.join(run.name for run in runs)}, {options.set}", runs)
-    sys.stdout.write(f"{options.output}\n")
+        page = _over_training(options.runs[0])
+    else:
+        page = _side_by_side(options.runs, options.set, options.sentences)
+    output, origin = options.output or Path(file_name(page.title)), origin_of(page.folders)
+    refuse_other_file(output, origin)
+    write_viewer(output, page.title, page.read(), origin=origin)
+    sys.stdout.write(f"{output}\n")
 
 
-def _evaluated(root: Path, name: str, sentences: int) -> "ViewerRun":
+def _over_training(root: Path) -> Page:
+    from .inspection.viewer.stages import stages_of_training
+
+    run = RunDirectory.open(root)
+    return Page(f"{root.absolute().name}, over training", [run.probes], lambda: stages_of_training(root))
+
+
+def _side_by_side(paths: list[Path], set_name: str, sentences: int) -> Page:
+    from .inspection.viewer.page_file import name_page
+
+    found = [find_evaluation(path, set_name) for path in paths]
+    names, title = name_page([(run.root.absolute().name, evaluation.root.name) for run, evaluation in found])
+
+    def read() -> list["ViewerRun"]:
+        runs = [_evaluated(name, one, sentences) for name, (_, one) in zip(names, found, strict=True)]
+        first, *others = ([sentence["sourceText"] for sentence in run.sentences] for run in runs)
+        for path, texts in zip(paths[1:], others, strict=True):
+            if texts != first:
+                raise InputError(f"{path} and {paths[0]} have different sentences; compare evaluations of one set")
+        return runs
+
+    return Page(title, [evaluation.root for _, evaluation in found], read)
+
+
+def _evaluated(name: str, evaluation: EvaluationDirectory, sentences: int) -> "ViewerRun":
     """Reads the first sentences of an evaluation.
 
     Raises:
@@ -65,13 +114,12 @@ def _evaluated(root: Path, name: str, sentences: int) -> "ViewerRun":
     from .inspection import AttentionArchive
     from .inspection.viewer.page import ViewerRun
 
-    evaluation = RunDirectory.open(root).evaluation(name)
     archive = AttentionArchive(evaluation.attention)
     scores: list[float] = []
     if evaluation.translations.is_file():
         table = read_translations(evaluation.translations)
         scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else []
-    return ViewerRun(root.name, scores=scores).add_all(archive[i] for i in archive.ids[:sentences])
+    return ViewerRun(name, scores=scores).add_all(archive[i] for i in archive.ids[:sentences])
 
 
 if __name__ == "__main__":

@@ -27,6 +27,17 @@ def test_a_picture_is_of_the_kind_that_its_suffix_names(run, tmp_path, capsys, s
     assert capsys.readouterr().out == f"{path}\n" and path.stat().st_size > 1000
 
 
+def test_a_picture_is_named_after_what_it_shows_unless_a_name_is_given(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for arguments in ([], ["--layer", "1", "--head", "0"], ["--side", "input"]):
+        assert draw.main([str(run), "--sentence", "2", *arguments]) == 0
+    assert capsys.readouterr().out.split() == [
+        "run_test_2_cross_layer_0.png",
+        "run_test_2_cross_layer_1_head_0.png",
+        "run_test_2_cross_layer_0_input.png",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -12,7 +12,7 @@ from ..config import RunConfig
 from ..config.started_run import load_started_run
 from ..errors import InputError
 from ..invocation import invocation
-from ..run_directory import EvaluationDirectory, RunDirectory
+from ..run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 from .translations import read_translations
 
 
@@ -37,9 +37,7 @@ class Evaluated:
         Raises:
             InputError: there is no such evaluation.
         """
-        is_evaluation = path.parent.name == "evaluations"
-        run = RunDirectory.open(path.parents[1] if is_evaluation else path)
-        evaluation = EvaluationDirectory(path) if is_evaluation else run.evaluation(set_name)
+        run, evaluation = find_evaluation(path, set_name)
         for file in (evaluation.metrics, evaluation.translations):
             if not file.is_file():
                 raise InputError(

@@ -139,7 +139,10 @@ def write_page(outputs: Outputs, rows: Sequence[dict[str, Any]], table: pd.DataF
     data, readout = outputs.request.data, outputs.readouts.readout
     name = outputs.request.run.directory.root.name
     scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else ()
-    viewer = ViewerRun(name, data.gold.gold if data.gold else (), scores)
+    run = outputs.request.run
+    viewer = ViewerRun(
+        name, data.gold.gold if data.gold else (), scores, run.detokenize if run.config.data.tokenized else None
+    )
     for record, row in zip(outputs.archive.records(outputs.sites, len(rows)), rows, strict=True):
         viewer.add(record, row)
     shown = {key: getattr(readout, key) for key in ("site", "layer", "head", "side")} if readout else {}

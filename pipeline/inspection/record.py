@@ -10,6 +10,8 @@ import pandas as pd
 from ..config.names import RECORD_MODES, SITES, WORD_UNITS
 from ..text.words import words_of
 
+SHOWN_CHARACTERS = 60  # of a text, where a record is printed
+
 
 @dataclass(frozen=True, eq=False)
 class Record:
@@ -57,6 +59,15 @@ class Record:
     attention: dict[str, np.ndarray]
     source_unit: str = "spaces"
     target_unit: str = "spaces"
+
+    def __repr__(self) -> str:
+        """Returns one line: number, texts, mode, and the shape of the attention at each site."""
+        source, hypothesis = (
+            repr(text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…")
+            for text in (self.source, self.hypothesis)
+        )
+        shapes = ", ".join(f"{site} {weights.shape}" for site, weights in self.attention.items())
+        return f"<Record {self.id}: {source} -> {hypothesis}, {self.mode}; {shapes}>"
 
     def by_token(self) -> "Record":
         """Returns the sentence with every token but EOS as a word of its own."""

@@ -8,7 +8,7 @@ import base64
 import gzip
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -35,11 +35,13 @@ class ViewerRun:
         name: what the page calls the run.
         gold: gold alignments of the sentences by their id, drawn over the attention of forced targets only.
         scores: sentence scores by id.
+        plain: turns a tokenised translation into plain text, which is shown beside it; None for text that is plain.
     """
 
     name: str
     gold: Sequence[GoldAlignment] = ()
     scores: Sequence[float] = ()
+    plain: Callable[[str], str] | None = None
     sites: dict[str, list[int]] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
     sentences: list[dict[str, Any]] = field(default_factory=list)
@@ -67,6 +69,7 @@ class ViewerRun:
             "sourceText": record.source,
             "reference": record.reference,
             "hypothesis": record.hypothesis,
+            "plain": self.plain(record.hypothesis) if self.plain else None,
             "source": record.source_tokens,
             "target": record.target_output_tokens,
             "sourceWords": record.source_words,
@@ -113,6 +116,7 @@ def viewer_page(
     layer: int = 0,
     head: int | str = "mean",
     side: str = "output",
+    origin: str = "",
 ) -> str:
     """Returns the page's HTML.
 
@@ -120,6 +124,7 @@ def viewer_page(
         title: its heading.
         runs: one run, or several on the same sentences, shown side by side.
         site: shown first, with `layer`, `head` (a number or `mean`) and `side` (`output` or `input`).
+        origin: a mark of what it shows, see `page_file`.
     """
     data = {
         "title": title,
@@ -140,6 +145,7 @@ def viewer_page(
     template = Template((ASSETS / "page.html").read_text(encoding="utf-8"))
     return template.substitute(
         title=_escape(title),
+        origin=origin,
         style=(ASSETS / "style.css").read_text(encoding="utf-8"),
         script="\n".join(
             (ASSETS / name).read_text(encoding="utf-8").replace('"use strict";\n', "") for name in SCRIPTS

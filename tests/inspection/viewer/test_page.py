@@ -114,6 +114,13 @@ def test_gold_links_are_shown_over_forced_targets_only(page):
     assert all(sentence["gold"] == [] for sentence in sentences[1:])
 
 
+def test_plain_text_stands_beside_a_tokenised_translation():
+    page = viewer_page(
+        "title", [ViewerRun("one", plain=str.capitalize).add_all(RECORDS[:1]), ViewerRun("other").add_all(RECORDS[:1])]
+    )
+    assert [run["sentences"][0]["plain"] for run in embedded(page)[0]["runs"]] == ["Le chat noir dort", None]
+
+
 def test_runs_without_sentences_or_attention_make_a_page():
     empty = make_record(0, "a b", "c")
     empty = replace(empty, attention={"cross": np.zeros((0, 1, 2, 3), "float32")})
