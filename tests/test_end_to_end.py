@@ -32,6 +32,7 @@ from pipeline.evaluation.resumable import evaluation_folder
 from pipeline.run_directory import EvaluationDirectory, RunDirectory
 from pipeline.text.moses import detokenize
 from pipeline.text.pharaoh import read_pharaoh
+from pipeline.text.words import AT_SPACES
 from pipeline.trained_run import load_run
 from tests.patience import PATIENCE_SECONDS
 
@@ -284,7 +285,7 @@ def test_options_that_do_not_fit_end_with_one_message(run, options, message, cap
 
 def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
     config = load_run_config(run / "config.yaml")
-    trained = SimpleNamespace(config=config, directory=RunDirectory(run))
+    trained = SimpleNamespace(config=config, directory=RunDirectory(run), cutter=AT_SPACES)
     choose_on = {
         name: command._read_configured_set(argparse.Namespace(set=name, name=None, forced=False), trained).choose_on
         for name in ("test", "validation")
