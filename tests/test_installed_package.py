@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.__main__ import COMMANDS
+from pipeline.version import __version__
 
 ROOT = Path(__file__).parents[1]
 
@@ -59,6 +60,21 @@ print(pipeline.mine, qkv.__file__)
 @pytest.mark.parametrize("command", [*COMMANDS])
 def test_the_commands_run_as_modules_of_qkv(site, command):
     assert run(site, "-m", f"qkv.{command}", "--help").startswith(f"usage: qkv {command} ")
+
+
+def test_qkv_translates_from_any_folder(site):
+    """With a run of the repository, which the installed package reads as well."""
+    run_folder = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    command = [sys.executable, site / "bin" / "qkv", "translate", run_folder]
+    answer = subprocess.run(
+        command, cwd=site.parent, env=environment, input="the cat\na dog\n", capture_output=True, text=True
+    )
+    assert (answer.returncode, answer.stdout.count("\n")) == (0, 2), answer.stderr
+
+
+def test_qkv_says_its_version(site):
+    assert run(site, site / "bin" / "qkv", "--version") == f"qkv {__version__}\n"
 
 
 def test_the_page_comes_with_its_scripts(site):

@@ -13,6 +13,7 @@ from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
 pytestmark = pytest.mark.minutes  # starts ten processes
 
+PROBE = {"inspection.probes": [{"source": "the cat sees the dog .", "reference": "le chat voit le chien ."}]}
 WINDOWS_LACKS = ["tensorflow_text", "fcntl", "resource"]
 
 
@@ -20,7 +21,7 @@ WINDOWS_LACKS = ["tensorflow_text", "fcntl", "resource"]
 def run(tmp_path_factory):
     """A run that was trained and evaluated without these modules."""
     folder = tmp_path_factory.mktemp("windows")
-    settings = small_settings(write_small_corpus(folder / "corpus"), folder / "runs")
+    settings = small_settings(write_small_corpus(folder / "corpus"), folder / "runs", PROBE)
     (folder / "small.yaml").write_text(dump_yaml(settings), encoding="utf-8")
     for command in (["train.py", "--config", folder / "small.yaml"], ["evaluate.py", folder / "runs" / "small"]):
         answer = run_without(WINDOWS_LACKS, folder / "site", *command)
