@@ -39,6 +39,7 @@ from tests.patience import PATIENCE_SECONDS
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
+FILE = __file__  # some file that exists
 # Besides ordinary pairs: quotation marks and missing-value words, which tables swallow, and an empty line.
 SOURCES = ['the cat said " and NA', "NA", '"', "", "null"]
 REFERENCES = ['le chat dit " et NA', "NA", '"', "", "nul"]
@@ -266,9 +267,9 @@ def test_a_run_trained_in_half_precision_is_evaluated_in_single(text, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--reference", "x"], "--reference needs --source"),
-        (["--source", "x", "--alignments", "y"], "--alignments needs --reference"),
-        (["--source", "x", "--forced"], "--forced needs --reference"),
+        (["--reference", FILE], "--reference needs --source"),
+        (["--source", FILE, "--alignments", FILE], "--alignments needs --reference"),
+        (["--source", FILE, "--forced"], "--forced needs --reference"),
         (["--name", "../x"], "--name: expected the name of a folder"),
         (["--source", "no such file"], "no such file: there is no such file"),
         (["--beam_size", "0"], "decoding.beam_size: expected an integer >= 1, found 0 (command line)"),
@@ -465,7 +466,7 @@ def test_a_place_that_there_is_not_is_one_message(run, text, options, message, c
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("options", [[], ["--source", "x"], ["--source", "x", "--target", "y", "--set", "test"]])
+@pytest.mark.parametrize("options", [[], ["--source", FILE], ["--source", FILE, "--target", FILE, "--set", "test"]])
 def test_align_wants_the_text_in_one_way(run, options, capsys):
     assert align.main([str(run), *options]) == 2
     assert "expected a text to align: --source and --target, or --set" in capsys.readouterr().err

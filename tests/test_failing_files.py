@@ -96,7 +96,7 @@ def evaluate(final, number):
 
 
 def test_a_failed_evaluation_leaves_the_old_one_or_the_new_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.evaluation.resumable._is_running", lambda process: False)  # what failed was another's
+    monkeypatch.setattr("pipeline.evaluation.resumable.is_running", lambda process: False)  # what failed was another's
 
     def number_in(folder):
         archive = AttentionArchive(folder / "evaluations" / "test" / "attention")

@@ -16,7 +16,6 @@ from ..model.build import build_model
 from ..run_directory import RunDirectory
 from ..runtime.devices import is_chief, parallel_batches, resolve_precision, slices_per_update
 from ..text.prepare import TrainingText
-from .agreement import Agreement
 from .checkpoint_folder import Checkpoints
 from .guided_attention import GuidedAttention
 from .input import TrainingBatches
@@ -28,6 +27,7 @@ from .step import TrainStep
 from .stopping import Limits, StoppingRules
 from .total_loss import TotalLoss
 from .validation import Validation
+from .worker_agreement import Agreement
 
 log = logging.getLogger(__name__)
 

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable
 
-from .agreement import Agreement
 from .checkpoint import Progress
 from .schedule import ClockSchedule
 from .stopping import Limits
 from .validation import VALIDATIONS
+from .worker_agreement import Agreement
 
 SKIPPED_UPDATES = 5  # the first ones of a session trace graphs and fill caches
 MEASURED_UPDATES = 20

@@ -8,8 +8,8 @@ from types import FrameType
 
 import tensorflow as tf
 
-from .agreement import Agreement
 from .checkpoint import Progress
+from .worker_agreement import Agreement
 
 INTERRUPTED = "interrupted"
 

@@ -154,7 +154,7 @@ def left_behind(final, fingerprint, monkeypatch):
     with pytest.raises(KeyboardInterrupt), evaluation_folder(final, fingerprint) as folder:
         (folder.root / "part").touch()
         raise KeyboardInterrupt
-    monkeypatch.setattr("pipeline.evaluation.resumable._is_running", lambda process: False)
+    monkeypatch.setattr("pipeline.evaluation.resumable.is_running", lambda process: False)
 
 
 def test_only_an_evaluation_of_the_same_fingerprint_is_continued(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from pipeline.training.agreement import Agreement
+from pipeline.training.worker_agreement import Agreement
 
 
 class Replicas:
