@@ -68,7 +68,7 @@ def run(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def archive(run):
-    assert evaluate.main([str(run[1]), "--forced"]) == 0
+    assert evaluate.main([str(run[1]), "--forced", "--name", "test"]) == 0
     return AttentionArchive(run[1] / "evaluations/test/attention")
 
 

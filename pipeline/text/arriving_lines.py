@@ -31,6 +31,7 @@ class ArrivingLines:
     def __init__(
         self, stream: BinaryIO, window_lines: int = WINDOW_LINES, patience_seconds: float | None = PATIENCE_SECONDS
     ) -> None:
+        self._stream = stream  # closed with its last reference
         self._window_lines = window_lines
         self._patience_seconds = None if _is_regular_file(stream) else patience_seconds
         self._arrived: queue.Queue[str | Exception | None] = queue.Queue(window_lines)
