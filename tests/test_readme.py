@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -206,9 +207,9 @@ class Folder:
         elif program == "make":
             subprocess.run(["make", "-n", "-C", str(ROOT), *arguments], check=True, capture_output=True)
         elif program == "pip":
-            pinned = (ROOT / "requirements.txt").read_text().split()
-            known = ["-r requirements.txt", ".", *pinned]  # test_installed_package.py installs the package itself
-            assert " ".join(arguments[1:]).replace("[and-cuda]", "") in known
+            extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+            known = ["-r requirements.txt", ".", *(f".[{name}]" for name in extras)]
+            assert " ".join(arguments[1:]) in known  # test_installed_package.py installs the package itself
         elif program == "tensorboard":
             assert importlib.metadata.entry_points(group="console_scripts", name="tensorboard")
             assert arguments == ["--logdir", "runs"]
