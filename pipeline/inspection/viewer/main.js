@@ -81,8 +81,8 @@ function showTexts(sentence) {
     const own = byId[i].get(sentence.id);
     if (!own) return;
     const what = own.mode === "forced" ? "forced" : "translation";
-    if (own.plain !== null && own.plain !== own.hypothesis) add(data.runs.length > 1 ? `plain text, ${run.name}` : "plain text", own.plain);
     add(data.runs.length > 1 ? `${what}, ${run.name}` : what, own.hypothesis);
+    if (own.plain !== null && own.plain !== own.hypothesis) add(data.runs.length > 1 ? `plain text, ${run.name}` : "plain text", own.plain);
     if (own.truncated) add("", "cut short at the longest length allowed", "warning");
     if (own.underAttended) add("hardly attended to", own.underAttended, "warning");
   });
