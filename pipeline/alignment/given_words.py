@@ -21,24 +21,19 @@ def read_given_words(path: Path, sentences: Sequence[str]) -> Sequence[str]:
     Raises:
         InputError: the file has another number of lines, or a line differs from its sentence by more than spaces.
     """
-    if problem := _find_difference(path, read_lines(path), sentences):
-        raise InputError(problem)
-    return read_lines(path)
-
-
-def _find_difference(path: Path, lines: Sequence[str], sentences: Sequence[str]) -> str | None:
+    lines = read_lines(path)
     if len(lines) != len(sentences):
-        return (
+        raise InputError(
             f"{path}: {len(lines):,} lines for {len(sentences):,} sentences; expected a tokenised copy of the text, "
             "line by line"
         )
     for number, (line, sentence) in enumerate(zip(lines, sentences, strict=True), 1):
         if "".join(line.split()) != "".join(sentence.split()):
-            return (
+            raise InputError(
                 f"{path}:{number}: expected the characters of {_shorten(sentence)}, with spaces between words; "
                 f"found {_shorten(line)}; a tokenised copy may differ from the text by spaces alone"
             )
-    return None
+    return lines
 
 
 def number_words(record: Record, source: str | None, target: str | None) -> Record:

@@ -19,14 +19,16 @@ import json
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import pandas as pd
 
 from ..errors import DAMAGE, InputError
 from .archive_format import FORMAT_VERSION, MANIFEST, METADATA, SENTENCES, UNITS, array_key, parse_line
 from .record import Record
+
+if TYPE_CHECKING:
+    import pandas as pd  # takes half a second; see `Record`
 
 _COLUMNS = [
     *("id", "source", "reference", "hypothesis", "mode", "truncated"),
@@ -78,8 +80,10 @@ class AttentionArchive:
         """Reads the first `count` sentences, or all, with the attention of some sites, `cross` among them."""
         return (self.read(id_, sites) for id_ in self.ids[:count])
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """Returns the text of all sentences, a row for each, with numbers of tokens and summed log-probabilities."""
+        import pandas as pd
+
         rows = [
             {
                 **{name: line[name] for name in ("id", "source", "reference", "hypothesis", "mode", "truncated")},

@@ -3,12 +3,15 @@
 import html
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from ..config.names import RECORD_MODES, SITES, WORD_UNITS
 from ..text.words import words_of
+
+if TYPE_CHECKING:
+    import pandas as pd  # takes half a second, which commands that make no tables do without
 
 SHOWN_CHARACTERS = 60  # of a text, where a record is printed
 
@@ -87,11 +90,13 @@ class Record:
                 spelling[word] = spelling.get(word, "") + token.replace("\u2581", "")
         return spelling
 
-    def to_frame(self, site: str = "cross", layer: int = 0, head: int | str = "mean") -> pd.DataFrame:
+    def to_frame(self, site: str = "cross", layer: int = 0, head: int | str = "mean") -> "pd.DataFrame":
         """Returns the weights of one layer and head, or of the mean over heads, as a table labelled with the tokens.
 
         Rows of the target are labelled with the tokens that they predict. Tokens may repeat, so select by `.iloc`.
         """
+        import pandas as pd
+
         heads = self.attention[site][layer]
         names = {"source": self.source_tokens, "target": self.target_output_tokens}
         queries, keys = SITES[site].axes

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from ..errors import InputError
 from .cores import CORE_GROUPS, usable_cores
 
-UNUSED_BY_KERAS = ("jax", "matplotlib")
+UNUSED_BY_KERAS = ("jax", "matplotlib", "pandas")
 
 
 @contextmanager
@@ -18,7 +18,8 @@ def importing_tensorflow() -> Iterator[None]:
     Within it, TensorFlow's messages are silenced. oneDNN's kernels are switched on: by default TensorFlow uses them on
     some processors only, and on others they took an eighth off the time of an update. Each product gets a share of the
     cores, not all of them as by default, because products are small here and several are computed in parallel.
-    Libraries that Keras would load for its own pictures and other engines are hidden from it, a fifth of the start.
+    Libraries that Keras would load for its own pictures, tables and other engines are hidden from it, a quarter of the
+    start.
     TF_ENABLE_ONEDNN_OPTS, TF_NUM_INTRAOP_THREADS and TF_CPP_MIN_LOG_LEVEL are kept if they are set.
 
     Raises:

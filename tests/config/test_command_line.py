@@ -310,7 +310,7 @@ class TestCommandLine:
             ([], "expected either --config FILE or --resume RUN, found neither"),
             (["--config", "a.yaml", "--resume", "runs/a"], "expected either --config FILE or --resume RUN, found both"),
             (["--config"], "--config: expected one argument"),
-            (["a.yaml"], "unrecognized arguments: a.yaml"),
+            (["a.yaml"], "nrecognized arguments: a.yaml"),
             (["--model.d", "3"], "--model.d: no such option"),
         ],
     )

@@ -51,9 +51,11 @@ def test_a_script_without_a_font_is_told_once_with_what_to_install(only_matplotl
     assert len(caplog.messages) == 1
 
 
-def test_boxes_for_every_character_are_no_font():
-    assert any("Last Resort" in entry.name for entry in font_manager.fontManager.ttflist)
-    assert not any("Last Resort" in name for name in fonts._families())
+@pytest.mark.parametrize("name", ["Last Resort High-Efficiency", ".LastResort"])
+def test_boxes_for_every_character_are_no_font(name, monkeypatch):
+    boxes = font_manager.FontEntry(fname="boxes.ttf", name=name, size="scalable")
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [boxes, *font_manager.fontManager.ttflist])
+    assert name not in fonts._families()
     assert fonts._families()[fonts.OWN].style == "normal"
 
 

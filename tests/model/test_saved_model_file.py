@@ -21,8 +21,8 @@ VARIANTS = {
 }
 READER = """
 import pathlib, sys, warnings
-warnings.simplefilter("error")
 import keras, numpy as np
+warnings.simplefilter("error")
 import pipeline.model.transformer
 folder = pathlib.Path(sys.argv[1])
 ids = np.load(folder / "ids.npz")
