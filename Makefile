@@ -32,7 +32,7 @@ $(VENV)/tests: $(VENV)/runtime tests/requirements.txt
 	@touch $@
 
 demo: $(VENV)/runtime
-	@if [ -f runs/demo/model.keras ]; then echo "== runs/demo is trained already; make clean removes it"; \
+	@if [ -f runs/demo/manifest.json ]; then echo "== runs/demo is trained already; make clean removes it"; \
 	else echo "== training on data/demo"; $(BIN)/python train.py --config configs/demo.yaml; fi
 	@echo "== evaluating"
 	@$(BIN)/python evaluate.py runs/demo

@@ -1,13 +1,17 @@
 """Files that appear whole or not at all, JSON, and SHA-256 digests."""
 
+import glob
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}(\.[^.]*)?")  # as `tempfile` names what `replaced_when_done` yields
 
 
 @contextmanager
@@ -29,6 +33,14 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def delete_temporary_files(path: Path) -> None:
+    """Deletes what killed processes left of `path`, a file, or of the files in it, a folder; nobody may write there."""
+    beside = path.parent.glob(f".{glob.escape(path.stem)}.*{glob.escape(path.suffix)}")
+    for found in [*beside, *path.rglob(".*")]:
+        if _TEMPORARY.fullmatch(found.name) and found.is_file():
+            found.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

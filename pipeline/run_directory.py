@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import re
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from typing import TextIO
 
 from .errors import InputError
 from .file_lock import lock_file
+from .files import delete_temporary_files
 from .invocation import invocation
 
 
@@ -23,7 +26,7 @@ class RunDirectory:
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
         self.config = self.root / "config.yaml"
-        self.manifest = self.root / "manifest.json"
+        self.manifest = self.root / "manifest.json"  # written last: with it, the training is complete
         self.tokenizer = self.root / "tokenizer" / "sentencepiece.model"
         self.preparation = self.root / ".preparation.json"  # while the text is being prepared
         self.corpus_report = self.root / "corpus_report.json"
@@ -61,6 +64,42 @@ class RunDirectory:
                 self._lock.unlink(missing_ok=True)
             file.close()
 
+    def is_trained(self) -> bool:
+        """Returns whether training has come to its end."""
+        return self.model.is_file() and self.manifest.is_file()
+
+    def delete_leftovers(self) -> None:
+        """Deletes what a killed training has left half-written; only for the process that holds the lock."""
+        if self.corpus_report.is_file():
+            self.preparation.unlink(missing_ok=True)
+        for path in vars(self).values():
+            if path != self.root:
+                delete_temporary_files(path)
+
+    def delete(self) -> None:
+        """Deletes the folder, the config last: whenever this is interrupted, the same command trains the run."""
+        self.corpus_report.unlink(missing_ok=True)  # first: with it, the text would count as prepared
+        for path in self.root.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path not in (self.config, self._lock):
+                path.unlink()
+        self.config.unlink(missing_ok=True)
+        shutil.rmtree(self.root)
+
+    def check_unused(self) -> None:
+        """Checks that nothing is in the folder but what is left of a training that was killed at its very start.
+
+        Raises:
+            InputError: there is.
+        """
+        names = {path.name for path in self.root.iterdir()} - {self._lock.name}
+        if any(not re.fullmatch(r"\.config\..{8}\.yaml", name) for name in names):
+            raise InputError(
+                f"{self.root}: the run exists already. Continue it: {invocation('train')} --resume {self.root}; "
+                "start another one: --run.name NAME; or delete the folder"
+            )
+
     def _lock_file(self) -> TextIO:
         while True:
             file = self._lock.open("a+", encoding="utf-8")
@@ -82,21 +121,17 @@ class RunDirectory:
 
     @classmethod
     def create(cls, root: Path) -> "RunDirectory":
-        """Creates the folder of a new run.
+        """Creates the folder of a new run; one in which nothing has been written yet is taken.
 
         Raises:
             InputError: it exists already, or cannot be created.
         """
         run = cls(root)
         try:
-            run.root.mkdir(parents=True)
-        except FileExistsError:
-            raise InputError(
-                f"{run.root}: the run exists already. Continue it: {invocation('train')} --resume {run.root}; "
-                "start another one: --run.name NAME; or delete the folder"
-            ) from None
+            run.root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{run.root}: the run's folder cannot be created: {error.strerror}") from None
+        run.check_unused()
         return run
 
     @classmethod

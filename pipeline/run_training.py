@@ -50,16 +50,20 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
         progress = checkpoints.restore(model, optimizer) if started else Progress()
         if chief:
             write_atomically(run.config, dump(config).encode())  # a resumed run may have new limits
-            if not started:
+            if started:
+                checkpoints.delete_superseded(progress)
+            else:
                 delete_records(run)
         # Validations use greedy search, whatever the config sets for the finished model: it is fast, and validations
         # are many.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
         training = build_training(config, text, model, optimizer, strategy, translator, checkpoints if chief else None)
-        if run.model.is_file() and training.stopping.reason(progress, progress.seconds):
+        if run.is_trained() and training.stopping.reason(progress, progress.seconds):
             rules, at_zero = training.stopping, SCHEDULES[config.training.schedule].ends_at_zero
             _report_trained(run, progress, how_to_lengthen(progress, rules.limits, rules.patience, at_zero))
             return 0
+        if chief:
+            run.manifest.unlink(missing_ok=True)  # until the longer training is complete
         own = build_callbacks(config, run, translator, training, progress, text.validation) if chief else []
         reason = training.run(progress, [*own, *callbacks])
         if reason == INTERRUPTED:
@@ -76,7 +80,7 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
 def _save_model(
     config: RunConfig, run: RunDirectory, text: TrainingText, model: keras.Model, kept: KeptWeights
 ) -> None:
-    """Writes `model.keras`, the vectors for TensorBoard and the manifest."""
+    """Writes `model.keras`, the vectors for TensorBoard and, last, the manifest, which marks the run as trained."""
     with replaced_when_done(run.model) as temporary:
         model.save(temporary)
     vectors = keras.ops.convert_to_numpy(model.output_embedding.table)

@@ -132,7 +132,9 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     config = with_held_out_files(load_started_run(run.config), run)
     tokenizer = Tokenizer(run.tokenizer)
     checkpoints = Checkpoints(run.checkpoints)
-    best = run.model if run.model.is_file() else checkpoints.best
+    # Without a manifest, training has not come to its end, and the model may be that of a shorter one.
+    unfinished = not run.is_trained() and checkpoints.best.is_file()
+    best = checkpoints.best if unfinished or not run.model.is_file() else run.model
     weights = checkpoints.last() if checkpoint == "last" else best
     if not weights.is_file():
         raise InputError(

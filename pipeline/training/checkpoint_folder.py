@@ -41,7 +41,7 @@ class Checkpoints:
 
     def all(self) -> Sequence[Path]:
         """Returns all checkpoints from which training can continue, oldest first."""
-        return sorted([*self.recent(), *self._interim()], key=lambda path: path.stem.partition("-")[2])
+        return sorted([*self.recent(), *self._interim()], key=lambda path: path.stem.split("-")[::-1])
 
     def _interim(self) -> Iterator[Path]:
         return self.folder.glob("passing-*.npz")
@@ -61,12 +61,15 @@ class Checkpoints:
         if best:
             save_checkpoint(self.best, model, optimizer, progress)
         save_checkpoint(self._of_update(progress.update), model, optimizer, progress)
-        best_few = self.best_few(progress)
-        for old in self.recent()[: -self.keep]:
-            if old not in best_few:
+        self.delete_superseded(progress)
+
+    def delete_superseded(self, progress: Progress) -> None:
+        """Deletes the checkpoints that are no longer needed; `progress` is that of the newest."""
+        best_few, newest = self.best_few(progress), self.all()[-1]
+        superseded = [path for path in self.recent()[: -self.keep] if path not in best_few]
+        for old in [*superseded, *self._interim()]:
+            if old != newest:
                 old.unlink()
-        for interim in self._interim():
-            interim.unlink()
 
     def best_few(self, progress: Progress) -> Sequence[Path]:
         """Returns the checkpoints of the `keep_best` updates that were best on validation, best first."""
@@ -86,8 +89,6 @@ class Checkpoints:
             InputError: there is none, all are damaged, or they are of another model.
         """
         self.last()
-        for leftover in self.folder.glob(".*.npz"):  # from a write that a crash has interrupted
-            leftover.unlink(missing_ok=True)
         *others, newest = self.all()
         try:
             return load_checkpoint(newest, model, optimizer)

@@ -25,16 +25,20 @@ def open_run_folder(root: Path, resume: Path | None, writes: bool) -> Iterator[R
     if resume:
         run = RunDirectory.open(resume)
         with run.locked() if writes else nullcontext():
+            if writes:
+                run.delete_leftovers()
             yield run
     elif writes:
         run = RunDirectory.create(root)
-        try:
-            with run.locked():
+        with run.locked():
+            run.check_unused()  # another process may have trained it in between
+            run.delete_leftovers()
+            try:
                 yield run
-        except BaseException:
-            if not Checkpoints(run.checkpoints).all():
-                shutil.rmtree(run.root)  # or the corrected command would be refused, since the run exists
-            raise
+            except BaseException:
+                if not Checkpoints(run.checkpoints).all():
+                    run.delete()  # or the corrected command would be refused, since the run exists
+                raise
     else:
         with tempfile.TemporaryDirectory() as folder:
             yield RunDirectory(Path(folder))

@@ -246,6 +246,18 @@ def test_an_interim_checkpoint_older_than_that_of_a_validation_is_not_restored(s
     assert checkpoints.restore(model, optimizer).update == 1000
 
 
+def test_checkpoints_that_a_kill_kept_from_being_deleted_are_deleted_by_the_resumed_run(saved, tmp_path):
+    _, model, optimizer = saved
+    everything = Checkpoints(tmp_path, keep=9)
+    for update in (500, 1000, 1500):
+        everything.save(model, optimizer, Progress(update=update))
+    for update in (1200, 1500):
+        save_checkpoint(tmp_path / f"passing-{update:08d}.npz", model, optimizer, Progress(update=update))
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints.delete_superseded(checkpoints.restore(model, optimizer))
+    assert [path.name for path in checkpoints.all()] == ["update-00001000.npz", "update-00001500.npz"]
+
+
 @pytest.mark.parametrize(("metric", "kept"), [("bleu", [2, 4, 5]), ("loss", [1, 3, 5])])
 def test_the_keep_best_checkpoints_are_kept_and_listed_best_first(saved, tmp_path, metric, kept):
     _, model, optimizer = saved
@@ -265,7 +277,6 @@ def test_a_damaged_newest_checkpoint_is_replaced_by_the_one_before(saved, tmp_pa
     checkpoints = Checkpoints(tmp_path, keep=3)
     for update in (1, 2, 3):
         checkpoints.save(model, optimizer, Progress(update=update))
-    (tmp_path / ".update-00000004.x1y2.npz").write_bytes(b"cut short")
     newest = tmp_path / "update-00000003.npz"
     newest.write_bytes(newest.read_bytes()[:-1000])
     with caplog.at_level("WARNING"):

@@ -1,5 +1,6 @@
 """Whole runs that are trained again, stopped, killed and resumed: they end as one that was never stopped."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -157,6 +158,24 @@ def test_training_a_finished_run_again_says_so_and_changes_nothing(unbroken, cap
     )
     assert f"--resume {unbroken} --training.max_updates 16" in caplog.text
     assert {path: path.read_bytes() for path in unbroken.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_that_was_killed_before_its_manifest_is_completed_by_the_same_command(unbroken, tmp_path):
+    """The model may even be that of a shorter training."""
+    run = tmp_path / "unbroken"
+    shutil.copytree(unbroken, run)
+    for name in ("manifest.json", "tensorboard/subwords.tsv"):
+        (run / name).unlink()
+    (run / "model.keras").write_bytes(b"of a shorter training")
+    (run / ".manifest.a1b2c3d4.json").write_bytes(b"half")
+    assert load_run(run).weights == run / "checkpoints" / "best.npz"
+    assert train(load_run_config(run / "config.yaml"), resume=run) == 0
+    assert weights_in(run / "model.keras") == weights_in(unbroken / "model.keras")
+    names = [
+        sorted(str(path.relative_to(root)) for path in root.rglob("*") if "tfevents" not in path.name)
+        for root in (run, unbroken)
+    ]
+    assert names[0] == names[1]
 
 
 class StubbedClock:

@@ -5,6 +5,7 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
 from pipeline.training.run_folder import delete_records, open_run_folder
+from tests.failing_files import every_failure
 
 
 def test_a_new_run_that_fails_before_its_first_checkpoint_leaves_no_folder(tmp_path):
@@ -20,6 +21,70 @@ def test_a_new_run_that_fails_after_a_checkpoint_keeps_its_folder(tmp_path):
         (run.checkpoints / "update-00000001.npz").touch()
         raise KeyError
     assert (run.checkpoints / "update-00000001.npz").is_file()
+
+
+def begin(root, *names):
+    """What a training that was killed has left."""
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+
+
+@pytest.mark.parametrize("names", [[], [".lock"], [".lock", ".config.a1b2c3d4.yaml"]])
+def test_a_run_that_was_killed_before_it_had_a_config_is_begun_again(names, tmp_path):
+    (tmp_path / "run").mkdir()
+    begin(tmp_path / "run", *names)
+    with open_run_folder(tmp_path / "run", None, writes=True) as run:
+        assert [path.name for path in run.root.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "notes.txt", "tokenizer/sentencepiece.model"])
+def test_a_folder_with_anything_else_in_it_is_refused_and_not_changed(name, tmp_path):
+    begin(tmp_path / "run", name)
+    with pytest.raises(InputError, match="exists already"), open_run_folder(tmp_path / "run", None, writes=True):
+        pass
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [name.split("/")[0]]
+
+
+def test_a_run_that_another_process_trained_in_between_is_refused_and_kept(tmp_path, monkeypatch):
+    run = RunDirectory.create(tmp_path / "run")
+    run.config.touch()
+    monkeypatch.setattr(RunDirectory, "create", lambda root: RunDirectory(root))
+    with pytest.raises(InputError, match="exists already"), open_run_folder(run.root, None, writes=True):
+        pass
+    assert run.config.is_file()
+
+
+def test_half_written_files_of_a_killed_training_are_deleted_and_nobody_elses(tmp_path):
+    left = [".history.a1b2c3d4.csv", ".model.a1b2c3d4.keras", ".manifest.a1b2c3d4.json", "..preparation.a1b2c3d4.json"]
+    left += ["encoded/.train.a1b2c3d4.npy", "checkpoints/.best.a1b2c3d4.npz", "tokenizer/.sentencepiece.a1b2c3d4.model"]
+    left += [
+        "probes/update-00000003/.shard-00000.a1b2c3d4.npz",
+        "tensorboard/.subwords.a1b2c3d4.tsv",
+        ".preparation.json",
+    ]
+    others = ["evaluations/.test.host.12.abc/.heads.a1b2c3d4.csv", ".viewer.a1b2c3d4.html", ".DS_Store", "notes.txt"]
+    others += ["config.yaml", "corpus_report.json", "checkpoints/best.npz", "probes/.notes"]
+    begin(tmp_path / "run", *left, *others)
+    with open_run_folder(tmp_path / "run", tmp_path / "run", writes=False) as run:
+        assert all((run.root / name).exists() for name in left)
+    with open_run_folder(tmp_path / "run", tmp_path / "run", writes=True) as run:
+        found = {str(path.relative_to(run.root)) for path in run.root.rglob("*") if path.is_file()}
+        assert found == {*others, ".lock"}
+
+
+def test_a_run_whose_deletion_is_killed_has_its_config_until_nothing_else_is_there(tmp_path):
+    names = ["config.yaml", "corpus_report.json", "encoded/train.ids.npy", "tokenizer/sentencepiece.model"]
+
+    def prepare(folder):
+        begin(folder / "run", ".lock", *names)
+
+    for folder in every_failure(tmp_path / "try", prepare, lambda folder: RunDirectory(folder / "run").delete()):
+        run = RunDirectory(folder / "run")
+        if run.corpus_report.is_file():
+            assert all((run.root / name).is_file() for name in names)
+        if not run.config.is_file() and run.root.exists():
+            run.check_unused()
 
 
 def test_a_resumed_run_that_fails_keeps_its_folder(tmp_path):
