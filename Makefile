@@ -3,32 +3,37 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-lower wheels long benchmark lint clean help
+.PHONY: demo test test-slow test-lower lock licences wheels long benchmark lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
 	@echo "make test         lint, types and tests, but for those that take minutes"
 	@echo "make test-slow    those"
 	@echo "make test-lower   the tests on the lowest versions of all packages, in an environment of its own"
-	@echo "make wheels       whether every package has a wheel for each system, and installs beside what a notebook has"
+	@echo "make lock         renew requirements.lock and tests/requirements.lock from the requirements.txt beside them"
+	@echo "make licences     list the licences of all that is locked, in tests/licences.md"
+	@echo "make wheels       whether everything that is locked has a wheel for each system and Python"
 	@echo "make long         what takes the better part of an hour: training and evaluating killed at random moments and"
 	@echo "                  resumed, files changed at random; run by hand"
 	@echo "make benchmark    speed beside PyTorch, Hugging Face, KerasHub, CTranslate2; RUN=FOLDER translates with that run"
 	@echo "make lint         lint and types"
 	@echo "make clean        remove the virtual environment, caches and runs/demo"
 
-# Made once, and again when the pins or the interpreter change. The stamp is written last.
-$(VENV)/runtime: requirements.txt
+# Made once, and again when the locks or the interpreter change. Nothing is built, and nothing installed whose hash is not
+# in the lock. The stamp is written last.
+INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
+
+$(VENV)/runtime: requirements.lock
 	@echo "== making the virtual environment $(VENV) with $(PYTHON)"
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] < (3, 14); sys.exit(0 if ok else "error: qkv needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is %d.%d; pick another one: make PYTHON=python3.12" % sys.version_info[:2])'
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python $(INSTALL) -r requirements.lock
 	@touch $@
 
-$(VENV)/tests: $(VENV)/runtime tests/requirements.txt
+$(VENV)/tests: $(VENV)/runtime tests/requirements.lock
 	@echo "== installing what the tests need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+	@$(BIN)/python $(INSTALL) -r tests/requirements.lock
 	@touch $@
 
 demo: $(VENV)/runtime
@@ -67,6 +72,16 @@ test-lower: .venv-lower/ready
 	@echo "== pytest on the lowest versions"
 	@.venv-lower/bin/python -m pytest -W ignore -m "not minutes"
 
+# For all systems and Pythons at once. The tests' first, so that the other is a part of it.
+LOCK := $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 --only-binary :all: --generate-hashes \
+	--upgrade --custom-compile-command "make lock"
+lock: $(VENV)/tests
+	@echo "== locking what is installed"
+	@$(LOCK) tests/requirements.txt --output-file tests/requirements.lock
+	@$(LOCK) requirements.txt --constraints tests/requirements.lock --output-file requirements.lock
+
+licences: $(VENV)/tests
+	@$(BIN)/python -m tests.benchmarks.licences
 
 wheels: $(VENV)/tests
 	@$(BIN)/python -m tests.benchmarks.wheels

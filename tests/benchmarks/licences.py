@@ -1,0 +1,45 @@
+"""Lists the licences of everything that is locked in `tests/licences.md`: `make licences`.
+
+`pip-licenses` reads them from the installed packages. Versions are left out: they are in the lock files.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from tests.locks import locked
+
+ROOT = Path(__file__).parents[2]
+ONLY_A_FILE = {"namex": "Apache-2.0"}  # it ships the text of its licence, but does not say the name
+HEAD = """# Licences of what is installed
+
+`make licences` writes this list, by `pip-licenses`, of all packages in [requirements.lock](../requirements.lock) and
+[tests/requirements.lock](requirements.lock). qkv contains none of them.
+
+| package | licence | for |
+|---|---|---|
+"""
+
+
+def installed_licences() -> dict[str, str]:
+    """The licence of each package of this environment, by its normalised name."""
+    command = [Path(sys.executable).parent / "pip-licenses", "--format=json", "--from=mixed", "--with-system"]
+    listed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return {canonicalize_name(one["Name"]): one["License"] for one in listed} | ONLY_A_FILE
+
+
+def main() -> None:
+    """Writes the list."""
+    licences = installed_licences()
+    running = {pin.name for pin in locked("requirements.lock")}
+    names = sorted({pin.name for pin in locked("tests/requirements.lock")})
+    lines = [f"| {name} | {licences[name]} | {'qkv' if name in running else 'tests'} |\n" for name in names]
+    (ROOT / "tests" / "licences.md").write_text(HEAD + "".join(lines), encoding="utf-8")
+    print(f"tests/licences.md: {len(lines)} packages")
+
+
+if __name__ == "__main__":
+    main()
