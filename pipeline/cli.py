@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from .command_paths import check_paths
-from .errors import REFUSALS, InputError
+from .errors import MISTAKES, REFUSALS, InputError
+from .files import is_unicode
 from .nearest_key import did_you_mean
 from .runtime.plugin_files import load_plugins, take_plugins
 
@@ -106,6 +107,12 @@ class Command(Protocol):
     def __call__(self, arguments: list[str] | None = None) -> int: ...
 
 
+def _refuse_unwritable(arguments: Sequence[str]) -> None:
+    for argument in arguments:
+        if "\0" in argument or not is_unicode(argument):
+            raise InputError(f"{argument[:200]!r}: expected text in UTF-8 without zero bytes; rename the file")
+
+
 def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
     """Makes a command report errors in one line and return a fitting exit status.
 
@@ -125,6 +132,7 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
         given = sys.argv[1:] if arguments is None else arguments
         debug = "--debug" in given
         try:
+            _refuse_unwritable(given)
             others, plugins = take_plugins([argument for argument in given if argument != "--debug"])
             load_plugins(plugins)
             status = main(others) or 0
@@ -144,9 +152,12 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
             _discard_output()  # the reader left (`| head`), which is no error
             return 0
         except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            if not debug and error.errno in MISTAKES:
+                sys.stderr.write(f"error: {place}{error.strerror}; expected the path of something that is there\n")
+                return 2
             if debug or error.errno not in REFUSALS:
                 raise
-            place = f"{error.filename}: " if error.filename else ""
             sys.stderr.write(f"error: {place}{error.strerror}; {REFUSALS[error.errno]}\n")
             return 1
 

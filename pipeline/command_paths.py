@@ -2,13 +2,14 @@
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from .config import RunConfig
 from .errors import InputError
+from .files import LONGEST_NAME, refuse_other_than_file
 from .run_directory import RunDirectory
 
 
@@ -32,16 +33,17 @@ def check_config_paths(config: RunConfig) -> None:
         InputError: a text is missing, or the folder cannot be written.
     """
     for path in _paths(config.data):
-        check_text(path)
+        check_text(path, pipes=False)  # it is read more than once
     check_writable(config.run.directory / str(config.run.name))
 
 
-def check_text(path: Path) -> None:
-    """Checks that a text can be read.
+def check_text(path: Path, pipes: bool = True) -> None:
+    """Checks that a text can be read; `pipes` says whether from a pipe such as a shell's `<(command)`.
 
     Raises:
-        InputError: it is missing, or a folder.
+        InputError: it is missing, or no file.
     """
+    refuse_other_than_file(path, "a text file", pipes)
     if path.is_dir():
         raise InputError(f"{path}: this is a directory; expected a text file")
     if not path.exists():
@@ -56,6 +58,8 @@ def check_file_to_write(path: Path) -> None:
     """
     if path.is_dir():
         raise InputError(f"{path}: this is a directory; expected the name of a file")
+    if len(os.fsencode(path.name)) > LONGEST_NAME:
+        raise InputError(f"{path}: expected a name of at most {LONGEST_NAME} bytes")
     check_writable(path)
 
 
@@ -91,7 +95,7 @@ def _check_weights(run: RunDirectory) -> None:
         )
 
 
-CHECKS = {
+CHECKS: dict[str, Callable[[Path], object]] = {
     **dict.fromkeys(("run", "reverse"), RunDirectory.open),
     **dict.fromkeys(("source", "target", "source_words", "target_words", "reference", "alignments"), check_text),
     **dict.fromkeys(("output", "csv"), check_file_to_write),

@@ -14,6 +14,9 @@ REFUSALS = {
 }
 """Advice for each error number by which a file system refuses to write."""
 
+MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP)
+"""Error numbers of paths that no file can have."""
+
 # The exceptions that reading a damaged archive can raise: flipped bits can claim encryption or an unknown compression,
 # and NumPy parses the header of an array as an expression.
 DAMAGE = (

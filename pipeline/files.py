@@ -5,11 +5,17 @@ import hashlib
 import json
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from .errors import InputError
+
+LONGEST_NAME = 200
+"""The longest name of a folder or file to write, in bytes: most systems take 255, and temporary names are longer."""
 
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}(\.[^.]*)?")  # as `tempfile` names what `replaced_when_done` yields
 
@@ -58,3 +64,51 @@ def sha256(path: Path) -> str:
     """Returns the SHA-256 digest of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def refuse_other_than_file(path: Path, wanted: str, pipes: bool = False) -> None:
+    """Refuses what a reader could wait for or read without end: devices, sockets, and pipes with a name.
+
+    Readers of files call it before they open one. What is missing, and folders, are left to them.
+
+    Args:
+        path: what is to be read.
+        wanted: what it should be, in words.
+        pipes: whether a pipe that is open already will do, such as a shell's `<(command)`.
+
+    Raises:
+        InputError: it is something else.
+        OSError: it cannot be looked at, other than because it is missing.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    except ValueError:  # a name that no system takes
+        raise InputError(f"{str(path)!r}: no file can have this name; expected {wanted}") from None
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path == Path(os.devnull):
+        return
+    is_open = path.is_relative_to("/dev") or path.is_relative_to("/proc")
+    if not (stat.S_ISFIFO(mode) and is_open and pipes):
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a device or the like"
+        raise InputError(f"{path}: this is {kind}, not a file; expected {wanted}: write its text to a file first")
+
+
+def name_problem(name: str) -> str | None:
+    """Returns what is wrong with the name of a folder or file that is to be written, or None."""
+    if not name or name.startswith(".") or set(name) & set("/\\\0"):
+        return f"expected the name of a folder, without slashes or a dot in front, found {name!r}"
+    if not is_unicode(name):
+        return f"expected the name of a folder, in UTF-8, found {name!r}"
+    if len(name.encode()) > LONGEST_NAME:
+        return f"expected the name of a folder, of at most {LONGEST_NAME} bytes, found {len(name.encode())}"
+    return None
+
+
+def is_unicode(text: str) -> bool:
+    """Returns whether text can be written as UTF-8; bytes of a file name that are not UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -12,7 +12,7 @@ from typing import TextIO
 
 from .errors import InputError
 from .file_lock import lock_file
-from .files import delete_temporary_files
+from .files import delete_temporary_files, refuse_other_than_file
 from .invocation import invocation
 
 
@@ -148,6 +148,8 @@ class RunDirectory:
             raise InputError(
                 f"{run.root}: not a run, it has no config.yaml; expected a folder that train.py has created"
             )
+        for file in (run.manifest, run.tokenizer, run.corpus_report, run.source_look, run.history):
+            refuse_other_than_file(file, "what training wrote")
         return run
 
 

@@ -159,7 +159,11 @@ def test_training_on_bad_text_is_refused_and_leaves_no_run_behind(case, config, 
 BAD_SETTINGS = {
     "misspelt in the file": (["model:\n  d_modle: 8\n"], [], r"model\.d_modle.*did you mean model\.d_model"),
     "misspelt on the command line": ([], ["--model.d_modle", "8"], r"--model\.d_modle: no such option; did you mean"),
-    "wrong type": ([], ["--model.d_model", "wide"], r"model\.d_model: expected an integer >= 1, found 'wide'"),
+    "wrong type": (
+        [],
+        ["--model.d_model", "wide"],
+        r"model\.d_model: expected an integer >= 1 and <= 65536, found 'wide'",
+    ),
     "out of range": ([], ["--model.dropout", "1"], r"model\.dropout: expected a number >= 0 and < 1, found 1"),
     "no value": ([], ["--model.dropout"], r"model\.dropout.*expected one argument; see --help"),
     "no file": (None, [], r"small\.yaml: cannot be read as a config file: No such file"),
@@ -254,7 +258,7 @@ BAD_RUNS_TO_RESUME = {
     ),
     "damaged config": (
         lambda run: change_config(run, "d_model: 8", "d_model: eight"),
-        r"model\.d_model: expected an integer >= 1, found 'eight'",
+        r"model\.d_model: expected an integer >= 1 and <= 65536, found 'eight'",
     ),
 }
 

@@ -204,6 +204,7 @@ OF_NO_MODULE = {
     "test_failing_files",
     "test_fuzz",
     "test_held_out_run",
+    "test_hostile_input",
     "test_imports",
     "test_installed_package",
     "test_kept_runs",

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import OneOf, Settings
+from .base import MOST_UNITS, OneOf, Settings
 from .names import MECHANISMS, SCORES, describe, fixed_weights, mechanisms_at
 
 
@@ -21,10 +21,10 @@ class AttentionSettings(Settings):
         default="scaled_dot", description=f"How a query q and a key k are compared. {describe(SCORES)}."
     )
     key_dim: int | None = Field(
-        default=None, ge=1, description="Size of one head's queries and keys; null: d_model / num_heads."
+        default=None, ge=1, le=MOST_UNITS, description="Size of one head's queries and keys; null: d_model / num_heads."
     )
     value_dim: int | None = Field(
-        default=None, ge=1, description="Size of one head's values; null: d_model / num_heads."
+        default=None, ge=1, le=MOST_UNITS, description="Size of one head's values; null: d_model / num_heads."
     )
     projection: bool = Field(
         default=True,
@@ -33,11 +33,19 @@ class AttentionSettings(Settings):
     value_projection: bool = Field(
         default=True, description="Whether values and the context are projected by learnt matrices."
     )
-    block_size: int = Field(default=128, ge=1, description="With blockwise: number of positions in a block.")
-    projected_length: int = Field(default=64, ge=1, description="With linformer: number of projected keys and values.")
-    buckets: int = Field(default=4, ge=1, description="With lsh: number of hash buckets, 1 or an even number.")
-    chunk_length: int = Field(default=16, ge=1, description="With lsh: number of positions in a chunk of a bucket.")
-    rounds: int = Field(default=4, ge=1, description="With lsh: number of hash functions.")
+    block_size: int = Field(
+        default=128, ge=1, le=100_000, description="With blockwise: number of positions in a block."
+    )
+    projected_length: int = Field(
+        default=64, ge=1, le=100_000, description="With linformer: number of projected keys and values."
+    )
+    buckets: int = Field(
+        default=4, ge=1, le=100_000, description="With lsh: number of hash buckets, 1 or an even number."
+    )
+    chunk_length: int = Field(
+        default=16, ge=1, le=100_000, description="With lsh: number of positions in a chunk of a bucket."
+    )
+    rounds: int = Field(default=4, ge=1, le=1000, description="With lsh: number of hash functions.")
 
     @field_validator("mechanism")
     @classmethod

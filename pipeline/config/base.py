@@ -6,7 +6,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo, field_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from ..files import is_unicode
 from ..nearest_key import did_you_mean
+
+MOST_UNITS = 65_536
+"""The largest width of a layer."""
+
+MOST_COUNTED = 1_000_000_000
+"""The largest number of updates, epochs, sentences and the like: more than a training of years has."""
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
@@ -58,4 +65,6 @@ class Settings(BaseModel):
         field = cls.model_fields[info.field_name or ""]
         if isinstance(value, bool) and field.annotation is not bool:
             raise PydanticCustomError("switch", "true or false")  # pydantic would read true as the number 1
+        if isinstance(value, str) and ("\0" in value or not is_unicode(value)):
+            raise ValueError(f"expected text without zero bytes and in UTF-8, found {value[:40]!r}")
         return value

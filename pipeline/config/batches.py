@@ -2,29 +2,34 @@
 
 from pydantic import Field
 
-from .base import Settings
+from .base import MOST_COUNTED, Settings
 
 
 class BatchSettings(Settings):
     """How sentences are grouped into batches."""
 
     batch_tokens: int = Field(
-        default=4096, ge=1, description="Maximum number of target tokens in a batch, including padding."
+        default=4096, ge=1, le=10_000_000, description="Maximum number of target tokens in a batch, including padding."
     )
     accumulated: int = Field(
         default=1,
         ge=1,
+        le=100_000,
         description="Number of batches whose gradients are accumulated into one update, as if they were one batch, for "
         "updates that do not fit into memory. 1: no accumulation.",
     )
     start_tokens: int | None = Field(
         default=None,
         ge=1,
+        le=10_000_000,
         description="Batch size of the first epochs, in tokens, if batches are to grow; null: no growth.",
     )
     doubling_epochs: int = Field(
         default=4,
         ge=1,
+        le=MOST_COUNTED,
         description="With start_tokens: number of epochs between doublings of the batch size, up to batch_tokens.",
     )
-    length_multiple: int = Field(default=4, ge=1, description="Pad sentences to a multiple of this number of tokens.")
+    length_multiple: int = Field(
+        default=4, ge=1, le=1024, description="Pad sentences to a multiple of this number of tokens."
+    )

@@ -5,7 +5,9 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import Settings
+from .base import MOST_COUNTED, Settings
+
+MOST_COLUMNS = 100_000
 
 
 class CorpusSettings(Settings):
@@ -55,7 +57,10 @@ class CorpusSettings(Settings):
         "0.01. No sentence of the set stays in the training text. Replaces files of its own.",
     )
     pairs: int | None = Field(
-        default=None, ge=1, description="Validation and test only: the number of pairs to hold out, instead of share."
+        default=None,
+        ge=1,
+        le=MOST_COUNTED,
+        description="Validation and test only: the number of pairs to hold out, instead of share.",
     )
     alignments: Path | None = Field(
         default=None,
@@ -118,6 +123,8 @@ class CorpusSettings(Settings):
     def _check_column_numbers(cls, value: str | int | None) -> str | int | None:
         if isinstance(value, int) and value < 0:
             raise ValueError("columns are counted from 0")
+        if isinstance(value, int) and value > MOST_COLUMNS:
+            raise ValueError(f"expected a column up to {MOST_COLUMNS}, found {value}")
         return value
 
     @model_validator(mode="after")

@@ -45,19 +45,21 @@ class DataSettings(Settings):
         default=WordSettings(), description="What counts as a word where attention is shown and words are aligned."
     )
     max_source_tokens: int = Field(
-        default=128, ge=1, description="Longest source sentence to train on, in tokens without EOS."
+        default=128, ge=1, le=100_000, description="Longest source sentence to train on, in tokens without EOS."
     )
     max_target_tokens: int = Field(
-        default=128, ge=1, description="Longest target sentence to train on, in tokens without EOS."
+        default=128, ge=1, le=100_000, description="Longest target sentence to train on, in tokens without EOS."
     )
     max_length_ratio: float = Field(
         default=9.0,
         ge=1,
+        le=100_000,
         description="Largest ratio of the number of tokens on the longer side of a pair to that on the shorter side.",
     )
     joined_pairs: float = Field(
         default=0.0,
         ge=0,
+        le=100,
         description="Number of extra training pairs, as a share of the original ones. Each joins two random pairs, "
         "within max_source_tokens and max_target_tokens, so that the model sees longer sentences. 0: none.",
     )

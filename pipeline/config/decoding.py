@@ -15,31 +15,47 @@ class DecodingSettings(Settings):
         default="beam", description=f"How translations are searched. {describe(SEARCHES)}."
     )
     beam_size: int = Field(
-        default=5, ge=1, description="Number of hypotheses per sentence that beam search keeps; 1: greedy search."
+        default=5,
+        ge=1,
+        le=1000,
+        description="Number of hypotheses per sentence that beam search keeps; 1: greedy search.",
     )
     n_best: int = Field(
         default=1,
         ge=1,
+        le=1000,
         description="Number of translations to return for each sentence; with beam search at most beam_size.",
     )
     length_penalty: float = Field(
         default=1.0,
         ge=0,
+        le=5,
         description="Exponent of the length penalty: hypotheses of n tokens are ranked by log-probability divided by "
         "((5 + n) / 6) to this power. 0: no penalty, which favours short translations.",
     )
     coverage_penalty: float = Field(
         default=0.0,
         ge=0,
+        le=1000,
         description="Weight of the coverage penalty: the sum of log(min(1, attention)) over source tokens. 0: none.",
     )
-    min_length: int = Field(default=0, ge=0, description="Minimum number of tokens of a translation before EOS.")
-    no_repeat_ngram: int = Field(default=0, ge=0, description="Block repeated n-grams of this length; 0: none.")
+    min_length: int = Field(
+        default=0, ge=0, le=100_000, description="Minimum number of tokens of a translation before EOS."
+    )
+    no_repeat_ngram: int = Field(
+        default=0, ge=0, le=100_000, description="Block repeated n-grams of this length; 0: none."
+    )
     temperature: float = Field(
-        default=1.0, gt=0, description="With sampling: divide the logits by this number; below 1 favours likely tokens."
+        default=1.0,
+        ge=0.001,
+        le=1000,
+        description="With sampling: divide the logits by this number; below 1 favours likely tokens.",
     )
     top_k: int = Field(
-        default=0, ge=0, description="With sampling: draw among this number of the most likely tokens; 0: among all."
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="With sampling: draw among this number of the most likely tokens; 0: among all.",
     )
     top_p: float = Field(
         default=1.0,
@@ -48,14 +64,17 @@ class DecodingSettings(Settings):
         description="With sampling: draw among the smallest set of most likely tokens that holds this share of the "
         "probability (nucleus sampling); 1: among all.",
     )
-    batch_sentences: int = Field(default=64, ge=1, description="Number of sentences translated in one batch.")
+    batch_sentences: int = Field(
+        default=64, ge=1, le=100_000, description="Number of sentences translated in one batch."
+    )
     max_target_ratio: float = Field(
         default=2.0,
         ge=0,
+        le=1000,
         description="Limit the translation to max_target_ratio * source tokens + max_target_extra tokens.",
     )
     max_target_extra: int = Field(
-        default=10, ge=1, description="Number of tokens added to the limit of max_target_ratio."
+        default=10, ge=1, le=100_000, description="Number of tokens added to the limit of max_target_ratio."
     )
 
     @property

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from .base import OneOf, Settings
+from .base import MOST_COUNTED, OneOf, Settings
 from .corpus import CorpusSettings, has_files
 from .names import SITES, describe
 
@@ -25,7 +25,7 @@ class InspectionSettings(Settings):
         "TensorBoard and as heat maps: a list of {source, reference}. null: three validation pairs of middle length, "
         "while training only; []: none.",
     )
-    probe_updates: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+    probe_updates: tuple[Annotated[int, Field(ge=0, le=MOST_COUNTED)], ...] = Field(
         default=(),
         description="Numbers of updates after which the attention over the probes is archived, besides validations; "
         "0: before the first.",
@@ -37,10 +37,13 @@ class InspectionSettings(Settings):
     heatmap_sentences: int | None = Field(
         default=None,
         ge=0,
+        le=100_000,
         description="Draw the first N sentences of a set as heat maps, besides the probes; null: 1 if there are no "
         "probes, otherwise 0.",
     )
-    viewer_sentences: int = Field(default=1000, ge=0, description="Show the first N sentences of a set in viewer.html.")
+    viewer_sentences: int = Field(
+        default=1000, ge=0, le=1_000_000, description="Show the first N sentences of a set in viewer.html."
+    )
     choose_head_on: CorpusSettings | None = Field(
         default=None,
         description="Pairs with gold alignments on which evaluate.py chooses the layer, head and label side to report. "
@@ -49,11 +52,12 @@ class InspectionSettings(Settings):
     profile_updates: int = Field(
         default=0,
         ge=0,
+        le=10_000,
         description="Number of updates to profile after the first ten; 0: none. TensorBoard shows the profile if "
         "tensorboard-plugin-profile is installed.",
     )
     sentences_per_shard: int = Field(
-        default=256, ge=1, description="Number of sentences in each file of the attention archive."
+        default=256, ge=1, le=100_000, description="Number of sentences in each file of the attention archive."
     )
 
     @field_validator("choose_head_on")

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
 
-import yaml  # type: ignore[import-untyped]
 from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
@@ -56,8 +55,8 @@ def parse_value(key: str, field: FieldInfo, text: str) -> Any:
         return None if text == "null" and type(None) in kinds else text
     try:
         return parse_yaml(text)
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{key}: expected {expectation(field)}, found {text!r} (command line)") from error
+    except ValueError as error:
+        raise InputError(f"{key}: expected {expectation(field)}, found {_shown(text)} (command line)") from error
 
 
 def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from .attention import AttentionSettings, DecoderOnlyAttention, TransformerAttention
-from .base import OneOf, Probability, Settings
+from .base import MOST_UNITS, OneOf, Probability, Settings
 from .names import (
     ACTIVATIONS,
     ARCHITECTURES,
@@ -56,9 +56,11 @@ class ArchitectureSettings(Settings):
 class BlocksSettings(ArchitectureSettings):
     """What architectures made of Transformer blocks have."""
 
-    d_model: int = Field(default=128, ge=1, description="Width of the embeddings and of every layer, in units.")
-    num_heads: int = Field(default=4, ge=1, description="Number of heads of every attention layer.")
-    d_ff: int = Field(default=256, ge=1, description="Inner width of the feed-forward layers, in units.")
+    d_model: int = Field(
+        default=128, ge=1, le=MOST_UNITS, description="Width of the embeddings and of every layer, in units."
+    )
+    num_heads: int = Field(default=4, ge=1, le=1024, description="Number of heads of every attention layer.")
+    d_ff: int = Field(default=256, ge=1, le=MOST_UNITS, description="Inner width of the feed-forward layers, in units.")
     embedding_dropout: Probability | None = Field(
         default=None, description="Dropout rate of the embeddings; null: the same as dropout."
     )
@@ -103,8 +105,8 @@ class BlocksSettings(ArchitectureSettings):
 class TransformerSettings(BlocksSettings):
     """Encoder and decoder of Transformer blocks (Vaswani et al. 2017)."""
 
-    encoder_layers: int = Field(default=4, ge=1, description="Number of encoder layers.")
-    decoder_layers: int = Field(default=4, ge=1, description="Number of decoder layers.")
+    encoder_layers: int = Field(default=4, ge=1, le=1000, description="Number of encoder layers.")
+    decoder_layers: int = Field(default=4, ge=1, le=1000, description="Number of decoder layers.")
     attention: TransformerAttention = Field(
         default=TransformerAttention(), description="The attention at each of the three sites."
     )
@@ -123,10 +125,11 @@ class DecoderOnlySettings(BlocksSettings):
     """One causal stack of Transformer blocks that reads the source and continues with the target."""
 
     architecture: Architecture = Field(default="decoder_only", description=ARCHITECTURE_HELP)
-    layers: int = Field(default=6, ge=1, description="Number of layers.")
+    layers: int = Field(default=6, ge=1, le=1000, description="Number of layers.")
     source_loss: float = Field(
         default=0.0,
         ge=0,
+        le=1000,
         description="Weight of the loss on source tokens, relative to that on target tokens; 0: none.",
     )
     attention: DecoderOnlyAttention = Field(
@@ -142,8 +145,8 @@ class RecurrentSettings(ArchitectureSettings):
     """GRU encoder and decoder with attention between them (Bahdanau et al. 2015, Luong et al. 2015)."""
 
     architecture: Architecture = Field(default="recurrent", description=ARCHITECTURE_HELP)
-    embedding_dim: int = Field(default=256, ge=1, description="Width of the embeddings, in units.")
-    hidden_dim: int = Field(default=256, ge=1, description="Width of each GRU's state, in units.")
+    embedding_dim: int = Field(default=256, ge=1, le=MOST_UNITS, description="Width of the embeddings, in units.")
+    hidden_dim: int = Field(default=256, ge=1, le=MOST_UNITS, description="Width of each GRU's state, in units.")
     bidirectional: bool = Field(default=True, description="Whether a second GRU reads the source from its end.")
     cross_attention: Annotated[str, OneOf(recurrent_attentions, extensible=True)] = Field(
         default="additive",
@@ -153,6 +156,7 @@ class RecurrentSettings(ArchitectureSettings):
     attention_dim: int = Field(
         default=256,
         ge=1,
+        le=MOST_UNITS,
         description="Width of the projected states that additive, dot, scaled_dot and cosine compare, and hidden width "
         "of concat, in units.",
     )

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from ..files import name_problem
 from .base import Settings
 from .batches import BatchSettings
 from .checks import (
@@ -41,8 +42,8 @@ class RunSettings(Settings):
     @field_validator("name")
     @classmethod
     def _check_name(cls, value: str | None) -> str | None:
-        if value is not None and (not value or value.startswith(".") or set(value) & set("/\\\0")):
-            raise ValueError(f"expected the name of a folder, without slashes or a dot in front, found {value!r}")
+        if value is not None and (problem := name_problem(value)):
+            raise ValueError(problem)
         return value
 
 

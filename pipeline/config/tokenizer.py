@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from .base import OneOf, Settings
+from .base import MOST_COUNTED, OneOf, Settings
 from .names import TOKENIZERS, describe
 
 
@@ -15,11 +15,15 @@ class TokenizerSettings(Settings):
         default="bpe", description=f"How subwords are found. {describe(TOKENIZERS)}."
     )
     vocabulary_size: int = Field(
-        default=8000, ge=32, description="Number of tokens in the vocabulary, including the four special ones."
+        default=8000,
+        ge=32,
+        le=1_000_000,
+        description="Number of tokens in the vocabulary, including the four special ones.",
     )
     training_sentences: int = Field(
         default=500_000,
         ge=1,
+        le=MOST_COUNTED,
         description="Maximum number of sentences, both languages together, to learn the subwords from; of a longer "
         "text, every n-th pair is used.",
     )
@@ -39,12 +43,14 @@ class TokenizerSettings(Settings):
     unigram_alpha: float = Field(
         default=0.0,
         ge=0,
+        le=100,
         description="Exponent, such as 0.2, applied to the probabilities from which segmentations of the training text "
         "are sampled (Kudo 2018, section 3.2). 0: no sampling, the likeliest segmentation is used.",
     )
     segmentations: int = Field(
         default=10,
         ge=1,
+        le=1000,
         description="With bpe_dropout or unigram_alpha: number of segmentations of the training text; each epoch uses "
         "the next one.",
     )

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .base import OneOf, Probability, Settings
+from .base import MOST_COUNTED, OneOf, Probability, Settings
 from .names import LABEL_SIDES, OPTIMIZERS, SCHEDULES, choosing_metrics, describe
 
 
@@ -18,6 +18,7 @@ class EarlyStoppingSettings(Settings):
     patience: int | None = Field(
         default=None,
         ge=1,
+        le=MOST_COUNTED,
         description="Number of validations in a row without improvement after which training stops; null: no limit.",
     )
 
@@ -25,14 +26,16 @@ class EarlyStoppingSettings(Settings):
 class GuidedAttentionSettings(Settings):
     """Guides one head of the cross-attention towards given word links (Garg et al. 2019)."""
 
-    layer: int = Field(default=0, ge=0, description="Decoder layer of the guided head, counted from 0.")
-    head: int = Field(default=0, ge=0, description="Number of the guided head in its layer, counted from 0.")
+    layer: int = Field(default=0, ge=0, le=1000, description="Decoder layer of the guided head, counted from 0.")
+    head: int = Field(default=0, ge=0, le=1024, description="Number of the guided head in its layer, counted from 0.")
     side: Annotated[str, OneOf(LABEL_SIDES)] = Field(
         default="input",
         description="Which links each row of attention learns. input: the links of the token that it has just read; "
         "output: those of the token that it predicts.",
     )
-    weight: float = Field(default=0.05, gt=0, description="Weight of this loss, relative to the cross-entropy.")
+    weight: float = Field(
+        default=0.05, ge=1e-12, le=1000, description="Weight of this loss, relative to the cross-entropy."
+    )
     unlinked: Literal["nothing", "eos"] = Field(
         default="nothing",
         description="What rows learn if their word has no link. nothing: these rows are left out; eos: to attend to "
@@ -48,13 +51,19 @@ class TrainingSettings(Settings):
         description="Number format of the computation. auto: mixed_bfloat16 on devices with native bfloat16 products, "
         "otherwise float32.",
     )
-    max_updates: int | None = Field(default=None, ge=1, description="Number of updates to train for; null: no limit.")
+    max_updates: int | None = Field(
+        default=None, ge=1, le=MOST_COUNTED, description="Number of updates to train for; null: no limit."
+    )
     max_epochs: int | None = Field(
-        default=None, ge=1, description="Number of passes over the training text to train for; null: no limit."
+        default=None,
+        ge=1,
+        le=MOST_COUNTED,
+        description="Number of passes over the training text to train for; null: no limit.",
     )
     max_minutes: float | None = Field(
         default=None,
         gt=0,
+        le=10_000_000,
         description="Minutes to train for, validations included; null: no limit. With schedule clock, training ends "
         "near them, at the end of its last update.",
     )
@@ -65,44 +74,58 @@ class TrainingSettings(Settings):
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
         default="adam", description=f"Optimiser, which turns gradients into updates. {describe(OPTIMIZERS)}."
     )
-    learning_rate: float = Field(default=0.002, gt=0, description="Peak learning rate, reached at the end of warm-up.")
+    learning_rate: float = Field(
+        default=0.002, ge=1e-12, le=100, description="Peak learning rate, reached at the end of warm-up."
+    )
     schedule: Annotated[str, OneOf(SCHEDULES, extensible=True)] = Field(
         default="inverse_sqrt", description=f"How the learning rate changes after warm-up. {describe(SCHEDULES)}."
     )
     warmup_updates: int = Field(
         default=1000,
         ge=0,
+        le=MOST_COUNTED,
         description="Number of updates over which the learning rate rises. With schedule clock: at most 15 % of the "
         "total.",
     )
     beta_1: Probability = Field(default=0.9, description="Decay per update of Adam's mean of the gradients.")
     beta_2: Probability = Field(default=0.98, description="Decay per update of Adam's mean of the squared gradients.")
-    epsilon: float = Field(default=1e-9, gt=0, description="Number added to Adam's divisor against division by zero.")
+    epsilon: float = Field(
+        default=1e-9, ge=1e-30, le=1, description="Number added to Adam's divisor against division by zero."
+    )
     clip_norm: float = Field(
-        default=1.0, ge=0, description="Clip the gradient to this norm over all variables; 0: no clipping."
+        default=1.0,
+        ge=0,
+        le=1_000_000,
+        description="Clip the gradient to this norm over all variables; 0: no clipping.",
     )
     validate_every_updates: int | None = Field(
         default=500,
         ge=1,
+        le=MOST_COUNTED,
         description="Number of updates between validations; each validation also writes a checkpoint. null: ten "
         "validations, spread evenly over a training whose schedule has an end; the default with schedule clock.",
     )
     checkpoint_every_minutes: float | None = Field(
         default=10.0,
         gt=0,
+        le=10_000_000,
         description="Save an extra checkpoint when this many minutes have passed since the last one; it is deleted at "
         "the next validation. null: never.",
     )
-    log_every_updates: int = Field(default=50, ge=1, description="Number of updates between lines of the training log.")
+    log_every_updates: int = Field(
+        default=50, ge=1, le=MOST_COUNTED, description="Number of updates between lines of the training log."
+    )
     keep_checkpoints: int = Field(
         default=2,
         ge=1,
+        le=1_000_000,
         description="Number of recent checkpoints to keep besides the best; if the newest is damaged, training resumes "
         "from the previous one.",
     )
     average_checkpoints: int = Field(
         default=1,
         ge=1,
+        le=1000,
         description="Use the mean of the weights of this many checkpoints as the final model, if it is better on "
         "validation than the best single checkpoint. These checkpoints are kept too. 1: no averaging.",
     )
@@ -120,6 +143,7 @@ class TrainingSettings(Settings):
     r_drop: float = Field(
         default=0.0,
         ge=0,
+        le=1000,
         description="Weight, such as 5, of the divergence between two passes over each batch with different dropout "
         "(R-Drop, Liang et al. 2021), which doubles the training time. 0: a single pass.",
     )

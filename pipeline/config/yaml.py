@@ -9,6 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from ..errors import InputError
+from ..files import refuse_other_than_file
 
 Origins = dict[str, str]
 """Where the setting of each dotted key came from, for error messages: {"model.d_model": "configs/tiny.yaml:12"}."""
@@ -24,8 +25,45 @@ _SCALARS = {
 }
 
 
+NOT_YAML = (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
+"""What PyYAML raises: values that are not of the type that they are marked as (`!!bool x`) end in errors of Python."""
+
+MOST_BYTES = 1 << 18  # PyYAML reads some tens of kilobytes a second
+MOST_VALUES = 20_000
+DEEPEST = 20
+
+
 class _Loader(yaml.SafeLoader):
+    """Refuses text whose values grow beyond what a person writes, before they are made: aliases can multiply them."""
+
     yaml_implicit_resolvers: dict = {}  # noqa: RUF012 - the type that PyYAML wants here
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MOST_BYTES:
+            raise ValueError(f"expected at most {MOST_BYTES} characters, found {len(text)}")
+        super().__init__(text)
+        self._depth = self._values = 0
+        self._values_below: dict[int, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
+        """Makes a node and those below it; called by PyYAML. An alias counts as much as what it stands for."""
+        mark = self.peek_event().start_mark
+        if self._depth > DEEPEST:
+            raise yaml.composer.ComposerError(None, None, f"nested more than {DEEPEST} levels deep", mark)
+        is_alias, before = self.check_event(yaml.AliasEvent), self._values
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if is_alias and id(node) not in self._values_below:
+            raise yaml.composer.ComposerError(None, None, "an alias stands for the section that it is in", mark)
+        self._values += self._values_below[id(node)] if is_alias else 1
+        if self._values > MOST_VALUES:
+            raise yaml.composer.ComposerError(
+                None, None, f"more than {MOST_VALUES} values, counted with what aliases stand for", mark
+            )
+        if not is_alias:
+            self._values_below[id(node)] = self._values - before
+        return node
 
 
 class _Dumper(yaml.SafeDumper):
@@ -55,7 +93,10 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Origins]:
         InputError: the file cannot be read, is not YAML, is empty, or repeats a key.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        refuse_other_than_file(path, "a config file")
+        with path.open("rb") as file:
+            content = file.read(4 * MOST_BYTES + 1)  # a character takes at most four bytes
+        text = content.decode("utf-8-sig")
         loader = _Loader(text)
         root = loader.get_single_node()
         values = loader.construct_document(root) if root else None
@@ -68,7 +109,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Origins]:
         mark = error.problem_mark or error.context_mark
         reason = " ".join(part for part in (error.problem, error.context) if part)
         raise InputError(f"{path}:{mark.line + 1 if mark else 1}: this is not valid YAML: {reason}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except NOT_YAML as error:
         raise InputError(f"{path}: this is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         found = "nothing" if values is None else f"{type(values).__name__} {str(values)[:40]!r}"
@@ -85,9 +126,12 @@ def parse_yaml(text: str) -> Any:
     """Parses a piece of text as the value of a key in a config file.
 
     Raises:
-        yaml.YAMLError, ValueError: the text is not YAML, or a value is not of the type that it is marked as.
+        ValueError: the text is not YAML, or a value is not of the type that it is marked as.
     """
-    return yaml.load(text, _Loader)
+    try:
+        return yaml.load(text, _Loader)
+    except NOT_YAML as error:
+        raise ValueError(f"this is not valid YAML: {error}") from error
 
 
 def dump_yaml(values: dict[str, Any]) -> str:

@@ -12,18 +12,11 @@ from typing import BinaryIO, overload
 import numpy as np
 
 from ..errors import InputError
+from ..files import refuse_other_than_file
+from .other_kinds import refuse_other_kinds
 
 BLOCK_BYTES = 1 << 20
 CHUNK_LINES = 4096
-
-_OTHER_KINDS = {  # by their first bytes
-    b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or a zip archive",
-    b"\xd0\xcf\x11\xe0": "an old spreadsheet or document (.xls, .doc)",
-    b"BZh": "a bzip2 file",
-    b"\xfd7zXZ": "an xz file",
-    b"(\xb5/\xfd": "a zstd file",
-    b"%PDF-": "a PDF",
-}
 
 
 class _Text:
@@ -107,8 +100,9 @@ def read_lines(path: str | Path) -> Lines:
     """
     path = Path(path)
     try:
+        refuse_other_than_file(path, "a text file", pipes=True)
         text = _open_unpacked(path)
-        _refuse_other_kinds(path, text.read(0, 1024))
+        refuse_other_kinds(path, text.read(0, 1024))
         starts, ends = _find_lines(text.file)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
@@ -125,31 +119,22 @@ def read_lines(path: str | Path) -> Lines:
     return Lines(text, starts, ends)
 
 
-def _refuse_other_kinds(path: Path, start: bytes) -> None:
-    kind = next((kind for signature, kind in _OTHER_KINDS.items() if start.startswith(signature)), None)
-    if kind:
-        raise InputError(
-            f"{path}: this is {kind}; expected UTF-8 text, gzipped or not: export or unpack it, a spreadsheet as text "
-            "divided by tabs"
-        )
-    zeros = [start[first::2].count(0) for first in (0, 1)]
-    if len(start) >= 32 and max(zeros) > len(start) / 3 and not min(zeros):
-        raise InputError(
-            f"{path}: every other byte is zero, as in UTF-16; expected UTF-8; convert the file: "
-            "iconv -f UTF-16LE -t UTF-8 FILE > CONVERTED"
-        )
-
-
 def _open_unpacked(path: Path) -> _Text:
-    """Opens a file; a gzipped one is unpacked, since only then can it be read from any position."""
+    """Opens a file; a gzipped one is unpacked and a pipe is copied, for only then can it be read from anywhere."""
     text = _Text(path.open("rb"))
+    if not text.file.seekable():
+        text = _copy(text.file)
     if text.read(0, 2) != b"\x1f\x8b":
         return text
     text.file.seek(0)
-    unpacked = _Text(tempfile.TemporaryFile())  # noqa: SIM115 (closed with its lines)
     with gzip.open(text.file) as content:
-        shutil.copyfileobj(content, unpacked.file, BLOCK_BYTES)
-    return unpacked
+        return _copy(content)
+
+
+def _copy(content: BinaryIO | gzip.GzipFile) -> _Text:
+    copy = _Text(tempfile.TemporaryFile())  # noqa: SIM115 (closed with its lines)
+    shutil.copyfileobj(content, copy.file, BLOCK_BYTES)
+    return copy
 
 
 def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import write_atomically
+from ..files import refuse_other_than_file, write_atomically
 
 Link = tuple[int, int]
 
@@ -56,6 +56,7 @@ def iterate_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False
         InputError: as `read_pharaoh`, when the line is reached.
     """
     try:
+        refuse_other_than_file(Path(path), "word alignments", pipes=True)
         with Path(path).open(encoding="utf-8", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 alignment = _parse_line(line, first_index, f"{path}:{number}")

@@ -151,11 +151,11 @@ class TestWrongSettings:
     @pytest.mark.parametrize(
         ("text", "told"),
         [
-            ("model: {d_model: abc}", "model.d_model: expected an integer >= 1, found 'abc'"),
-            ("model: {d_model: 1.5}", "model.d_model: expected an integer >= 1, found 1.5"),
-            ("model: {d_model: true}", "model.d_model: expected an integer >= 1, found true"),
-            ("model: {d_model: null}", "model.d_model: expected an integer >= 1, found null"),
-            ("model: {d_model: [1]}", "model.d_model: expected an integer >= 1, found [1]"),
+            ("model: {d_model: abc}", "model.d_model: expected an integer >= 1 and <= 65536, found 'abc'"),
+            ("model: {d_model: 1.5}", "model.d_model: expected an integer >= 1 and <= 65536, found 1.5"),
+            ("model: {d_model: true}", "model.d_model: expected an integer >= 1 and <= 65536, found true"),
+            ("model: {d_model: null}", "model.d_model: expected an integer >= 1 and <= 65536, found null"),
+            ("model: {d_model: [1]}", "model.d_model: expected an integer >= 1 and <= 65536, found [1]"),
             ("model: {dropout: 1}", "model.dropout: expected a number >= 0 and < 1, found 1"),
             ("model: {norm: sandwich}", "model.norm: expected one of pre, post, found 'sandwich'"),
             ("model: 3", "model: expected a section of keys and values, found 3"),
@@ -166,7 +166,10 @@ class TestWrongSettings:
                 "run.name: expected the name of a folder, without slashes or a dot in front, found 'a/b'",
             ),
             ("run: {seed: -1}", "run.seed: expected an integer >= 0 and < 2147483648, found -1"),
-            ("decoding: {max_target_ratio: nan}", "decoding.max_target_ratio: expected a number >= 0, found 'nan'"),
+            (
+                "decoding: {max_target_ratio: nan}",
+                "decoding.max_target_ratio: expected a number >= 0 and <= 1000, found 'nan'",
+            ),
             (
                 "inspection: {attention: [cross, self]}",
                 "inspection.attention.1: expected one of cross, norms, gradients, encoder, decoder, found 'self'",
@@ -188,7 +191,7 @@ class TestWrongSettings:
         assert told.splitlines() == [
             "3 settings are wrong:",
             "  tokenizer.kind: expected one of bpe, unigram, found 4 (small.yaml:9)",
-            "  model.d_ff: expected an integer >= 1, found 'x' (command line)",
+            "  model.d_ff: expected an integer >= 1 and <= 65536, found 'x' (command line)",
             "  model.d_modle: no such key; did you mean model.d_model? (small.yaml:8)",
         ]
 
@@ -218,7 +221,7 @@ class TestWrongSettings:
             ("{}", ": expected either source and target or table, found neither (validation and test can be held out"),
             ("{share: 0}", ".share: expected a number > 0 and <= 0.5 or null, found 0"),
             ("{share: 0.51}", ".share: expected a number > 0 and <= 0.5 or null, found 0.51"),
-            ("{pairs: 0}", ".pairs: expected an integer >= 1 or null, found 0"),
+            ("{pairs: 0}", ".pairs: expected an integer >= 1 and <= 1000000000 or null, found 0"),
             ("{share: 0.1, pairs: 9}", ": expected either share or pairs alone, to hold out pairs of the training "),
             ("{share: 0.1, table: a.tsv}", ": expected either share or pairs alone"),
             ("{pairs: 9, split: test}", ": expected either share or pairs alone"),
@@ -326,7 +329,7 @@ class TestCommandLine:
         assert main(["--config", str(config_file), "--model.d_model", "abc"]) == 2
         shown = capsys.readouterr()
         assert shown.out == ""
-        assert shown.err == "error: model.d_model: expected an integer >= 1, found 'abc' (command line)\n"
+        assert shown.err == "error: model.d_model: expected an integer >= 1 and <= 65536, found 'abc' (command line)\n"
 
     def test_print_config_prints_a_config_that_loads(
         self, config_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture

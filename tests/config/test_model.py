@@ -24,7 +24,7 @@ REFUSED = [
     ("{architecture: recurrent, d_ff: 64}", "model.d_ff: belongs to another architecture than recurrent"),
     ("{hidden_dim: 64}", "model.hidden_dim: belongs to another architecture than transformer"),
     ("{architecture: recurrent, hiden_dim: 64}", "model.hiden_dim: no such key; did you mean model.hidden_dim"),
-    ("{architecture: decoder_only, layers: 0}", "model.layers: expected an integer >= 1, found 0"),
+    ("{architecture: decoder_only, layers: 0}", "model.layers: expected an integer >= 1 and <= 1000, found 0"),
     ("{architecture: decoder_only, attention: {cross: {}}}", "model.attention.cross: belongs to another architecture"),
 ]
 

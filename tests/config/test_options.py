@@ -47,7 +47,9 @@ def test_a_beam_that_is_given_and_too_narrow_is_refused(changed):
 
 @pytest.mark.parametrize("n_best", ["0", "many", "1.5"])
 def test_a_number_of_translations_that_is_none_is_refused(n_best, changed):
-    with pytest.raises(InputError, match=r"decoding\.n_best: expected an integer >= 1, found .*\(command line\)"):
+    with pytest.raises(
+        InputError, match=r"decoding\.n_best: expected an integer >= 1 and <= 1000, found .*\(command line\)"
+    ):
         changed("--n_best", n_best)
 
 
