@@ -91,6 +91,8 @@ long: demo $(VENV)/tests
 	@$(BIN)/python tests/benchmarks/kill.py
 	@echo "== evaluating, killed twenty times"
 	@$(BIN)/python -m tests.benchmarks.kill_evaluation runs/demo --source data/demo/test.en --reference data/demo/test.fr
+	@echo "== a hundred runs of random settings, each killed and resumed"
+	@$(BIN)/python -m tests.benchmarks.random_configs
 	@echo "== files changed at random, for ten minutes"
 	@$(BIN)/python -m tests.benchmarks.fuzz
 

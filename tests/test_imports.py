@@ -209,6 +209,7 @@ OF_NO_MODULE = {
     "test_installed_package",
     "test_kept_runs",
     "test_platforms",
+    "test_random_configs",
     "test_readme",
     "test_requirements",
     "test_test_files",

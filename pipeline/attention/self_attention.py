@@ -108,9 +108,10 @@ class SelfAttention(AttentionLayer):
         """Projects x and splits it into heads: `(B, T, D)` to query, key and value `(B, H, T, K or V)`, for `attend`. A
         decoder caches keys and values."""
         placed = x if positions is None else x + positions
-        parts = []
+        parts: list = []
         if self.qkv_projection is not None:
-            parts = ops.split(self.qkv_projection(x), list(accumulate(self.widths[:-1])), axis=-1)
+            projected, places = self.qkv_projection(x), list(accumulate(self.widths[:-1]))
+            parts = ops.split(projected, places, axis=-1) if places else [projected]
             if self.projection and positions is not None:
                 # The projection is linear: that of the positions is added to that of x.
                 keys = len(parts) - self.value_projection_wanted

@@ -76,7 +76,11 @@ def check_measured_total(training: TrainingSettings, batches: BatchSettings) -> 
 def check_inspected_attention(inspection: InspectionSettings, model: ArchitectureSettings) -> None:
     """Checks that the architecture has the attention that is to be written."""
     sites = inspection.attention
-    if isinstance(model, RecurrentSettings) and not {"cross"} <= set(sites) <= {"cross", "gradients"}:
+    if "cross" not in sites:
+        raise ValueError(
+            f"inspection.attention ({', '.join(sites)}): expected cross among them, of which tables and pages are made"
+        )
+    if isinstance(model, RecurrentSettings) and not set(sites) <= {"cross", "gradients"}:
         raise ValueError(
             f"inspection.attention ({', '.join(sites)}): a recurrent model has no self-attention and no projected "
             "values; expected [cross] or [cross, gradients]"

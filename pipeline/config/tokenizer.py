@@ -29,7 +29,7 @@ class TokenizerSettings(Settings):
     )
     character_coverage: float = Field(
         default=1.0,
-        ge=0.9,
+        ge=0.98,  # SentencePiece refuses less
         le=1,
         description="Share of the characters in the text that get a token of their own; the rarest become UNK.",
     )

@@ -63,6 +63,9 @@ ATTENTION_CASES = {
         2,
     ),
     "self": LayerCase(heads(SelfAttention, value_dim=3), {"x": (B, S, 6)}, ("x",), 2),
+    "self with projected values alone": LayerCase(
+        heads(SelfAttention, projection=False, value_projection=True), {"x": (B, S, 8)}, ("x",), 2
+    ),
     "self without projection": LayerCase(heads(SelfAttention, projection=False), {"x": (B, S, 8)}, ("x",), 2),
     "cross": LayerCase(heads(CrossAttention, score="general"), TWO, ("memory",), 2),
     "cross with positions": LayerCase(

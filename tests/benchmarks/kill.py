@@ -117,7 +117,7 @@ def state_of(run: Path) -> dict[str, object]:
     for path in sorted((run / "checkpoints").glob("*.npz")):
         with np.load(path) as arrays:
             state |= {f"{path.name}/{name}": arrays[name] for name in arrays.files if name != "progress"}
-    state["history"] = pd.read_csv(run / "history.csv").drop(columns=TIMES).to_csv()
+    state["history"] = pd.read_csv(run / "history.csv").drop(columns=TIMES, errors="ignore").to_csv()
     events = EventAccumulator(str(run / "tensorboard"), size_guidance={"tensors": 0}).Reload()
     for tag in events.Tags()["tensors"]:
         if not tag.startswith("_") and not any(name in tag for name in TIMES):

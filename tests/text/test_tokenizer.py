@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.config.tokenizer import TokenizerSettings
 from pipeline.errors import InputError
 from pipeline.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, train_tokenizer
 from pipeline.text.words import words_of
@@ -34,6 +35,14 @@ def test_special_tokens_have_their_fixed_ids(model):
 
 def test_the_vocabulary_is_as_large_as_asked_for(tokenizers):
     assert [tokenizers[kind].vocabulary_size for kind in KINDS] == [80, 50]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_lowest_coverage_of_a_config_is_one_that_the_trainer_takes(kind, tmp_path):
+    lowest = next(
+        bound.ge for bound in TokenizerSettings.model_fields["character_coverage"].metadata if hasattr(bound, "ge")
+    )
+    assert train(tmp_path / "model", kind=kind, vocabulary_size=50, character_coverage=lowest).vocabulary_size == 50
 
 
 def test_encoding_and_decoding_keep_accents_and_case(model):
