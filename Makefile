@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-lower lock licences wheels long benchmark lint clean help
+.PHONY: demo test test-slow test-lower lock licences wheels long benchmark mutation lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
@@ -16,6 +16,8 @@ help:
 	@echo "make long         what takes the better part of an hour: training and evaluating killed at random moments and"
 	@echo "                  resumed, files changed at random; run by hand"
 	@echo "make benchmark    speed beside PyTorch, Hugging Face, KerasHub, CTranslate2; RUN=FOLDER translates with that run"
+	@echo "make mutation     which changes of the code no test notices, in the modules that differ from main; MUTANTS=400 draws"
+	@echo "                  as many from all packages instead (hours; goes on where it was stopped)"
 	@echo "make lint         lint and types"
 	@echo "make clean        remove the virtual environment, caches and runs/demo"
 
@@ -114,7 +116,19 @@ benchmark: .venv-benchmark/ready
 	@echo "== translating with $(RUN)"
 	@.venv-benchmark/bin/python -m tests.benchmarks.decoding $(RUN) --source $(TEXT).en --reference $(TEXT).de
 
+.venv-mutation/ready: requirements.txt tests/requirements.txt tests/benchmarks/mutation/requirements.txt
+	@echo "== making the virtual environment .venv-mutation"
+	@rm -rf .venv-mutation
+	@$(PYTHON) -m venv .venv-mutation
+	@.venv-mutation/bin/python -m pip install --quiet --disable-pip-version-check -r tests/benchmarks/mutation/requirements.txt
+	@touch $@
+
+MUTANTS ?=
+mutation: .venv-mutation/ready
+	@echo "== mutants"
+	@.venv-mutation/bin/python -m tests.benchmarks.mutation $(if $(MUTANTS),--sample $(MUTANTS))
+
 clean:
-	@echo "== removing $(VENV), .venv-benchmark, .venv-lower, caches and runs/demo"
-	@rm -rf $(VENV) .venv-benchmark .venv-lower runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@echo "== removing $(VENV), .venv-benchmark, .venv-lower, .venv-mutation, caches and runs/demo"
+	@rm -rf $(VENV) .venv-benchmark .venv-lower .venv-mutation .mutation runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -229,6 +229,13 @@ def test_a_coverage_penalty_prefers_what_looked_at_every_source_token():
     assert set(words(covering.ids[0, 0])) == {EOS, EOS + 1, EOS + 2, EOS + 3}
 
 
+def test_the_coverage_bonus_equals_the_formula_and_rewards_no_attention_beyond_1():
+    settings = BeamSettings(coverage_penalty=0.5)
+    attention = np.array([[0.5, 1.0, 3.0], [0.25, 0.5, 1.5], [1.0, 2.0, 9.0]], "float32")
+    expected = [0.5 * np.log(0.5), 0.5 * (np.log(0.25) + np.log(0.5)), 0.0]
+    np.testing.assert_allclose(settings.coverage_bonus(attention), expected, rtol=1e-6)
+
+
 def test_more_best_hypotheses_than_the_beam_holds_are_refused():
     with pytest.raises(ValueError, match="best: expected between 1 and the size of the beam, 2, found 3"):
         BeamSettings(size=2, best=3)

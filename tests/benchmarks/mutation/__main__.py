@@ -1,0 +1,224 @@
+"""Changes the code in one place after the other and lists the changes that no test notices.
+
+    python -m tests.benchmarks.mutation                    all mutants of the modules that differ from main
+    python -m tests.benchmarks.mutation --sample 400       a sample of all packages
+    python -m tests.benchmarks.mutation --sample 400 --again   those that survived once more, after tests were written
+    python -m tests.benchmarks.mutation --sample 400 --report  the table, as far as it is known
+    python -m tests.benchmarks.mutation --named            the mistakes of named.csv
+
+It goes on where it was stopped. Results are in .mutation/, a session of Cosmic Ray for each set of mutants.
+"""
+
+import argparse
+import csv
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from cosmic_ray.work_db import WorkDB, use_db
+from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkItem, WorkResult
+
+from .forked_tests import Copy, import_all
+from .mutants import Mutant, modules, mutants_of, one_of_each_place, sample
+
+FOLDER = Path(".mutation")
+NAMED = Path(__file__).with_name("named.csv")
+EQUIVALENT = Path(__file__).with_name("equivalent.csv")
+LEAST = 20  # mutants of each package
+ALL = "all tests of the package"
+PATIENCE = 4  # times what the tests take unchanged, and half a minute
+# Whole trainings: what they check of these modules, their own tests check sooner.
+LONG_ONES = "loop checkpoint resumed_runs run_in_tensorboard run_training workers fewer_operations"
+LONG = {f"tests/training/test_{name}.py" for name in re.split(" ", LONG_ONES)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sample", type=int, metavar="N", help="draw N mutants of all packages")
+    parser.add_argument("--since", default="main", help="without --sample: the commit that modules are compared with")
+    parser.add_argument("--again", action="store_true", help="test those that survived once more")
+    parser.add_argument("--report", action="store_true", help="test nothing")
+    parser.add_argument("--named", action="store_true", help="test the mistakes of named.csv only")
+    options = parser.parse_args()
+    FOLDER.mkdir(exist_ok=True)
+    if options.named:
+        return test_named()
+    mutants = sample(options.sample, LEAST) if options.sample else mutants_of_changes(options.since)
+    session = f"sample-{options.sample}" if options.sample else f"changes-{digest()}"
+    with use_db(str(FOLDER / f"{session}.sqlite"), WorkDB.Mode.create) as results:
+        if not options.report:
+            test_all(mutants, results, again=options.again)
+        return report(mutants, dict(results.results))
+
+
+def mutants_of_changes(since: str) -> list[Mutant]:
+    """Returns a mutant for each place of the modules that differ from where this branch left another."""
+    base = subprocess.run(["git", "merge-base", since, "HEAD"], capture_output=True, text=True, check=True)
+    differ = subprocess.run(
+        ["git", "diff", "--name-only", base.stdout.strip()], capture_output=True, text=True, check=True
+    )
+    changed = set(differ.stdout.splitlines())
+    mutants = [
+        mutant
+        for package, paths in modules().items()
+        for path in paths
+        if path in changed
+        for mutant in one_of_each_place(mutants_of(package, path))
+    ]
+    return [mutant for mutant in mutants if mutant.code() is not None]
+
+
+def digest() -> str:
+    """Names the state of code and tests."""
+    files = sorted([*Path("pipeline").rglob("*.py"), *Path("tests").rglob("*.py")])
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+
+
+def test_all(mutants: list[Mutant], results: WorkDB, *, again: bool) -> None:
+    known = {item.job_id for item in results.work_items}
+    results.add_work_items(work_item(mutant) for mutant in mutants if mutant.identity not in known)
+    outcomes = {job: result.test_outcome for job, result in results.results}
+    pending = [mutant for mutant in mutants if outcomes.get(mutant.identity) != TestOutcome.KILLED]
+    print(f"{len(pending)} of {len(mutants)} mutants to test", flush=True)
+    if not pending:
+        return
+    import_all()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Copy(Path(folder), read_seconds())
+        for wide in (False, True):
+            for number, mutant in enumerate(pending, 1):
+                done = dict(results.results).get(mutant.identity)
+                if done is not None and (done.is_killed or ((done.output == ALL) >= wide and not again)):
+                    continue
+                test = first_failure(copy, mutant, wide=wide)
+                outcome = TestOutcome.KILLED if test else TestOutcome.SURVIVED
+                output = test or (ALL if wide else "")
+                results.set_result(mutant.identity, WorkResult(WorkerOutcome.NORMAL, output, outcome, mutant.change()))
+                said = test or ("SURVIVES" if wide else "not by its own tests")
+                print(f"{number}/{len(pending)} {mutant.module}: {mutant.change()}: {said}", flush=True)
+
+
+def test_named() -> int:
+    """Makes each mistake that a translator's code is known for; returns 1 if the module's tests let one pass."""
+    with NAMED.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    import_all()
+    survivors = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Copy(Path(folder), read_seconds())
+        for row in rows:
+            code = Path(row["module"]).read_text(encoding="utf-8")
+            assert row["before"] in code, row
+            files = row["tests"].split() or own_tests(row["module"])
+            limit = PATIENCE * measured(copy, files) + 30
+            test = copy.test_mutant(row["module"], code.replace(row["before"], row["after"]), files, limit)
+            survivors += not test
+            print(f"{row['mistake']}: {test or 'SURVIVES'}", flush=True)
+    return int(survivors > 0)
+
+
+def work_item(mutant: Mutant) -> WorkItem:
+    start, end = (mutant.row, mutant.column), (mutant.row, mutant.column + 1)
+    spec = MutationSpec(
+        mutant.module, mutant.operator, mutant.occurrence, start, end, definition_name=mutant.definition or None
+    )
+    return WorkItem.single(mutant.identity, spec)
+
+
+def first_failure(copy: Copy, mutant: Mutant, *, wide: bool) -> str:
+    """Returns the first test that fails, or "": of the module's own, or if `wide` of all others of its package."""
+    code = mutant.code()
+    own = own_tests(mutant.module)
+    files = [file for file in package_tests(mutant.module) if file not in own] if wide else own
+    assert code is not None
+    if not files:
+        return ""
+    return copy.test_mutant(mutant.module, code, files, PATIENCE * measured(copy, files) + 30)
+
+
+def own_tests(module: str) -> list[str]:
+    """Returns the file of the module's tests; without one, those that import it, or else those of what imports it."""
+    path = Path(module)
+    file = Path("tests", *path.parts[1:]).with_name(f"test_{path.name}")
+    for named in (
+        file,
+        file.parent.with_name(f"test_{path.parent.name}.py"),
+        file.with_name(f"test_{path.parent.name}.py"),
+    ):
+        if named.is_file():  # of the module, or of its folder
+            return [str(named)]
+    dotted = ".".join(path.with_suffix("").parts)
+    imports = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(dotted.rpartition('.')[0])} import .*\b{path.stem}\b")
+    files = [file for file in package_tests(module) if imports.search(Path(file).read_text(encoding="utf-8"))]
+    if files:
+        return files
+    imports = re.compile(rf"^from \.+[a-z.]*\b{path.stem} import ", re.MULTILINE)
+    above = [other for other in path.parent.glob("*.py") if imports.search(other.read_text(encoding="utf-8"))]
+    files = [str(Path("tests", *other.parts[1:]).with_name(f"test_{other.name}")) for other in above]
+    return [file for file in files if Path(file).is_file()]
+
+
+def package_tests(module: str) -> list[str]:
+    """Returns the files of tests of the module's package, but for those that train whole runs."""
+    package = Path(module).parts[1]
+    folder = Path("tests", package)
+    files = folder.rglob("test_*.py") if package not in ("training", "text") else folder.glob("test_*.py")
+    found = {str(path) for path in [*files, *Path("tests", *Path(module).parts[1:]).parent.glob("test_*.py")]}
+    if package == "text":
+        found = {file for file in found if "batches" in file or "encoded" in file}
+    return sorted(found - LONG)
+
+
+def read_seconds() -> dict[str, float]:
+    file = FOLDER / "seconds.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def measured(copy: Copy, files: list[str]) -> float:
+    """Returns how long the tests of these files take with the code unchanged.
+
+    Raises:
+        SystemExit: one of them fails.
+    """
+    for file in files:
+        mark = f"{file} {hashlib.sha256(Path(file).read_bytes()).hexdigest()}"
+        if mark in copy.seconds:
+            continue
+        if failed := copy.test([file], 3600, whole=True):
+            output = (copy.folder / "output.txt").read_text(encoding="utf-8", errors="replace")
+            sys.exit(f"{failed} fails with the code unchanged:\n{output[-3000:]}")
+        copy.seconds[mark] = 0.0
+        (FOLDER / "seconds.json").write_text(json.dumps(copy.seconds), encoding="utf-8")
+    return sum(seconds for test, seconds in copy.seconds.items() if test.partition("::")[0] in files)
+
+
+def report(mutants: list[Mutant], results: dict[str, WorkResult]) -> int:
+    """Prints the survivors that nobody has explained and a table; returns 1 if there is such a survivor."""
+    with EQUIVALENT.open(encoding="utf-8", newline="") as lines:
+        equivalent = {row["mutant"] for row in csv.DictReader(lines)}
+    counts: Counter[tuple[str, str]] = Counter()
+    for mutant in mutants:
+        result = results.get(mutant.identity)
+        if result is None:
+            continue
+        kind = "killed" if result.is_killed else "equivalent" if mutant.identity in equivalent else "survivors"
+        counts[mutant.package, kind] += 1
+        if kind == "survivors":
+            print(f"{mutant.identity} {mutant.module}:{mutant.row} {mutant.definition}: {mutant.change()}")
+    print("\n| package | mutants | killed | equivalent | survivors |\n|---|---:|---:|---:|---:|")
+    kinds = ("killed", "equivalent", "survivors")
+    packages = dict.fromkeys(mutant.package for mutant in mutants)
+    rows = {package: [counts[package, kind] for kind in kinds] for package in modules() if package in packages}
+    rows["all"] = [sum(column) for column in zip(*rows.values(), strict=True)] or [0, 0, 0]
+    for package, row in rows.items():
+        print(f"| {package} | {sum(row)} | " + " | ".join(map(str, row)) + " |")
+    return int(rows["all"][2] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
