@@ -14,7 +14,7 @@ help:
 	@echo "make licences     list the licences of all that is locked, in tests/licences.md"
 	@echo "make wheels       whether everything that is locked has a wheel for each system and Python"
 	@echo "make long         what takes the better part of an hour: training and evaluating killed at random moments and"
-	@echo "                  resumed, files changed at random; run by hand"
+	@echo "                  resumed, a long stream translated, files changed at random; run by hand"
 	@echo "make benchmark    speed beside PyTorch, Hugging Face, KerasHub, CTranslate2; RUN=FOLDER translates with that run"
 	@echo "make mutation     which changes of the code no test notices, in the modules that differ from main; MUTANTS=400 draws"
 	@echo "                  as many from all packages instead (hours; goes on where it was stopped)"
@@ -95,6 +95,8 @@ long: demo $(VENV)/tests
 	@$(BIN)/python -m tests.benchmarks.kill_evaluation runs/demo --source data/demo/test.en --reference data/demo/test.fr
 	@echo "== a hundred runs of random settings, each killed and resumed"
 	@$(BIN)/python -m tests.benchmarks.random_configs
+	@echo "== a hundred thousand lines translated, and the memory held on the way"
+	@$(BIN)/python -m tests.benchmarks.stream runs/demo
 	@echo "== files changed at random, for ten minutes"
 	@$(BIN)/python -m tests.benchmarks.fuzz
 
