@@ -13,6 +13,7 @@ def test_words_are_counted_as_bleu_splits_them():
     assert count_words(CHINESE, "13a") == 1
     assert count_words(CHINESE, "zh") == sum(map(len, CHINESE)) / 2
     assert count_words(["a b, c", "d"], "13a") == 2.5
+    assert count_words(["a b, c"], "13a") == 4
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,10 @@ def test_words_are_counted_as_bleu_splits_them():
             "BLEU is 0.00, though 83 % of tokens are right.* 13a finds 1.0 words .* --bleu_tokenizer char",
         ),
         (0.3, 0.55, 9.0, "BLEU is 0.30, though 55 % of tokens are right.* has learnt words, but .* Train longer"),
+        (0.49, 0.4, 2.9, "BLEU is 0.49, though 40 % of tokens are right.* finds 2.9 words"),
+        (0.49, 0.4, 3.0, "has learnt words"),
+        (0.5, 0.83, 1.0, None),
+        (0.0, 0.39, 1.0, None),
         (0.6, 0.83, 1.0, None),
         (0.0, 0.2, 1.0, None),
     ],

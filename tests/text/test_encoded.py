@@ -65,9 +65,11 @@ def test_arrays_of_another_shape_or_kind_are_refused_as_damaged(tokenizer, tmp_p
         (np.zeros(2, np.int64), [0, 2]),
         (np.zeros(2, np.int32), [0, 3, 1, 2]),
         (np.zeros(2, np.int32), [[0], [2]]),
+        (np.zeros(2, np.int32), [1, 2]),
+        (np.zeros(2, np.int32), np.array([0, 2], np.int32)),
     ):
         np.save(f"{path}.ids.npy", ids)
-        np.save(f"{path}.starts.npy", np.array(starts, np.int64))
+        np.save(f"{path}.starts.npy", starts if isinstance(starts, np.ndarray) else np.array(starts, np.int64))
         with pytest.raises(InputError, match=r"train.source: .*missing or damaged"):
             EncodedSentences.load(path)
 

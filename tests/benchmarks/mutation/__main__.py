@@ -33,7 +33,7 @@ LEAST = 20  # mutants of each package
 ALL = "all tests of the package"
 PATIENCE = 4  # times what the tests take unchanged, and half a minute
 # Whole trainings: what they check of these modules, their own tests check sooner.
-LONG_ONES = "loop checkpoint resumed_runs run_in_tensorboard run_training workers fewer_operations"
+LONG_ONES = "loop checkpoint resumed_runs run_in_tensorboard run_training workers"
 LONG = {f"tests/training/test_{name}.py" for name in re.split(" ", LONG_ONES)}
 
 
@@ -142,25 +142,23 @@ def first_failure(copy: Copy, mutant: Mutant, *, wide: bool) -> str:
 
 
 def own_tests(module: str) -> list[str]:
-    """Returns the file of the module's tests; without one, those that import it, or else those of what imports it."""
+    """Returns the file of the module's tests; without one, those that import it or are of its folder; without any,
+    those of the modules that import it."""
     path = Path(module)
     file = Path("tests", *path.parts[1:]).with_name(f"test_{path.name}")
-    for named in (
-        file,
-        file.parent.with_name(f"test_{path.parent.name}.py"),
-        file.with_name(f"test_{path.parent.name}.py"),
-    ):
-        if named.is_file():  # of the module, or of its folder
-            return [str(named)]
+    if file.is_file():
+        return [str(file)]
     dotted = ".".join(path.with_suffix("").parts)
     imports = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(dotted.rpartition('.')[0])} import .*\b{path.stem}\b")
-    files = [file for file in package_tests(module) if imports.search(Path(file).read_text(encoding="utf-8"))]
+    files = {name for name in package_tests(module) if imports.search(Path(name).read_text(encoding="utf-8"))}
+    of_folder = f"test_{path.parent.name}.py"
+    files |= {str(name) for name in (file.parent.with_name(of_folder), file.with_name(of_folder)) if name.is_file()}
     if files:
-        return files
+        return sorted(files)
     imports = re.compile(rf"^from \.+[a-z.]*\b{path.stem} import ", re.MULTILINE)
     above = [other for other in path.parent.glob("*.py") if imports.search(other.read_text(encoding="utf-8"))]
-    files = [str(Path("tests", *other.parts[1:]).with_name(f"test_{other.name}")) for other in above]
-    return [file for file in files if Path(file).is_file()]
+    names = [Path("tests", *other.parts[1:]).with_name(f"test_{other.name}") for other in above]
+    return [str(name) for name in names if name.is_file()]
 
 
 def package_tests(module: str) -> list[str]:
@@ -170,7 +168,8 @@ def package_tests(module: str) -> list[str]:
     files = folder.rglob("test_*.py") if package not in ("training", "text") else folder.glob("test_*.py")
     found = {str(path) for path in [*files, *Path("tests", *Path(module).parts[1:]).parent.glob("test_*.py")]}
     if package == "text":
-        found = {file for file in found if "batches" in file or "encoded" in file}
+        imports = f"text.{Path(module).stem} import"
+        found = {file for file in found if imports in Path(file).read_text(encoding="utf-8")}
     return sorted(found - LONG)
 
 
