@@ -14,6 +14,7 @@ from .errors import InputError
 from .file_lock import lock_file
 from .files import delete_temporary_files, refuse_other_than_file
 from .invocation import invocation
+from .made_by import refuse_newer
 
 
 class RunDirectory:
@@ -139,7 +140,7 @@ class RunDirectory:
         """Opens the folder of a run that was started before.
 
         Raises:
-            InputError: it does not exist, or is not a run.
+            InputError: it does not exist, is not a run, or was made by a newer version.
         """
         run = cls(root)
         if not run.root.is_dir():
@@ -150,6 +151,7 @@ class RunDirectory:
             )
         for file in (run.manifest, run.tokenizer, run.corpus_report, run.source_look, run.history):
             refuse_other_than_file(file, "what training wrote")
+        refuse_newer(run.config)
         return run
 
 

@@ -13,6 +13,7 @@ from .decoding.build import build_translator
 from .decoding.search import GreedySearch
 from .files import replaced_when_done, write_atomically
 from .invocation import invocation
+from .made_by import MADE_BY
 from .metrics.bleu import check_bleu_tokenizer
 from .metrics.low_bleu import count_words, explain_low_bleu
 from .run_directory import RunDirectory
@@ -42,14 +43,14 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
     assert config.run.name  # the command line has set it
     with open_run_folder(config.run.directory / config.run.name, resume, writes=chief) as run:
         if not run.config.is_file():  # at once, so that the same command finds the run
-            write_atomically(run.config, dump(config).encode())
+            write_atomically(run.config, (MADE_BY + dump(config)).encode())
         text = load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
         checkpoints = build_checkpoints(config, run)
         started = bool(checkpoints.all()) or run.model.is_file()
         progress = checkpoints.restore(model, optimizer) if started else Progress()
         if chief:
-            write_atomically(run.config, dump(config).encode())  # a resumed run may have new limits
+            write_atomically(run.config, (MADE_BY + dump(config)).encode())  # a resumed run may have new limits
             if started:
                 checkpoints.delete_superseded(progress)
             else:

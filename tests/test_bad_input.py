@@ -1,6 +1,7 @@
 """What a person can get wrong ends with status 2 and one message that says where, never with a traceback."""
 
 import io
+import json
 import os
 import re
 import shutil
@@ -288,6 +289,11 @@ def test_a_run_is_not_resumed_with_validation_text_of_another_length(run, refuse
     refused(train.main, ["--resume", run], "3 pairs, expected 10 as when the run began")
 
 
+def change_manifest(run, **facts):
+    path = run / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | facts), encoding="utf-8")
+
+
 BAD_RUNS = {
     "cut model": (
         lambda run: cut_in_half(run / "model.keras"),
@@ -309,7 +315,10 @@ BAD_RUNS = {
         lambda run: change_config(run, "encoder_layers: 1", "encoder_layers: 2"),
         r"model\.keras: the weights do not fit the run's config",
     ),
-    "no manifest": (lambda run: (run / "manifest.json").unlink(), r"manifest\.json: missing or damaged"),
+    "neither manifest nor checkpoints": (
+        lambda run: [(run / "manifest.json").unlink(), shutil.rmtree(run / "checkpoints")],
+        r"manifest\.json: missing or damaged",
+    ),
     "cut manifest": (lambda run: cut_in_half(run / "manifest.json"), r"manifest\.json: missing or damaged"),
     "manifest of another kind": (
         lambda run: (run / "manifest.json").write_text("[]"),
@@ -324,10 +333,20 @@ BAD_RUNS = {
         r"manifest\.json: missing or damaged",
     ),
     "manifest of another run": (
-        lambda run: (run / "manifest.json").write_text(
-            '{"precision": "float32", "golden_logits": [9, 9, 9, 9, 9, 9, 9, 9]}'
-        ),
+        lambda run: change_manifest(run, golden_logits=[9] * 8),
         r"model\.keras: the model gives other numbers than when it was saved \(expected 9\.0000",
+    ),
+    "model of another run": (
+        lambda run: change_manifest(run, model_sha256="0" * 64),
+        r"model\.keras: not the file that training wrote: its SHA-256 is not the model_sha256 of manifest\.json",
+    ),
+    "tokenizer of another run": (
+        lambda run: change_manifest(run, tokenizer_sha256="0" * 64),
+        r"sentencepiece\.model: not the file that training wrote: its SHA-256 is not the tokenizer_sha256",
+    ),
+    "run of a newer version": (
+        lambda run: change_config(run, "# made by qkv 0.", "# made by qkv 9."),
+        r"made by qkv 9\.1\.0, and this is qkv 0\.1\.0, .*; upgrade qkv to use this run",
     ),
     "damaged tokenizer": (
         lambda run: cut_in_half(run / "tokenizer" / "sentencepiece.model"),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..made_by import refuse_newer
 from .names import bleu_tokenizer_of
 from .renamed import replaced
 from .run import RunConfig, make_run_config
@@ -25,8 +26,9 @@ def read_started_run(path: Path) -> tuple[dict[str, Any], Origins]:
     version worked.
 
     Raises:
-        InputError: the file cannot be read.
+        InputError: the file cannot be read, or was written by a newer version.
     """
+    refuse_newer(path)
     values, origins = read_yaml(path)
     data = values.get("data")
     if isinstance(data, Mapping) and "bleu_tokenizer" not in data and data.get("tokenized") is not True:

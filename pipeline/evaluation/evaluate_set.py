@@ -1,6 +1,5 @@
 """Evaluates a run on a set: translate, score, record, write."""
 
-import json
 import logging
 import shutil
 import time
@@ -15,6 +14,7 @@ from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.perturbation import check_perturbable
 from ..inspection.recorder import AttentionRecorder
+from ..json_file import read_json_object
 from ..metrics import MetricInputs, measure_all
 from ..metrics.bleu import score_translations
 from ..metrics.likelihood import LikelihoodMeter
@@ -129,7 +129,7 @@ def record(
 def archive_manifest(run: TrainedRun) -> dict[str, Any]:
     """Returns the facts about the run that the archive's manifest holds."""
     try:
-        manifest = json.loads(run.directory.manifest.read_text(encoding="utf-8"))
+        manifest = read_json_object(run.directory.manifest)
     except (OSError, ValueError):  # a run that still trains has none
         return {"run": run.directory.root.name}
     names = ("versions", "git_commit", "model_sha256", "tokenizer_sha256")

@@ -1,6 +1,7 @@
 """An evaluation that was written before, read back with what is known of its run."""
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from ..config import RunConfig
 from ..config.started_run import load_started_run
 from ..errors import InputError
 from ..invocation import invocation
+from ..json_file import read_json_object
 from ..run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 from .translations import read_translations
 
@@ -54,7 +56,10 @@ class Evaluated:
     @cached_property
     def metrics(self) -> dict[str, Any]:
         """The evaluation's scores."""
-        return _read_json(self.evaluation.metrics)
+        metrics = _read_json(self.evaluation.metrics, _METRICS)
+        _check_types(self.evaluation.metrics, metrics.get("decoding", {}), _DECODING, "decoding.")
+        _check_types(self.evaluation.metrics, metrics.get("alignment", {}), _ALIGNMENT, "alignment.")
+        return metrics
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -109,11 +114,11 @@ class Evaluated:
         if name != "beam" or not decoding:
             return name
         penalty = decoding.get("length_penalty", 1.0)
-        return f"{name} {decoding['beam_size']}" + (f", length penalty {penalty:g}" if penalty != 1 else "")
+        return f"{name} {decoding.get('beam_size', '')}" + (f", length penalty {penalty:g}" if penalty != 1 else "")
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
-        return _read_json(self.run.manifest) if self.run.manifest.is_file() else {}
+        return _read_json(self.run.manifest, _MANIFEST) if self.run.manifest.is_file() else {}
 
     def _last_history_row(self) -> Any:
         if not self.run.history.is_file():
@@ -122,14 +127,50 @@ class Evaluated:
             history = pd.read_csv(self.run.history)
         except (ValueError, OSError) as error:
             raise InputError(f"{self.run.history}: not the table that train.py writes: {error}") from None
+        for name in ("update", "minutes"):
+            if not pd.api.types.is_numeric_dtype(history.get(name, pd.Series(dtype=float))):
+                raise InputError(f"{self.run.history}: not the table that train.py writes: {name} is not a number")
         return history.iloc[-1] if len(history) else {}
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and not abs(value) > 1e18)  # not-a-number is one
+
+
+def _is_section(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+Types = Mapping[str, Callable[[Any], bool]]
+
+_METRICS: Types = {
+    **dict.fromkeys(("bleu_tokenizer", "mode"), _is_text),
+    **dict.fromkeys(("checkpoint", "search"), lambda value: isinstance(value, str)),
+    **dict.fromkeys(("decoding", "alignment"), _is_section),
+    "loss": _is_number,
+}
+_DECODING: Types = dict.fromkeys(("beam_size", "length_penalty"), lambda value: value is not None and _is_number(value))
+_ALIGNMENT: Types = {"aer": _is_number}
+_MANIFEST: Types = {"parameters": _is_number, "data_sha256": _is_section}
+
+
+def _read_json(path: Path, types: Types) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json_object(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}; evaluate the run again") from None
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: expected a JSON object; evaluate the run again")
+    _check_types(path, value, types)
     return value
+
+
+def _check_types(path: Path, values: Mapping[str, Any], types: Types, section: str = "") -> None:
+    for name, is_valid in types.items():
+        if name in values and not is_valid(values[name]):
+            raise InputError(
+                f"{path}: {section}{name} cannot be {str(values[name])[:40]!r}; restore the file, or evaluate the run "
+                "again"
+            )

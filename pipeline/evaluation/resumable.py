@@ -21,6 +21,7 @@ from ..files import sha256, write_json
 from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.recorder import AttentionRecorder
+from ..json_file import read_json
 from ..run_directory import EvaluationDirectory
 from ..runtime.processes import is_running
 from ..trained_run import TrainedRun
@@ -97,7 +98,7 @@ def translate_resumably(translator: Translator, text: TokenisedSet, folder: Path
         rows = order[first : first + CHUNK_SENTENCES]
         path = folder / f"translations-{number:05d}.json"
         if path.is_file():
-            chunk = [Translation(**values) for values in json.loads(path.read_text(encoding="utf-8"))]
+            chunk = [Translation(**values) for values in read_json(path)]
         else:
             chunk = [best for best, *_ in translator.translate_ids([text.source[row].tolist() for row in rows])]
             write_json(path, [asdict(translation) for translation in chunk])

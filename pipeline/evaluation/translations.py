@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import sacrebleu
 
@@ -76,6 +77,12 @@ def read_translations(path: Path) -> pd.DataFrame:
         table = table.astype({name: float for name in ("sentence_bleu", "sentence_chrf") if name in table})
     except (ValueError, OSError) as error:
         raise InputError(f"{path}: not the table that evaluate.py writes: {error}; evaluate the run again") from None
+    texts = [name for name in TEXTS if name in table]
+    scores = [name for name in ("sentence_bleu", "sentence_chrf") if name in table]
+    if not isinstance(table.index, pd.RangeIndex) or table[texts].isna().any(axis=None):
+        raise InputError(f"{path}: not the table that evaluate.py writes: lines of other lengths; evaluate again")
+    if not np.isfinite(table[scores].to_numpy()).all():
+        raise InputError(f"{path}: not the table that evaluate.py writes: scores that are no numbers; evaluate again")
     missing = [name for name in ("source", "translation") if name not in table]
     if missing:
         raise InputError(f"{path}: not the table that evaluate.py writes: no column {missing[0]!r}; evaluate again")

@@ -15,20 +15,34 @@ To read a sentence without this package:
 """
 
 import html
-import json
-import zipfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from ..array_file import ArrayFile
 from ..errors import DAMAGE, InputError
-from .archive_format import FORMAT_VERSION, MANIFEST, METADATA, SENTENCES, UNITS, array_key, parse_line
+from ..json_file import read_json_object
+from .archive_format import (
+    FORMAT_VERSION,
+    MANIFEST,
+    METADATA,
+    SENTENCES,
+    UNITS,
+    are_sites,
+    array_key,
+    axes_of,
+    is_natural,
+    parse_line,
+)
 from .record import Record
 
 if TYPE_CHECKING:
     import pandas as pd  # takes half a second; see `Record`
+
+_LONGEST_LINE = 1 << 26  # characters
 
 _COLUMNS = [
     *("id", "source", "reference", "hypothesis", "mode", "truncated"),
@@ -57,7 +71,7 @@ class AttentionArchive:
         self.manifest = self._read_manifest()
         self._sentences = self._read_sentences()
         self.ids = list(self._sentences)
-        self._shard: tuple[str, Any] | None = None  # the one npz kept open: reading in order opens each shard once
+        self._shard: tuple[str, ArrayFile] | None = None  # the one kept open: reading in order opens each once
 
     def __len__(self) -> int:
         return len(self._sentences)
@@ -111,7 +125,7 @@ class AttentionArchive:
         line = self._sentences[id_]
         place = self._path / line["shard"]
         try:
-            attention = {site: self._open_shard(line["shard"])[array_key(site, id_)] for site in sites}
+            attention = {site: self._read_weights(line, site) for site in sites}
             known = {name: line[name] for name in (*METADATA, *UNITS) if name in line}
             record = Record(**known, attention=attention)
             record.validate()
@@ -125,13 +139,17 @@ class AttentionArchive:
             self._shard[1].close()
         self._shard = None
 
-    def _open_shard(self, name: str) -> Any:
+    def _read_weights(self, line: dict[str, Any], site: str) -> np.ndarray:
+        name = line["shard"]
         if self._shard is None or self._shard[0] != name:
             self.close()
-            if not zipfile.is_zipfile(self._path / name):  # NumPy would leave the file open
-                raise zipfile.BadZipFile("missing, or not a whole npz file")
-            self._shard = name, np.load(self._path / name, allow_pickle=False)
-        return self._shard[1]
+            self._shard = name, ArrayFile(self._path / name)
+        key, shape = array_key(site, line["id"]), (*self.manifest["sites"][site], *axes_of(line, site))
+        weights = self._shard[1].read(key, "f", shape)
+        # Weights of a decoder-only model sum to less: a row divides its weight between source and target.
+        if not ((weights >= 0).all() and (weights.sum(axis=-1, dtype=np.float64) < 1.01).all()):  # also not-a-number
+            raise ValueError(f"{key} has weights that are no shares of a row")
+        return weights
 
     def _read_manifest(self) -> dict[str, Any]:
         path = self._path / MANIFEST
@@ -139,23 +157,25 @@ class AttentionArchive:
             found = "an unfinished attention archive" if (self._path / SENTENCES).exists() else "no attention archive"
             raise InputError(f"{self._path}: {found} (no {MANIFEST}); run evaluate.py to write one")
         try:
-            manifest = json.loads(path.read_bytes())
+            manifest = read_json_object(path)
             version = manifest["format_version"]
-            complete = manifest["complete"] and manifest.keys() >= {"sentences", "sites"}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError) as error:
             raise self._damaged(path, f"not an archive's manifest ({error!r})") from error
+        complete = manifest.get("complete") is True and is_natural(manifest.get("sentences"))
         if version != FORMAT_VERSION:
             raise InputError(f"{path}: format_version is {version!r}, this version of qkv reads {FORMAT_VERSION}")
-        if not complete:
+        if not complete or not are_sites(manifest.get("sites")):
             raise self._damaged(path, "does not describe a complete archive")
         return manifest
 
     def _read_sentences(self) -> dict[int, dict[str, Any]]:
         path = self._path / SENTENCES
         sentences: dict[int, dict[str, Any]] = {}
+        if not path.is_file():
+            raise self._damaged(path, "missing, or not a whole file")
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
-                for number, text in enumerate(lines, start=1):
+                for number, text in enumerate(iter(partial(lines.readline, _LONGEST_LINE), ""), start=1):
                     line = parse_line(text)
                     if line is None or line["id"] in sentences:
                         raise self._damaged(f"{path}:{number}", "not a new sentence's line with all its fields")

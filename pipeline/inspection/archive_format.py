@@ -2,9 +2,12 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+from ..config.names import SITES, WORD_UNITS
+from ..json_file import parse_json
 from .record import Record
 
 FORMAT_VERSION = 1
@@ -47,12 +50,66 @@ def array_key(site: str, id_: int) -> str:
     return f"{site}/{id_:06d}"
 
 
+def is_natural(value: Any) -> bool:
+    """Returns whether a value is a whole number from 0 on that fits into 64 bits; truth values are none."""
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _list_of(is_item: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(is_item, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_TEXTS = _list_of(_is_text)
+_WORDS = _list_of(lambda word: word is None or is_natural(word))
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "id": is_natural,
+    "shard": lambda value: _is_text(value) and SHARD.fullmatch(value) is not None,  # no path out of the archive
+    **dict.fromkeys(("source", "hypothesis", "mode"), _is_text),
+    "reference": lambda value: value is None or _is_text(value),
+    **dict.fromkeys(("source_tokens", "target_input_tokens", "target_output_tokens"), _TEXTS),
+    **dict.fromkeys(("source_words", "target_words"), _WORDS),
+    "token_log_probabilities": _list_of(lambda value: type(value) in (int, float) and -1e30 < value < 0.01),
+    "truncated": lambda value: isinstance(value, bool),
+}
+assert _FIELDS.keys() == {"shard", *METADATA}
+
+
 def parse_line(text: str) -> dict[str, Any] | None:
     """Parses a line of `sentences.jsonl`; None for one that is damaged or names a file outside the archive."""
     try:
-        line = json.loads(text)
+        line = parse_json(text)
     except ValueError:
         return None
-    if not isinstance(line, dict) or not {"shard", *METADATA} <= line.keys():
+    if not isinstance(line, dict) or not line.keys() >= _FIELDS.keys():
         return None
-    return line if SHARD.fullmatch(str(line["shard"])) else None  # no path out of the archive
+    if not all(is_valid(line[name]) for name, is_valid in _FIELDS.items()):
+        return None
+    return line if all(_words_exist(line, side) for side in ("source", "target")) else None
+
+
+def _words_exist(line: dict[str, Any], side: str) -> bool:
+    """Returns whether the indices of a side's words are below the number of words."""
+    unit, text = line.get(f"{side}_unit", "spaces"), line["source" if side == "source" else "hypothesis"]
+    if not _is_text(unit) or unit not in WORD_UNITS:
+        return False
+    words = line[f"{side}_words"]
+    return max((word for word in words if word is not None), default=-1) < max(len(text), len(words))
+
+
+def are_sites(sites: Any) -> bool:
+    """Returns whether a manifest's `sites` map sites to `[layers, heads]`."""
+    return isinstance(sites, dict) and all(
+        site in SITES and isinstance(sizes, list) and len(sizes) == 2 and all(map(is_natural, sizes))
+        for site, sizes in sites.items()
+    )
+
+
+def axes_of(line: dict[str, Any], site: str) -> tuple[int, int]:
+    """Returns the numbers of queries and keys of a sentence's weights at a site."""
+    lengths = {"source": len(line["source_tokens"]), "target": len(line["target_output_tokens"])}
+    query, key = SITES[site].axes
+    return lengths[query], lengths[key]

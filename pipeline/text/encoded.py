@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..array_file import map_array
 from ..errors import DAMAGE, InputError
 from ..files import replaced_when_done
 from .tokenizer import Tokenizer
@@ -71,10 +72,8 @@ class EncodedSentences:
             InputError: the files are missing or damaged.
         """
         try:
-            ids = np.load(f"{path}.ids.npy", mmap_mode="r", allow_pickle=False)
-            starts = np.load(f"{path}.starts.npy", mmap_mode="r", allow_pickle=False)
-            if not (ids.ndim == starts.ndim == 1 and ids.dtype == np.int32 and starts.dtype == np.int64):
-                raise ValueError("expected two rows of integers")
+            ids = map_array(Path(f"{path}.ids.npy"), np.int32)
+            starts = map_array(Path(f"{path}.starts.npy"), np.int64)
             if starts[0] != 0 or starts[-1] != len(ids) or (np.diff(starts) < 0).any():
                 raise ValueError(f"{len(ids)} ids, expected {starts[-1]}")
         except (*DAMAGE, IndexError) as error:
@@ -121,11 +120,12 @@ class EncodedPairs(NamedTuple):
                 sentences.save(Path(f"{path}.{name}"))
 
     @classmethod
-    def load(cls, path: Path, linked: bool = False) -> "EncodedPairs":
+    def load(cls, path: Path, linked: bool = False, vocabulary_size: int | None = None) -> "EncodedPairs":
         """Maps what `save` wrote, with links if `linked`.
 
         Raises:
-            InputError: the files are missing or damaged, or have different numbers of sentences.
+            InputError: the files are missing or damaged, have different numbers of sentences, ids outside the
+                vocabulary, or links to tokens that are not there.
         """
         names = ("source", "target", "links") if linked else ("source", "target")
         pairs = cls(*(EncodedSentences.load(Path(f"{path}.{name}")) for name in names))
@@ -134,7 +134,28 @@ class EncodedPairs(NamedTuple):
                 f"{path}: {len(pairs.source)} encoded sources and {len(pairs.target)} targets"
                 f"{f' and links of {len(pairs.links)}' if pairs.links else ''}; train anew in another folder"
             )
+        size = 1 << 31 if vocabulary_size is None else vocabulary_size
+        if not (all(_are_below(side.ids, size) for side in pairs.sides) and pairs._link_own_tokens()):
+            raise InputError(
+                f"{path}: the encoded text has ids outside the vocabulary of {size:,} tokens, or links "
+                "outside its sentences; restore the run's own files, or train anew in another folder"
+            )
         return pairs
+
+    def _link_own_tokens(self) -> bool:
+        if self.links is None:
+            return True
+        counts = self.links.lengths
+        if (counts % 2).any():
+            return False
+        ends = zip(self.links.ids.reshape(-1, 2).T, self.sides, strict=True)
+        return all(
+            bool((side >= 0).all() and (side < np.repeat(text.lengths, counts // 2)).all()) for side, text in ends
+        )
+
+
+def _are_below(ids: np.ndarray, end: int) -> bool:
+    return len(ids) == 0 or (int(ids.min()) >= 0 and int(ids.max()) < end)
 
 
 def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedSentences:

@@ -3,7 +3,6 @@
 The look of a run's source text is measured when the text is prepared, and kept in the run's `source_look.json`.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..files import write_json
+from ..json_file import read_json_object
 
 WORD = re.compile(r"\w+")
 _ESCAPED = re.compile(r"&(?:apos|quot|amp|lt|gt|#\d+);")
@@ -46,9 +46,11 @@ class TextLook:
     def read(cls, path: Path) -> "TextLook | None":
         """Reads what `write` wrote; None if it is missing, as in runs of versions without it, or damaged."""
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = read_json_object(path)
             words = {key: frozenset(map(str, values[key])) for key in ("capitalised", "marked")}
-            return cls(**(values | words))
+            look = cls(**(values | words))
+            are_right = isinstance(look.example, str) and look.capitals in ("none", "names", "sentences")
+            return look if are_right and {type(look.tokenized), type(look.escaped)} == {bool} else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 

@@ -1,6 +1,5 @@
 """Prepares the files that a config names for training: a tokenizer, encoded pairs, and a report on the text."""
 
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from ..config.data import DataSettings
 from ..config.names import CORPUS_PROBLEMS
 from ..errors import InputError
 from ..files import write_json
+from ..json_file import read_json
 from ..run_directory import RunDirectory
 from .cleaning import find_odd_pairs, select_pairs
 from .corpus import Corpus, read_corpus
@@ -98,7 +98,9 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     """
     config = with_held_out_files(config, run)
     check_unchanged(config.data, run)
-    validation_pairs = EncodedPairs.load(run.encoded / "validation")
+    tokenizer = Tokenizer(run.tokenizer)
+    size = tokenizer.vocabulary_size
+    validation_pairs = EncodedPairs.load(run.encoded / "validation", vocabulary_size=size)
     validation = read_corpus(config.data.validation).in_memory()
     if len(validation) != len(validation_pairs.source):
         raise InputError(
@@ -106,8 +108,8 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
             "began; put the old files back, or train anew"
         )
     guided = config.training.guided_attention is not None
-    segmentations = [EncodedPairs.load(run.encoded / name, guided) for name in _segmentation_names(config)]
-    return TrainingText(Tokenizer(run.tokenizer), segmentations, validation, validation_pairs)
+    segmentations = [EncodedPairs.load(run.encoded / name, guided, size) for name in _segmentation_names(config)]
+    return TrainingText(tokenizer, segmentations, validation, validation_pairs)
 
 
 def _reuse_or_train_tokenizer(
@@ -128,7 +130,7 @@ def _reuse_or_train_tokenizer(
 
 def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
     try:
-        return json.loads(run.preparation.read_text(encoding="utf-8")) == digests
+        return read_json(run.preparation) == digests
     except (OSError, ValueError):
         return False
 

@@ -1,5 +1,6 @@
 """The files that a run's text was read from, and whether they are still the same."""
 
+import hashlib
 import json
 import logging
 from pathlib import Path
@@ -8,6 +9,7 @@ from ..config.corpus import CorpusSettings
 from ..config.data import DataSettings
 from ..errors import InputError
 from ..files import sha256
+from ..json_file import read_json_object
 from ..run_directory import RunDirectory
 
 log = logging.getLogger(__name__)
@@ -17,9 +19,21 @@ def recorded_sha256(run: RunDirectory) -> dict[str, str]:
     """Returns the SHA-256 that each file of the data had when it was read; empty for runs of versions that did not
     record it."""
     try:
-        return dict(json.loads(run.corpus_report.read_text(encoding="utf-8"))["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
+        recorded = read_json_object(run.corpus_report)["sha256"]
+    except (OSError, ValueError, KeyError):
         return {}
+    return recorded if isinstance(recorded, dict) else {}
+
+
+def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
+    """Returns what a checkpoint keeps of the run that it is of: its seed, and digests of its tokenizer and its text; a
+    part whose file is missing is left out."""
+    origin = {"seed": str(seed)}
+    if run.tokenizer.is_file():
+        origin["tokenizer"] = sha256(run.tokenizer)
+    if recorded := recorded_sha256(run):
+        origin["training text"] = hashlib.sha256(json.dumps(recorded, sort_keys=True).encode()).hexdigest()
+    return origin
 
 
 def data_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:

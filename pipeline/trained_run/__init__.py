@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import keras
+import numpy as np
 
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
@@ -21,13 +22,14 @@ from ..runtime.devices import parallel_batches
 from ..text import europarl_words, moses
 from ..text.corpus import read_corpus
 from ..text.look import TextLook, measure_look
+from ..text.provenance import origin_of
 from ..text.sets import with_held_out_files
 from ..text.tokenizer import Tokenizer
 from ..text.typed_text import Normalizer
 from ..text.words import BETWEEN_SPACES, WordCutter, WordUnits
 from ..training.checkpoint import load_checkpoint
 from ..training.checkpoint_folder import Checkpoints
-from .manifest import check_golden
+from .manifest import check_digests, check_golden
 from .weights_file import check_weights_file
 
 
@@ -141,12 +143,14 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
             f"{weights}: missing, so there are no weights to translate with; train the run first, or train it anew"
         )
     check_weights_file(weights, config.model.least_parameters(tokenizer.vocabulary_size))
+    if run.is_trained():
+        check_digests(run, "tokenizer", *(("model",) if weights == run.model else ()))
     model = build_model(config.model, tokenizer.vocabulary_size)
     if weights == run.model:
         _load_weights(model, weights)
         check_golden(run, model, tokenizer.vocabulary_size)
     else:
-        load_checkpoint(weights, model)
+        load_checkpoint(weights, model, origin=origin_of(run, config.run.seed))
     return TrainedRun(run, config, tokenizer, model, weights)
 
 
@@ -159,3 +163,8 @@ def _load_weights(model: keras.Model, path: Path) -> None:
             f"{path}: the weights do not fit the run's config, or the file is damaged: {reason}; "
             "restore the file, or train anew"
         ) from None
+    for variable in model.variables:
+        if not np.isfinite(keras.ops.convert_to_numpy(variable)).all():
+            raise InputError(
+                f"{path}: {variable.path} has numbers that are not finite; restore the file, or train anew"
+            )

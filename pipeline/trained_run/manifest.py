@@ -1,7 +1,6 @@
 """The manifest of a run: what it was made from, and a few outputs of its model, against which a loaded model is
 checked."""
 
-import json
 import platform
 import subprocess
 import sys
@@ -16,10 +15,12 @@ from ..config import RunConfig
 from ..errors import InputError
 from ..files import sha256, write_json
 from ..invocation import invocation
+from ..json_file import read_json_object
 from ..run_directory import RunDirectory
 from ..text.provenance import recorded_sha256
 from ..text.tokenizer import BOS, Tokenizer
 from ..training.best_weights import KeptWeights
+from ..version import __version__
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
 LOGITS = 8  # how many are recorded
@@ -33,7 +34,11 @@ def write_manifest(
     write_json(
         run.manifest,
         {
-            "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+            "versions": {
+                "qkv": __version__,
+                "python": platform.python_version(),
+                **{name: version(name) for name in PACKAGES},
+            },
             "git_commit": _git_commit(),
             "command_line": sys.argv,
             "seed": config.run.seed,
@@ -63,15 +68,12 @@ def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) ->
     Raises:
         InputError: the manifest is missing or damaged, or the outputs differ.
     """
+    manifest = _read_manifest(run)
     try:
-        manifest = json.loads(run.manifest.read_text(encoding="utf-8"))
         expected = np.array(manifest["golden_logits"], float).reshape(LOGITS)
         bfloat16 = "bfloat16" in manifest["precision"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(
-            f"{run.manifest}: missing or damaged; training writes it when it ends: "
-            f"{invocation('train')} --resume {run.root}"
-        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise _damaged(run) from None
     found = golden_logits(model, vocabulary_size)
     scale = max(1.0, float(np.abs(expected).max()))
     tolerance = TOLERANCE * scale * (10 if bfloat16 else 1)
@@ -80,6 +82,43 @@ def check_golden(run: RunDirectory, model: keras.Model, vocabulary_size: int) ->
             f"{run.model}: the model gives other numbers than when it was saved (expected {expected[0]:.4f}, "
             f"found {found[0]:.4f}); the file or the config was changed: train anew or restore them"
         )
+
+
+def check_digests(run: RunDirectory, *names: str) -> None:
+    """Compares files with the SHA-256 that they had when training ended.
+
+    Args:
+        run: the run.
+        names: `model`, `tokenizer` or both.
+
+    Raises:
+        InputError: the manifest is missing or damaged, or a file is another.
+    """
+    manifest = _read_manifest(run)
+    for name in names:
+        path: Path = getattr(run, name)
+        recorded = manifest.get(f"{name}_sha256")
+        if not isinstance(recorded, str):
+            raise _damaged(run)
+        if recorded != sha256(path):
+            raise InputError(
+                f"{path}: not the file that training wrote: its SHA-256 is not the {name}_sha256 of "
+                f"{run.manifest.name}; restore the run's own file, or train anew"
+            )
+
+
+def _read_manifest(run: RunDirectory) -> dict[str, Any]:
+    try:
+        return read_json_object(run.manifest)
+    except (OSError, ValueError):
+        raise _damaged(run) from None
+
+
+def _damaged(run: RunDirectory) -> InputError:
+    return InputError(
+        f"{run.manifest}: missing or damaged; training writes it when it ends: "
+        f"{invocation('train')} --resume {run.root}"
+    )
 
 
 def _git_commit() -> Any:

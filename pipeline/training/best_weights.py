@@ -40,7 +40,7 @@ def keep_best_weights(
     average_of, count = config.training.average_of, config.training.average_checkpoints
     paths = checkpoints.recent()[-count:] if average_of == "last" else checkpoints.best_few(progress)
     if min(len(paths), count) > 1:
-        load_mean(paths, model)
+        load_mean(paths, model, checkpoints.origin)
         validation = validate()
         value = validation[f"val_{metric}"]
         log.info(
@@ -53,5 +53,5 @@ def keep_best_weights(
         )
         if rank(metric, validation) < rank(metric, progress.best_validation):
             return KeptWeights(f"the mean of the {average_of} {len(paths)} checkpoints", metric, value)
-    load_checkpoint(checkpoints.best, model)
+    load_checkpoint(checkpoints.best, model, origin=checkpoints.origin)
     return KeptWeights(f"update {progress.best_update}", metric, progress.best_metric)

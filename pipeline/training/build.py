@@ -16,6 +16,7 @@ from ..model.build import build_model
 from ..run_directory import RunDirectory
 from ..runtime.devices import is_chief, parallel_batches, resolve_precision, slices_per_update
 from ..text.prepare import TrainingText
+from ..text.provenance import origin_of
 from .checkpoint_folder import Checkpoints
 from .guided_attention import GuidedAttention
 from .input import TrainingBatches
@@ -182,6 +183,7 @@ def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
         max(settings.keep_checkpoints, averaged.get("last", 1)),
         averaged.get("best", 0),
         settings.early_stopping.metric,
+        origin_of(run, config.run.seed),
     )
 
 

@@ -1,10 +1,9 @@
 """A checkpoint: the state of a training run as one NumPy archive, which holds data and no code."""
 
 import json
-import logging
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -12,47 +11,11 @@ from zipfile import ZipFile
 import keras
 import numpy as np
 
+from ..array_file import ArrayFile
 from ..errors import DAMAGE, InputError
 from ..files import replaced_when_done
 from .optimizers import moving_averages
-
-log = logging.getLogger(__name__)
-
-
-@dataclass
-class Progress:
-    """How far a run has come.
-
-    Args:
-        update: number of updates made.
-        epoch: the current pass over the data, from 0.
-        batch: number of batches of that pass that were trained on.
-        seconds: time spent in training, without interruptions.
-        best_metric: the best value so far of the metric by which the best checkpoint is chosen.
-        best_update: the update that had it.
-        validations_without_gain: number of validations since then.
-        history: one row of logs for each validation.
-        unread: loss, tokens and gradient norm of each update since the last logs.
-        last_logs: the last logs of training.
-        total_updates: the update at which training ends, once it is measured; None where it is not.
-    """
-
-    update: int = 0
-    epoch: int = 0
-    batch: int = 0
-    seconds: float = 0.0
-    best_metric: float | None = None
-    best_update: int | None = None
-    validations_without_gain: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
-    unread: list[list[float]] = field(default_factory=list)
-    last_logs: dict[str, float] = field(default_factory=dict)
-    total_updates: int | None = None
-
-    @property
-    def best_validation(self) -> dict[str, float]:
-        """The row of the validation that was best so far."""
-        return next(row for row in self.history if row["update"] == self.best_update)
+from .progress import Progress as Progress
 
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
@@ -102,25 +65,42 @@ def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
                 raise OSError(f"{path}: the disk returned other bytes than were written; check the disk")
 
 
-def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None) -> Progress:
+def load_checkpoint(
+    path: Path,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer | None = None,
+    origin: Mapping[str, str] | None = None,
+) -> Progress:
     """Loads a checkpoint into a model, and into its optimizer to continue training.
 
     Without an optimizer the model is loaded for use: with the moving average of the weights, if the checkpoint has one.
 
+    Args:
+        path: the checkpoint.
+        model: the model.
+        optimizer: its optimizer.
+        origin: of which run the checkpoint must be, see `text.provenance.origin_of`.
+
     Raises:
-        InputError: the checkpoint is missing, damaged, or of a model with other settings. The model is not changed.
+        InputError: the checkpoint is missing, damaged, of another run, or of a model with other settings. The model is
+            not changed.
     """
     wanted = _variables(model, optimizer)
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            progress = Progress(**json.loads(str(archive["progress"])))
-            stored = {_stable(name): name for name in archive.files if name != "progress"}
+        with ArrayFile(path) as archive:
+            progress = Progress.parse(str(archive.read("progress", "U", ())))
+            _check_origin(path, progress, origin or {})
+            stored = {_stable(name): name for name in archive.names if name != "progress"}
             if optimizer is None:
                 averages = {name: key for name, key in stored.items() if name.startswith("average/")}
                 stored |= {f"model{name.removeprefix('average')}": key for name, key in averages.items()}
             if optimizer is not None and set(stored) != set(wanted):
                 raise _other_model(path, set(stored) ^ set(wanted))
-            values = {name: archive[stored[name]] for name in wanted if name in stored}
+            values = {
+                name: archive.read(stored[name], "f" if "float" in variable.dtype else "iub")
+                for name, variable in wanted.items()
+                if name in stored
+            }
     except InputError:
         raise
     except DAMAGE as error:
@@ -134,12 +114,14 @@ def load_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.
                 f"{tuple(variable.shape)}, found {values[name].shape}; the config or the tokenizer was changed after "
                 "training: restore both"
             )
+        if not np.isfinite(values[name]).all():
+            raise InputError(f"{path}: {variable.path} has numbers that are not finite; use another checkpoint")
     for name, variable in wanted.items():
         variable.assign(values[name])
     return progress
 
 
-def load_mean(paths: Sequence[Path], model: keras.Model) -> None:
+def load_mean(paths: Sequence[Path], model: keras.Model, origin: Mapping[str, str] | None = None) -> None:
     """Loads the mean of the weights of several checkpoints into a model (Vaswani et al. 2017, section 6.1).
 
     Raises:
@@ -147,13 +129,25 @@ def load_mean(paths: Sequence[Path], model: keras.Model) -> None:
     """
     totals: list[Any] = [0.0] * len(model.trainable_variables)
     for path in paths:
-        load_checkpoint(path, model)
+        load_checkpoint(path, model, origin=origin)
         totals = [
             total + keras.ops.convert_to_numpy(variable).astype("float64")
             for total, variable in zip(totals, model.trainable_variables, strict=True)
         ]
     for total, variable in zip(totals, model.trainable_variables, strict=True):
         variable.assign((total / len(paths)).astype("float32"))
+
+
+def _check_origin(path: Path, progress: Progress, origin: Mapping[str, str]) -> None:
+    others = [name for name in origin if progress.origin.get(name, origin[name]) != origin[name]]
+    if others:
+        raise InputError(
+            f"{path}: the checkpoint is of another run, with another {' and '.join(others)}; restore the "
+            "checkpoint, or what was changed"
+        )
+    number = re.fullmatch(r"(?:update|passing)-([0-9]{8,})", path.stem)
+    if number and int(number[1]) != progress.update:
+        raise InputError(f"{path}: the checkpoint is of update {progress.update}, not of that of its name; rename it")
 
 
 def _other_model(path: Path, names: set[str]) -> InputError:

@@ -1,7 +1,8 @@
 """The checkpoints of a run: which of them are kept, and from which one training continues."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -26,13 +27,22 @@ class Checkpoints:
         keep: number of recent checkpoints of validations to keep.
         keep_best: number of checkpoints to keep because they are the best on validation.
         metric: the validation metric that decides which are the best, without `val_`.
+        origin: of which run they are, see `text.provenance.origin_of`; a checkpoint of another is not loaded.
     """
 
-    def __init__(self, folder: Path, keep: int = 1, keep_best: int = 0, metric: str = "loss") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        keep: int = 1,
+        keep_best: int = 0,
+        metric: str = "loss",
+        origin: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         self.keep = keep
         self.keep_best = keep_best
         self.metric = metric
+        self.origin = dict(origin or {})
         self.best = folder / "best.npz"
 
     def recent(self) -> Sequence[Path]:
@@ -48,6 +58,7 @@ class Checkpoints:
 
     def save_interim(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
         """Saves an interim checkpoint, which replaces the one before."""
+        progress = replace(progress, origin=self.origin)
         path = self.folder / f"passing-{progress.update:08d}.npz"
         save_checkpoint(path, model, optimizer, progress)
         for old in self._interim():
@@ -58,6 +69,7 @@ class Checkpoints:
         self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress, best: bool = False
     ) -> None:
         """Saves the checkpoint of a validation, also as the best one if it is, and deletes those no longer needed."""
+        progress = replace(progress, origin=self.origin)
         if best:
             save_checkpoint(self.best, model, optimizer, progress)
         save_checkpoint(self._of_update(progress.update), model, optimizer, progress)
@@ -91,11 +103,11 @@ class Checkpoints:
         self.last()
         *others, newest = self.all()
         try:
-            return load_checkpoint(newest, model, optimizer)
+            return load_checkpoint(newest, model, optimizer, self.origin)
         except InputError as error:
             for older in reversed(others):
                 try:
-                    progress = load_checkpoint(older, model, optimizer)
+                    progress = load_checkpoint(older, model, optimizer, self.origin)
                 except InputError:
                     continue
                 log.warning("%s\ncontinuing from the checkpoint before it: %s", error, older)

@@ -6,6 +6,7 @@ from itertools import count
 import numpy as np
 import tensorflow as tf
 
+from ..errors import InputError
 from ..text.batches import Batch, BatchPlan, collate, epoch_tokens, plan_batches
 from ..text.encoded import EncodedPairs
 from ..text.token_links import link_matrices
@@ -74,8 +75,18 @@ class TrainingBatches:
         )
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
-        """Yields the epoch's batches from `first_batch` on, as tensors; with many replicas, as values per replica."""
-        dataset = self._dataset(self._pairs(epoch), self.plan(epoch).batches[first_batch:])
+        """Yields the epoch's batches from `first_batch` on, as tensors; with many replicas, as values per replica.
+
+        Raises:
+            InputError: the epoch has no such batch, so that a checkpoint is of another text.
+        """
+        batches = self.plan(epoch).batches
+        if first_batch >= len(batches):
+            raise InputError(
+                f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {len(batches):,}; it is "
+                "of another run: restore the run's own"
+            )
+        dataset = self._dataset(self._pairs(epoch), batches[first_batch:])
         return (Batch(*tensors) for tensors in dataset)
 
     @property

@@ -1,0 +1,120 @@
+"""NumPy files from others: what a file claims is compared with what it holds before memory is taken for it."""
+
+import math
+from pathlib import Path
+from typing import IO, Self
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+
+LARGEST_GAIN = 20  # numbers hardly shrink when compressed; a file that grows more than this is an attack
+
+
+def open_zip(path: Path) -> ZipFile:
+    """Opens a zip file whose members are plain or deflated, and do not unpack to far more than the file's size.
+
+    Raises:
+        OSError, ValueError, zipfile.BadZipFile: it is missing, damaged, or another file.
+    """
+    if path.exists() and not path.is_file():  # opening a FIFO would wait for a writer
+        raise ValueError("not a file")
+    archive = ZipFile(path)
+    if fault := _fault(archive.infolist(), path.stat().st_size):
+        archive.close()
+        raise ValueError(fault)
+    return archive
+
+
+def _fault(members: list[ZipInfo], size: int) -> str | None:
+    unpacked = sum(member.file_size for member in members)
+    if unpacked > LARGEST_GAIN * size:
+        return f"it would unpack to {unpacked:,} bytes"
+    if len({member.filename for member in members}) < len(members):
+        return "it has two members of one name"
+    for member in members:
+        if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED) or member.flag_bits & 1:
+            return f"{member.filename} is encrypted, or compressed in another way"
+    return None
+
+
+class ArrayFile:
+    """An `.npz` file that is open for reading.
+
+    Raises:
+        OSError, ValueError, zipfile.BadZipFile: as for `open_zip`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._archive = open_zip(path)
+        self.names = [member.removesuffix(".npy") for member in self._archive.namelist()]
+
+    def read(self, name: str, kinds: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        """Reads an array.
+
+        Args:
+            name: its name.
+            kinds: the kinds of numbers that it may have, such as `f`; see `numpy.dtype.kind`.
+            shape: its shape, where that is known.
+
+        Raises:
+            OSError, ValueError, KeyError, zipfile.BadZipFile: it is missing or damaged, or of another kind or shape.
+        """
+        member = self._archive.getinfo(f"{name}.npy")
+        with self._archive.open(member) as file:
+            found, dtype = check_header(file, name, member.file_size)
+            if dtype.kind not in kinds:
+                raise ValueError(f"{name} is of type {dtype}, expected {' or '.join(_KINDS[kind] for kind in kinds)}")
+            if shape not in (None, found):
+                raise ValueError(f"{name} is of shape {found}, expected {shape}")
+        with self._archive.open(member) as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._archive.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+_KINDS = {"f": "floating-point numbers", "i": "integers", "u": "unsigned integers", "b": "truth values", "U": "text"}
+
+
+def check_header(file: IO[bytes], name: str, size: int) -> tuple[tuple[int, ...], np.dtype]:
+    """Reads the header of an array in NumPy's format, and returns its shape and type.
+
+    Args:
+        file: the array.
+        name: its name, for messages.
+        size: its number of bytes, header included.
+
+    Raises:
+        ValueError: the header is damaged, or claims another number of bytes than there are.
+    """
+    try:
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = header(file)
+    except (MemoryError, RecursionError, SyntaxError):  # NumPy parses the header as an expression
+        raise ValueError(f"{name} has a damaged header") from None
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size - file.tell():
+        raise ValueError(f"{name} says that it is of shape {shape}, and has {size:,} bytes")
+    return shape, dtype
+
+
+def map_array(path: Path, dtype: type[np.generic]) -> np.ndarray:
+    """Maps a row of numbers that was written by `numpy.save`, without reading it.
+
+    Raises:
+        OSError, ValueError: it is missing or damaged, or of another type or shape.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path.name} is missing")
+    with path.open("rb") as file:
+        shape, found = check_header(file, path.name, path.stat().st_size)
+    if found != dtype or len(shape) != 1:
+        raise ValueError(f"{path.name}: expected a row of {dtype.__name__}, found {found} of shape {shape}")
+    return np.lib.format.open_memmap(path, mode="r")
