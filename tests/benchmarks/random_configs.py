@@ -22,6 +22,7 @@ import traceback
 import types
 import typing
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -314,7 +315,7 @@ def check_run(config: RunConfig, folder: Path, generator: random.Random, kill_pr
     assert weights_in(straight / "model.keras") == weights_in(broken / "model.keras"), f"killed {when}: other weights"
     name = "test" if config.data.test else "validation"
     assert evaluate.main([str(broken), "--set", name, "--debug"]) == 0
-    with AttentionArchive(broken / "evaluations" / name / "attention") as archive:
+    with closing(AttentionArchive(broken / "evaluations" / name / "attention")) as archive:
         records = list(archive)
         rows = len(archive.to_frame())
     assert len(records) == rows > 0
