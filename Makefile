@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-lower lock licences wheels long benchmark mutation lint clean help
+.PHONY: demo test test-slow test-lower lock licences wheels long fuzz benchmark mutation lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
@@ -15,6 +15,7 @@ help:
 	@echo "make wheels       whether everything that is locked has a wheel for each system and Python"
 	@echo "make long         what takes the better part of an hour: training and evaluating killed at random moments and"
 	@echo "                  resumed, a long stream translated, files changed at random; run by hand"
+	@echo "make fuzz         files of every kind changed at random, for a night; findings in fuzz.jsonl"
 	@echo "make benchmark    speed beside PyTorch, Hugging Face, KerasHub, CTranslate2; RUN=FOLDER translates with that run"
 	@echo "make mutation     which changes of the code no test notices, in the modules that differ from main; MUTANTS=400 draws"
 	@echo "                  as many from all packages instead (hours; goes on where it was stopped)"
@@ -99,6 +100,11 @@ long: demo $(VENV)/tests
 	@$(BIN)/python -m tests.benchmarks.stream runs/demo
 	@echo "== files changed at random, for ten minutes"
 	@$(BIN)/python -m tests.benchmarks.fuzz
+
+MINUTES ?= 480
+SEED ?= 1
+fuzz: $(VENV)/tests
+	@nice -n 10 $(BIN)/python -m tests.benchmarks.fuzz --minutes $(MINUTES) --seed $(SEED) --findings fuzz.jsonl
 
 # In an environment of its own: what is compared with must not change what is tested.
 .venv-benchmark/ready: requirements.txt tests/benchmarks/requirements.txt

@@ -1,10 +1,11 @@
 """Changes files of every kind at random and reads them: whatever is wrong with them must be an `InputError`.
 
-    python -m tests.benchmarks.fuzz [--minutes 10] [--only archive] [--seed 1]
+    python -m tests.benchmarks.fuzz [--minutes 10] [--only archive] [--seed 1] [--findings FILE]
 
 Each kind of file is read in a process of its own, since native readers may take theirs with them. A finding is any
 other exception, a process that dies, more memory than 4 GiB beyond what it had, or a file that takes over a minute. It
-is printed with the number that makes it again (`--only KIND --first NUMBER --minutes 0`), and the exit status is 1.
+is printed with the number that makes it again (`--only KIND --seed SEED --first NUMBER --minutes 0`) and, as a line of
+JSON, added to a file; the exit status is 1. `make fuzz` does this for a night.
 """
 
 import argparse
@@ -13,7 +14,6 @@ import json
 import os
 import random
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +25,9 @@ from itertools import count
 from pathlib import Path
 
 from tests.benchmarks.fuzzed_files import KINDS, ROOT
+
+MEMORY = Path("/dev/shm")
+"""Where Linux keeps files in memory: a changed file is written for each input."""
 
 SPARE_MEMORY = 4 << 30
 LONGEST_SECONDS = 60
@@ -81,18 +84,17 @@ def changed(data: bytes, generator: random.Random) -> bytes:
     return bytes(changes)
 
 
-def change_file(path: Path, generator: random.Random) -> None:
+def changed_file(data: bytes, generator: random.Random) -> bytes:
     """Changes a file, or in half of the cases a member of a zip file that is then whole again."""
-    data = path.read_bytes()
-    if not zipfile.is_zipfile(path) or generator.random() < 0.5:
-        path.write_bytes(changed(data, generator))
-        return
+    if not zipfile.is_zipfile(io.BytesIO(data)) or generator.random() < 0.5:
+        return changed(data, generator)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    name = generator.choice(sorted(members))
-    with zipfile.ZipFile(path, "w") as archive:
+    name, file = generator.choice(sorted(members)), io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
         for member, content in members.items():
             archive.writestr(member, changed(content, generator) if member == name else content)
+    return file.getvalue()
 
 
 def serve(kind: str, seed: int, first: int, seconds: float) -> None:
@@ -101,19 +103,18 @@ def serve(kind: str, seed: int, first: int, seconds: float) -> None:
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    with tempfile.TemporaryDirectory() as name:
-        valid, folder = Path(name) / "valid", Path(name) / "changed"
-        valid.mkdir()
-        read = KINDS[kind](valid)
-        read(valid)
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
+        folder = Path(name)
+        read = KINDS[kind](folder)
+        read(folder)
+        valid = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + SPARE_MEMORY, used + SPARE_MEMORY))
         started = time.monotonic()
         for number in count(first):
             generator = random.Random(f"{kind} {seed} {number}")
-            shutil.rmtree(folder, ignore_errors=True)
-            shutil.copytree(valid, folder)
-            change_file(generator.choice(sorted(path for path in folder.rglob("*") if path.is_file())), generator)
+            path = generator.choice(list(valid))
+            path.write_bytes(changed_file(valid[path], generator))
             print(json.dumps({"number": number}), file=answers, flush=True)
             signal.alarm(LONGEST_SECONDS)
             try:
@@ -124,6 +125,7 @@ def serve(kind: str, seed: int, first: int, seconds: float) -> None:
             except BaseException:  # whatever else it is, it is a finding
                 print(json.dumps({"finding": traceback.format_exc()[-1500:]}), file=answers, flush=True)
             signal.alarm(0)
+            path.write_bytes(valid[path])
             if time.monotonic() - started > seconds:
                 return
 
@@ -157,18 +159,25 @@ def main() -> int:
     parser.add_argument("--only", choices=KINDS, help="one kind alone")
     parser.add_argument("--seed", type=int, default=1, help="of the changes (default: 1)")
     parser.add_argument("--first", type=int, default=0, help="number of the first change (default: 0)")
+    parser.add_argument("--findings", type=Path, metavar="FILE", help="to which findings are added (default: none)")
     parser.add_argument("--serve", choices=KINDS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.serve, options.seed, options.first, 60 * options.minutes)
         return 0
     kinds = (options.only,) if options.only else tuple(KINDS)
-    total = 0
+    total = inputs = 0
     for kind in kinds:
+        started = time.monotonic()
         files, findings = fuzz(kind, options.seed, options.first, 60 * options.minutes / len(kinds))
-        print(f"{kind}: {files:,} files, {len(findings)} findings", flush=True)
+        rate = files / (time.monotonic() - started)
+        print(f"{kind}: {files:,} files, {rate:,.0f} a second, {len(findings)} findings", flush=True)
+        if findings and options.findings:
+            with options.findings.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps({"seed": options.seed, "finding": text}) + "\n" for text in findings)
         print("\n".join(findings[:5]), flush=True)
-        total += len(findings)
+        total, inputs = total + len(findings), inputs + files
+    print(f"{inputs:,} files, {total} findings")
     return 1 if total else 0
 
 

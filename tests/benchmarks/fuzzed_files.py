@@ -127,6 +127,81 @@ def run(folder: Path) -> Read:
     return load_run
 
 
+def weights(folder: Path) -> Read:
+    """A run's weight file, read into a model that is there."""
+    from pipeline.config import load_run_config
+    from pipeline.model.build import build_model
+    from pipeline.text.tokenizer import Tokenizer
+    from pipeline.trained_run import _load_weights
+    from pipeline.trained_run.weights_file import check_weights_file
+
+    tokenizer = Tokenizer(KEPT / "tokenizer" / "sentencepiece.model")
+    model = build_model(load_run_config(KEPT / "config.yaml").model, tokenizer.vocabulary_size)
+    shutil.copy(KEPT / "model.keras", folder / "model.keras")
+
+    def read(folder: Path) -> object:
+        check_weights_file(folder / "model.keras", 100)
+        return _load_weights(model, folder / "model.keras")
+
+    return read
+
+
+def manifest(folder: Path) -> Read:
+    """The manifest of a run, with a model that is there."""
+    from pipeline.run_directory import RunDirectory
+    from pipeline.trained_run import load_run
+    from pipeline.trained_run.manifest import check_golden
+
+    run = load_run(KEPT)
+    shutil.copy(KEPT / "manifest.json", folder / "manifest.json")
+    return lambda folder: check_golden(RunDirectory(folder), run.model, run.tokenizer.vocabulary_size)
+
+
+def look(folder: Path) -> Read:
+    """What the source text of a run looks like, and a typed sentence that is made to look so."""
+    from pipeline.text.look import TextLook, measure_look
+    from pipeline.text.typed_text import Normalizer
+
+    measure_look(demo_lines("test.en").decode().splitlines(), tokenized=True).write(folder / "source_look.json")
+
+    def read(folder: Path) -> object:
+        found = TextLook.read(folder / "source_look.json")
+        return found and Normalizer(found, True, lambda text: text.replace(".", " ."))("The cat sleeps.")
+
+    return read
+
+
+def given_words(folder: Path) -> Read:
+    """The tokenised copy of a text."""
+    from pipeline.alignment.given_words import read_given_words
+
+    lines = demo_lines("test.en").decode().splitlines()
+    (folder / "a").write_bytes(demo_lines("test.en"))
+    return lambda folder: read_given_words(folder / "a", lines)
+
+
+def evaluation(folder: Path) -> Read:
+    """An evaluation of a run, as `pipeline.compare` reads it."""
+    import json
+
+    from pipeline.evaluation.evaluated import Evaluated
+
+    shutil.copy(KEPT / "config.yaml", folder / "config.yaml")
+    shutil.copy(KEPT / "manifest.json", folder / "manifest.json")
+    results = folder / "evaluations" / "test"
+    results.mkdir(parents=True)
+    translations(results)
+    (results / "a").rename(results / "translations.tsv")
+    metrics = {"bleu": {"score": 12.5, "signature": "x"}, "loss": 2.5, "sentences": 5, "mode": "translated"}
+    (results / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
+
+    def read(folder: Path) -> object:
+        found = Evaluated.find(folder, "test")
+        return found.table, found.bleu_tokenizer, found.facts(), found.key_without_seed()
+
+    return read
+
+
 def checkpoint(folder: Path) -> Read:
     """A checkpoint of that run's model."""
     import keras
@@ -147,5 +222,8 @@ def checkpoint(folder: Path) -> Read:
 
 KINDS: dict[str, Callable[[Path], Read]] = {
     kind.__name__: kind
-    for kind in (corpus, table, stdin, pharaoh, config, tokenizer, encoded, translations, archive, run, checkpoint)
+    for kind in (
+        *(corpus, table, stdin, pharaoh, given_words, config, tokenizer, encoded, look),
+        *(translations, evaluation, archive, manifest, weights, checkpoint, run),
+    )
 }
