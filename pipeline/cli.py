@@ -4,23 +4,23 @@ import argparse
 import contextlib
 import functools
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TextIO, cast
 
 from .command_paths import check_paths
-from .errors import MISTAKES, REFUSALS, InputError
+from .errors import InputError, mistake, refusal
 from .files import is_unicode
 from .nearest_key import did_you_mean
 from .runtime.plugin_files import load_plugins, take_plugins
+from .standard_streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, open_closed_streams
 
 PLUGINS_HELP = "Python file of your own that registers a score, mechanism or the like; repeatable"
 DEBUG_HELP = "show the traceback of an error"
 
 
-class ArgumentParser(argparse.ArgumentParser):
+class ArgumentParser(HelpPrinter, argparse.ArgumentParser):
     """The standard parser with the options that every command has; wrong arguments and paths raise an `InputError`.
 
     The options themselves are read by `exit_cleanly`; here they only appear in the help.
@@ -77,28 +77,19 @@ def add_set_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", default="test", metavar="NAME", help="name of the evaluation (default: test)")
 
 
-class _Output(logging.StreamHandler):
-    """Writes messages to standard output. A reader that leaves (`| head`) ends the messages, not the work."""
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (called by the logging module)
-        """Discards all further output if its reader has left; called while an exception is handled."""
-        if isinstance(sys.exc_info()[1], BrokenPipeError):
-            _discard_output()
-        else:
-            super().handleError(record)
-
-
 def log_to_output() -> None:
-    """Makes messages of the package appear on standard output."""
-    handler = _Output(sys.stdout)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    logging.basicConfig(handlers=[handler])
+    """Makes messages of the package appear on standard output, for a command whose results are files."""
+    if not isinstance(sys.stdout, Messages):
+        sys.stdout = cast(TextIO, Messages(sys.stdout))
+    logging.basicConfig(handlers=[OutputHandler()])
     logging.getLogger(__package__).setLevel(logging.INFO)  # TensorFlow's own information is for its developers
 
 
-def _discard_output() -> None:
-    with contextlib.suppress(OSError, ValueError):  # it is no file, but a stream of a test or a notebook
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _fail(message: str, status: int) -> int:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{message}\n")
+    can_flush(sys.stderr)
+    return status
 
 
 class Command(Protocol):
@@ -131,34 +122,36 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
     def command(arguments: list[str] | None = None) -> int:
         given = sys.argv[1:] if arguments is None else arguments
         debug = "--debug" in given
+        open_closed_streams()
         try:
             _refuse_unwritable(given)
             others, plugins = take_plugins([argument for argument in given if argument != "--debug"])
             load_plugins(plugins)
-            status = main(others) or 0
+            try:
+                status = main(others) or 0
+            except SystemExit:  # after --help
+                sys.stdout.flush()
+                raise
             sys.stdout.flush()
             return status
         except InputError as error:
             if debug:
                 raise
-            sys.stderr.write(f"error: {error}\n")
-            return 2
+            return _fail(f"error: {error}", 2)
         except KeyboardInterrupt:
             if debug:
                 raise
-            sys.stderr.write("interrupted\n")
-            return 130
+            return _fail("interrupted", 130)
         except BrokenPipeError:
-            _discard_output()  # the reader left (`| head`), which is no error
+            discard(sys.stdout)  # the reader left (`| head`), which is no error
             return 0
-        except OSError as error:
-            place = f"{error.filename}: " if error.filename else ""
-            if not debug and error.errno in MISTAKES:
-                sys.stderr.write(f"error: {place}{error.strerror}; expected the path of something that is there\n")
-                return 2
-            if debug or error.errno not in REFUSALS:
+        except Exception as error:
+            refused, mistaken = refusal(error), mistake(error)
+            if refused is None and mistaken is None:
                 raise
-            sys.stderr.write(f"error: {place}{error.strerror}; {REFUSALS[error.errno]}\n")
-            return 1
+            output = "" if can_flush(sys.stdout) else "standard output: "
+            if debug:
+                raise
+            return _fail(f"error: {output}{refused}", 1) if refused else _fail(f"error: {mistaken}", 2)
 
     return command

@@ -9,6 +9,7 @@ from .config.command_line import parse_train_arguments
 from .errors import InputError
 from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
+from .standard_streams import OutputHandler
 
 HELP = f"""usage: {invocation("doctor")} CONFIG [--section.key VALUE ...]
 
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> None:
         raise InputError("expected a config file, such as configs/demo.yaml; see --help")
     config = parse_train_arguments(["--config", *arguments]).config
     check_config_paths(config)
-    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    logging.basicConfig(handlers=[OutputHandler()])
     with importing_tensorflow():
         from .training.checkup import check_up
 

@@ -1,6 +1,7 @@
 """Errors that the user can mend: commands report them in one message, without a traceback."""
 
 import errno
+import os
 import zlib
 from tokenize import TokenError
 from zipfile import BadZipFile
@@ -23,6 +24,29 @@ DAMAGE = (
     *(OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RuntimeError, BadZipFile, zlib.error),
     *(TokenError, SyntaxError, OverflowError),
 )
+
+
+def refusal(error: Exception) -> str | None:
+    """Returns what the file system refused and how to mend it; None for any other error."""
+    if isinstance(error, OSError):
+        if error.errno in REFUSALS:
+            place = f"{error.filename}: " if error.filename else ""
+            return f"{place}{error.strerror}; {REFUSALS[error.errno]}"
+        if str(error.strerror).startswith("No usable temporary directory"):
+            return f"{error.strerror}; make room there, or set TMPDIR to a folder that can be written to"
+        return None
+    full = os.strerror(errno.ENOSPC)  # TensorFlow's own errors of writing are no OSErrors
+    if type(error).__module__.startswith("tensorflow") and full in str(error):
+        return f"{str(error).partition(full)[0].split(chr(10))[-1].strip(' ;')}: {full}; {REFUSALS[errno.ENOSPC]}"
+    return None
+
+
+def mistake(error: Exception) -> str | None:
+    """Returns what the file system says of a path that is not what a command needs; None for any other error."""
+    if isinstance(error, OSError) and error.errno in MISTAKES:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror}; expected the path of something that is there"
+    return None
 
 
 class InputError(ValueError):

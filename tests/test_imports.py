@@ -21,6 +21,7 @@ ORDER = [
     "files",
     "file_lock",
     "run_directory",
+    "standard_streams",
     "config",
     "runtime",
     "command_paths",

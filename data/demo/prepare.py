@@ -11,6 +11,7 @@ from data.demo.measures import make_table
 from data.demo.phrase import SentencePair
 from data.demo.sampling import Sampler
 from data.demo.sentences import random_pair
+from pipeline.files import write_atomically
 
 SEED = 1
 SIZES = {"train": 20_000, "validation": 500, "test": 500}
@@ -77,7 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
     contents = format_files(splits)
     options.output.mkdir(parents=True, exist_ok=True)
     for name, text in contents.items():
-        (options.output / name).write_bytes(text.encode())
+        write_atomically(options.output / name, text.encode())
 
     print(make_table(splits))
     megabytes = sum(len(text.encode()) for text in contents.values()) / 1e6

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from ..errors import InputError
 from ..invocation import invocation
 from ..nearest_key import nearest_key
+from ..standard_streams import HelpPrinter
 from .decoding import DecodingSettings
 from .messages import expectation, parse_value, sections_of, validate, walk
 from .renamed import replaced
@@ -63,9 +64,13 @@ def with_decoding_options(config: RunConfig, options: argparse.Namespace) -> Run
     return changed
 
 
+class _Parser(HelpPrinter, jsonargparse.ArgumentParser):
+    pass
+
+
 def make_parser() -> jsonargparse.ArgumentParser:
     """Returns the parser of `train.py`; its help lists every key with its meaning, range and default."""
-    parser = jsonargparse.ArgumentParser(
+    parser = _Parser(
         prog=invocation("train"),
         usage=USAGE,
         description=DESCRIPTION,

@@ -9,7 +9,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import keras
 
 from ..decoding.translator import Translation, Translator
-from ..files import sha256, write_json
+from ..files import delete_temporary_files, sha256, write_json
 from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.recorder import AttentionRecorder
@@ -49,26 +49,42 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
         if not final.root.exists() and EvaluationDirectory(leftover).metrics.is_file():  # which is written last
             leftover.replace(final.root)
         elif leftover.name.endswith(f".{fingerprint}") and (leftover == working or not working.exists()):
-            leftover.replace(working)
+            with suppress(FileNotFoundError):  # another process has just taken it
+                leftover.replace(working)
+                delete_temporary_files(working)
         else:
             shutil.rmtree(leftover, ignore_errors=True)
     try:
         working.mkdir(exist_ok=True)
         working.chmod(0o755)
         yield EvaluationDirectory(working)
-        if final.root.exists():
-            old = Path(tempfile.mkdtemp(prefix=own_prefix, dir=final.root.parent))
-            final.root.replace(old)
-            working.replace(final.root)
-            shutil.rmtree(old)
-        else:
-            working.replace(final.root)
+        _replace_folder(working, final.root, own_prefix)
     except Exception:
         shutil.rmtree(working, ignore_errors=True)
         raise
     except KeyboardInterrupt:
         log.info("\n%s: run the same command again to continue", final.root)
         raise
+
+
+def _replace_folder(new: Path, final: Path, own_prefix: str) -> None:
+    """Moves a folder to the place of another, which may be taken away or come back at any moment: two processes may
+    evaluate the same set."""
+    old = []
+    while True:
+        if final.exists():
+            aside = Path(tempfile.mkdtemp(prefix=own_prefix, dir=final.parent))
+            old.append(aside)
+            with suppress(FileNotFoundError):
+                final.replace(aside)
+        try:
+            new.replace(final)
+            break
+        except OSError:
+            if not final.exists():
+                raise
+    for aside in old:
+        shutil.rmtree(aside)
 
 
 CHUNK_SENTENCES = 256  # a few batches per core; losing a chunk costs seconds

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -46,11 +46,11 @@ class EncodedSentences:
         with tempfile.TemporaryFile() as file:
             while chunk := list(islice(rows, CHUNK_SENTENCES)):
                 lengths.append(np.array([len(row) for row in chunk], np.int64))
-                file.write(np.concatenate([np.asarray(row, np.int32) for row in chunk]).tobytes())
-            file.flush()
+                ids = np.concatenate([np.asarray(row, np.int32) for row in chunk])
+                _write_temporarily(file, ids.tobytes())
             starts = np.cumsum(np.concatenate(lengths))
-            ids = np.memmap(file, np.int32, "r") if starts[-1] else np.zeros(0, np.int32)
-        return cls(ids, starts)
+            stored = np.memmap(file, np.int32, "r") if starts[-1] else np.zeros(0, np.int32)
+        return cls(stored, starts)
 
     def select(self, rows: Iterable[int], joined: Iterable[Sequence[int]] = ()) -> "EncodedSentences":
         """Returns the sentences of `rows`, in that order, followed by the two sentences of each row `(first, second)`
@@ -81,6 +81,14 @@ class EncodedSentences:
                 f"{path}: the encoded text is missing or damaged ({error}); train anew in another folder"
             ) from None
         return cls(ids, starts)
+
+
+def _write_temporarily(file: IO[bytes], data: bytes) -> None:
+    try:
+        file.write(data)
+        file.flush()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
 
 
 class EncodedPairs(NamedTuple):

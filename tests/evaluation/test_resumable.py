@@ -1,6 +1,7 @@
 """An evaluation that was killed goes on where it was, and ends as one that was left alone."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,6 +167,43 @@ def test_only_an_evaluation_of_the_same_fingerprint_is_continued(tmp_path, monke
     left_behind(final, "abc", monkeypatch)
     with evaluation_folder(final, "other") as folder:
         assert not (folder.root / "part").exists()
+    assert [path.name for path in final.root.parent.iterdir()] == ["test"]
+
+
+def test_half_written_files_of_a_killed_evaluation_are_deleted(tmp_path, monkeypatch):
+    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+    left_behind(final, "abc", monkeypatch)
+    (left,) = final.root.parent.iterdir()
+    (left / "heatmaps").mkdir()
+    for name in (".heads.a1b2c3d4.csv", "heatmaps/.sentence-000001.a1b2c3d4.png", "heads.csv"):
+        (left / name).touch()
+    with evaluation_folder(final, "abc"):
+        pass
+    names = sorted(path.name for path in final.root.rglob("*") if path.is_file())
+    assert names == ["heads.csv", "part"]
+
+
+def test_two_processes_may_evaluate_the_same_set(tmp_path, monkeypatch):
+    """The other one moves the evaluation away, and comes back, in the worst moment."""
+    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+    final.root.mkdir(parents=True)
+    (final.root / "old").touch()
+    moves = []
+    usual = Path.replace
+
+    def replace(path, target):
+        moves.append(path)
+        if len(moves) == 1:  # it has just been moved away
+            shutil.rmtree(final.root)
+        if len(moves) == 2:  # the other one is in place already
+            final.root.mkdir()
+            (final.root / "other").touch()
+        return usual(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with evaluation_folder(final, "abc") as folder:
+        (folder.root / "new").touch()
+    assert [path.name for path in final.root.iterdir()] == ["new"]
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
 
 
