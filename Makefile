@@ -92,6 +92,8 @@ wheels: $(VENV)/tests
 long: demo $(VENV)/tests
 	@echo "== training, killed fifty times"
 	@$(BIN)/python tests/benchmarks/kill.py
+	@echo "== training and evaluating, killed at every write"
+	@$(BIN)/python -m tests.benchmarks.kill_every_write
 	@echo "== evaluating, killed twenty times"
 	@$(BIN)/python -m tests.benchmarks.kill_evaluation runs/demo --source data/demo/test.en --reference data/demo/test.fr
 	@echo "== a hundred runs of random settings, each killed and resumed"
