@@ -1,9 +1,11 @@
 """Attention between words: source pieces are added up, target pieces averaged, on the side that is asked for."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from pipeline.alignment.word_matrix import eos_argmax_share, row_words, word_matrix
+from pipeline.alignment.word_matrix import eos_argmax_share, row_words, word_counts, word_matrix
 
 SOURCE = (0, 0, 1, 2, 2, None)  # three words in five pieces, then EOS
 TARGET = (0, 1, 1, 1, 2, 3, 3, None)
@@ -51,8 +53,16 @@ def test_lists_that_do_not_fit_and_words_outside_are_refused(make_record):
         word_matrix(weights.swapaxes(2, 3), SOURCE, TARGET, 3, 4)
     with pytest.raises(ValueError, match="source token 3 belongs to word 2 of 2"):
         word_matrix(weights, SOURCE, TARGET, 2, 4)
+    for word in (3, 10, -1):
+        with pytest.raises(ValueError, match=f"source token 1 belongs to word {word} of 3"):
+            word_matrix(np.zeros((1, 2)), (0, word), (0,), 3, 1)
     with pytest.raises(ValueError, match="side"):
         row_words(TARGET, "both")
+
+
+def test_words_are_counted_up_to_the_last_that_has_a_token():
+    record = SimpleNamespace(source_words=(0, 2, 2, None), target_words=(None, None))
+    assert word_counts(record) == (3, 0)
 
 
 def test_input_side_reads_each_word_one_row_later():

@@ -229,6 +229,12 @@ def test_a_coverage_penalty_prefers_what_looked_at_every_source_token():
     assert set(words(covering.ids[0, 0])) == {EOS, EOS + 1, EOS + 2, EOS + 3}
 
 
+def test_scores_are_divided_by_a_power_of_the_length():
+    assert float(BeamSettings().length_divisor(7)) == pytest.approx(2)  # (5 + 7) / 6
+    assert float(BeamSettings(length_penalty=2.0).length_divisor(7)) == pytest.approx(4)
+    assert float(BeamSettings(length_penalty=0.0).length_divisor(7)) == 1
+
+
 def test_the_coverage_bonus_equals_the_formula_and_rewards_no_attention_beyond_1():
     settings = BeamSettings(coverage_penalty=0.5)
     attention = np.array([[0.5, 1.0, 3.0], [0.25, 0.5, 1.5], [1.0, 2.0, 9.0]], "float32")

@@ -37,6 +37,14 @@ def test_bleu_splits_tokenised_text_at_spaces_only():
     assert found["brevity_penalty"] == pytest.approx(math.exp(1 - 18 / 17))
 
 
+def test_text_that_is_tokenised_on_purpose_is_not_warned_of(caplog):
+    lines = ["a b c d ."] * 200
+    assert score_bleu(lines, lines, tokenizer="none") == pytest.approx(100)
+    assert not caplog.records
+    score_bleu(lines, lines, tokenizer="13a")
+    assert "tokenized period" in caplog.text
+
+
 def test_bleu_of_plain_text_is_tokenised_by_sacrebleu():
     found = score_translations(TRANSLATIONS, REFERENCES, tokenizer="13a")
     assert found["bleu"] == pytest.approx(sacrebleu.corpus_bleu(TRANSLATIONS, [REFERENCES]).score)

@@ -54,9 +54,20 @@ def test_pairs_too_long_for_the_model_are_left_out_and_counted():
     loss, _, tokens = likelihood_by_hand(model, rows=[0, 1, 3, 5])
     meter = LikelihoodMeter(make_forced_graph(model), SOURCE, TARGET, max_positions=8)  # 7 tokens and EOS fit, 9 do not
     assert meter.too_long == 2
+    assert LikelihoodMeter(make_forced_graph(model), SOURCE, TARGET, max_positions=6).too_long == 3
     assert meter.measure().loss == pytest.approx(loss / tokens, rel=1e-5)
     with pytest.raises(InputError, match=r"all 6 pairs .*max_positions \(1\)"):
         LikelihoodMeter(make_forced_graph(model), SOURCE, encoded(1, 1, 1, 1, 1, 1, seed=0), max_positions=1)
+
+
+def test_a_batch_has_as_many_positions_as_it_may_with_eos_and_bos():
+    long, short = encoded(3, 3, seed=0), encoded(1, 1, seed=1)
+    for source, target in ((long, short), (short, long)):
+        batches = [
+            LikelihoodMeter(None, source, target, max_positions=MOST, batch_tokens=batch_tokens).batches
+            for batch_tokens in (7, 8)
+        ]
+        assert [len(found) for found in batches] == [2, 1]  # two sentences of 3 tokens and one more
 
 
 def test_likelihood_follows_the_model_as_it_changes():

@@ -74,6 +74,12 @@ def test_arrays_of_another_shape_or_kind_are_refused_as_damaged(tokenizer, tmp_p
             EncodedSentences.load(path)
 
 
+def test_ids_that_are_missing_at_the_end_are_counted(tmp_path):
+    EncodedSentences(np.zeros(2, np.int32), np.array([0, 1, 3])).save(tmp_path / "train")
+    with pytest.raises(InputError, match="2 ids, expected 3"):
+        EncodedSentences.load(tmp_path / "train")
+
+
 def test_joined_rows_follow_the_selected_ones(tokenizer):
     sentences = encode_sentences(SENTENCES, tokenizer)
     found = rows(sentences.select(range(len(sentences)), np.array([[3, 1], [2, 2]])))

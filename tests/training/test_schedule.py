@@ -77,6 +77,12 @@ def test_a_rate_by_the_clock_rises_and_stays_until_the_total_is_known_and_then_f
     assert clock_rates(schedule, [0, 1, 3, 4, 54, 79, 104, 150]) == [0.5, 1, 2, 2, 1, 0.5, 0, 0]
 
 
+def test_a_total_of_one_update_has_the_peak():
+    schedule = ClockSchedule(1.0, 4)
+    schedule.total_updates.assign(1)
+    assert clock_rates(schedule, [0, 1]) == [1, 0]
+
+
 def test_warm_up_by_the_clock_takes_a_share_of_a_short_training():
     schedule = ClockSchedule(1.0, 1000)
     schedule.total_updates.assign(200)
