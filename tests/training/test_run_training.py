@@ -16,10 +16,12 @@ import pytest
 from pipeline import view
 from pipeline.config import load_run_config
 from pipeline.errors import InputError
+from pipeline.files import sha256, write_json
 from pipeline.inspection import AttentionArchive
 from pipeline.train import train
 from pipeline.trained_run import load_run
 from pipeline.training.callbacks.probe_archive import probe_archives
+from pipeline.version import __version__
 from tests.layer_contract import stir
 from tests.tiny_runs import ROOT, small_config
 from tests.training.conftest import LIVELY
@@ -119,6 +121,8 @@ def test_the_manifest_says_what_the_run_was_made_of(unbroken, corpus):
     assert manifest["seed"] == 1
     assert manifest["precision"] == "float32"
     assert manifest["versions"]["keras"] == keras.__version__
+    assert (unbroken / "config.yaml").read_text(encoding="utf-8").startswith(f"# made by qkv {__version__}\n")
+    assert manifest["versions"]["qkv"] == __version__
     names = {f"{split}.{suffix}" for split in ("train", "validation", "test") for suffix in ("en", "fr", "align")}
     assert set(manifest["data_sha256"]) == {str(corpus / name) for name in names}
     assert all(len(digest) == 64 for digest in manifest["data_sha256"].values())
@@ -132,6 +136,10 @@ def test_a_run_whose_weights_were_changed_is_refused(unbroken, tmp_path):
     run = tmp_path / "changed"
     shutil.copytree(unbroken, run)
     stir(load_run(run).model).save(run / "model.keras")
+    with pytest.raises(InputError, match=r"changed/model\.keras: not the file that training wrote"):
+        load_run(run)
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    write_json(run / "manifest.json", manifest | {"model_sha256": sha256(run / "model.keras")})
     with pytest.raises(InputError, match=r"changed/model\.keras: the model gives other numbers than when it was saved"):
         load_run(run)
 
