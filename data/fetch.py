@@ -1,5 +1,6 @@
 """Downloads and checks text, and writes it whole or not at all, for the `prepare.py` scripts."""
 
+import gzip
 import hashlib
 import http.client
 import sys
@@ -7,7 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
 
 from pipeline.errors import InputError
 from pipeline.files import sha256 as sha256_of_file
@@ -16,6 +17,8 @@ from pipeline.files import write_atomically
 _CHUNK_BYTES = 1 << 16
 _BAR_WIDTH = 30
 _TIMEOUT_SECONDS = 60
+MOST_BYTES = 500_000_000
+"""The largest file that is downloaded, read or unpacked: several times what the corpora have."""
 # Some servers, manythings.org among them, refuse the name that urllib gives by default.
 _HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; qkv-prepare)"}
 
@@ -59,6 +62,45 @@ def require_files(directory: Path, names: Iterable[str]) -> None:
         )
 
 
+def check_size(size: int, origin: str) -> None:
+    """Checks a size that a file has or claims.
+
+    Raises:
+        InputError: it is over `MOST_BYTES`.
+    """
+    if size > MOST_BYTES:
+        raise InputError(
+            f"{origin}: {size:,} bytes or more; expected at most {MOST_BYTES:,}. This is not the published file; "
+            "fetch it again"
+        )
+
+
+def read_bounded(file: IO[bytes] | gzip.GzipFile, origin: str) -> bytes:
+    """Reads a file, unpacked or not, whose claimed size is not to be believed.
+
+    Raises:
+        InputError: it has more than `MOST_BYTES`.
+    """
+    content = bytearray()
+    while chunk := file.read(_CHUNK_BYTES):
+        content += chunk
+        check_size(len(content), origin)
+    return bytes(content)
+
+
+def read_copy(path: Path) -> bytes:
+    """Reads a file of a directory that a person gives.
+
+    Raises:
+        InputError: it cannot be read, or is too large.
+    """
+    try:
+        with path.open("rb") as file:
+            return read_bounded(file, str(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+
+
 def download(url: str, stream: TextIO | None = None) -> bytes:
     """Downloads a file; shows a progress bar on a terminal and writes one line elsewhere.
 
@@ -73,9 +115,12 @@ def download(url: str, stream: TextIO | None = None) -> bytes:
     content = bytearray()
     try:
         with urllib.request.urlopen(urllib.request.Request(url, headers=_HEADERS), timeout=_TIMEOUT_SECONDS) as answer:
-            total = int(answer.headers.get("Content-Length") or 0)
+            length = answer.headers.get("Content-Length") or ""
+            total = int(length) if length.isdecimal() and len(length) < 20 else 0
+            check_size(total, url)
             while chunk := answer.read(_CHUNK_BYTES):
                 content += chunk
+                check_size(len(content), url)
                 _show_progress(url, len(content), total, stream)
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         raise InputError(

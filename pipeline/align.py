@@ -125,10 +125,10 @@ def _check(options: argparse.Namespace) -> None:
 
 def _read_text(options: argparse.Namespace) -> "Corpus":
     from .config import load_run_config
+    from .config.started_run import settings_of_set
     from .run_directory import RunDirectory
     from .text.corpus import read_corpus, read_parallel_files
     from .text.sets import with_held_out_files
-    from .trained_run import settings_of_set
 
     if options.set:
         run = RunDirectory.open(options.run)

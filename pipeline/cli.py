@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import functools
 import logging
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, NoReturn, Protocol, TextIO, cast
 
 from .command_paths import check_paths
 from .errors import InputError, mistake, refusal
-from .files import is_unicode
+from .files import is_unicode, name_problem
 from .nearest_key import did_you_mean
 from .runtime.plugin_files import load_plugins, take_plugins
 from .standard_streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, open_closed_streams
@@ -56,6 +57,18 @@ class ArgumentParser(HelpPrinter, argparse.ArgumentParser):
         raise InputError(f"{message}; see --help")
 
 
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """Returns what reads an option's integer, as the `type` of `add_argument`."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not least <= int(text) <= most:
+            found = text if len(text) <= 40 else text[:40] + "…"
+            raise argparse.ArgumentTypeError(f"expected an integer >= {least} and <= {most}, found {found!r}")
+        return int(text)
+
+    return read
+
+
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
     """Adds the folder of a trained run, as `options.run`."""
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, such as runs/demo")
@@ -72,9 +85,17 @@ def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _read_name(text: str) -> str:
+    if problem := name_problem(text):
+        raise argparse.ArgumentTypeError(problem)
+    return text
+
+
 def add_set_option(parser: argparse.ArgumentParser) -> None:
     """Which evaluation of a run is read, as `options.set`."""
-    parser.add_argument("--set", default="test", metavar="NAME", help="name of the evaluation (default: test)")
+    parser.add_argument(
+        "--set", type=_read_name, default="test", metavar="NAME", help="name of the evaluation (default: test)"
+    )
 
 
 def log_to_output() -> None:

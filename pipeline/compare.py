@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from .cli import ArgumentParser, add_set_option, exit_cleanly
+from .cli import ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .errors import InputError
 from .invocation import invocation
 
@@ -21,13 +21,13 @@ def main(arguments: list[str]) -> None:
         "runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or of one evaluation: RUN/evaluations/NAME"
     )
     add_set_option(parser)
-    parser.add_argument("--samples", type=int, default=1000, help="number of bootstrap samples (default: 1000)")
+    parser.add_argument(
+        "--samples", type=whole_number(100, 1_000_000), default=1000, help="number of bootstrap samples (default: 1000)"
+    )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table to this CSV file")
     options = parser.parse_args(arguments)
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")
-    if options.samples < 100:
-        raise InputError(f"--samples: expected at least 100, found {options.samples}")
     from .evaluation.comparison import as_text, compare, means_over_seeds
     from .evaluation.evaluated import Evaluated
     from .files import write_atomically

@@ -4,11 +4,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from .cli import ArgumentParser, add_set_option, exit_cleanly
+from .cli import ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .config.names import LABEL_SIDES, SITES, describe
 from .errors import InputError
 from .invocation import invocation
 
+MOST = 1_000_000_000
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
@@ -21,14 +22,22 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of an evaluated run")
     parser.add_argument(
-        "--sentence", type=int, required=True, metavar="N", help="number of the sentence, counted from 0"
+        "--sentence",
+        type=whole_number(0, MOST),
+        required=True,
+        metavar="N",
+        help="number of the sentence, counted from 0",
     )
     add_set_option(parser)
     parser.add_argument(
         "--site", choices=list(SITES), default="cross", help=f"attention to draw. {describe(SITES)} (default: cross)"
     )
-    parser.add_argument("--layer", type=int, default=0, help="number of the layer, counted from 0 (default: 0)")
-    parser.add_argument("--head", type=int, help="draw only this head, counted from 0 (default: all, side by side)")
+    parser.add_argument(
+        "--layer", type=whole_number(0, MOST), default=0, help="number of the layer, counted from 0 (default: 0)"
+    )
+    parser.add_argument(
+        "--head", type=whole_number(0, MOST), help="draw only this head, counted from 0 (default: all, side by side)"
+    )
     parser.add_argument(
         "--side",
         choices=list(LABEL_SIDES),

@@ -4,10 +4,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly, log_to_output
+from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly, log_to_output, whole_number
 from .config.names import BLEU_TOKENIZERS, describe
-from .config.options import add_decoding_options
+from .config.options import add_decoding_options, with_decoding_options
+from .config.started_run import load_started_run, settings_of_set
+from .errors import InputError
+from .files import name_problem
 from .invocation import invocation
+from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 
 
@@ -43,7 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--perturb",
-        type=int,
+        type=whole_number(0, 1_000_000),
         default=0,
         metavar="N",
         help="also replace the attention of each head in turn on the first N sentences, and write the resulting "
@@ -67,10 +71,33 @@ def _add_own_text(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_options(options: argparse.Namespace) -> None:
+    """Checks that options fit together and to the run, before TensorFlow is loaded.
+
+    Raises:
+        InputError: they do not, or the run has no such set.
+    """
+    for name in ("reference", "alignments"):
+        if getattr(options, name) and not options.source:
+            raise InputError(f"--{name} needs --source, the text that it belongs to")
+    if options.alignments and not options.reference:
+        raise InputError("--alignments needs --reference: the links are between those two texts")
+    if options.forced and options.source and not options.reference:
+        raise InputError("--forced needs --reference, the text that the model is made to read")
+    name = options.name if options.name is not None else options.source and options.source.name
+    if name is not None and (problem := name_problem(name)):
+        raise InputError(f"--name: {problem}")
+    directory = RunDirectory.open(options.run)
+    config = with_decoding_options(load_started_run(directory.config), options)
+    if not options.source:
+        settings_of_set(config, options.set, directory.config)
+
+
 @exit_cleanly
 def main(arguments: list[str]) -> None:
     """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
     options = make_parser().parse_args(arguments)
+    check_options(options)
     log_to_output()
     with importing_tensorflow():
         from .evaluation.evaluate_set import evaluate_set

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly
 from .config.options import add_decoding_options, add_seed_option, with_decoding_options
+from .config.started_run import load_started_run
 from .invocation import invocation
+from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 from .text.arriving_lines import ArrivingLines
 from .text.typed_text import LookWarning
@@ -34,6 +36,7 @@ def main(arguments: list[str]) -> None:
     add_seed_option(parser)
     add_text_options(parser)
     options = parser.parse_args(arguments)
+    with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)  # wrong ones are told first
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():
         from .trained_run import load_run  # not at the top: it imports TensorFlow, and --help must be fast

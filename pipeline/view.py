@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cli import ArgumentParser, add_set_option, exit_cleanly
+from .cli import ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .errors import InputError
 from .invocation import invocation
 from .run_directory import EvaluationDirectory, RunDirectory, find_evaluation
@@ -54,7 +54,11 @@ def make_parser() -> argparse.ArgumentParser:
         "as demo_and_narrow_test.html)",
     )
     parser.add_argument(
-        "--sentences", type=int, default=1000, metavar="N", help="show the first N sentences (default: 1000)"
+        "--sentences",
+        type=whole_number(1, 1_000_000),
+        default=1000,
+        metavar="N",
+        help="show the first N sentences (default: 1000)",
     )
     return parser
 
@@ -63,8 +67,6 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Reads the archives, writes the page."""
     options = make_parser().parse_args(arguments)
-    if options.sentences < 1:
-        raise InputError(f"--sentences: expected at least 1, found {options.sentences}")
     if options.over_training and len(options.runs) > 1:
         raise InputError(f"--over_training: expected one run, found {len(options.runs)}")
     from .inspection.viewer.page import write_viewer

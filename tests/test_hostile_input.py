@@ -3,13 +3,14 @@
 A row says what is tried, with which text or arguments, and what the command answers.
 """
 
+import importlib
 import os
 import re
 from pathlib import Path
 
 import pytest
 
-from pipeline import train
+from pipeline import evaluate, train
 from pipeline.config import RunConfig
 from pipeline.config.messages import alternatives, sections_of, walk
 from pipeline.config.yaml import DEEPEST, MOST_BYTES, dump_yaml
@@ -18,7 +19,7 @@ from pipeline.files import name_problem, refuse_other_than_file
 from pipeline.run_directory import RunDirectory
 from pipeline.text.lines import read_lines
 from pipeline.text.pharaoh import read_pharaoh
-from tests.tiny_runs import small_settings, write_small_corpus
+from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
 LAUGHS = "a0: &a0 [ha, ha]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
 MERGES = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40))
@@ -111,6 +112,20 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "small.yaml").write_text(dump_yaml(small_settings(corpus, tmp_path / "runs")), encoding="utf-8")
     monkeypatch.setattr(train, "train", lambda *_, **__: 99)
     return tmp_path
+
+
+@pytest.fixture
+def started(tmp_path):
+    """A run with weights that nobody reads, and without a test set."""
+    settings = small_settings(write_small_corpus(tmp_path / "corpus"), tmp_path / "runs", {"data.test": None})
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text(dump_yaml(settings), encoding="utf-8")
+    (tmp_path / "run" / "model.keras").touch()
+    return tmp_path / "run"
+
+
+def numeric_names():
+    return [key.removeprefix("decoding.") for key, _ in numeric_keys() if key.startswith("decoding.")]
 
 
 def check_refused(capsys, arguments, pattern, place):
@@ -229,3 +244,56 @@ def test_a_run_with_a_pipe_in_it_is_refused(name, tmp_path):
     os.mkfifo(tmp_path / name)
     with pytest.raises(InputError, match="this is a pipe"):
         RunDirectory.open(tmp_path)
+
+
+EVERY_PARSER = {
+    "compare": (["run", "run"], ["--samples"]),
+    "draw": (["run", "--sentence", "0"], ["--sentence", "--layer", "--head"]),
+    "evaluate": (["run"], ["--perturb", *(f"--{name}" for name in numeric_names())]),
+    "translate": (["run"], ["--seed", *(f"--{name}" for name in numeric_names())]),
+    "view": (["run"], ["--sentences"]),
+}
+
+
+@pytest.mark.parametrize("command", EVERY_PARSER)
+@pytest.mark.parametrize("value", ["-1", "1" + "0" * 30, "1e300", "x", "", "9" * 5000, "nan", "-inf"])
+def test_every_number_among_the_options_is_bounded(command, value, started, capsys):
+    arguments, options = EVERY_PARSER[command]
+    words = [str(started) if word == "run" else word for word in arguments]
+    for option in options:
+        status = importlib.import_module(f"pipeline.{command}").main([*words, f"{option}={value}"])
+        said = capsys.readouterr().err
+        assert status == 2, (option, said)
+        assert re.match(r"(?s)error: .*expected", said), (option, said)
+        assert option.removeprefix("--") in said
+        assert len(said) < 1000
+
+
+def test_no_command_takes_a_number_without_bounds():
+    for path in (ROOT / "pipeline").glob("*.py"):
+        assert not re.search(r"type=(int|float)\b(?!,\n? *choices)", path.read_text(encoding="utf-8")), path
+
+
+CONTRADICTIONS = {
+    "reference alone": (["--reference", "text"], "--reference needs --source"),
+    "alignments alone": (["--alignments", "text"], "--alignments needs --source"),
+    "alignments without reference": (["--source", "text", "--alignments", "text"], "--alignments needs --reference"),
+    "forced without reference": (["--source", "text", "--forced"], "--forced needs --reference"),
+    "a name with a slash": (["--name", "a/b"], "--name: expected the name of a folder"),
+    "a long name": (["--name", "n" * 201], "--name: expected the name of a folder, of at most 200 bytes, found 201"),
+    "a hidden name": (["--name", ".a"], "--name: expected the name of a folder"),
+    "no name": (["--name="], "--name: expected the name of a folder"),
+    "a name that is not UTF-8": (["--name", "a\udce9"], "expected text in UTF-8"),
+    "no test set": (["--set", "test"], r"config\.yaml: data\.test is null; give your own text with --source"),
+    "beams that are too few": (["--beam_size", "2", "--n_best", "3"], "can be at most beam_size"),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_contradicting_options_are_told_before_tensorflow_is_loaded(case, started, monkeypatch, capsys):
+    monkeypatch.setattr(evaluate, "importing_tensorflow", None)
+    arguments, pattern = CONTRADICTIONS[case]
+    text = str(started.parent / "corpus" / "test.en")
+    words = [text if word == "text" else word for word in arguments]
+    assert evaluate.main([str(started), *words]) == 2
+    assert re.search(pattern, capsys.readouterr().err)

@@ -7,6 +7,7 @@ lower-cased words.
 import argparse
 import gzip
 import io
+import lzma
 import sys
 import zipfile
 from collections.abc import Sequence
@@ -14,10 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from data.fetch import download, require_files, sha256, write_whole
+from data.fetch import download, read_bounded, read_copy, require_files, sha256, write_whole
 from data.manythings.split import Pair, assign_splits, check_split, find_components, summarise
 from pipeline.cli import exit_cleanly
-from pipeline.errors import InputError
+from pipeline.errors import DAMAGE, InputError
 from pipeline.text.europarl_words import tokenize
 
 URL = "https://www.manythings.org/anki/fra-eng.zip"
@@ -31,9 +32,9 @@ KNOWN_SPLIT = Path(__file__).resolve().with_name("split.txt.gz")
 def read_copies(directory: Path) -> bytes:
     """Reads the table from a directory, where it may still be zipped."""
     if not (directory / TABLE).is_file() and (directory / ARCHIVE).is_file():
-        return unzip((directory / ARCHIVE).read_bytes(), str(directory / ARCHIVE))
+        return unzip(read_copy(directory / ARCHIVE), str(directory / ARCHIVE))
     require_files(directory, [TABLE])
-    return (directory / TABLE).read_bytes()
+    return read_copy(directory / TABLE)
 
 
 def unzip(content: bytes, origin: str) -> bytes:
@@ -43,9 +44,11 @@ def unzip(content: bytes, origin: str) -> bytes:
         InputError: the archive is damaged, is not an archive, or lacks the table.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return archive.read(TABLE)
-    except (zipfile.BadZipFile, KeyError) as error:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive, archive.open(TABLE) as table:
+            return read_bounded(table, f"{origin}, {TABLE}")
+    except InputError:
+        raise
+    except (*DAMAGE, NotImplementedError, lzma.LZMAError) as error:  # encryption, unknown compression and flipped bits
         raise InputError(
             f"{origin}: no {TABLE} can be unzipped from it ({error}). Fetch it again, or by hand with a browser, and "
             "give its directory: --from DIRECTORY"
@@ -100,7 +103,7 @@ def choose_split(table: bytes, pairs: Sequence[Pair], numbers: Sequence[int], co
     """
     if copies is not None and (copies / SPLIT).is_file():
         path = copies / SPLIT
-        labels = path.read_text(encoding="utf-8", errors="replace").split()
+        labels = read_copy(path).decode(errors="replace").split()
     elif sha256(table) == CHECKSUM:
         path, labels = KNOWN_SPLIT, read_known_labels()
     else:

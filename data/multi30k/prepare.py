@@ -6,13 +6,14 @@ on which BLEU is usually reported. Every file is checked against its SHA-256.
 
 import argparse
 import gzip
+import io
 import sys
 import zlib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from data.fetch import download, is_prepared, require_files, verify, write_whole
+from data.fetch import download, is_prepared, read_bounded, read_copy, require_files, verify, write_whole
 from pipeline.cli import exit_cleanly
 from pipeline.errors import InputError
 
@@ -56,7 +57,8 @@ def unpack_text(content: bytes, origin: str) -> bytes:
     """
     if content.startswith(b"\x1f\x8b"):
         try:
-            content = gzip.decompress(content)
+            with gzip.open(io.BytesIO(content)) as file:
+                content = read_bounded(file, origin)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise InputError(f"{origin}: damaged gzip file ({error}). Fetch it again.") from None
     return content if content.endswith(b"\n") else content + b"\n"
@@ -73,7 +75,7 @@ def prepare(output: Path, copies: Path | None) -> None:
         if is_prepared(output / name, checksum):
             continue
         origin = make_address(name) if copies is None else str(copies / name)
-        content = download(origin) if copies is None else (copies / name).read_bytes()
+        content = download(origin) if copies is None else read_copy(copies / name)
         write_whole(output / name, verify(unpack_text(content, origin), checksum, origin))
 
 

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..errors import InputError
 from ..made_by import refuse_newer
+from .corpus import CorpusSettings
 from .names import bleu_tokenizer_of
 from .renamed import replaced
 from .run import RunConfig, make_run_config
@@ -36,3 +38,15 @@ def read_started_run(path: Path) -> tuple[dict[str, Any], Origins]:
         if bleu_tokenizer_of(str(data.get("target_language"))) != before:
             values = replaced(values, ["data", "bleu_tokenizer"], before)
     return values, origins
+
+
+def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings:
+    """Returns the settings of the `train`, `validation` or `test` set of a run.
+
+    Raises:
+        InputError: the config, which was read from `path`, has no such set.
+    """
+    settings = getattr(config.data, name)
+    if settings is None:
+        raise InputError(f"{path}: data.{name} is null; give your own text with --source")
+    return settings

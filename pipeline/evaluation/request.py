@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config import RunConfig
 from ..config.options import with_decoding_options
-from ..errors import InputError
+from ..config.started_run import settings_of_set
 from ..metrics.bleu import check_bleu_tokenizer
 from ..text.corpus import read_corpus, read_parallel_files
 from ..text.lines import read_lines
-from ..trained_run import TrainedRun, load_run, settings_of_set
+from ..trained_run import TrainedRun, load_run
 
 
 @dataclass(frozen=True)
@@ -73,27 +73,10 @@ def read_request(options: argparse.Namespace) -> EvaluationRequest:
     Raises:
         InputError: options, files or the run do not fit together.
     """
-    _check(options)
     run = load_run(options.run, options.checkpoint)
     run = replace(run, config=_replace_bleu_tokenizer(with_decoding_options(run.config, options), options))
     data = _read_own_set(options, run) if options.source else _read_configured_set(options, run)
     return EvaluationRequest(run, data, options.forced, options.perturb)
-
-
-def _check(options: argparse.Namespace) -> None:
-    for name in ("reference", "alignments"):
-        if getattr(options, name) and not options.source:
-            raise InputError(f"--{name} needs --source, the text that it belongs to")
-    if options.alignments and not options.reference:
-        raise InputError("--alignments needs --reference: the links are between those two texts")
-    if options.forced and options.source and not options.reference:
-        raise InputError("--forced needs --reference, the text that the model is made to read")
-    if options.perturb < 0:
-        raise InputError(f"--perturb: expected a number of sentences, found {options.perturb}")
-    if options.name is not None and (not options.name or options.name.startswith(".") or "/" in options.name):
-        raise InputError(
-            f"--name: expected the name of a folder, without slashes or a dot in front, found {options.name!r}"
-        )
 
 
 def _replace_bleu_tokenizer(config: RunConfig, options: argparse.Namespace) -> RunConfig:

@@ -1,12 +1,11 @@
 """The devices of a run, and the number format in which they compute."""
 
-import json
-import os
 from pathlib import Path
 
 import tensorflow as tf
 
 from .cores import CORE_GROUPS, usable_cores
+from .environment import count_workers
 
 MOST_WORKERS = 4  # each holds a batch in memory
 
@@ -16,7 +15,7 @@ def make_strategy() -> tf.distribute.Strategy:
 
     Call it before anything else that uses TensorFlow.
     """
-    if "cluster" in json.loads(os.environ.get("TF_CONFIG") or "{}"):
+    if count_workers() > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()

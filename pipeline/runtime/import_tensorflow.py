@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from ..errors import InputError
 from .cores import CORE_GROUPS, usable_cores
+from .environment import check_environment
 
 UNUSED_BY_KERAS = ("jax", "matplotlib", "pandas")
 
@@ -23,8 +24,9 @@ def importing_tensorflow() -> Iterator[None]:
     TF_ENABLE_ONEDNN_OPTS, TF_NUM_INTRAOP_THREADS and TF_CPP_MIN_LOG_LEVEL are kept if they are set.
 
     Raises:
-        InputError: something in the block cannot be imported.
+        InputError: the environment is wrong, or something in the block cannot be imported.
     """
+    check_environment()
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(-(-usable_cores() // CORE_GROUPS)))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -10,7 +10,6 @@ import keras
 import numpy as np
 
 from ..config import RunConfig
-from ..config.corpus import CorpusSettings
 from ..config.started_run import load_started_run
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translator
@@ -106,18 +105,6 @@ class TrainedRun:
     @cached_property
     def _recorders(self) -> dict[tuple[tuple[str, ...], WordUnits], AttentionRecorder]:
         return {}
-
-
-def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings:
-    """Returns the settings of the `train`, `validation` or `test` set of a run.
-
-    Raises:
-        InputError: the config, which was read from `path`, has no such set.
-    """
-    settings = getattr(config.data, name)
-    if settings is None:
-        raise InputError(f"{path}: data.{name} is null; give your own text with --source")
-    return settings
 
 
 def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:

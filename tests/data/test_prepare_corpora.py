@@ -283,3 +283,104 @@ def test_the_script_starts_from_anywhere_and_tells_what_is_missing(corpus, tmp_p
     assert result.returncode == 2
     assert result.stderr.startswith(f"error: {tmp_path}: missing ")
     assert "Traceback" not in result.stderr
+
+
+# Archives from others
+
+
+def encrypted(content):
+    """Marks the first member of an archive as encrypted, in its own header and in the list at the end."""
+    changed = bytearray(content)
+    changed[6] |= 1
+    changed[changed.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(changed)
+
+
+def with_method(content, method):
+    changed = bytearray(content)
+    end = changed.index(b"PK\x01\x02")
+    changed[8:10] = changed[end + 10 : end + 12] = method.to_bytes(2, "little")
+    return bytes(changed)
+
+
+def with_size(content, size):
+    changed = bytearray(content)
+    end = changed.index(b"PK\x01\x02")
+    changed[end + 24 : end + 28] = size.to_bytes(4, "little")
+    return bytes(changed)
+
+
+def bomb(name="fra.txt"):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, bytes(3_000_000))
+    return buffer.getvalue()
+
+
+def flipped(content, place):
+    return content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]
+
+
+HOSTILE_ARCHIVES = {
+    "a bomb": bomb(),
+    "a size that is not so": with_size(bomb(), 10),
+    "encrypted": encrypted(zipped(TABLE)),
+    "a compression that nobody knows": with_method(zipped(TABLE), 77),
+    "a compression that it has not": with_method(zipped(TABLE), zipfile.ZIP_DEFLATED),
+    "bzip2 that it has not": with_method(zipped(TABLE), zipfile.ZIP_BZIP2),
+    "lzma that it has not": with_method(zipped(TABLE), zipfile.ZIP_LZMA),
+    "a path from the root": zipped(TABLE, "/fra.txt"),
+    "a path upwards": zipped(TABLE, "../fra.txt"),
+    "a path below": zipped(TABLE, "x/fra.txt"),
+    "no member": zipped(TABLE, "deu.txt"),
+    "a folder of that name": zipped(b"", "fra.txt/"),
+    "no archive": b"fra.txt",
+    "nothing": b"",
+    "half": zipped(TABLE)[:60],
+    "another sum": flipped(zipped(TABLE), 40),
+    **{f"byte {place} flipped": flipped(zipped(TABLE), place) for place in (0, 26, 28, 30, -6, -10, -22)},
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE_ARCHIVES)
+def test_a_hostile_archive_leaves_nothing(case, made_manythings, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(fetch, "MOST_BYTES", 1_000_000)
+    (made_manythings / "fra.txt").unlink()
+    (made_manythings / "fra-eng.zip").write_bytes(HOSTILE_ARCHIVES[case])
+    before = files(tmp_path)
+    assert manythings.main(["--from", str(made_manythings), "--output", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert "fra-eng.zip" in said
+    assert said.count("\n") == 1
+    assert files(tmp_path) == before
+
+
+def test_a_table_that_is_too_large_is_not_read(made_manythings, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(fetch, "MOST_BYTES", 10)
+    assert manythings.main(["--from", str(made_manythings), "--output", str(tmp_path / "out")]) == 2
+    assert "expected at most 10" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_download_that_is_too_large_is_given_up(made_manythings, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(fetch, "MOST_BYTES", 10)
+    assert manythings.main(["--output", str(tmp_path / "out")]) == 2
+    assert "expected at most 10" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(bytes(3_000_000)), gzip.compress(b"a\n")[:-4], gzip.compress(b"a\n")[:5], b"\x1f\x8b\x08\xff" * 9],
+    ids=["a bomb", "cut", "a header alone", "flags"],
+)
+def test_a_hostile_gzip_file_leaves_nothing(content, made_multi30k, tmp_path, monkeypatch, capsys):
+    copies, _, _ = made_multi30k
+    monkeypatch.setattr(fetch, "MOST_BYTES", 1_000_000)
+    (copies / "train.en").write_bytes(content)
+    assert multi30k.main(["--from", str(copies), "--output", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
