@@ -226,7 +226,11 @@ def content(path: Path) -> Any:
         return [[value for name, value in zip(header, row, strict=True) if name not in TIMES] for row in rows]
     if path.name == "manifest.json" or path.name == "metrics.json":
         values = json.loads(path.read_text())
-        return {key: value for key, value in values.items() if "seconds" not in key and key != "model_sha256"}
+        return {
+            key: value
+            for key, value in values.items()
+            if "seconds" not in key and key not in ("model_sha256", "git_commit")
+        }
     if path.suffix == ".keras":
         with zipfile.ZipFile(path) as archive:
             return archive.read("model.weights.h5")
