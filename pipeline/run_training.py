@@ -21,14 +21,14 @@ from .runtime.devices import is_chief, make_strategy
 from .runtime.memory import keep_freed_memory
 from .text.prepare import TrainingText, load_text, prepare_text
 from .trained_run.manifest import write_manifest
-from .training.advice import Lengthening, how_to_lengthen, shortcoming
+from .training.advice import how_to_lengthen, shortcoming
 from .training.best_weights import KeptWeights, keep_best_weights
 from .training.build import build_checkpoints, build_model_and_optimizer, build_training
 from .training.callbacks.build import build_callbacks
 from .training.callbacks.projector import write_projector
 from .training.checkpoint import Progress
 from .training.run_folder import delete_records, open_run_folder
-from .training.stopping import INTERRUPTED
+from .training.stopping import INTERRUPTED, StoppingRules
 
 log = logging.getLogger(__name__)
 
@@ -42,15 +42,13 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
     chief = is_chief(strategy)
     assert config.run.name  # the command line has set it
     with open_run_folder(config.run.directory / config.run.name, resume, writes=chief) as run:
-        if not run.config.is_file():  # at once, so that the same command finds the run
-            write_atomically(run.config, (MADE_BY + dump(config)).encode())
-        text = load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
+        text = _read_or_prepare_text(config, run)
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
         checkpoints = build_checkpoints(config, run)
         started = bool(checkpoints.all()) or run.model.is_file()
         progress = checkpoints.restore(model, optimizer) if started else Progress()
         if chief:
-            write_atomically(run.config, (MADE_BY + dump(config)).encode())  # a resumed run may have new limits
+            _write_config(config, run)  # a resumed run may have new limits
             if started:
                 checkpoints.delete_superseded(progress)
             else:
@@ -60,8 +58,7 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
         training = build_training(config, text, model, optimizer, strategy, translator, checkpoints if chief else None)
         if run.is_trained() and training.stopping.reason(progress, progress.seconds):
-            rules, at_zero = training.stopping, SCHEDULES[config.training.schedule].ends_at_zero
-            _report_trained(run, progress, how_to_lengthen(progress, rules.limits, rules.patience, at_zero))
+            _report_trained(config, run, progress, training.stopping)
             return 0
         if chief:
             run.manifest.unlink(missing_ok=True)  # until the longer training is complete
@@ -78,6 +75,16 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
         return 0
 
 
+def _read_or_prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
+    if not run.config.is_file():  # at once, so that the same command finds the run
+        _write_config(config, run)
+    return load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
+
+
+def _write_config(config: RunConfig, run: RunDirectory) -> None:
+    write_atomically(run.config, (MADE_BY + dump(config)).encode())
+
+
 def _save_model(
     config: RunConfig, run: RunDirectory, text: TrainingText, model: keras.Model, kept: KeptWeights
 ) -> None:
@@ -89,7 +96,9 @@ def _save_model(
     write_manifest(config, run, model, text.tokenizer, kept)
 
 
-def _report_trained(run: RunDirectory, progress: Progress, longer: Lengthening) -> None:
+def _report_trained(config: RunConfig, run: RunDirectory, progress: Progress, stopping: StoppingRules) -> None:
+    ends_at_zero = SCHEDULES[config.training.schedule].ends_at_zero
+    longer = how_to_lengthen(progress, stopping.limits, stopping.patience, ends_at_zero)
     if longer.resumes:
         how, where = "to continue it", f"--resume {run.root} {longer.option}"
     else:

@@ -444,10 +444,10 @@ def test_standard_input_gives_a_line_for_every_line(data, lines, trained, monkey
     assert capsysbinary.readouterr().out.count(b"\n") == lines
 
 
-def test_a_library_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path):
+def test_a_library_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path, config):
     (tmp_path / "keras.py").write_text("raise OSError('undefined symbol: _ZN10tensorflow')")
-    for name in ("config.yaml", "model.keras"):
-        (tmp_path / name).touch()
+    config().rename(tmp_path / "config.yaml")
+    (tmp_path / "model.keras").touch()
     command = [sys.executable, "-m", "pipeline.translate", tmp_path]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, input="")

@@ -43,7 +43,8 @@ def test_a_picture_is_named_after_what_it_shows_unless_a_name_is_given(run, tmp_
     [
         (["--sentence", "3"], "has 3 sentences, from 0; found 3"),
         (["--sentence", "0", "--layer", "9"], "layers and .* from 0, found layer 9"),
-        (["--sentence", "0", "--head", "-1"], "found layer 0, head -1"),
+        (["--sentence", "0", "--head", "9"], "found layer 0, head 9"),
+        (["--sentence", "0", "--head", "-1"], "argument --head: expected an integer >= 0"),
         (["--sentence", "0", "--site", "decoder"], "expected a site among"),
         (["--sentence", "0", "--output", "x.jpg"], "expected a name that ends in .png"),
         (["--sentence", "0", "--set", "nowhere"], "no attention archive"),
