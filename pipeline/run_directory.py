@@ -54,16 +54,15 @@ class RunDirectory:
         Raises:
             InputError: another process holds the lock.
         """
-        file = self._lock_file()
-        try:
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
-            yield
-        finally:
-            with contextlib.suppress(PermissionError):  # Windows deletes no open file
-                self._lock.unlink(missing_ok=True)
-            file.close()
+        with self._lock_file() as file:
+            try:
+                file.truncate(0)
+                file.write(f"process {os.getpid()} on {socket.gethostname()}")
+                file.flush()
+                yield
+            finally:
+                with contextlib.suppress(PermissionError):  # Windows deletes no open file
+                    self._lock.unlink(missing_ok=True)
 
     def is_trained(self) -> bool:
         """Returns whether training has come to its end."""
