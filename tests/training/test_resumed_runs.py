@@ -12,10 +12,11 @@ import pytest
 
 from pipeline.config import load_run_config
 from pipeline.config.run import dump
+from pipeline.run_directory import RunDirectory
 from pipeline.text import prepare as prepare_module
 from pipeline.train import train
 from pipeline.trained_run import load_run
-from pipeline.training import loop, run_folder
+from pipeline.training import loop
 from pipeline.training.callbacks import build as callbacks_build
 from pipeline.training.callbacks.probe_archive import probe_archives
 from pipeline.training.checkpoint_folder import Checkpoints
@@ -118,7 +119,7 @@ def killed(config, monkeypatch, where, name):
 
     with monkeypatch.context() as patch:
         patch.setattr(where, name, kill)
-        patch.setattr(run_folder.shutil, "rmtree", lambda *arguments, **settings: None)
+        patch.setattr(RunDirectory, "delete", lambda run: None)
         with pytest.raises(Killed):
             train(config)
 
