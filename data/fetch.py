@@ -1,4 +1,4 @@
-"""Downloads and checks text, and writes it whole or not at all, for the `prepare.py` scripts."""
+"""Downloads and checks text, for the `prepare.py` scripts."""
 
 import gzip
 import hashlib
@@ -6,13 +6,15 @@ import http.client
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TextIO
 
 from pipeline.errors import InputError
+from pipeline.file_lock import folder_locked
+from pipeline.files import delete_temporary_files
 from pipeline.files import sha256 as sha256_of_file
-from pipeline.files import write_atomically
 
 _CHUNK_BYTES = 1 << 16
 _BAR_WIDTH = 30
@@ -146,13 +148,15 @@ def _show_progress(url: str, done: int, total: int, stream: TextIO) -> None:
     stream.flush()
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all.
+@contextmanager
+def prepared_alone(output: Path) -> Iterator[None]:
+    """Keeps other processes from preparing text in a folder within the block, and deletes what a killed one has left.
 
     Raises:
-        InputError: the directory cannot be made or written to.
+        InputError: another process prepares text there.
+        OSError: the folder cannot be made or written to.
     """
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}). Choose another: --output DIRECTORY") from None
+    output.mkdir(parents=True, exist_ok=True)
+    with folder_locked(output / ".lock", "prepares text here"):
+        delete_temporary_files(output)
+        yield

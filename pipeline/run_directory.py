@@ -1,17 +1,12 @@
 """Every path of a run, named once."""
 
-import contextlib
-import os
 import re
 import shutil
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TextIO
 
 from .errors import InputError
-from .file_lock import lock_file
+from .file_lock import folder_locked
 from .files import delete_temporary_files, refuse_other_than_file
 from .invocation import invocation
 from .made_by import refuse_newer
@@ -45,24 +40,13 @@ class RunDirectory:
         """Returns the folder of the evaluation on the set of that name."""
         return EvaluationDirectory(self.root / "evaluations" / name)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Keeps other processes from training the run within the block.
 
-        The system releases the lock when the process ends, even if it is killed.
-
         Raises:
-            InputError: another process holds the lock.
+            InputError: another process trains it.
         """
-        with self._lock_file() as file:
-            try:
-                file.truncate(0)
-                file.write(f"process {os.getpid()} on {socket.gethostname()}")
-                file.flush()
-                yield
-            finally:
-                with contextlib.suppress(PermissionError):  # Windows deletes no open file
-                    self._lock.unlink(missing_ok=True)
+        return folder_locked(self._lock, "trains this run")
 
     def is_trained(self) -> bool:
         """Returns whether training has come to its end."""
@@ -99,25 +83,6 @@ class RunDirectory:
                 f"{self.root}: the run exists already. Continue it: {invocation('train')} --resume {self.root}; "
                 "start another one: --run.name NAME; or delete the folder"
             )
-
-    def _lock_file(self) -> TextIO:
-        while True:
-            file = self._lock.open("a+", encoding="utf-8")
-            try:
-                lock_file(file)
-            except BlockingIOError:
-                file.seek(0)
-                holder = file.read() or "another process"
-                file.close()
-                raise InputError(
-                    f"{self.root}: {holder} trains this run at the moment; wait for it, or stop it"
-                ) from None
-            try:
-                if os.fstat(file.fileno()).st_ino == self._lock.stat().st_ino:
-                    return file
-            except FileNotFoundError:
-                pass
-            file.close()  # its holder has deleted it in between
 
     @classmethod
     def create(cls, root: Path) -> "RunDirectory":

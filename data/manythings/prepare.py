@@ -15,10 +15,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from data.fetch import download, read_bounded, read_copy, require_files, sha256, write_whole
+from data.fetch import download, prepared_alone, read_bounded, read_copy, require_files, sha256
 from data.manythings.split import Pair, assign_splits, check_split, find_components, summarise
 from pipeline.cli import exit_cleanly
 from pipeline.errors import DAMAGE, InputError
+from pipeline.files import write_atomically
 from pipeline.text.europarl_words import tokenize
 
 URL = "https://www.manythings.org/anki/fra-eng.zip"
@@ -130,9 +131,10 @@ def prepare(output: Path, copies: Path | None, accept_new: bool) -> str:
     pairs = read_pairs(table, TABLE)
     numbers = find_components(pairs)
     labels = choose_split(table, pairs, numbers, copies)
-    write_whole(output / TABLE, table)
-    write_whole(output / SPLIT, "".join(f"{label}\n" for label in labels).encode())
-    write_whole(output / TOKENIZED, tokenize_pairs(pairs))
+    with prepared_alone(output):
+        write_atomically(output / TABLE, table)
+        write_atomically(output / SPLIT, "".join(f"{label}\n" for label in labels).encode())
+        write_atomically(output / TOKENIZED, tokenize_pairs(pairs))
     return summarise(labels, numbers)
 
 

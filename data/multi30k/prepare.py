@@ -13,9 +13,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from data.fetch import download, is_prepared, read_bounded, read_copy, require_files, verify, write_whole
+from data.fetch import download, is_prepared, prepared_alone, read_bounded, read_copy, require_files, verify
 from pipeline.cli import exit_cleanly
 from pipeline.errors import InputError
+from pipeline.files import write_atomically
 
 # Both commits are fixed, since later ones may correct the English training text.
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset"
@@ -71,12 +72,13 @@ def prepare(output: Path, copies: Path | None) -> None:
     """
     if copies is not None:
         require_files(copies, CHECKSUMS)
-    for name, checksum in CHECKSUMS.items():
-        if is_prepared(output / name, checksum):
-            continue
-        origin = make_address(name) if copies is None else str(copies / name)
-        content = download(origin) if copies is None else read_copy(copies / name)
-        write_whole(output / name, verify(unpack_text(content, origin), checksum, origin))
+    with prepared_alone(output):
+        for name, checksum in CHECKSUMS.items():
+            if is_prepared(output / name, checksum):
+                continue
+            origin = make_address(name) if copies is None else str(copies / name)
+            content = download(origin) if copies is None else read_copy(copies / name)
+            write_atomically(output / name, verify(unpack_text(content, origin), checksum, origin))
 
 
 def summarise(output: Path) -> str:

@@ -1,7 +1,9 @@
 """The scripts that prepare public corpora leave what they promise, or nothing."""
 
+import errno
 import gzip
 import io
+import os
 import subprocess
 import sys
 import zipfile
@@ -16,7 +18,9 @@ from data import fetch
 from data.manythings import prepare as manythings
 from data.manythings import split as manythings_split
 from data.multi30k import prepare as multi30k
+from pipeline import file_lock
 from pipeline.errors import InputError
+from pipeline.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = b"Go.\tVa !\nHi.\tSalut !\nRun!\tCours !\nRun!\tCourez !\n"
@@ -38,9 +42,9 @@ def made_multi30k(tmp_path, monkeypatch):
     monkeypatch.setattr(multi30k, "CHECKSUMS", {name: fetch.sha256(text) for name, text in texts.items()})
     monkeypatch.setattr(multi30k, "BASE_URL", public.as_uri())
     for name, text in texts.items():
-        fetch.write_whole(copies / name, text)
+        write_atomically(copies / name, text)
         path = Path(multi30k.make_address(name).removeprefix("file://"))
-        fetch.write_whole(path, gzip.compress(text) if path.suffix == ".gz" else text.rstrip(b"\n"))
+        write_atomically(path, gzip.compress(text) if path.suffix == ".gz" else text.rstrip(b"\n"))
     return copies, public, texts
 
 
@@ -51,7 +55,7 @@ def made_manythings(tmp_path, monkeypatch):
     monkeypatch.setattr(manythings, "KNOWN_SPLIT", tmp_path / "split.txt.gz")
     (tmp_path / "split.txt.gz").write_bytes(gzip.compress(b"val\ntest\ntrain\ntrain\n"))
     (tmp_path / "public.zip").write_bytes(zipped(TABLE))
-    fetch.write_whole(tmp_path / "copies" / "fra.txt", TABLE)
+    write_atomically(tmp_path / "copies" / "fra.txt", TABLE)
     return tmp_path / "copies"
 
 
@@ -135,16 +139,36 @@ def test_a_terminal_sees_a_bar_that_reaches_the_end(tmp_path):
     assert "[" + "#" * 30 + "]" in terminal.getvalue().split("\r")[-1]
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(28, "No space left on device")
+@pytest.mark.parametrize("name", ["multi30k", "manythings"])
+def test_a_full_disk_is_one_line_and_leaves_the_old_file_and_no_other(request, tmp_path, monkeypatch, capsys, name):
+    prepare = {"multi30k": multi30k, "manythings": manythings}[name]
+    request.getfixturevalue(f"made_{name}")
+    (tmp_path / "out").mkdir()
+    first = tmp_path / "out" / {"multi30k": "train.en", "manythings": "fra.txt"}[name]
+    first.write_bytes(b"old")
 
-    (tmp_path / "file").write_bytes(b"old")
-    monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(InputError, match=r"cannot be written .No space left"):
-        fetch.write_whole(tmp_path / "file", b"new")
-    assert files(tmp_path) == ["file"]
-    assert (tmp_path / "file").read_bytes() == b"old"
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    assert prepare.main(["--output", str(tmp_path / "out")]) == 1
+    assert f"{first}: No space left on device; make room" in capsys.readouterr().err.splitlines()[-1]
+    assert files(tmp_path / "out") == [first.name] and first.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("name", ["multi30k", "manythings"])
+def test_what_a_killed_process_left_is_deleted_but_not_while_it_runs(request, tmp_path, capsys, name):
+    prepare = {"multi30k": multi30k, "manythings": manythings}[name]
+    request.getfixturevalue(f"made_{name}")
+    left = [tmp_path / "out" / name for name in (".lock", ".fra.a1b2c3d4.txt", "lc.norm.tok/.train.a1b2c3d4.en")]
+    for path in left:
+        write_atomically(path, b"half")
+    with file_lock.folder_locked(left[0], "prepares text here"):
+        assert prepare.main(["--output", str(tmp_path / "out")]) == 2
+        assert f"process {os.getpid()} on" in capsys.readouterr().err
+    assert left[1].exists() and left[2].exists()
+    assert prepare.main(["--output", str(tmp_path / "out")]) == 0
+    assert not any(path.exists() for path in left)
 
 
 # ManyThings
@@ -383,4 +407,4 @@ def test_a_hostile_gzip_file_leaves_nothing(content, made_multi30k, tmp_path, mo
     said = capsys.readouterr().err
     assert said.startswith("error: ")
     assert said.count("\n") == 1
-    assert not (tmp_path / "out").exists()
+    assert not files(tmp_path / "out")
