@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -38,7 +39,10 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """What is imported stays: Python need not look through it again and again for what could be thrown away."""
+    """What is imported stays: Python need not look through it again and again for what could be thrown away. Graphs run
+    once or twice here and are not worth optimizing; those of the commands that tests start are optimized."""
+    if tensorflow := sys.modules.get("tensorflow"):
+        tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     gc.collect()
     gc.freeze()
 

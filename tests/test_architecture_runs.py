@@ -43,7 +43,7 @@ MODELS = {
 LAYERS = {"context_vector": 0, "decoder_only": 2}  # of cross-attention; one elsewhere
 
 
-RESUMED = ("recurrent", "decoder_only", "hashed")
+RESUMED = ("recurrent", "hashed")
 """Those whose variables come from different places; each takes a further run."""
 
 

@@ -1,5 +1,5 @@
-"""Tasks whose alignment is known: a model that has learnt to copy, or to turn a sequence round, attends to the token
-that it is about to write, so links read on the output side are right and those of the input side are one place off."""
+"""A task whose alignment is known: a model that has learnt to turn a sequence round attends to the token that it is
+about to write, so links read on the output side are right and those of the input side are one place off."""
 
 import keras
 import numpy as np
@@ -21,17 +21,15 @@ from pipeline.training.total_loss import TotalLoss
 pytestmark = pytest.mark.minutes
 
 SYMBOLS, UPDATES, SENTENCES = 12, 700, 64
-TASKS = {"copy": lambda row: row, "reverse": lambda row: row[::-1]}
 
 
-def pairs_of(task, generator):
+def pairs_of(generator):
     """Sequences of different symbols, so that every link is known from what is linked."""
     rows = [4 + generator.permutation(SYMBOLS)[: generator.integers(4, 9)] for _ in range(SENTENCES)]
-    return [(row.tolist(), [*TASKS[task](row.tolist()), EOS]) for row in rows]
+    return [(row.tolist(), [*row[::-1].tolist(), EOS]) for row in rows]
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task):
+def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side():
     keras.utils.set_random_seed(1)
     model = Transformer(
         4 + SYMBOLS, d_model=64, num_heads=1, d_ff=64, encoder_layers=1, decoder_layers=1, dropout=0.0, max_positions=12
@@ -41,10 +39,10 @@ def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task):
     update = TrainStep(model, optimizer, TotalLoss(model), tf.distribute.get_strategy())
     generator = np.random.default_rng(0)
     for _ in range(UPDATES):
-        logs = update(forced_batch(pairs_of(task, generator)))
+        logs = update(forced_batch(pairs_of(generator)))
     assert float(logs.loss / logs.tokens) < 0.05  # the task is learnt
 
-    pairs = pairs_of(task, generator)
+    pairs = pairs_of(generator)
     weights = forced_pass(model, *forced_batch(pairs).ids, ("cross",)).attention["cross"].numpy()[:, 0, 0]
     gold = [{(source.index(symbol), j) for j, symbol in enumerate(target[:-1])} for source, target in pairs]
     rates = {}

@@ -11,7 +11,7 @@ from tests.journeys.texts import demo_pairs, write_table
 pytestmark = pytest.mark.minutes
 
 KNOBS = {"vocabulary_size: 4000": "vocabulary_size: 1000", "share: 0.01": "share: 0.05"}  # as its table advises
-QUICK = ["--training.max_minutes", "0.5", "--model.d_model", "32", "--model.d_ff", "64"]
+QUICK = ["--training.max_minutes", "0.3", "--model.d_model", "32", "--model.d_ff", "64"]
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,10 @@ def folder(tmp_path_factory):
         "30",
         "--training.validate_every_updates",
         "700",
+        "--inspection.probes",
+        "[]",
+        "--inspection.probe_updates",
+        "[]",
     ]
     run(folder, "train.py", "--config", str(ROOT / "configs/demo.yaml"), "--run.name", "typed", *options)
     return folder

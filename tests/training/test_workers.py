@@ -19,8 +19,8 @@ pytestmark = pytest.mark.minutes
 CHANGES = {
     "model.dropout": 0.0,
     "batches.batch_tokens": 64,  # some batches are of one sentence, which leaves nothing for the second worker
-    "training.max_updates": 20,
-    "training.validate_every_updates": 20,
+    "training.max_updates": 12,
+    "training.validate_every_updates": 12,
     "training.log_every_updates": 5,
     "training.epsilon": 1e-4,  # or Adam makes steps out of the rounding errors of a key's bias, whose gradient is 0
     "training.max_minutes": 60,  # the workers agree on time too
@@ -77,7 +77,7 @@ def free_ports(number):
 
 
 def weights_of(run: Path):
-    with np.load(run / "checkpoints" / "update-00000020.npz") as archive:
+    with np.load(run / "checkpoints" / "update-00000012.npz") as archive:
         return {name: archive[name] for name in archive.files if name.startswith("model/")}
 
 
@@ -123,7 +123,7 @@ def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes
 
 def test_two_workers_follow_the_total_that_the_chief_has_measured(one_process):
     changes = {key: value for key, value in CHANGES.items() if "_updates" not in key}
-    clocked = {"training.max_updates": None, "training.schedule": "clock", "training.max_minutes": 0.5}
+    clocked = {"training.max_updates": None, "training.schedule": "clock", "training.max_minutes": 0.1}
     clocked |= {"training.validate_every_updates": None, "training.log_every_updates": 5}
     folders = train_with_two_workers(one_process, "clocked", changes | clocked)
     run = one_process / "runs" / "clocked"
@@ -132,12 +132,6 @@ def test_two_workers_follow_the_total_that_the_chief_has_measured(one_process):
         progress = json.loads(str(archive["progress"]))
     assert progress["update"] == progress["total_updates"] >= 50
     assert f"trained for {progress['update']} updates" in (folders[0] / "output").read_text()
-
-
-def test_two_devices_of_one_process_reach_the_weights_of_one(one_process):
-    folder = one_process / "devices"
-    finish([start(["-c", TWO_DEVICES, config_of("devices", one_process)], folder)], [folder])
-    assert_as_alone(one_process, "devices")
 
 
 def test_two_devices_with_accumulated_batches_reach_the_weights_of_one(one_process):
