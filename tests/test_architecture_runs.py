@@ -15,7 +15,7 @@ from pipeline.inspection import AttentionArchive
 from pipeline.train import train
 from tests.tiny_runs import small_config, write_small_corpus
 
-pytestmark = pytest.mark.minutes
+pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
 SMALL = {"max_positions": 64, "dropout": 0.1}
 RECURRENT = SMALL | {"architecture": "recurrent", "embedding_dim": 8, "hidden_dim": 8, "attention_dim": 8}

@@ -7,7 +7,11 @@ import pytest
 
 from tests.tiny_runs import ROOT
 
-pytestmark = [pytest.mark.minutes, pytest.mark.skipif(sys.platform != "linux", reason="forks after TensorFlow")]
+pytestmark = [
+    pytest.mark.minutes,
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="forks after TensorFlow"),
+]
 
 
 def test_a_training_killed_at_some_of_its_writes_ends_the_same():

@@ -43,6 +43,7 @@ from pipeline.run_directory import RunDirectory
 from pipeline.training.callbacks.tensorboard import TensorBoard
 from tests.failing_files import _File as AskingFile
 from tests.tiny_runs import small_settings, write_small_corpus
+from tests.training.run_files import events_of
 
 CHANGES = {
     "training.max_updates": 2,
@@ -241,12 +242,16 @@ def content(path: Path) -> Any:
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """All that must be the same; nothing else may be there."""
-    return {
+    """All that must be the same; nothing else may be there. Of event files it is what TensorBoard shows of them."""
+    files = {
         str(path.relative_to(folder)): content(path) if path.is_file() else None
         for path in folder.rglob("*")
         if "tfevents" not in path.name
     }
+    if not (folder / "tensorboard").is_dir():
+        return files
+    events = events_of(folder)
+    return files | {tag: [event.step for event in events.Tensors(tag)] for tag in events.Tags()["tensors"]}
 
 
 def check(trial: Trial, what: str, every: int, kills: int) -> int:

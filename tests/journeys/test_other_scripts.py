@@ -7,7 +7,7 @@ import pytest
 from tests.journeys.commands import run
 from tests.journeys.texts import chinese_like, demo_pairs, hebrew_like
 
-pytestmark = pytest.mark.minutes
+pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
 CONFIG = """\
 data:
@@ -16,10 +16,10 @@ data:
   train: {{source: train.{source}, target: train.{target}}}
   validation: {{source: validation.{source}, target: validation.{target}}}
   test: {{source: test.{source}, target: test.{target}}}
-tokenizer: {{vocabulary_size: 1200}}
+tokenizer: {{vocabulary_size: 800}}
 batches: {{batch_tokens: 1500, length_multiple: 4}}
 model: {{d_model: 64, num_heads: 2, d_ff: 128, encoder_layers: 1, decoder_layers: 1, dropout: 0.0}}
-training: {{max_updates: 600, schedule: linear, learning_rate: 0.004, warmup_updates: 60, validate_every_updates: 150}}
+training: {{max_updates: 240, schedule: linear, learning_rate: 0.008, warmup_updates: 40, validate_every_updates: 240}}
 """
 WRITTEN = {"zh": chinese_like, "he": hebrew_like}
 DIRECTIONS = [("en", "zh"), ("zh", "en"), ("en", "he"), ("he", "en")]

@@ -7,28 +7,28 @@ import pytest
 
 from tests.journeys.commands import ROOT, command, environment, run
 
-pytestmark = pytest.mark.minutes
+pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
 TYPED = ["The cat eats the apple.", "Hugo sees the old church.", "is this brother young?"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The demo with a third of its updates: what it answers is French, if not always right."""
+    """The demo, smaller and with a third of its updates: what it answers is French, if not always right."""
     folder = tmp_path_factory.mktemp("typed")
     (folder / "data").symlink_to(ROOT / "data")
-    options = [
-        "--training.max_updates",
-        "700",
-        "--training.max_minutes",
-        "30",
-        "--training.validate_every_updates",
-        "700",
-        "--inspection.probes",
-        "[]",
-        "--inspection.probe_updates",
-        "[]",
-    ]
+    smaller = {
+        "training.max_updates": 500,
+        "training.max_minutes": 30,
+        "training.validate_every_updates": 500,
+        "training.learning_rate": 0.004,
+        "model.d_model": 64,
+        "model.d_ff": 128,
+        "model.encoder_layers": 1,
+        "inspection.probes": [],
+        "inspection.probe_updates": [],
+    }
+    options = [word for key, value in smaller.items() for word in (f"--{key}", str(value))]
     run(folder, "train.py", "--config", str(ROOT / "configs/demo.yaml"), "--run.name", "typed", *options)
     return folder
 

@@ -2,8 +2,6 @@
 
 import shutil
 import signal
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -11,14 +9,11 @@ import pandas as pd
 import pytest
 
 from pipeline.config import load_run_config
-from pipeline.config.run import dump
 from pipeline.train import train
 from pipeline.trained_run import load_run
 from pipeline.training import loop
 from pipeline.training.callbacks import build as callbacks_build
 from pipeline.training.callbacks.probe_archive import probe_archives
-from tests.benchmarks.kill import while_writing
-from tests.tiny_runs import ROOT
 from tests.training.run_files import assert_same_state, events_of, history_of, state_at, weights_in
 
 pytestmark = pytest.mark.slow
@@ -86,23 +81,6 @@ def test_a_resumed_run_of_every_recipe_equals_one_that_was_never_stopped(recipe,
     if recipe != "read twice":  # whose best few may be others, as one was validated where it stopped
         for a, b in zip(one, other, strict=True):
             np.testing.assert_array_equal(a, b)
-
-
-def test_a_run_killed_while_it_writes_a_checkpoint_ends_as_one_that_was_never_stopped(unbroken, make_config, tmp_path):
-    """tests/benchmarks/kill.py does this fifty times."""
-    config = make_config("killed")
-    run = config.run.directory / "killed"
-    (tmp_path / "killed.yaml").write_text(dump(config), encoding="utf-8")
-    command = [sys.executable, "train.py", "--config", str(tmp_path / "killed.yaml")]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while_writing(3)(run, lambda: process.poll() is None)
-        process.kill()
-    assert (run / "checkpoints" / "update-00000003.npz").is_file() and not (run / "model.keras").exists()
-    assert train(config, resume=run) == 0
-    for update in (3, 6, 8):
-        assert_same_state(state_at(run, update), state_at(unbroken, update))
-    pd.testing.assert_frame_equal(history_of(run), history_of(unbroken), check_exact=True)
-    assert [event.step for event in events_of(run).Tensors("training/loss")] == list(range(1, 9))
 
 
 def test_training_a_finished_run_again_says_so_and_changes_nothing(unbroken, caplog):

@@ -14,7 +14,7 @@ from pipeline.config.run import dump
 from tests.patience import PATIENCE_SECONDS
 from tests.tiny_runs import ROOT, small_config, write_small_corpus
 
-pytestmark = pytest.mark.minutes
+pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
 CHANGES = {
     "model.dropout": 0.0,
