@@ -32,9 +32,10 @@ def test_the_same_settings_and_seed_give_the_same_run_bit_for_bit(unbroken, make
 def test_a_run_stopped_by_a_limit_and_by_a_signal_ends_as_one_that_was_never_stopped(
     unbroken, make_config, monkeypatch, caplog
 ):
+    """Even if its folder was moved and renamed in between."""
     config = make_config("stopped", training__max_updates=2)
-    run = config.run.directory / "stopped"
     assert train(config) == 0
+    run = (config.run.directory / "stopped").rename(config.run.directory.parent / "moved")
 
     class Interrupt(callbacks_build.ProgressLine):
         def on_train_batch_begin(self, batch, logs=None):

@@ -6,7 +6,8 @@
     python -m tests.benchmarks.mutation --sample 400 --report  the table, as far as it is known
     python -m tests.benchmarks.mutation --named            the mistakes of named.csv
 
-It goes on where it was stopped. Results are in .mutation/, a session of Cosmic Ray for each set of mutants.
+It goes on where it was stopped. Results are in .mutation/, a session of Cosmic Ray for each set of mutants; those of
+samples are also in results.csv, so that another machine goes on with them.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from cosmic_ray.work_db import WorkDB, use_db
@@ -27,6 +29,7 @@ from .forked_tests import Copy, import_all
 from .mutants import Mutant, modules, mutants_of, one_of_each_place, sample
 
 FOLDER = Path(".mutation")
+RESULTS = Path(__file__).with_name("results.csv")
 NAMED = Path(__file__).with_name("named.csv")
 EQUIVALENT = Path(__file__).with_name("equivalent.csv")
 LEAST = 20  # mutants of each package
@@ -51,9 +54,45 @@ def main() -> int:
     mutants = sample(options.sample, LEAST) if options.sample else mutants_of_changes(options.since)
     session = f"sample-{options.sample}" if options.sample else f"changes-{digest()}"
     with use_db(str(FOLDER / f"{session}.sqlite"), WorkDB.Mode.create) as results:
-        if not options.report:
-            test_all(mutants, results, again=options.again)
+        if options.sample:
+            read_results(mutants, results)
+        try:
+            if not options.report:
+                test_all(mutants, results, again=options.again)
+        finally:
+            if options.sample:
+                write_results(mutants, dict(results.results))
         return report(mutants, dict(results.results))
+
+
+def read_results(mutants: list[Mutant], results: WorkDB) -> None:
+    """Takes over what other machines have found; what this one has found stays."""
+    if not RESULTS.is_file():
+        return
+    with RESULTS.open(encoding="utf-8", newline="") as lines:
+        tests = {row["mutant"]: row["failed"] for row in csv.DictReader(lines)}
+    known = {job for job, _ in results.results}
+    items = {item.job_id for item in results.work_items}
+    for mutant in mutants:
+        if mutant.identity in tests and mutant.identity not in known:
+            if mutant.identity not in items:
+                results.add_work_item(work_item(mutant))
+            test = tests[mutant.identity]
+            outcome = TestOutcome.KILLED if test else TestOutcome.SURVIVED
+            results.set_result(mutant.identity, WorkResult(WorkerOutcome.NORMAL, test or ALL, outcome, mutant.change()))
+
+
+def write_results(mutants: list[Mutant], results: Mapping[str, WorkResult]) -> None:
+    """Writes which test failed for each mutant whose tests were all run, or nothing if none did."""
+    rows = sorted(
+        (mutant.module, mutant.identity, "" if result.output == ALL else result.output)
+        for mutant in mutants
+        if (result := results.get(mutant.identity)) is not None and result.output
+    )
+    with RESULTS.open("w", encoding="utf-8", newline="") as lines:
+        writer = csv.writer(lines, lineterminator="\n")
+        writer.writerow(["module", "mutant", "failed"])
+        writer.writerows(rows)
 
 
 def mutants_of_changes(since: str) -> list[Mutant]:
