@@ -32,23 +32,30 @@ class BeamState(NamedTuple):
 
 
 def start_beam(source_state, target_state, max_lengths, length, size) -> BeamState:
-    """Returns the state before the first step: no token, nothing finished, and only sentences that may have a token.
+    """Returns the state before the first step: no token, nothing finished, and only sentences that may have a token. Of
+    the others the empty hypothesis is finished, and certain.
 
     Args:
         source_state, target_state, max_lengths, length: see `beam_search`.
         size: K.
     """
     batch = ops.shape(max_lengths)[0]
-    finished = Hypotheses(
-        ops.full((batch, size, length), PAD, "int32"),
-        ops.zeros((batch, size, length)),
-        ops.full((batch, size), MINUS_INFINITY),
-    )
-    # K equal hypotheses would stay equal, so only the first starts.
-    scores = ops.where(ops.arange(size) == 0, 0.0, MINUS_INFINITY)
-    live = finished._replace(scores=ops.broadcast_to(scores, (batch, size)))
     rows = ops.cast(ops.nonzero(max_lengths > 0)[0], "int32")
-    return BeamState(ops.zeros((), "int32"), rows, live, finished, source_state, target_state)
+    # K equal hypotheses would stay equal, so only the first starts.
+    scores = ops.broadcast_to(ops.where(ops.arange(size) == 0, 0.0, MINUS_INFINITY), (batch, size))
+    ids = ops.full((batch, size, length), PAD, "int32")
+    empty = Hypotheses(ids, ops.zeros((batch, size, length)), scores)
+    may_have_tokens = ops.expand_dims(max_lengths > 0, 1)
+    finished = empty._replace(scores=ops.where(may_have_tokens, MINUS_INFINITY, scores))
+    of_rows = ops.expand_dims(rows * size, 1) + ops.arange(size, dtype="int32")
+    return BeamState(
+        ops.zeros((), "int32"),
+        rows,
+        Hypotheses(*gather_rows(empty, rows)),
+        finished,
+        ops.cond(ops.all(may_have_tokens), lambda: source_state, lambda: gather_rows(source_state, rows)),
+        gather_rows(target_state, ops.reshape(of_rows, (-1,))),
+    )
 
 
 def drop_finished(state, finished, live, parents, max_lengths, settings) -> BeamState:

@@ -145,6 +145,21 @@ def test_hypotheses_do_not_depend_on_other_sentences_of_the_batch_and_their_orde
             np.testing.assert_allclose(together[i], single[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("lengths", [[3, 0, 4, 0], [0, 2], [0, 0]])
+def test_a_sentence_that_may_have_no_token_has_the_empty_hypothesis_alone(lengths, how):
+    settings, chain = BeamSettings(size=3, best=2), chains(len(lengths))
+    found = search(chain, settings, lengths, how=how)
+    for sentence, length in enumerate(lengths):
+        if length:
+            alone = search(chain[sentence : sentence + 1], settings, [length], how=how)
+            for one, other in zip(found, alone, strict=True):
+                np.testing.assert_array_equal(one[sentence], other[0])
+        else:
+            assert found.scores[sentence, 0] == 0 and found.scores[sentence, 1] < -1e8
+            assert not found.ids[sentence].any() and not found.log_probabilities[sentence].any()
+
+
 def test_a_finished_sentence_leaves_the_batch():
     batch = []
 
