@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import zlib
 from tokenize import TokenError
 from zipfile import BadZipFile
@@ -37,7 +38,8 @@ def refusal(error: Exception) -> str | None:
         return None
     full = os.strerror(errno.ENOSPC)  # TensorFlow's own errors of writing are no OSErrors
     if type(error).__module__.startswith("tensorflow") and full in str(error):
-        return f"{str(error).partition(full)[0].split(chr(10))[-1].strip(' ;')}: {full}; {REFUSALS[errno.ENOSPC]}"
+        place = re.sub(r"^\{\{.*\}\}", "", str(error).partition(full)[0].split("\n")[-1]).strip(" ;")
+        return f"{place}: {full}; {REFUSALS[errno.ENOSPC]}"
     return None
 
 

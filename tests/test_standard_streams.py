@@ -115,6 +115,7 @@ def test_a_full_disk_that_tensorflow_tells_of_is_one_line_too():
     import tensorflow as tf
 
     path = Path("runs") / "x" / "events.v2"
-    error = tf.errors.ResourceExhaustedError(None, None, f"{path}; No space left on device")
+    node = "{{function_node __wrapped__FlushSummaryWriter_device_/job:localhost/device:CPU:0}} "
+    error = tf.errors.ResourceExhaustedError(None, None, f"{node}{path}; No space left on device")
     assert refusal(error) == f"{path}: No space left on device; make room and start the same command again"
     assert refusal(tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")) is None

@@ -251,7 +251,8 @@ def contents(folder: Path) -> dict[str, Any]:
     if not (folder / "tensorboard").is_dir():
         return files
     events = events_of(folder)
-    return files | {tag: [event.step for event in events.Tensors(tag)] for tag in events.Tags()["tensors"]}
+    tags = [tag for tag in events.Tags()["tensors"] if tag.split("/")[-1] not in TIMES | {"session_start_info"}]
+    return files | {tag: [event.step for event in events.Tensors(tag)] for tag in tags}
 
 
 def check(trial: Trial, what: str, every: int, kills: int) -> int:
