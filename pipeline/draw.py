@@ -8,6 +8,7 @@ from .cli import ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .config.names import LABEL_SIDES, SITES, describe
 from .errors import InputError
 from .invocation import invocation
+from .run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 
 MOST = 1_000_000_000
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -20,7 +21,9 @@ def make_parser() -> argparse.ArgumentParser:
         description="Draws the attention of one layer over a sentence of an evaluated run as a heat map with a panel "
         "for each head, for papers and slides.",
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of an evaluated run")
+    parser.add_argument(
+        "evaluated", type=Path, metavar="RUN", help="folder of a run, or of one evaluation: RUN/evaluations/NAME"
+    )
     parser.add_argument(
         "--sentence",
         type=whole_number(0, MOST),
@@ -58,32 +61,34 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Reads the archive, writes the picture."""
     options = make_parser().parse_args(arguments)
-    output = options.output or _name_picture(options)
+    run, evaluation = find_evaluation(options.evaluated, options.set)
+    output = options.output or _name_picture(run, evaluation, options)
     if output.suffix not in SUFFIXES:
         raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(output)!r}")
     from .inspection import AttentionArchive
     from .inspection.heatmap import attention_figure, save_figure
-    from .run_directory import RunDirectory
 
-    archive = AttentionArchive(RunDirectory.open(options.run).evaluation(options.set).attention)
+    archive = AttentionArchive(evaluation.attention)
     if options.sentence not in archive.ids:
-        raise InputError(f"--sentence: {options.run} has {len(archive)} sentences, from 0; found {options.sentence}")
+        raise InputError(
+            f"--sentence: {options.evaluated} has {len(archive)} sentences, from 0; found {options.sentence}"
+        )
     try:
         figure = attention_figure(
             archive[options.sentence], options.site, options.layer, head=options.head, side=options.side
         )
     except ValueError as error:
-        raise InputError(f"{options.run}: {error}") from None
+        raise InputError(f"{options.evaluated}: {error}") from None
     save_figure(figure, output)
     sys.stdout.write(f"{output}\n")
 
 
-def _name_picture(options: argparse.Namespace) -> Path:
+def _name_picture(run: RunDirectory, evaluation: EvaluationDirectory, options: argparse.Namespace) -> Path:
     """Returns a name that no other picture has, so that none is overwritten unless its name is given."""
     head = "" if options.head is None else f"_head_{options.head}"
     side = "" if options.side == "output" else f"_{options.side}"
-    run = options.run.absolute().name
-    return Path(f"{run}_{options.set}_{options.sentence}_{options.site}_layer_{options.layer}{head}{side}.png")
+    shown = f"{run.root.absolute().name}_{evaluation.root.name}_{options.sentence}"
+    return Path(f"{shown}_{options.site}_layer_{options.layer}{head}{side}.png")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,13 @@ def test_a_picture_is_named_after_what_it_shows_unless_a_name_is_given(run, tmp_
     ]
 
 
+def test_an_evaluation_is_drawn_by_its_folder_too(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (run / "evaluations" / "test").rename(run / "evaluations" / "mine")
+    assert draw.main([str(run / "evaluations" / "mine"), "--sentence", "1"]) == 0
+    assert capsys.readouterr().out.split() == ["run_mine_1_cross_layer_0.png"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
