@@ -109,16 +109,15 @@ def test_a_score_function_may_be_built_inside_a_graph(name):
     assert first_call(tf.ones((1, 2, 3, 4)), tf.ones((1, 2, 5, 4))).shape == (1, 2, 3, 5)
 
 
-@pytest.mark.parametrize("name", ["general", "additive"])
-def test_initial_weights_have_the_spread_of_one_heads_matrix_whatever_the_number_of_heads(name):
+@pytest.mark.parametrize(("name", "fans"), [("general", (64, 64)), ("additive", (64, 1)), ("concat", (128, 64))])
+def test_initial_weights_have_the_spread_of_one_heads_matrix_whatever_the_number_of_heads(name, fans):
     spreads = []
     for heads in (1, 64):
         keras.utils.set_random_seed(1)
         layer = make_score(name)
         layer.build((None, heads, None, 64), (None, heads, None, 64))
         spreads.append(float(np.std(layer.variables[0])))
-    fan_out = 64 if name == "general" else 1
-    expected = math.sqrt(2 / (64 + fan_out))  # Glorot and Bengio 2010, equation 16
+    expected = math.sqrt(2 / sum(fans))  # Glorot and Bengio 2010, equation 16
     assert spreads == pytest.approx([expected, expected], rel=0.2)
 
 
