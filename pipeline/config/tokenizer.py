@@ -56,9 +56,9 @@ class TokenizerSettings(Settings):
     )
 
     @property
-    def sampling(self) -> float:
-        """The `alpha` of `Tokenizer.sample`; 0 for no sampling."""
-        return self.bpe_dropout or self.unigram_alpha
+    def sampling(self) -> bool:
+        """Whether the training text is segmented at random."""
+        return bool(self.bpe_dropout or self.unigram_alpha)
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:

@@ -168,21 +168,9 @@ def _are_below(ids: np.ndarray, end: int) -> bool:
 
 def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedSentences:
     """Encodes sentences, a chunk at a time."""
-    return EncodedSentences.from_rows(row for chunk in _chunks(sentences) for row in tokenizer.encode(chunk))
+    return EncodedSentences.from_rows(row for chunk in chunks(sentences) for row in tokenizer.encode(chunk))
 
 
-def sample_segmentation(
-    sentences: Sequence[str], encoded: EncodedSentences, tokenizer: Tokenizer, alpha: float, seed: int, longest: int
-) -> EncodedSentences:
-    """Encodes sentences by `Tokenizer.sample`. A sentence that becomes longer than `longest` tokens is taken from
-    `encoded`."""
-    seeds = np.random.SeedSequence(seed).generate_state(-(-len(sentences) // CHUNK_SENTENCES))
-    chunks = zip(_chunks(sentences), seeds.tolist(), strict=True)
-    sampled = chain.from_iterable(tokenizer.sample(chunk, alpha, chunk_seed) for chunk, chunk_seed in chunks)
-    return EncodedSentences.from_rows(
-        row if len(row) <= longest else fallback for row, fallback in zip(sampled, encoded, strict=True)
-    )
-
-
-def _chunks(sentences: Sequence[str]) -> Iterator[Sequence[str]]:
+def chunks(sentences: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yields the sentences some thousand at a time."""
     return (sentences[first : first + CHUNK_SENTENCES] for first in range(0, len(sentences), CHUNK_SENTENCES))

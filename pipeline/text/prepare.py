@@ -17,9 +17,10 @@ from ..run_directory import RunDirectory
 from .cleaning import find_odd_pairs, select_pairs
 from .corpus import Corpus, read_corpus
 from .corpus_report import report_findings, report_overlap
-from .encoded import EncodedPairs, encode_sentences, sample_segmentation
+from .encoded import EncodedPairs, encode_sentences
 from .look import measure_look
 from .provenance import check_unchanged, data_sha256
+from .segmentations import make_word_sampler, sample_segmentation
 from .sets import hold_out_sets, with_held_out_files
 from .token_links import link_tokens
 from .tokenizer import Tokenizer, train_tokenizer
@@ -174,13 +175,14 @@ def _sample_segmentations(
         (corpus.source, encoded.source, config.data.max_source_tokens),
         (corpus.target, encoded.target, config.data.max_target_tokens),
     )
+    sampler = make_word_sampler(tokenizer, settings.bpe_dropout, settings.unigram_alpha)
     # Every segmentation and side has its own seed, or both sides would lose the same merges.
     seeds = np.random.SeedSequence(config.run.seed).generate_state(2 * settings.segmentations)
     for number in range(settings.segmentations):
         yield EncodedPairs(
             *(
-                sample_segmentation(sentences, fallback, tokenizer, settings.sampling, int(seed), longest)
-                for (sentences, fallback, longest), seed in zip(sides, seeds[2 * number :], strict=False)
+                sample_segmentation(sentences, usual, sampler, int(seed), longest)
+                for (sentences, usual, longest), seed in zip(sides, seeds[2 * number :], strict=False)
             )
         )
 

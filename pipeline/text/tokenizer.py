@@ -6,7 +6,6 @@
 import io
 import logging
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -93,26 +92,6 @@ class Tokenizer:
         """Returns the number of tokens of each sentence, without BOS and EOS."""
         return [len(ids) for ids in self.encode(sentences)]
 
-    def sample(self, sentences: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """Encodes sentences as ids, segmented at random. The same seed gives the same ids.
-
-        Args:
-            sentences: the text.
-            alpha: for BPE, the probability that a merge is skipped (BPE-dropout, Provilkov et al. 2020); for a unigram
-                model, segmentations are drawn in proportion to their probability to this power (Kudo 2018).
-            seed: the seed of the draws.
-        """
-
-        def encode() -> list[list[int]]:
-            return self._processor.encode(
-                list(sentences), enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1
-            )
-
-        # SentencePiece has one generator a thread, seeded when the thread first draws.
-        sentencepiece.set_random_generator_seed(seed)
-        with ThreadPoolExecutor(max_workers=1) as thread:
-            return thread.submit(encode).result()
-
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Decodes ids to text; PAD, BOS and EOS are left out."""
         text_ids = [[int(token) for token in row if token not in (PAD, BOS, EOS)] for row in ids]
@@ -122,6 +101,11 @@ class Tokenizer:
         """Returns the spelling of each id in the vocabulary, with a mark where a word starts:
         `['▁the', '▁cat', '</s>']`."""
         return [self._pieces[token] for token in ids]
+
+    @property
+    def scores(self) -> list[float]:
+        """The score of each id: the order of merges, or the log-probability of a unigram model."""
+        return [self._processor.get_score(token) for token in range(self.vocabulary_size)]
 
     @property
     def word_starts(self) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.text import encoded
-from pipeline.text.encoded import EncodedPairs, EncodedSentences, encode_sentences, sample_segmentation
+from pipeline.text.encoded import EncodedPairs, EncodedSentences, encode_sentences
 from tests.conftest import SENTENCES
 
 
@@ -86,16 +86,6 @@ def test_joined_rows_follow_the_selected_ones(tokenizer):
     alone = rows(sentences)
     assert found == [*alone, alone[3] + alone[1], alone[2] + alone[2]]
     assert rows(sentences.select(range(len(sentences)), np.zeros((0, 2), int))) == alone
-
-
-def test_a_sampled_sentence_that_would_be_too_long_keeps_its_usual_pieces(tokenizer):
-    usual = encode_sentences(SENTENCES, tokenizer)
-    sampled = sample_segmentation(SENTENCES, usual, tokenizer, 0.5, seed=1, longest=1000)
-    longest = int(np.median(sampled.lengths))
-    assert longest < max(sampled.lengths)
-    found = sample_segmentation(SENTENCES, usual, tokenizer, 0.5, seed=1, longest=longest)
-    for row, one, other in zip(rows(found), rows(sampled), rows(usual), strict=True):
-        assert row == (one if len(one) <= longest else other)
 
 
 def test_pairs_are_loaded_as_they_were_saved_and_only_whole(tokenizer, tmp_path):

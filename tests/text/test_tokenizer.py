@@ -11,7 +11,6 @@ from pipeline.errors import InputError
 from pipeline.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, train_tokenizer
 from pipeline.text.words import words_of
 from tests.conftest import SENTENCES
-from tests.tiny_runs import ROOT
 
 LETTERS = "aeoéßœÉStdchu?"
 TEXTS = st.text(st.sampled_from(LETTERS + "  "), max_size=25)
@@ -194,30 +193,6 @@ def test_a_tokenizer_outlives_tensorflows_caches(tokenizer, clear):
 def test_decoding_takes_numpy_rows(tokenizer):
     ids = tokenizer.encode(["the cat"])
     assert tokenizer.decode(np.asarray(ids)) == ["the cat"]
-
-
-def test_unigram_segmentations_are_drawn_by_their_probability(tmp_path):
-    text = (ROOT / "data" / "demo" / "train.en").read_text(encoding="utf-8").split("\n")[:300]
-    tokenizer = train(tmp_path / "unigram", text, kind="unigram", vocabulary_size=200)
-    usual = tokenizer.encode(text[:30])
-
-    def others(alpha):
-        drawn = tokenizer.sample(text[:30], alpha, seed=1)
-        assert tokenizer.decode(drawn) == tokenizer.decode(usual)
-        return sum(row != own for row, own in zip(drawn, usual, strict=True))
-
-    assert others(0.05) > others(2.0) > 0  # the larger, the likelier are the likely ones
-    assert tokenizer.sample(text, 0.1, seed=1) == tokenizer.sample(text, 0.1, seed=1)
-
-
-def test_bpe_dropout_spells_the_same_text_in_smaller_pieces_settled_by_the_seed(tokenizer):
-    usual = tokenizer.encode(SENTENCES)
-    assert tokenizer.sample(SENTENCES, 0.0, seed=1) == usual
-    sampled = tokenizer.sample(SENTENCES, 0.5, seed=1)
-    tokenizer.sample(SENTENCES, 0.5, seed=3)
-    assert tokenizer.sample(SENTENCES, 0.5, seed=1) == sampled != tokenizer.sample(SENTENCES, 0.5, seed=2)
-    assert sum(map(len, sampled)) > sum(map(len, usual))
-    assert tokenizer.decode(sampled) == tokenizer.decode(usual)
 
 
 def test_words_of_many_sentences_equal_those_of_each_alone(tokenizer):

@@ -1,0 +1,59 @@
+"""Segmentations that are drawn spell their text, and are settled by their seed."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.text.bpe_dropout import BPEDropout
+from pipeline.text.encoded import encode_sentences
+from pipeline.text.segmentations import make_word_sampler, sample_segmentation
+from tests.conftest import SENTENCES
+
+SETTINGS = {"bpe": (0.5, 0.0), "unigram": (0.0, 0.2)}
+
+
+@pytest.fixture(params=list(SETTINGS))
+def sample(request, tokenizers):
+    tokenizer = tokenizers[request.param]
+    sampler = make_word_sampler(tokenizer, *SETTINGS[request.param])
+
+    def draw(sentences, seed, longest=1000):
+        usual = encode_sentences(sentences, tokenizer)
+        drawn = sample_segmentation(sentences, usual, sampler, seed, longest)
+        return [[row.tolist() for row in rows] for rows in (drawn, usual)]
+
+    return tokenizer, draw
+
+
+def test_drawn_sentences_spell_the_same_text_in_more_pieces_settled_by_the_seed(sample):
+    tokenizer, draw = sample
+    sampled, usual = draw(SENTENCES, seed=1)
+    assert tokenizer.decode(sampled) == SENTENCES
+    assert sum(map(len, sampled)) > sum(map(len, usual))
+    draw(SENTENCES, seed=3)
+    assert draw(SENTENCES, seed=1)[0] == sampled != draw(SENTENCES, seed=2)[0]
+
+
+def test_a_word_is_not_always_drawn_alike(sample):
+    tokenizer, draw = sample
+    (row,), _ = draw(["the cats " * 20], seed=1)
+    words = " ".join(tokenizer.pieces(row)).split("▁")[1:]
+    assert len(set(words)) > 2
+
+
+def test_a_sampled_sentence_that_would_be_too_long_keeps_its_usual_pieces(sample):
+    _, draw = sample
+    sampled, usual = draw(SENTENCES, seed=1)
+    longest = int(np.median([len(row) for row in sampled]))
+    assert longest < max(map(len, sampled))
+    expected = [one if len(one) <= longest else other for one, other in zip(sampled, usual, strict=True)]
+    assert draw(SENTENCES, seed=1, longest=longest)[0] == expected
+
+
+@given(sentences=st.lists(st.text("aehtß☃▁? ", max_size=12), min_size=1, max_size=4))
+def test_without_dropout_any_text_has_the_tokens_of_sentencepiece(tokenizer, sentences):
+    usual = encode_sentences(sentences, tokenizer)
+    sampler = BPEDropout(tokenizer.pieces(range(tokenizer.vocabulary_size)), tokenizer.scores, 0.0)
+    drawn = sample_segmentation(sentences, usual, sampler, seed=1, longest=1000)
+    assert [row.tolist() for row in drawn] == [row.tolist() for row in usual]
