@@ -18,6 +18,7 @@ COMMANDS = {
     "compare": "compares runs: confidence intervals, significance",
     "view": "shows the attention of several runs on one page",
     "draw": "draws heat maps for papers",
+    "export": "writes a run for other programs",
 }
 """Every command is the module of its name; what it does is said in a few words."""
 

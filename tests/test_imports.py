@@ -20,6 +20,7 @@ ORDER = [
     "array_file",
     "files",
     "file_lock",
+    "new_folder",
     "run_directory",
     "standard_streams",
     "config",
@@ -36,12 +37,13 @@ ORDER = [
     "training",
     "trained_run",
     "alignment",
+    "exchange",
     "evaluation",
     "run_training",
     "plugins",
 ]
 # These may import all of ORDER, and nothing imports them.
-COMMANDS = {"__main__", "align", "compare", "doctor", "draw", "evaluate", "train", "translate", "view"}
+COMMANDS = {"__main__", "align", "compare", "doctor", "draw", "evaluate", "export", "train", "translate", "view"}
 
 MODULES = sorted(PIPELINE.rglob("*.py"))
 
@@ -159,6 +161,7 @@ def test_settings_stop_at_the_door():
         "pipeline.decoding.build",
         "pipeline.doctor",
         "pipeline.evaluate",
+        "pipeline.export",
         "pipeline.evaluation.evaluated",
         "pipeline.evaluation.request",
         "pipeline.model.build",

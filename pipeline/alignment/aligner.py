@@ -60,8 +60,7 @@ class Direction:
             InputError: there is no run, or it has no such layer or head.
         """
         run = load_run(root)
-        readout = _choose_on_gold(run) if at is None else _parse_readout(at, run)
-        return cls(run, source, target, readout)
+        return cls(run, source, target, find_readout(run, at))
 
     def records(self, count: int | None = None) -> Iterator[Record]:
         """Yields records of the cross-attention over the targets of the first `count` pairs, or of all."""
@@ -144,6 +143,23 @@ def _choose_by_agreement(directions: Sequence[Direction]) -> list[ChosenReadout]
     pairs = min(AGREEMENT_PAIRS, len(directions[0].source))
     reason = f"the two directions' agreement, {100 * agreed.value:.1f} % on {pairs} pairs"
     return [ChosenReadout(**asdict(readout), chosen_on=reason) for readout in (agreed.forward, agreed.backward)]
+
+
+def find_readout(run: TrainedRun, at: str | None) -> ChosenReadout | None:
+    """Returns the readout that `LAYER,HEAD,SIDE[,LINKS[,SITE]]` names; without it the one that the gold alignments of
+    the run's config choose, None if they are missing.
+
+    Raises:
+        InputError: the run has no such layer or head.
+    """
+    return _choose_on_gold(run) if at is None else _parse_readout(at, run)
+
+
+def last_layer(run: TrainedRun) -> ChosenReadout:
+    """Returns the readout of the mean of the last layer's heads."""
+    record = next(run.recorder(["cross"]).record_references(["a"], ["a"]))
+    layer = len(record.attention["cross"]) - 1
+    return ChosenReadout(layer, MEAN_HEAD, "output", chosen_on="nothing: it is the last layer")
 
 
 def _choose_on_gold(run: TrainedRun) -> ChosenReadout | None:

@@ -19,6 +19,7 @@ from .attention import (
 )
 from .bleu_tokenizers import BLEU_TOKENIZERS, BleuTokenizer, bleu_tokenizer_of
 from .decoding import SEARCHES
+from .exchange import EXPORT_FORMATS, QUANTIZATIONS
 from .inspection import EXTRACTIONS, LABEL_SIDES, RECORD_MODES, SITES, SYMMETRISATIONS, Site
 from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
 from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS, WORD_UNITS
@@ -33,6 +34,7 @@ __all__ = [
     "CORPUS_PROBLEMS",
     "DATA_SETS",
     "EUROPARL_LANGUAGES",
+    "EXPORT_FORMATS",
     "EXTRACTIONS",
     "LABEL_SIDES",
     "MECHANISMS",
@@ -41,6 +43,7 @@ __all__ = [
     "OPTIMIZERS",
     "POSITIONS",
     "POSITION_PLACES",
+    "QUANTIZATIONS",
     "RECORD_MODES",
     "RECURRENT_DECODERS",
     "SCHEDULES",

@@ -1,0 +1,98 @@
+"""Whether an exported model does what the run does, on sentences of the run."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..decoding.beam import BeamSettings
+from ..decoding.build import build_translator
+from ..decoding.search import BeamSearch
+from ..errors import InputError
+from ..text.corpus import read_corpus
+from ..text.lines import read_lines
+from ..trained_run import TrainedRun
+
+TOLERANCE = 1e-3
+"""The largest difference of a token's log-probability, in float32; rounding gives some 1e-5, a wrong weight whole
+units."""
+
+log = logging.getLogger(__name__)
+
+
+class ExportedModel(Protocol):
+    """An exported model, loaded from its folder by the program that it is for."""
+
+    def translate(self, sources: Sequence[str], beam: BeamSettings) -> list[str]:
+        """Translates sentences; a beam of size 1 is greedy search."""
+        ...
+
+    def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
+        """Returns the log-probability of each token of given translations."""
+        ...
+
+
+def read_check_sentences(run: TrainedRun, source: Path | None, count: int) -> list[str]:
+    """Reads the sentences of a check: the first of a file, or of the run's validation set if none is given."""
+    if source is not None:
+        lines: Sequence[str] = read_lines(source)
+    else:
+        lines = read_corpus(run.config.data.validation).source
+    longest = run.config.model.max_positions - 1
+    fitting = [line for line in lines[: 2 * count] if 0 < run.tokenizer.count_tokens([line])[0] < longest]
+    return fitting[:count]
+
+
+def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[str], exact: bool) -> dict[str, Any]:
+    """Compares an exported model with its run.
+
+    Args:
+        run: the run.
+        exported: the model.
+        sentences: what is translated.
+        exact: whether its weights are the run's own, not rounded ones.
+
+    Returns:
+        What was found, for the manifest.
+
+    Raises:
+        InputError: the model is another one.
+    """
+    equal = {}
+    targets: Sequence[str] = []
+    for kind, beam in searches(run).items():
+        found = build_translator(run.model, run.tokenizer, run.config, BeamSearch(beam)).translate(sentences)
+        targets = [one.text for one in found]
+        exported_texts = exported.translate(sentences, beam)
+        equal[kind] = sum(one == other for one, other in zip(targets, exported_texts, strict=True))
+    records = run.recorder(["cross"]).record_references(sentences, targets)
+    pairs = zip(records, exported.log_probabilities(sentences, targets), strict=True)
+    differences = [np.abs(np.array(one.token_log_probabilities) - other).max() for one, other in pairs]
+    largest = float(max(differences, default=0.0))
+    counts = ", ".join(f"{number} of {len(sentences)} by {kind} search" for kind, number in equal.items())
+    log.info("translations equal to the run's: %s; log-probabilities differ by at most %.1e", counts, largest)
+    if exact and not largest <= TOLERANCE:
+        raise InputError(
+            f"{run.directory.root}: the exported model gives log-probabilities that differ by {largest:.3g} from the "
+            f"run's, expected at most {TOLERANCE:g}; nothing was written; please report this with the run's config.yaml"
+        )
+    return {"sentences": len(sentences), "equal": equal, "largest_difference_of_log_probabilities": largest}
+
+
+def searches(run: TrainedRun) -> dict[str, BeamSettings]:
+    """Returns the two searches that are compared: greedy, and the run's beam, or one of 5 if it is greedy itself."""
+    settings = run.config.decoding
+
+    def beam(size: int) -> BeamSettings:
+        return BeamSettings(
+            size,
+            1,
+            settings.length_penalty,
+            settings.coverage_penalty,
+            settings.min_length,
+            settings.no_repeat_ngram,
+        )
+
+    return {"greedy": beam(1), "beam": beam(settings.beam_size if settings.beam_size > 1 else 5)}

@@ -1,0 +1,152 @@
+"""Exports a run for other programs: `python -m pipeline.export RUN FOLDER --format saved_model`."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly, log_to_output, whole_number
+from .config.names import EXPORT_FORMATS, QUANTIZATIONS, describe
+from .config.options import add_decoding_options, with_decoding_options
+from .config.started_run import load_started_run
+from .errors import InputError
+from .files import sha256, write_json
+from .invocation import invocation
+from .new_folder import new_folder
+from .run_directory import RunDirectory
+from .runtime.import_tensorflow import importing_tensorflow
+from .version import __version__
+
+if TYPE_CHECKING:
+    from .trained_run import TrainedRun
+
+CHECKED_SENTENCES = 100
+PACKAGES = {
+    "saved_model": ("tensorflow", "tensorflow-text"),
+    "ctranslate2": ("ctranslate2",),
+}
+"""Those that load each format."""
+
+log = logging.getLogger(__name__)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = ArgumentParser(
+        prog=invocation("export"),
+        description="Exports a trained run for another program, into a new folder. Sentences are then translated by "
+        "both; the folder's manifest.json says how many translations are equal, and a model that gives other "
+        "log-probabilities is not written. What the other program cannot do is refused by its name in the config.",
+    )
+    add_run_argument(parser)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder to write; it must not exist yet")
+    parser.add_argument(
+        "--format", choices=EXPORT_FORMATS, required=True, help=f"which format. {describe(EXPORT_FORMATS)}"
+    )
+    add_checkpoint_option(parser)
+    parser.add_argument(
+        "--quantization",
+        choices=QUANTIZATIONS,
+        help="with ctranslate2: number format of the weights (default: float32)",
+    )
+    parser.add_argument(
+        "--at",
+        metavar="LAYER,HEAD,SIDE",
+        help="with saved_model: where the links of its signature align are read, such as 1,mean,output (default: as "
+        "the gold alignments of the run choose, or else the mean of the last layer's heads)",
+    )
+    parser.add_argument(
+        "--source", type=Path, metavar="FILE", help="sentences for the check (default: the run's validation set)"
+    )
+    parser.add_argument(
+        "--sentences",
+        type=whole_number(0, 1_000_000),
+        default=CHECKED_SENTENCES,
+        metavar="NUMBER",
+        help=f"number of sentences of the check (default: {CHECKED_SENTENCES}; 0: no check)",
+    )
+    add_decoding_options(parser)
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Exports the run, checks it, writes the manifest."""
+    options = make_parser().parse_args(arguments)
+    for option, of in (("quantization", "ctranslate2"), ("at", "saved_model")):
+        if getattr(options, option) is not None and options.format != of:
+            raise InputError(f"--{option}: no effect with --format {options.format}; leave it out")
+    config = with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)
+    if config.decoding.search != "beam":
+        raise InputError("--search: other programs search greedily or with a beam; expected --search beam")
+    log_to_output()
+    with new_folder(options.folder, "writes this folder") as folder:
+        with importing_tensorflow():
+            from .exchange.parity import check_parity, read_check_sentences
+            from .trained_run import load_run
+
+        run = load_run(options.run, options.checkpoint)
+        run = replace(run, config=with_decoding_options(run.config, options))
+        manifest: dict[str, Any] = _describe(run, options)
+        exported = _write(run, folder, options, manifest)
+        sentences = read_check_sentences(run, options.source, options.sentences) if options.sentences else []
+        manifest["checked"] = bool(sentences)
+        if sentences:
+            exact = options.quantization in (None, "float32")
+            manifest["check"] = check_parity(run, exported, sentences, exact)
+        write_json(folder / "manifest.json", manifest)
+    log.info("%s: written for %s", options.folder, options.format)
+
+
+def _write(run: "TrainedRun", folder: Path, options: argparse.Namespace, manifest: dict[str, Any]) -> Any:
+    """Writes the model; returns it as the other program loads it."""
+    from .exchange.parity import searches
+
+    if options.format == "saved_model":
+        from .alignment.aligner import find_readout, last_layer
+        from .exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
+
+        readout = find_readout(run, options.at) or last_layer(run)
+        if not options.at:  # what the gold alignments choose may need more than one row of weights
+            readout = replace(readout, site="cross", extraction="target")
+        write_saved_model(make_saved_translator(run, searches(run)["beam"], readout), folder)
+        manifest["links"] = readout.to_json()
+        return LoadedSavedModel(folder)
+    from .exchange.ctranslate2_model import LoadedCTranslate2, write_ctranslate2
+
+    write_ctranslate2(run, folder, options.quantization or "float32")
+    return LoadedCTranslate2(folder, run.tokenizer)
+
+
+def _describe(run: "TrainedRun", options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "format": options.format,
+        **({"quantization": options.quantization or "float32"} if options.format == "ctranslate2" else {}),
+        "run": run.config.run.name,
+        "weights": run.weights.name,
+        "weights_sha256": sha256(run.weights),
+        "tokenizer_sha256": sha256(run.directory.tokenizer),
+        "languages": [run.config.data.source_language, run.config.data.target_language],
+        "versions": {"qkv": __version__} | _versions(PACKAGES[options.format]),
+        "decoding": run.config.decoding.model_dump(),
+        "max_positions": run.config.model.max_positions,
+    }
+
+
+def _versions(packages: Sequence[str]) -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(None))

@@ -1,0 +1,63 @@
+"""Folders that appear whole or not at all."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .errors import InputError
+from .file_lock import folder_locked
+
+
+def check_new_folder(path: Path) -> None:
+    """Checks that nothing is where a folder is to be written; an empty folder is taken.
+
+    Raises:
+        InputError: there is something.
+    """
+    if path.is_dir() and any(path.iterdir()):
+        raise InputError(f"{path}: this folder has files already; choose another name, or delete it")
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: this is a file; expected the name of a new folder")
+
+
+@contextmanager
+def new_folder(path: Path, what: str) -> Iterator[Path]:
+    """Yields a hidden folder beside `path`, which becomes `path` if the block succeeds, and is deleted otherwise.
+
+    What a killed process has left of it is deleted by the next one.
+
+    Args:
+        path: the folder to write.
+        what: what its writer does, for the message: "writes this folder".
+
+    Raises:
+        InputError: there is such a folder already, or another process writes it.
+    """
+    check_new_folder(path)
+    hidden = path.parent / f".{path.name}.unfinished"
+    hidden.mkdir(parents=True, exist_ok=True)
+    lock = hidden / ".lock"
+    try:
+        with folder_locked(lock, what):
+            _delete_all_but(lock)
+            written = hidden / path.name
+            written.mkdir()
+            try:
+                yield written
+                if path.is_dir():
+                    path.rmdir()
+                written.rename(path)
+            finally:
+                _delete_all_but(lock)
+    finally:
+        with suppress(OSError):  # another process may be writing there
+            hidden.rmdir()
+
+
+def _delete_all_but(kept: Path) -> None:
+    for path in kept.parent.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path != kept:
+            path.unlink()

@@ -1,0 +1,85 @@
+"""Models in CTranslate2: the same probabilities and attention as ours, for everything that has a counterpart there."""
+
+from importlib.util import find_spec
+
+import ctranslate2
+import numpy as np
+import pytest
+
+from pipeline.config.names import QUANTIZATIONS
+from pipeline.errors import InputError
+from pipeline.exchange.ctranslate2_model import TOKENIZER_FILE, write_ctranslate2
+from tests.conftest import SENTENCES
+from tests.exchange.random_runs import random_run
+
+SOURCES = SENTENCES[:3]
+TARGETS = ["le chat", "un petit chien voit le chat à côté du chien", "der Hund"]
+
+
+def forced(run):
+    """Log-probabilities of the targets' tokens, and the mean attention of the last layer's heads."""
+    records = list(run.recorder(["cross"]).record_references(SOURCES, TARGETS))
+    return [np.array(one.token_log_probabilities) for one in records], [
+        one.attention["cross"][-1].mean(axis=0) for one in records
+    ]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"norm": "post", "activation": "relu", "tie_embeddings": "all", "positions": "sinusoidal"},
+        {"norm": "pre", "activation": "gelu", "tie_embeddings": "target", "positions": "learned"},
+        {"norm": "pre", "activation": "silu", "tie_embeddings": "none", "positions": "sinusoidal"},
+    ],
+    ids=lambda settings: "-".join(settings.values()),
+)
+def test_probabilities_and_attention_are_ours(tokenizer, tmp_path, settings):
+    run = random_run(tokenizer, tmp_path, **settings)
+    write_ctranslate2(run, tmp_path)
+    assert (tmp_path / TOKENIZER_FILE).read_bytes() == tokenizer.model
+    translator = ctranslate2.Translator(str(tmp_path), inter_threads=1, intra_threads=1)
+    pieces = [[tokenizer.pieces(row) for row in tokenizer.encode(side)] for side in (SOURCES, TARGETS)]
+    log_probabilities, attention = forced(run)
+    for found, expected in zip(translator.score_batch(*pieces), log_probabilities, strict=True):
+        np.testing.assert_allclose(found.log_probs, expected, atol=2e-5)
+    results = translator.translate_batch(
+        pieces[0], pieces[1], beam_size=1, max_decoding_length=40, return_attention=True
+    )
+    for result, target, expected in zip(results, pieces[1], attention, strict=True):
+        assert result.hypotheses[0][: len(target)] == target
+        found = np.array(result.attention[0])[: len(target)]  # without the column of EOS
+        np.testing.assert_allclose(found, expected[: len(target), :-1], atol=2e-5)
+
+
+def test_every_number_format_is_written_or_refused_in_a_sentence(tokenizer, tmp_path):
+    run = random_run(tokenizer, tmp_path, norm="pre")
+    sizes = {}
+    for quantization in QUANTIZATIONS:
+        folder = tmp_path / quantization
+        folder.mkdir()
+        if quantization == "bfloat16" and find_spec("torch") is None:
+            with pytest.raises(InputError, match="bfloat16: CTranslate2 writes it by PyTorch"):
+                write_ctranslate2(run, folder, quantization)
+        else:
+            write_ctranslate2(run, folder, quantization)
+            assert ctranslate2.contains_model(str(folder))
+            sizes[quantization] = (folder / "model.bin").stat().st_size
+    assert sizes["int8"] < sizes["int16"] < sizes["float32"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"positions_on": "queries_and_keys"}, "model.positions_on"),
+        ({"attention": {"cross": {"score": "cosine"}}}, "model.attention.cross.score"),
+        ({"attention": {"encoder_self": {"mechanism": "linformer"}}}, "model.attention.encoder_self.mechanism"),
+        ({"attention": {"decoder_self": {"key_dim": 4}}}, "model.attention.decoder_self.key_dim"),
+        ({"attention": {"cross": {"value_projection": False}}}, "model.attention.cross.value_projection"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_has_no_counterpart_is_refused_by_name(tokenizer, tmp_path, settings, key):
+    run = random_run(tokenizer, tmp_path, **settings)
+    with pytest.raises(InputError, match=f"{key}: .* has no counterpart in CTranslate2"):
+        write_ctranslate2(run, tmp_path / "model")
+    assert not (tmp_path / "model").exists()

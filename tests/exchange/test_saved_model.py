@@ -1,0 +1,106 @@
+"""A SavedModel gives the texts, attention and links of its run, in a process that knows nothing of qkv."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.alignment.readout import AlignmentReadout
+from pipeline.decoding.beam import BeamSettings
+from pipeline.decoding.build import build_translator
+from pipeline.decoding.search import BeamSearch
+from pipeline.errors import InputError
+from pipeline.exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
+from tests.conftest import SENTENCES
+from tests.exchange.random_runs import random_run
+
+BEAM = BeamSettings(size=3, length_penalty=0.5, min_length=2, no_repeat_ngram=3)
+SOURCES = ["", "a ☃ cat", *SENTENCES, "chien " * 100]
+TARGETS = ["der Hund", "", "le ☃ chat", *SENTENCES[::-1]]
+
+
+@pytest.fixture(scope="module")
+def run(tokenizer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("random")
+    return random_run(tokenizer, folder, encoder_layers=1, decoder_layers=2, positions_on="queries_and_keys")
+
+
+@pytest.fixture(scope="module")
+def folder(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    write_saved_model(make_saved_translator(run, BEAM, AlignmentReadout(1, 2, "input")), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def saved(folder):
+    return tf.saved_model.load(str(folder))
+
+
+def found(answer):
+    return {name: tensor.numpy() for name, tensor in answer.items()}
+
+
+@pytest.mark.parametrize("beam", [False, True])
+def test_sentences_are_translated_as_by_the_run_in_batches_of_any_size(run, saved, beam):
+    settings = BEAM if beam else BeamSettings(1, 1, 0.5, min_length=2, no_repeat_ngram=3)
+    expected = build_translator(run.model, run.tokenizer, run.config, BeamSearch(settings)).translate(SOURCES)
+    answer = found(saved.translate(tf.constant(SOURCES), tf.constant(beam)))
+    assert [text.decode() for text in answer["text"]] == [one.text for one in expected]
+    assert answer["truncated"].tolist() == [one.truncated for one in expected]
+    assert answer["truncated"][-1] and answer["text"][0] == b""
+    for i, one in enumerate(expected[1:], 1):
+        tokens = [token.decode() for token in answer["target_tokens"][i] if token]
+        assert tokens == run.tokenizer.pieces(one.ids)
+        np.testing.assert_allclose(answer["log_probabilities"][i, : len(tokens)], one.log_probabilities, atol=1e-5)
+        assert not answer["log_probabilities"][i, len(tokens) :].any()
+        if beam:
+            assert answer["score"][i] == pytest.approx(one.score, abs=1e-5)
+    alone = found(saved.translate(tf.constant(SOURCES[2:3]), tf.constant(beam)))
+    assert alone["text"][0] == answer["text"][2]
+
+
+def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):
+    answer = found(saved.translate(tf.constant(SOURCES), tf.constant(True)))
+    translator = build_translator(run.model, run.tokenizer, run.config, BeamSearch(BEAM))
+    records = run.recorder(["cross"]).record_translations(SOURCES, None, translator.translate(SOURCES), "beam")
+    for i, record in enumerate(records):
+        if not SOURCES[i]:
+            continue
+        expected = record.attention["cross"]
+        queries, keys = expected.shape[2:]
+        assert queries != keys
+        weights = answer["cross_attention"][i]
+        np.testing.assert_allclose(weights[:, :, :queries, :keys], expected, atol=1e-5)
+        assert not weights[:, :, queries:].any() and not weights[:, :, :, keys:].any()
+        assert [token.decode() for token in answer["source_tokens"][i] if token] == record.source_tokens
+
+
+@pytest.mark.parametrize("readout", [AlignmentReadout(1, 2, "input"), AlignmentReadout(0, "mean", "output")])
+def test_links_and_probabilities_are_those_of_the_run(run, saved, readout):
+    if readout.head == "mean":
+        saved = make_saved_translator(run, BEAM, readout)
+    answer = found(saved.align(tf.constant(SOURCES), tf.constant(TARGETS)))
+    for i, record in enumerate(run.recorder(["cross"]).record_references(SOURCES, TARGETS)):
+        links = {(int(source), target) for target, source in enumerate(answer["links"][i]) if source >= 0}
+        assert links == readout.links(record.by_token())
+        length = len(record.target_output_tokens)
+        expected = record.token_log_probabilities
+        np.testing.assert_allclose(answer["log_probabilities"][i, :length], expected, atol=1e-5)
+
+
+def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder):
+    script = "import sys; sys.path.remove(''); import tensorflow as tf, tensorflow_text; "
+    script += f"saved = tf.saved_model.load({str(folder)!r}); "
+    script += f"answer = saved.signatures['serving_default'](source=tf.constant({SOURCES!r}), beam=tf.constant(True)); "
+    script += "print([text.decode() for text in answer['text'].numpy()]); "
+    script += "assert not any(name.startswith('pipeline') for name in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == repr(LoadedSavedModel(folder).translate(SOURCES, BEAM))
+
+
+def test_links_that_need_more_than_a_row_of_weights_are_refused(run):
+    with pytest.raises(InputError, match="--at: the links of a SavedModel are those of LAYER,HEAD,SIDE"):
+        make_saved_translator(run, BEAM, AlignmentReadout(0, 0, "input", "mutual"))
