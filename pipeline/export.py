@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from .trained_run import TrainedRun
 
 CHECKED_SENTENCES = 100
-PACKAGES = {
-    "saved_model": ("tensorflow", "tensorflow-text"),
-    "ctranslate2": ("ctranslate2",),
-}
-"""Those that load each format."""
-
 log = logging.getLogger(__name__)
 
 
@@ -118,7 +112,7 @@ def _write(run: "TrainedRun", folder: Path, options: argparse.Namespace, manifes
     from .exchange.ctranslate2_model import LoadedCTranslate2, write_ctranslate2
 
     write_ctranslate2(run, folder, options.quantization or "float32")
-    return LoadedCTranslate2(folder, run.tokenizer)
+    return LoadedCTranslate2(folder, run)
 
 
 def _describe(run: "TrainedRun", options: argparse.Namespace) -> dict[str, Any]:
@@ -130,7 +124,7 @@ def _describe(run: "TrainedRun", options: argparse.Namespace) -> dict[str, Any]:
         "weights_sha256": sha256(run.weights),
         "tokenizer_sha256": sha256(run.directory.tokenizer),
         "languages": [run.config.data.source_language, run.config.data.target_language],
-        "versions": {"qkv": __version__} | _versions(PACKAGES[options.format]),
+        "versions": {"qkv": __version__} | _versions(EXPORT_FORMATS[options.format].packages),
         "decoding": run.config.decoding.model_dump(),
         "max_positions": run.config.model.max_positions,
     }

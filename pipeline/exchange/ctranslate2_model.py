@@ -10,7 +10,7 @@ from ..decoding.beam import BeamSettings
 from ..errors import InputError
 from ..files import write_atomically
 from ..model.embedding import sinusoidal_positions
-from ..text.tokenizer import BOS, EOS, UNK, Tokenizer
+from ..text.tokenizer import BOS, EOS, UNK
 from ..trained_run import TrainedRun
 from .counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
 
@@ -126,28 +126,38 @@ class LoadedCTranslate2:
 
     Args:
         folder: what `write_ctranslate2` wrote.
-        tokenizer: the run's.
+        run: the run.
     """
 
-    def __init__(self, folder: Path, tokenizer: Tokenizer) -> None:
+    def __init__(self, folder: Path, run: TrainedRun) -> None:
         import ctranslate2
 
-        self._tokenizer = tokenizer
+        self._tokenizer = tokenizer = run.tokenizer
+        self._longest = run.translator.max_lengths
         self._ids = {piece: token for token, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary_size)))}
         self._translator = ctranslate2.Translator(str(folder), compute_type="default")
 
     def translate(self, sources: Sequence[str], beam: BeamSettings) -> list[str]:
         """See `ExportedModel`."""
-        results = self._translator.translate_batch(
-            self._pieces(sources),
-            beam_size=beam.size,
-            length_penalty=beam.length_penalty,
-            coverage_penalty=beam.coverage_penalty,
-            no_repeat_ngram_size=beam.no_repeat_ngram,
-            min_decoding_length=beam.min_length,
-            max_batch_size=64,
-        )
-        return self._tokenizer.decode([[self._ids[piece] for piece in result.hypotheses[0]] for result in results])
+        pieces = self._pieces(sources)
+        lengths = np.array([len(row) for row in pieces])
+        texts = [""] * len(sources)
+        for length in np.unique(lengths):  # the longest length of a translation is one for all of a call
+            rows = np.flatnonzero(lengths == length)
+            results = self._translator.translate_batch(
+                [pieces[row] for row in rows],
+                beam_size=beam.size,
+                length_penalty=beam.length_penalty,
+                coverage_penalty=beam.coverage_penalty,
+                no_repeat_ngram_size=beam.no_repeat_ngram,
+                min_decoding_length=beam.min_length,
+                max_decoding_length=int(self._longest(lengths[rows[:1]])[0]),
+                max_batch_size=64,
+            )
+            found = [[self._ids[piece] for piece in result.hypotheses[0]] for result in results]
+            for row, text in zip(rows, self._tokenizer.decode(found), strict=True):
+                texts[row] = text
+        return texts
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
         """See `ExportedModel`."""

@@ -91,6 +91,7 @@ TABLES = {
     "alignment/links.py",
     "alignment/symmetrise.py",
     "decoding/forced.py",
+    "exchange/ctranslate2_model.py",
     "attention/mechanisms/__init__.py",
     "attention/mechanisms/fixed_weights.py",
     "attention/scores/products.py",

@@ -1,9 +1,24 @@
 """Formats of other programs."""
 
+from typing import NamedTuple
+
+
+class ExportFormat(NamedTuple):
+    """A format in which a run can be exported.
+
+    - meaning: what it is.
+    - packages: those that load it.
+    """
+
+    meaning: str
+    packages: tuple[str, ...]
+
+
 EXPORT_FORMATS = {
-    "saved_model": "TensorFlow's SavedModel, strings in and out, for TensorFlow Serving",
-    "ctranslate2": "CTranslate2, which needs the package ctranslate2",
-    "marian": "a Marian model of Hugging Face",
+    "saved_model": ExportFormat(
+        "TensorFlow's SavedModel, strings in and out, also for TensorFlow Serving", ("tensorflow", "tensorflow-text")
+    ),
+    "ctranslate2": ExportFormat("CTranslate2, which needs the package ctranslate2", ("ctranslate2",)),
 }
 
 QUANTIZATIONS = ("float32", "bfloat16", "float16", "int16", "int8")
