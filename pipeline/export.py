@@ -100,7 +100,7 @@ def _write(run: "TrainedRun", folder: Path, options: argparse.Namespace, manifes
     from .exchange.parity import searches
 
     if options.format == "saved_model":
-        from .alignment.aligner import find_readout, last_layer
+        from .alignment.run_readout import find_readout, last_layer
         from .exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
 
         readout = find_readout(run, options.at) or last_layer(run)
