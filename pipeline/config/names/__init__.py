@@ -18,7 +18,7 @@ from .attention import (
     recurrent_attentions,
 )
 from .bleu_tokenizers import BLEU_TOKENIZERS, BleuTokenizer, bleu_tokenizer_of
-from .decoding import SEARCHES
+from .decoding import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
 from .inspection import EXTRACTIONS, LABEL_SIDES, RECORD_MODES, SITES, SYMMETRISATIONS, Site
 from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
 from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS, WORD_UNITS
@@ -28,6 +28,7 @@ __all__ = [
     "ACTIVATIONS",
     "ARCHITECTURES",
     "ATTENTION_SITES",
+    "BEAM_ENDS",
     "BLEU_TOKENIZERS",
     "CORPUS_ACTIONS",
     "CORPUS_PROBLEMS",
@@ -35,6 +36,7 @@ __all__ = [
     "EUROPARL_LANGUAGES",
     "EXTRACTIONS",
     "LABEL_SIDES",
+    "LENGTH_DIVISORS",
     "MECHANISMS",
     "METRICS",
     "NORMS",
