@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from .base import OneOf, Settings
-from .names import SEARCHES, describe
+from .names import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES, describe
 
 
 class DecodingSettings(Settings):
@@ -33,6 +33,12 @@ class DecodingSettings(Settings):
         description="Exponent of the length penalty: hypotheses of n tokens are ranked by log-probability divided by "
         "((5 + n) / 6) to this power. 0: no penalty, which favours short translations.",
     )
+    length_divisor: Annotated[str, OneOf(LENGTH_DIVISORS)] = Field(
+        default="gnmt", description=f"By what log-probabilities are divided. {describe(LENGTH_DIVISORS)}."
+    )
+    beam_end: Annotated[str, OneOf(BEAM_ENDS)] = Field(
+        default="full", description=f"When beam search ends. {describe(BEAM_ENDS)}."
+    )
     coverage_penalty: float = Field(
         default=0.0,
         ge=0,
@@ -41,6 +47,10 @@ class DecodingSettings(Settings):
     )
     min_length: int = Field(
         default=0, ge=0, le=100_000, description="Minimum number of tokens of a translation before EOS."
+    )
+    force_eos: bool = Field(
+        default=False,
+        description="Whether a translation that reaches its limit ends in EOS, at no cost; otherwise it is cut.",
     )
     no_repeat_ngram: int = Field(
         default=0, ge=0, le=100_000, description="Block repeated n-grams of this length; 0: none."

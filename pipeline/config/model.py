@@ -70,7 +70,7 @@ class BlocksSettings(ArchitectureSettings):
         default="pre", description=f"Where layer normalisation is applied. {describe(NORMS)}."
     )
     positions: Annotated[str, OneOf(POSITIONS)] = Field(
-        default="sinusoidal", description="Kind of position embeddings."
+        default="sinusoidal", description=f"Kind of position embeddings. {describe(POSITIONS)}."
     )
     positions_on: Annotated[str, OneOf(POSITION_PLACES)] = Field(
         default="input", description=f"Where positions are added. {describe(POSITION_PLACES)}."
@@ -107,6 +107,10 @@ class TransformerSettings(BlocksSettings):
 
     encoder_layers: int = Field(default=4, ge=1, le=1000, description="Number of encoder layers.")
     decoder_layers: int = Field(default=4, ge=1, le=1000, description="Number of decoder layers.")
+    scale_embeddings: bool = Field(
+        default=True, description="Whether embeddings are multiplied by the square root of d_model."
+    )
+    output_bias: bool = Field(default=False, description="Whether each token's logit has a bias, which is learnt.")
     attention: TransformerAttention = Field(
         default=TransformerAttention(), description="The attention at each of the three sites."
     )

@@ -13,7 +13,7 @@ from keras import ops
 
 from ..text.tokenizer import BOS, EOS
 from .beam_state import BeamState, drop_finished, start_beam
-from .constraints import MINUS_INFINITY, ban_early_end, ban_repeated_ngrams, ban_special_tokens
+from .constraints import MINUS_INFINITY, ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end
 from .hypotheses import Hypotheses, concatenate, gather_columns, gather_rows, top_k_of_many, write_at
 
 
@@ -31,6 +31,9 @@ class BeamSettings:
             of a finished hypothesis.
         min_length: the minimum number of tokens before EOS.
         no_repeat_ngram: no n-gram of this length occurs twice in a hypothesis; 0 allows all.
+        divisor: by what log-probabilities are divided, one of `config.names.LENGTH_DIVISORS`; the formula above is gnmt.
+        end: when the search of a sentence ends, one of `config.names.BEAM_ENDS`.
+        force_eos: whether the last of the tokens that a target may have is EOS, as certain.
 
     Raises:
         ValueError: `best` is not between 1 and `size`.
@@ -42,6 +45,9 @@ class BeamSettings:
     coverage_penalty: float = 0.0
     min_length: int = 0
     no_repeat_ngram: int = 0
+    divisor: str = "gnmt"
+    end: str = "full"
+    force_eos: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.best <= self.size:
@@ -49,7 +55,8 @@ class BeamSettings:
 
     def length_divisor(self, length):
         """Returns the number by which the log-probability of a hypothesis of `length` tokens is divided."""
-        return ((5.0 + ops.cast(length, "float32")) / 6.0) ** self.length_penalty
+        tokens = ops.cast(length, "float32")
+        return (tokens if self.divisor == "power" else (5.0 + tokens) / 6.0) ** self.length_penalty
 
     def coverage_bonus(self, attention):
         """Returns the number that is added to a hypothesis' score for its attention `(..., S)`: `(...)`, never
@@ -99,7 +106,8 @@ def beam_search(
         last = ops.take(state.live.ids, ops.maximum(state.step - 1, 0), axis=2)
         last = ops.reshape(ops.where(state.step > 0, last, BOS), (-1, 1))
         logits, target_state = next_token_logits(last, state.source_state, state.target_state)
-        candidates, parents, tokens = extend_hypotheses(logits, state, settings)
+        is_last = state.step + 1 >= ops.take(max_lengths, state.rows) if settings.force_eos else None
+        candidates, parents, tokens = extend_hypotheses(logits, state, settings, is_last)
         state = state._replace(step=state.step + 1, target_state=target_state)
         bonus = None
         if coverage is not None and settings.coverage_penalty:
@@ -116,13 +124,14 @@ def beam_search(
     return Hypotheses(*(x[:, : settings.best] for x in state.finished))
 
 
-def extend_hypotheses(logits, state: BeamState, settings: BeamSettings):
+def extend_hypotheses(logits, state: BeamState, settings: BeamSettings, is_last=None):
     """Finds the 2 K likeliest extensions of a sentence's K live hypotheses by one token.
 
     Args:
         logits: `(A * K, V)`.
         state: before the step.
         settings: `BeamSettings`.
+        is_last: bool `(A,)`, the sentences whose hypotheses must end; by default none.
 
     Returns:
         `(candidates, parents, tokens)`: `Hypotheses` `(A, 2 K, ...)` scored by log-probability; int32 `(A, 2 K)`, the
@@ -135,6 +144,8 @@ def extend_hypotheses(logits, state: BeamState, settings: BeamSettings):
     allowed = ban_early_end(ban_special_tokens(scores), state.step, settings.min_length)
     history = ops.reshape(state.live.ids, (-1, length))
     allowed = ban_repeated_ngrams(allowed, history, state.step, settings.no_repeat_ngram)
+    if is_last is not None:
+        allowed = force_end(allowed, ops.repeat(is_last, size))
     totals = ops.reshape(state.live.scores, (-1, 1)) + allowed
     totals, indices = top_k_of_many(ops.reshape(totals, (-1, size * vocabulary)), 2 * size)
     parents, tokens = indices // vocabulary, indices % vocabulary

@@ -76,6 +76,9 @@ def drop_finished(state, finished, live, parents, max_lengths, settings) -> Beam
     # No token adds probability and none takes coverage away, so no live hypothesis can score higher than this.
     reachable = (live.scores[:, :1] / divisor)[:, 0]
     beam_full = ops.greater(finished.scores[:, -1], MINUS_INFINITY)
+    if settings.end == "worst":
+        best_live = live.scores[:, 0] / settings.length_divisor(state.step)
+        beam_full = ops.logical_and(beam_full, finished.scores[:, -1] >= best_live)
     out_of_reach = finished.scores[:, settings.best - 1] >= reachable
     done = ops.logical_or(at_longest, ops.logical_or(beam_full, out_of_reach))
     indices = (ops.expand_dims(state.rows, 1),) * 3

@@ -30,7 +30,7 @@ def build_translator(model: keras.Model, tokenizer: Tokenizer, config: RunConfig
 
 def build_search(settings: DecodingSettings, seed: int) -> Search:
     """Builds the search that the settings ask for; `seed` seeds the draws of sampling."""
-    constraints = {"min_length": settings.min_length, "no_repeat_ngram": settings.no_repeat_ngram}
+    constraints = settings.model_dump(include={"min_length", "no_repeat_ngram", "force_eos"})
     if settings.kind == "sampling":
         sampler = Sampler(settings.temperature, settings.top_k, settings.top_p, seed)
         return Sampling(**constraints, sampler=sampler, count=settings.n_best)
@@ -38,6 +38,12 @@ def build_search(settings: DecodingSettings, seed: int) -> Search:
         return GreedySearch(**constraints)
     return BeamSearch(
         BeamSettings(
-            settings.beam_size, settings.n_best, settings.length_penalty, settings.coverage_penalty, **constraints
+            settings.beam_size,
+            settings.n_best,
+            settings.length_penalty,
+            settings.coverage_penalty,
+            divisor=settings.length_divisor,
+            end=settings.beam_end,
+            **constraints,
         )
     )

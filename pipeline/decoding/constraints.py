@@ -27,6 +27,13 @@ def ban_early_end(scores, step, min_length):
     return ops.where(ops.logical_and(ops.equal(ids, EOS), step < min_length), MINUS_INFINITY, scores)
 
 
+def force_end(scores, is_last):
+    """Allows EOS alone, as certain, in the rows that may have one more token: bool `(R,)`."""
+    ids = ops.arange(ops.shape(scores)[-1], dtype="int32")
+    forced = ops.where(ops.equal(ids, EOS), 0.0, MINUS_INFINITY)
+    return ops.where(ops.expand_dims(is_last, -1), forced, scores)
+
+
 def ban_repeated_ngrams(scores, ids, step, n):
     """Bans every token that would repeat an n-gram of its hypothesis (Paulus et al. 2018, section 2.5).
 

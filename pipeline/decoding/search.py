@@ -10,7 +10,7 @@ from keras import ops
 
 from ..model.interface import Memory, TranslationModel, rows_for_each
 from .beam import BeamSettings, beam_search
-from .constraints import ban_early_end, ban_repeated_ngrams
+from .constraints import ban_early_end, ban_repeated_ngrams, force_end
 from .greedy import choose_likeliest, greedy_search
 from .hypotheses import Hypotheses
 from .sampling import Sampler
@@ -36,10 +36,12 @@ class GreedySearch:
     Args:
         min_length: the minimum number of tokens before EOS.
         no_repeat_ngram: no n-gram of this length occurs twice; 0 allows all.
+        force_eos: whether the last of the tokens that a target may have is EOS.
     """
 
     min_length: int = 0
     no_repeat_ngram: int = 0
+    force_eos: bool = False
 
     def __call__(self, model, memory, max_lengths, length):
         return self._search(model, memory, max_lengths, length, choose_likeliest, 1)
@@ -54,12 +56,15 @@ class GreedySearch:
 
         def choose_allowed(scores, ids, step):
             scores = ban_early_end(scores, step, self.min_length)
-            return choose(ban_repeated_ngrams(scores, ids, step, self.no_repeat_ngram), ids, step)
+            scores = ban_repeated_ngrams(scores, ids, step, self.no_repeat_ngram)
+            if self.force_eos:
+                scores = force_end(scores, step + 1 >= limits)
+            return choose(scores, ids, step)
 
-        cache = model.start_cache(memory)
+        cache, limits = model.start_cache(memory), max_lengths
         if count > 1:
-            cache, max_lengths = rows_for_each((cache, max_lengths), rows)
-        ids, log_probabilities = greedy_search(step, cache, max_lengths, length, choose_allowed)
+            cache, limits = rows_for_each((cache, limits), rows)
+        ids, log_probabilities = greedy_search(step, cache, limits, length, choose_allowed)
         shape = (batch, count, length)
         log_probabilities = ops.reshape(log_probabilities, shape)
         return Hypotheses(ops.reshape(ids, shape), log_probabilities, ops.sum(log_probabilities, axis=-1))

@@ -11,12 +11,13 @@ from ..config.names import POSITION_PLACES, POSITIONS, TIED_EMBEDDINGS
 from ..layers.dropout import Dropout
 
 
-def sinusoidal_positions(length, width):
+def sinusoidal_positions(length, width, halves=False):
     """Computes `p[t, 2i] = sin(t / 10000^(2i/D))`, `p[t, 2i + 1] = cos(same)` (Vaswani et al. 2017, section 3.5).
 
     Args:
         length: number of positions.
         width: D.
+        halves: whether all sines stand before all cosines, as in Marian (Junczys-Dowmunt et al. 2018).
 
     Returns:
         float32 NumPy array `(length, D)`.
@@ -25,18 +26,20 @@ def sinusoidal_positions(length, width):
     table = np.zeros((length, width), "float32")
     table[:, 0::2] = np.sin(angles)
     table[:, 1::2] = np.cos(angles[:, : width // 2])
-    return table
+    return np.concatenate([table[:, 0::2], table[:, 1::2]], axis=1) if halves else table
 
 
 @keras.saving.register_keras_serializable(package="qkv")
 class TokenEmbedding(keras.Layer):
     """A table with one vector for each id, read in both directions (Press and Wolf 2017; Vaswani et al. 2017, 3.4).
 
-    `call(ids) = table[ids] * sqrt(D)`, and `logits(states) = states . table^T`.
+    `call(ids) = table[ids] * sqrt(D)`, and `logits(states) = states . table^T + bias`.
 
     Args:
         vocabulary_size: V.
         width: D.
+        scale: whether `call` multiplies by `sqrt(D)`.
+        bias: whether `logits` adds a bias.
 
     Example:
         >>> embedding = TokenEmbedding(vocabulary_size=20, width=8)
@@ -45,10 +48,12 @@ class TokenEmbedding(keras.Layer):
         (TensorShape([1, 3, 8]), TensorShape([1, 3, 20]))
     """
 
-    def __init__(self, vocabulary_size, width, **kwargs):
+    def __init__(self, vocabulary_size, width, scale=True, bias=False, **kwargs):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.width = width
+        self.scale = scale
+        self.has_bias = bias
 
     def build(self, ids_shape=None):
         self.table = self.add_weight(
@@ -56,21 +61,35 @@ class TokenEmbedding(keras.Layer):
             shape=(self.vocabulary_size, self.width),
             initializer=keras.initializers.RandomNormal(stddev=self.width**-0.5),
         )
+        if self.has_bias:
+            self.bias = self.add_weight(name="bias", shape=(self.vocabulary_size,), initializer="zeros")
 
     def call(self, ids):
+        vectors = ops.cast(ops.take(self.table, ids, axis=0), self.compute_dtype)
         # Scaled after the look-up: the table is far larger than a batch.
-        return ops.cast(ops.take(self.table, ids, axis=0), self.compute_dtype) * self.width**0.5
+        return vectors * self.width**0.5 if self.scale else vectors
 
     def logits(self, states):
         """Computes unnormalised log-probabilities: `(B, T, D) -> float32 (B, T, V)`."""
         table = ops.cast(self.table, states.dtype)
-        return ops.cast(ops.matmul(states, ops.transpose(table)), "float32")
+        logits = ops.cast(ops.matmul(states, ops.transpose(table)), "float32")
+        return logits + self.bias if self.has_bias else logits
+
+    def factors(self, states):
+        """Returns the two matrices whose product are the logits: `(N, D)` and `(V, D)`, or, with a bias, both with one
+        more column, which is 1 in the first."""
+        if not self.has_bias:
+            return states, self.table
+        ones = ops.ones((ops.shape(states)[0], 1), states.dtype)
+        columns = self.table, ops.expand_dims(self.bias, 1)
+        return ops.concatenate([states, ones], axis=1), ops.concatenate(columns, axis=1)
 
     def compute_output_shape(self, ids_shape):
         return (*ids_shape, self.width)
 
     def get_config(self):
-        return {**super().get_config(), "vocabulary_size": self.vocabulary_size, "width": self.width}
+        own = {"vocabulary_size": self.vocabulary_size, "width": self.width}
+        return {**super().get_config(), **own, "scale": self.scale, "bias": self.has_bias}
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -78,7 +97,7 @@ class PositionalEmbedding(keras.Layer):
     """Adds positions to embeddings and applies dropout.
 
     Args:
-        kind: "sinusoidal" or "learned".
+        kind: "sinusoidal", "sinusoidal_halves" or "learned", see `config.names.POSITIONS`.
         site: "input" adds a vector for each position; "queries_and_keys" leaves that to every attention layer, which
             takes it from `on_queries_and_keys`, so that values stay free of it (Carion et al. 2020, DETR, equation 7).
         max_positions: number of positions.
@@ -117,7 +136,7 @@ class PositionalEmbedding(keras.Layer):
                 initializer=keras.initializers.RandomNormal(stddev=0.02),
             )
         else:
-            self.table = sinusoidal_positions(self.max_positions, width)
+            self.table = sinusoidal_positions(self.max_positions, width, self.kind == "sinusoidal_halves")
 
     def on_queries_and_keys(self, length, offset=0):
         """Returns what attention layers add to queries and keys: `(T, D)`, or `(B, T, D)` for offsets `(B, 1)`; None
@@ -146,7 +165,7 @@ class PositionalEmbedding(keras.Layer):
         }
 
 
-def make_embeddings(vocabulary_size, width, tie_embeddings, dtype):
+def make_embeddings(vocabulary_size, width, tie_embeddings, dtype, scale=True, bias=False):
     """Makes the `TokenEmbedding` of target, source and output, which may be one and the same.
 
     Args:
@@ -154,6 +173,7 @@ def make_embeddings(vocabulary_size, width, tie_embeddings, dtype):
         width: D.
         tie_embeddings: which embeddings share one table: "all", "target" (target and output), or "none".
         dtype: the Keras dtype policy.
+        scale, bias: see `TokenEmbedding`; the bias is that of the output.
 
     Raises:
         ValueError: `tie_embeddings` is none of these.
@@ -161,9 +181,9 @@ def make_embeddings(vocabulary_size, width, tie_embeddings, dtype):
     if tie_embeddings not in TIED_EMBEDDINGS:
         raise ValueError(f"tie_embeddings: expected one of {', '.join(TIED_EMBEDDINGS)}, found {tie_embeddings!r}")
 
-    def make(side):
-        return TokenEmbedding(vocabulary_size, width, name=f"{side}_embedding", dtype=dtype)
+    def make(side, bias=False):
+        return TokenEmbedding(vocabulary_size, width, scale, bias, name=f"{side}_embedding", dtype=dtype)
 
-    target = make("target")
+    target = make("target", bias=bias and tie_embeddings != "none")
     source = target if tie_embeddings == "all" else make("source")
-    return target, source, make("output") if tie_embeddings == "none" else target
+    return target, source, make("output", bias) if tie_embeddings == "none" else target

@@ -32,11 +32,13 @@ class Transformer(TranslationModel):
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
-        positions: "sinusoidal" or "learned".
+        positions: "sinusoidal", "sinusoidal_halves" or "learned", see `config.names.POSITIONS`.
         positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, section A.4).
         activation: of the feed-forward networks.
         tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
             output), "none".
+        scale_embeddings: whether embeddings are multiplied by `sqrt(D)`.
+        output_bias: whether the logits have a bias.
         max_positions: the maximum number of tokens on either side.
         encoder_self: further arguments of the encoder's self-attention as a dict, such as `{"score": "cosine"}`.
         decoder_self: of the decoder's self-attention.
@@ -70,6 +72,8 @@ class Transformer(TranslationModel):
         positions_on="input",
         activation="relu",
         tie_embeddings="all",
+        scale_embeddings=True,
+        output_bias=False,
         max_positions=512,
         encoder_self=None,
         decoder_self=None,
@@ -80,7 +84,7 @@ class Transformer(TranslationModel):
         self.d_model = d_model
         policy = self.dtype_policy
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
-            vocabulary_size, d_model, tie_embeddings, policy
+            vocabulary_size, d_model, tie_embeddings, policy, scale_embeddings, output_bias
         )
         place = {
             "kind": positions,

@@ -47,9 +47,10 @@ class TotalLoss:
         # Both passes are in one batch: each copy of a sentence has its own dropout.
         twice = batch.map(lambda x: tf.concat([x, x], 0))
         cross_entropy, total, states = self._forward(twice)
-        first, second = tf.split(tf.reshape(states, (-1, states.shape[-1])), 2)
+        states, table = self.model.output_embedding.factors(tf.reshape(states, (-1, states.shape[-1])))
+        first, second = tf.split(states, 2)
         weights = tf.cast(tf.reshape(tf.split(twice.target_output, 2)[0], (-1,)) != PAD, tf.float32)
-        total += self.r_drop * fused_divergence(first, second, self.model.output_embedding.table, weights)
+        total += self.r_drop * fused_divergence(first, second, table, weights)
         return cross_entropy / 2, total / 2
 
     def _forward(self, batch: Batch) -> tuple[Any, Any, Any]:
@@ -67,6 +68,6 @@ class TotalLoss:
 
     def _cross_entropy(self, states, ids):
         targets = tf.reshape(ids, (-1,))
-        states = tf.reshape(states, (-1, states.shape[-1]))
+        states, table = self.model.output_embedding.factors(tf.reshape(states, (-1, states.shape[-1])))
         weights = tf.cast(targets != PAD, tf.float32)
-        return fused_cross_entropy(states, self.model.output_embedding.table, targets, weights, self.label_smoothing)
+        return fused_cross_entropy(states, table, targets, weights, self.label_smoothing)

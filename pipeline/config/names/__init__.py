@@ -18,7 +18,7 @@ from .attention import (
     recurrent_attentions,
 )
 from .bleu_tokenizers import BLEU_TOKENIZERS, BleuTokenizer, bleu_tokenizer_of
-from .decoding import SEARCHES
+from .decoding import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
 from .exchange import EXPORT_FORMATS, QUANTIZATIONS
 from .inspection import EXTRACTIONS, LABEL_SIDES, RECORD_MODES, SITES, SYMMETRISATIONS, Site
 from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
@@ -29,6 +29,7 @@ __all__ = [
     "ACTIVATIONS",
     "ARCHITECTURES",
     "ATTENTION_SITES",
+    "BEAM_ENDS",
     "BLEU_TOKENIZERS",
     "CORPUS_ACTIONS",
     "CORPUS_PROBLEMS",
@@ -37,6 +38,7 @@ __all__ = [
     "EXPORT_FORMATS",
     "EXTRACTIONS",
     "LABEL_SIDES",
+    "LENGTH_DIVISORS",
     "MECHANISMS",
     "METRICS",
     "NORMS",

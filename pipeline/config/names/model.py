@@ -10,7 +10,11 @@ RECURRENT_DECODERS = {
     "luong": "the state after the step is the query, and the context enters the output",
 }
 NORMS = {"pre": "normalise before each sublayer", "post": "normalise after it"}
-POSITIONS = ("sinusoidal", "learned")
+POSITIONS = {
+    "sinusoidal": "sines and cosines in turn",
+    "sinusoidal_halves": "all sines, then all cosines, as in Marian",
+    "learned": "a vector that is learnt for each position",
+}
 POSITION_PLACES = {
     "input": "once to the embeddings",
     "queries_and_keys": "to the queries and keys of every attention layer, never to values",
