@@ -97,8 +97,6 @@ def main(arguments: list[str]) -> None:
 
 def _write(run: "TrainedRun", folder: Path, options: argparse.Namespace, manifest: dict[str, Any]) -> Any:
     """Writes the model; returns it as the other program loads it."""
-    from .exchange.parity import searches
-
     if options.format == "saved_model":
         from .alignment.run_readout import find_readout, last_layer
         from .exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
@@ -106,7 +104,7 @@ def _write(run: "TrainedRun", folder: Path, options: argparse.Namespace, manifes
         readout = find_readout(run, options.at) or last_layer(run)
         if not options.at:  # what the gold alignments choose may need more than one row of weights
             readout = replace(readout, site="cross", extraction="target")
-        write_saved_model(make_saved_translator(run, searches(run)["beam"], readout), folder)
+        write_saved_model(make_saved_translator(run, readout), folder)
         manifest["links"] = readout.to_json()
         return LoadedSavedModel(folder)
     from .exchange.ctranslate2_model import LoadedCTranslate2, write_ctranslate2

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..decoding.beam import BeamSettings
 from ..errors import InputError
 from ..files import write_atomically
 from ..model.embedding import sinusoidal_positions
@@ -18,10 +17,12 @@ ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 SUPPORTED: Mapping[str, Any] = {
     "architecture": ["transformer"],
     "norm": ["pre", "post"],
-    "positions": ["sinusoidal", "learned"],
+    "positions": ["sinusoidal", "sinusoidal_halves", "learned"],
     "positions_on": ["input"],
     "tie_embeddings": ["all", "target", "none"],
     "activation": list(ACTIVATIONS),
+    "scale_embeddings": [True, False],
+    "output_bias": [False, True],
     **STANDARD_ATTENTION,
 }
 TOKENIZER_FILE = "sentencepiece.model"
@@ -85,12 +86,17 @@ def _set_embeddings(spec: Any, settings: Any, weights: NamedWeights) -> None:
     output = weights.take("output_embedding/table") if settings.tie_embeddings == "none" else target
     spec.encoder.embeddings[0].weight, spec.decoder.embeddings.weight = source, target
     spec.decoder.projection.weight = output
-    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = True
+    if settings.output_bias:
+        side = "output" if settings.tie_embeddings == "none" else "target"
+        spec.decoder.projection.bias = weights.take(f"{side}_embedding/bias")
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = settings.scale_embeddings
     for side, stack in (("source", spec.encoder), ("target", spec.decoder)):
         stack.position_encodings.encodings = (
             weights.take(f"{side}_positions/table")
             if settings.positions == "learned"
-            else sinusoidal_positions(settings.max_positions, settings.d_model)
+            else sinusoidal_positions(
+                settings.max_positions, settings.d_model, settings.positions == "sinusoidal_halves"
+            )
         )
 
 
@@ -137,7 +143,7 @@ class LoadedCTranslate2:
         self._ids = {piece: token for token, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary_size)))}
         self._translator = ctranslate2.Translator(str(folder), compute_type="default")
 
-    def translate(self, sources: Sequence[str], beam: BeamSettings) -> list[str]:
+    def translate(self, sources: Sequence[str], decoding: Any) -> list[str]:
         """See `ExportedModel`."""
         pieces = self._pieces(sources)
         lengths = np.array([len(row) for row in pieces])
@@ -146,11 +152,11 @@ class LoadedCTranslate2:
             rows = np.flatnonzero(lengths == length)
             results = self._translator.translate_batch(
                 [pieces[row] for row in rows],
-                beam_size=beam.size,
-                length_penalty=beam.length_penalty,
-                coverage_penalty=beam.coverage_penalty,
-                no_repeat_ngram_size=beam.no_repeat_ngram,
-                min_decoding_length=beam.min_length,
+                beam_size=decoding.beam_size,
+                length_penalty=decoding.length_penalty,
+                coverage_penalty=decoding.coverage_penalty,
+                no_repeat_ngram_size=decoding.no_repeat_ngram,
+                min_decoding_length=decoding.min_length,
                 max_decoding_length=int(self._longest(lengths[rows[:1]])[0]),
                 max_batch_size=64,
             )

@@ -7,9 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..decoding.beam import BeamSettings
-from ..decoding.build import build_translator
-from ..decoding.search import BeamSearch
+from ..decoding.build import build_search, build_translator
 from ..errors import InputError
 from ..text.corpus import read_corpus
 from ..text.lines import read_lines
@@ -25,8 +23,8 @@ log = logging.getLogger(__name__)
 class ExportedModel(Protocol):
     """An exported model, loaded from its folder by the program that it is for."""
 
-    def translate(self, sources: Sequence[str], beam: BeamSettings) -> list[str]:
-        """Translates sentences; a beam of size 1 is greedy search."""
+    def translate(self, sources: Sequence[str], decoding: Any) -> list[str]:
+        """Translates sentences by beam search, as the section `decoding` of a config says."""
         ...
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
@@ -62,10 +60,11 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
     """
     equal = {}
     targets: Sequence[str] = []
-    for kind, beam in searches(run).items():
-        found = build_translator(run.model, run.tokenizer, run.config, BeamSearch(beam)).translate(sentences)
+    for kind, decoding in searches(run).items():
+        search = build_search(decoding, run.config.run.seed)
+        found = build_translator(run.model, run.tokenizer, run.config, search).translate(sentences)
         targets = [one.text for one in found]
-        exported_texts = exported.translate(sentences, beam)
+        exported_texts = exported.translate(sentences, decoding)
         equal[kind] = sum(one == other for one, other in zip(targets, exported_texts, strict=True))
     records = run.recorder(["cross"]).record_references(sentences, targets)
     pairs = zip(records, exported.log_probabilities(sentences, targets), strict=True)
@@ -81,18 +80,12 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
     return {"sentences": len(sentences), "equal": equal, "largest_difference_of_log_probabilities": largest}
 
 
-def searches(run: TrainedRun) -> dict[str, BeamSettings]:
-    """Returns the two searches that are compared: greedy, and the run's beam, or one of 5 if it is greedy itself."""
+def searches(run: TrainedRun) -> dict[str, Any]:
+    """Returns the settings of the two searches that are compared: greedy, and the run's beam, or one of 5 if it is
+    greedy itself."""
     settings = run.config.decoding
-
-    def beam(size: int) -> BeamSettings:
-        return BeamSettings(
-            size,
-            1,
-            settings.length_penalty,
-            settings.coverage_penalty,
-            settings.min_length,
-            settings.no_repeat_ngram,
-        )
-
-    return {"greedy": beam(1), "beam": beam(settings.beam_size if settings.beam_size > 1 else 5)}
+    sizes = {"greedy": 1, "beam": settings.beam_size if settings.beam_size > 1 else 5}
+    return {
+        kind: settings.model_copy(update={"search": "beam", "beam_size": size, "n_best": 1})
+        for kind, size in sizes.items()
+    }

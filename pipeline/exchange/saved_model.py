@@ -2,26 +2,26 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ..alignment.readout import MEAN_HEAD, AlignmentReadout
-from ..decoding.beam import BeamSettings
-from ..decoding.search import BeamSearch, GreedySearch
+from ..decoding.build import build_search
 from ..errors import InputError
 from ..trained_run import TrainedRun
+from .parity import searches
 from .saved_translator import SavedTranslator
 
 BATCH_SENTENCES = 64
 
 
-def make_saved_translator(run: TrainedRun, beam: BeamSettings, readout: AlignmentReadout) -> SavedTranslator:
+def make_saved_translator(run: TrainedRun, readout: AlignmentReadout) -> SavedTranslator:
     """Makes what is saved of a run.
 
     Args:
         run: the run.
-        beam: the beam of `translate`.
         readout: where `align` reads links.
 
     Raises:
@@ -34,8 +34,7 @@ def make_saved_translator(run: TrainedRun, beam: BeamSettings, readout: Alignmen
         run.model,
         tokenizer.model,
         tokenizer.pieces(range(tokenizer.vocabulary_size)),
-        GreedySearch(beam.min_length, beam.no_repeat_ngram),
-        BeamSearch(beam),
+        *(build_search(settings, run.config.run.seed) for settings in searches(run).values()),
         max_target_ratio=decoding.max_target_ratio,
         max_target_extra=decoding.max_target_extra,
         max_positions=run.config.model.max_positions,
@@ -62,12 +61,12 @@ class LoadedSavedModel:
     def __init__(self, folder: Path) -> None:
         self._loaded = tf.saved_model.load(str(folder))
 
-    def translate(self, sources: Sequence[str], beam: BeamSettings) -> list[str]:
+    def translate(self, sources: Sequence[str], decoding: Any) -> list[str]:
         """See `ExportedModel`."""
         texts = []
         for first in range(0, len(sources), BATCH_SENTENCES):
             batch = tf.constant(sources[first : first + BATCH_SENTENCES])
-            found = self._loaded.signatures["translate"](source=batch, beam=tf.constant(beam.size > 1))
+            found = self._loaded.signatures["translate"](source=batch, beam=tf.constant(decoding.beam_size > 1))
             texts += [text.decode() for text in found["text"].numpy()]
         return texts
 

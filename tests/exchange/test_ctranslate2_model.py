@@ -29,9 +29,11 @@ def forced(run):
     [
         {"norm": "post", "activation": "relu", "tie_embeddings": "all", "positions": "sinusoidal"},
         {"norm": "pre", "activation": "gelu", "tie_embeddings": "target", "positions": "learned"},
-        {"norm": "pre", "activation": "silu", "tie_embeddings": "none", "positions": "sinusoidal"},
+        {"norm": "pre", "activation": "silu", "tie_embeddings": "none", "positions": "sinusoidal_halves"}
+        | {"output_bias": True, "scale_embeddings": False},
+        {"norm": "post", "output_bias": True},
     ],
-    ids=lambda settings: "-".join(settings.values()),
+    ids=lambda settings: "-".join(map(str, settings.values())),
 )
 def test_probabilities_and_attention_are_ours(tokenizer, tmp_path, settings):
     run = random_run(tokenizer, tmp_path, **settings)

@@ -2,21 +2,21 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from pipeline.alignment.readout import AlignmentReadout
-from pipeline.decoding.beam import BeamSettings
-from pipeline.decoding.build import build_translator
-from pipeline.decoding.search import BeamSearch
+from pipeline.decoding.build import build_search, build_translator
 from pipeline.errors import InputError
+from pipeline.exchange.parity import searches
 from pipeline.exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
 from tests.conftest import SENTENCES
 from tests.exchange.random_runs import random_run
 
-BEAM = BeamSettings(size=3, length_penalty=0.5, min_length=2, no_repeat_ngram=3)
+DECODING = {"beam_size": 3, "length_penalty": 0.5, "min_length": 2, "no_repeat_ngram": 3}
 SOURCES = ["", "a ☃ cat", *SENTENCES, "chien " * 100]
 TARGETS = ["der Hund", "", "le ☃ chat", *SENTENCES[::-1]]
 
@@ -24,13 +24,15 @@ TARGETS = ["der Hund", "", "le ☃ chat", *SENTENCES[::-1]]
 @pytest.fixture(scope="module")
 def run(tokenizer, tmp_path_factory):
     folder = tmp_path_factory.mktemp("random")
-    return random_run(tokenizer, folder, encoder_layers=1, decoder_layers=2, positions_on="queries_and_keys")
+    run = random_run(tokenizer, folder, encoder_layers=1, decoder_layers=2, positions_on="queries_and_keys")
+    decoding = run.config.decoding.model_copy(update=DECODING)
+    return replace(run, config=run.config.model_copy(update={"decoding": decoding}))
 
 
 @pytest.fixture(scope="module")
 def folder(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "model"
-    write_saved_model(make_saved_translator(run, BEAM, AlignmentReadout(1, 2, "input")), folder)
+    write_saved_model(make_saved_translator(run, AlignmentReadout(1, 2, "input")), folder)
     return folder
 
 
@@ -39,14 +41,17 @@ def saved(folder):
     return tf.saved_model.load(str(folder))
 
 
+def translator(run, kind):
+    return build_translator(run.model, run.tokenizer, run.config, build_search(searches(run)[kind], seed=1))
+
+
 def found(answer):
     return {name: tensor.numpy() for name, tensor in answer.items()}
 
 
 @pytest.mark.parametrize("beam", [False, True])
 def test_sentences_are_translated_as_by_the_run_in_batches_of_any_size(run, saved, beam):
-    settings = BEAM if beam else BeamSettings(1, 1, 0.5, min_length=2, no_repeat_ngram=3)
-    expected = build_translator(run.model, run.tokenizer, run.config, BeamSearch(settings)).translate(SOURCES)
+    expected = translator(run, "beam" if beam else "greedy").translate(SOURCES)
     answer = found(saved.translate(tf.constant(SOURCES), tf.constant(beam)))
     assert [text.decode() for text in answer["text"]] == [one.text for one in expected]
     assert answer["truncated"].tolist() == [one.truncated for one in expected]
@@ -64,8 +69,8 @@ def test_sentences_are_translated_as_by_the_run_in_batches_of_any_size(run, save
 
 def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):
     answer = found(saved.translate(tf.constant(SOURCES), tf.constant(True)))
-    translator = build_translator(run.model, run.tokenizer, run.config, BeamSearch(BEAM))
-    records = run.recorder(["cross"]).record_translations(SOURCES, None, translator.translate(SOURCES), "beam")
+    translations = translator(run, "beam").translate(SOURCES)
+    records = run.recorder(["cross"]).record_translations(SOURCES, None, translations, "beam")
     for i, record in enumerate(records):
         if not SOURCES[i]:
             continue
@@ -81,7 +86,7 @@ def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):
 @pytest.mark.parametrize("readout", [AlignmentReadout(1, 2, "input"), AlignmentReadout(0, "mean", "output")])
 def test_links_and_probabilities_are_those_of_the_run(run, saved, readout):
     if readout.head == "mean":
-        saved = make_saved_translator(run, BEAM, readout)
+        saved = make_saved_translator(run, readout)
     answer = found(saved.align(tf.constant(SOURCES), tf.constant(TARGETS)))
     for i, record in enumerate(run.recorder(["cross"]).record_references(SOURCES, TARGETS)):
         links = {(int(source), target) for target, source in enumerate(answer["links"][i]) if source >= 0}
@@ -98,9 +103,9 @@ def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder):
     script += "print([text.decode() for text in answer['text'].numpy()]); "
     script += "assert not any(name.startswith('pipeline') for name in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines()[-1] == repr(LoadedSavedModel(folder).translate(SOURCES, BEAM))
+    assert ended.stdout.splitlines()[-1] == repr(LoadedSavedModel(folder).translate(SOURCES, searches(run)["beam"]))
 
 
 def test_links_that_need_more_than_a_row_of_weights_are_refused(run):
     with pytest.raises(InputError, match="--at: the links of a SavedModel are those of LAYER,HEAD,SIDE"):
-        make_saved_translator(run, BEAM, AlignmentReadout(0, 0, "input", "mutual"))
+        make_saved_translator(run, AlignmentReadout(0, 0, "input", "mutual"))
