@@ -13,7 +13,7 @@ from keras import ops
 
 from ..text.tokenizer import BOS, EOS
 from .beam_state import BeamState, drop_finished, start_beam
-from .constraints import MINUS_INFINITY, ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end
+from .constraints import MINUS_INFINITY, ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end, force_tokens
 from .hypotheses import Hypotheses, concatenate, gather_columns, gather_rows, top_k_of_many, write_at
 
 
@@ -31,7 +31,7 @@ class BeamSettings:
             of a finished hypothesis.
         min_length: the minimum number of tokens before EOS.
         no_repeat_ngram: no n-gram of this length occurs twice in a hypothesis; 0 allows all.
-        divisor: by what log-probabilities are divided, one of `config.names.LENGTH_DIVISORS`; the formula above is gnmt.
+        divisor: by what log-probabilities are divided, one of `config.names.LENGTH_DIVISORS`; above it is gnmt.
         end: when the search of a sentence ends, one of `config.names.BEAM_ENDS`.
         force_eos: whether the last of the tokens that a target may have is EOS, as certain.
 
@@ -72,6 +72,7 @@ def beam_search(
     length,
     settings: BeamSettings,
     coverage: Callable | None = None,
+    prefix=None,
 ) -> Hypotheses:
     """Extends K hypotheses of every sentence by one token at a time.
 
@@ -92,6 +93,7 @@ def beam_search(
         settings: `BeamSettings`.
         coverage: takes both states and returns the attention that each source token received from each hypothesis,
             float32 `(A * K, S)`, 1 for padding. Needed for a coverage penalty only.
+        prefix: int32 `(B, L)`, the tokens with which each target begins, then PAD; by default none.
 
     Raises:
         ValueError: a coverage penalty without `coverage`.
@@ -107,7 +109,8 @@ def beam_search(
         last = ops.reshape(ops.where(state.step > 0, last, BOS), (-1, 1))
         logits, target_state = next_token_logits(last, state.source_state, state.target_state)
         is_last = state.step + 1 >= ops.take(max_lengths, state.rows) if settings.force_eos else None
-        candidates, parents, tokens = extend_hypotheses(logits, state, settings, is_last)
+        given = None if prefix is None else ops.take(ops.take(prefix, state.step, axis=1), state.rows)
+        candidates, parents, tokens = extend_hypotheses(logits, state, settings, is_last, given)
         state = state._replace(step=state.step + 1, target_state=target_state)
         bonus = None
         if coverage is not None and settings.coverage_penalty:
@@ -124,7 +127,7 @@ def beam_search(
     return Hypotheses(*(x[:, : settings.best] for x in state.finished))
 
 
-def extend_hypotheses(logits, state: BeamState, settings: BeamSettings, is_last=None):
+def extend_hypotheses(logits, state: BeamState, settings: BeamSettings, is_last=None, given=None):
     """Finds the 2 K likeliest extensions of a sentence's K live hypotheses by one token.
 
     Args:
@@ -132,6 +135,7 @@ def extend_hypotheses(logits, state: BeamState, settings: BeamSettings, is_last=
         state: before the step.
         settings: `BeamSettings`.
         is_last: bool `(A,)`, the sentences whose hypotheses must end; by default none.
+        given: int32 `(A,)`, the tokens that must come next, PAD where any may; by default any.
 
     Returns:
         `(candidates, parents, tokens)`: `Hypotheses` `(A, 2 K, ...)` scored by log-probability; int32 `(A, 2 K)`, the
@@ -146,6 +150,8 @@ def extend_hypotheses(logits, state: BeamState, settings: BeamSettings, is_last=
     allowed = ban_repeated_ngrams(allowed, history, state.step, settings.no_repeat_ngram)
     if is_last is not None:
         allowed = force_end(allowed, ops.repeat(is_last, size))
+    if given is not None:
+        allowed = force_tokens(allowed, scores, ops.repeat(given, size))
     totals = ops.reshape(state.live.scores, (-1, 1)) + allowed
     totals, indices = top_k_of_many(ops.reshape(totals, (-1, size * vocabulary)), 2 * size)
     parents, tokens = indices // vocabulary, indices % vocabulary

@@ -34,6 +34,19 @@ def force_end(scores, is_last):
     return ops.where(ops.expand_dims(is_last, -1), forced, scores)
 
 
+def force_tokens(allowed, scores, tokens):
+    """Allows one token alone where `tokens`, int `(R,)`, is not PAD, also one that was banned.
+
+    Args:
+        allowed: `(R, V)`, the scores after all bans.
+        scores: `(R, V)`, the scores before them.
+        tokens: the tokens.
+    """
+    tokens = ops.expand_dims(tokens, -1)
+    forced = ops.where(ops.equal(ops.arange(ops.shape(scores)[-1], dtype="int32"), tokens), scores, MINUS_INFINITY)
+    return ops.where(ops.equal(tokens, PAD), allowed, forced)
+
+
 def ban_repeated_ngrams(scores, ids, step, n):
     """Bans every token that would repeat an n-gram of its hypothesis (Paulus et al. 2018, section 2.5).
 

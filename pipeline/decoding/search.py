@@ -9,6 +9,7 @@ from typing import Protocol
 from keras import ops
 
 from ..model.interface import Memory, TranslationModel, rows_for_each
+from ..text.tokenizer import PAD
 from .beam import BeamSettings, beam_search
 from .constraints import ban_early_end, ban_repeated_ngrams, force_end
 from .greedy import choose_likeliest, greedy_search
@@ -24,9 +25,10 @@ class Search(Protocol):
         memory: what `model.encode` returned for the sources, `(B, ...)`.
         max_lengths: int32 `(B,)`, the maximum number of tokens of each target, EOS included.
         length: L, at least the largest of `max_lengths`.
+        prefix: int32 `(B, L)`, the tokens with which each target begins, then PAD; by default none.
     """
 
-    def __call__(self, model: TranslationModel, memory: Memory, max_lengths, length) -> Hypotheses: ...
+    def __call__(self, model: TranslationModel, memory: Memory, max_lengths, length, prefix=None) -> Hypotheses: ...
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,10 @@ class GreedySearch:
     no_repeat_ngram: int = 0
     force_eos: bool = False
 
-    def __call__(self, model, memory, max_lengths, length):
-        return self._search(model, memory, max_lengths, length, choose_likeliest, 1)
+    def __call__(self, model, memory, max_lengths, length, prefix=None):
+        return self._search(model, memory, max_lengths, length, choose_likeliest, 1, prefix)
 
-    def _search(self, model, memory, max_lengths, length, choose, count):
+    def _search(self, model, memory, max_lengths, length, choose, count, prefix):
         batch = ops.shape(max_lengths)[0]
         rows = batch * count
 
@@ -59,11 +61,16 @@ class GreedySearch:
             scores = ban_repeated_ngrams(scores, ids, step, self.no_repeat_ngram)
             if self.force_eos:
                 scores = force_end(scores, step + 1 >= limits)
-            return choose(scores, ids, step)
+            chosen = choose(scores, ids, step)
+            if prefix is None:
+                return chosen
+            given = ops.take(beginning, step, axis=1)
+            return ops.where(ops.equal(given, PAD), ops.cast(chosen, "int32"), given)
 
-        cache, limits = model.start_cache(memory), max_lengths
+        cache, limits, beginning = model.start_cache(memory), max_lengths, prefix
         if count > 1:
             cache, limits = rows_for_each((cache, limits), rows)
+            beginning = prefix if prefix is None else rows_for_each(prefix, rows)
         ids, log_probabilities = greedy_search(step, cache, limits, length, choose_allowed)
         shape = (batch, count, length)
         log_probabilities = ops.reshape(log_probabilities, shape)
@@ -82,11 +89,11 @@ class Sampling(GreedySearch):
     sampler: Sampler = field(kw_only=True)
     count: int = field(default=1, kw_only=True)
 
-    def __call__(self, model, memory, max_lengths, length):
+    def __call__(self, model, memory, max_lengths, length, prefix=None):
         def choose(scores, ids, step):
             return self.sampler(scores)
 
-        return self._search(model, memory, max_lengths, length, choose, self.count)
+        return self._search(model, memory, max_lengths, length, choose, self.count, prefix)
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ class BeamSearch:
 
     settings: BeamSettings
 
-    def __call__(self, model, memory, max_lengths, length):
+    def __call__(self, model, memory, max_lengths, length, prefix=None):
         uses_coverage = self.settings.coverage_penalty != 0
         hypotheses = ops.shape(max_lengths)[0] * self.settings.size
 
@@ -114,4 +121,4 @@ class BeamSearch:
 
         sources = ops.shape(memory.mask)[-1] if uses_coverage else 0
         state = (rows_for_each(model.start_cache(memory), hypotheses), ops.zeros((hypotheses, sources)))
-        return beam_search(step, memory, state, max_lengths, length, self.settings, coverage)
+        return beam_search(step, memory, state, max_lengths, length, self.settings, coverage, prefix)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -26,6 +27,7 @@ class Translation:
         log_probabilities: natural logarithms, one for each of `ids`; 0.0 for an empty source, which is not searched.
         truncated: whether the longest length was reached before EOS, or the source was too long and was cut.
         score: the score by which the search ranked it.
+        prefix_tokens: how many of `ids` were given, rather than found.
     """
 
     text: str
@@ -34,6 +36,7 @@ class Translation:
     log_probabilities: list[float]
     truncated: bool
     score: float = 0.0
+    prefix_tokens: int = 0
 
 
 class Translator:
@@ -71,12 +74,17 @@ class Translator:
 
         search = search or GreedySearch()
 
-        def search_batch(source, max_lengths, length):
+        def search_with_prefix(source, max_lengths, length, prefix):
             memory = model.encode(source, training=False)._replace(self_attention=())
-            return search(model, memory, max_lengths, length)
+            return search(model, memory, max_lengths, length, prefix)
+
+        def search_batch(source, max_lengths, length):
+            return search_with_prefix(source, max_lengths, length, None)
 
         ids, row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None], []))
         self._search_graph = tf.function(search_batch, input_signature=(ids, row, number), autograph=False)
+        signature = (ids, row, number, ids)
+        self._prefix_graph = tf.function(search_with_prefix, input_signature=signature, autograph=False)
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
         """Returns the best translation of each sentence, in the order given. The translation of an empty sentence is
@@ -87,16 +95,26 @@ class Translator:
         """Returns all translations of each sentence that the search returns, best first."""
         return self.translate_ids(self.tokenizer.encode(sentences))
 
-    def translate_ids(self, source_ids: Sequence[list[int]]) -> list[list[Translation]]:
-        """Translates like `translate_n_best`, given the ids of the sentences, without BOS and EOS."""
-        rows = [ids[: self.max_positions - 1] for ids in source_ids]  # one more for EOS
+    def translate_ids(
+        self, source_ids: Sequence[list[int]], prefix_ids: Sequence[list[int]] | None = None
+    ) -> list[list[Translation]]:
+        """Translates like `translate_n_best`, given the ids of the sentences, without BOS and EOS.
+
+        Args:
+            source_ids: the sentences.
+            prefix_ids: the tokens with which each translation begins, fewer than `max_positions`; by default none. They
+                are scored as if they had been found; constraints of the search do not apply to them.
+        """
+        prefix_ids = prefix_ids or [[]] * len(source_ids)
+        # One more for EOS.
+        rows = [_Row(ids[: self.max_positions - 1], prefix) for ids, prefix in zip(source_ids, prefix_ids, strict=True)]
         translations = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
-        order = sorted((i for i, row in enumerate(rows) if row), key=lambda i: -len(rows[i]))
+        order = sorted((i for i, row in enumerate(rows) if any(row)), key=lambda i: -len(rows[i].source))
         batches = [order[first : first + self.batch_sentences] for first in range(0, len(order), self.batch_sentences)]
         results = in_order(self._translate_batch, ([rows[i] for i in batch] for batch in batches), self.workers)
         for batch, result in zip(batches, results, strict=True):
             for i, n_best in zip(batch, result, strict=True):
-                is_cut = len(rows[i]) < len(source_ids[i])
+                is_cut = len(rows[i].source) < len(source_ids[i])
                 translations[i] = [replace(one, truncated=one.truncated or is_cut) for one in n_best]
         return translations
 
@@ -105,14 +123,22 @@ class Translator:
         lengths = (self.max_target_ratio * source_lengths).astype(np.int32) + self.max_target_extra
         return np.minimum(lengths, self.max_positions)
 
-    def _translate_batch(self, rows: list[list[int]]) -> list[list[Translation]]:
-        lengths = np.array([len(row) for row in rows])
+    def _translate_batch(self, rows: list["_Row"]) -> list[list[Translation]]:
+        lengths, prefix_lengths = (np.array([len(row[side]) for row in rows]) for side in (0, 1))
         source = pad(
-            [[*row, EOS] for row in rows], min(round_up(int(lengths.max()) + 1, LENGTH_MULTIPLE), self.max_positions)
+            [[*row.source, EOS] for row in rows],
+            min(round_up(int(lengths.max()) + 1, LENGTH_MULTIPLE), self.max_positions),
         )
         max_lengths = self.max_lengths(lengths)
+        if prefix_lengths.any():
+            longest = np.minimum(prefix_lengths + self.max_target_extra, self.max_positions)
+            max_lengths = np.maximum(max_lengths, longest).astype(np.int32)
         length = min(int(round_up(int(max_lengths.max()), LENGTH_MULTIPLE)), self.max_positions)
-        result = self._search_graph(source, max_lengths, length)
+        if prefix_lengths.any():
+            prefix = pad([row.prefix for row in rows], length)
+            result = self._prefix_graph(source, max_lengths, length, prefix)
+        else:
+            result = self._search_graph(source, max_lengths, length)
         all_ids, all_log_probabilities, all_scores = (x.numpy() for x in result)
         places = np.argwhere(np.isfinite(all_scores))  # (sentence, rank)
         targets = [[int(token) for token in all_ids[i, n] if token != PAD] for i, n in places]
@@ -120,5 +146,13 @@ class Translator:
         for (i, n), ids, text in zip(places, targets, self.tokenizer.decode(targets), strict=True):
             log_probabilities = [float(value) for value in all_log_probabilities[i, n, : len(ids)]]
             score = float(all_scores[i, n])
-            translations[i].append(Translation(text, rows[i], ids, log_probabilities, ids[-1] != EOS, score))
+            is_cut = ids[-1] != EOS
+            translations[i].append(
+                Translation(text, rows[i].source, ids, log_probabilities, is_cut, score, len(rows[i].prefix))
+            )
         return translations
+
+
+class _Row(NamedTuple):
+    source: list[int]
+    prefix: list[int]
