@@ -97,7 +97,9 @@ def _check_weights(run: RunDirectory) -> None:
 
 CHECKS: dict[str, Callable[[Path], object]] = {
     **dict.fromkeys(("run", "reverse"), RunDirectory.open),
-    **dict.fromkeys(("source", "target", "source_words", "target_words", "reference", "alignments"), check_text),
+    **dict.fromkeys(
+        ("source", "target", "source_words", "target_words", "reference", "alignments", "prefix"), check_text
+    ),
     **dict.fromkeys(("output", "csv"), check_file_to_write),
 }
 """Option -> the check of its path."""

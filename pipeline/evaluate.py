@@ -13,6 +13,7 @@ from .files import name_problem
 from .invocation import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
+from .text.prefixes import PREFIX_HELP
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -38,6 +39,12 @@ def make_parser() -> argparse.ArgumentParser:
     add_checkpoint_option(parser)
     parser.add_argument(
         "--forced", action="store_true", help="write the attention over the references instead of the translations"
+    )
+    parser.add_argument(
+        "--prefix",
+        type=Path,
+        metavar="FILE",
+        help=f"{PREFIX_HELP}. The results' folder is SET.prefix, unless --name names it",
     )
     parser.add_argument(
         "--bleu_tokenizer",
@@ -84,6 +91,8 @@ def check_options(options: argparse.Namespace) -> None:
         raise InputError("--alignments needs --reference: the links are between those two texts")
     if options.forced and options.source and not options.reference:
         raise InputError("--forced needs --reference, the text that the model is made to read")
+    if options.forced and options.prefix:
+        raise InputError("--forced reads whole references, so --prefix has no effect; leave one of them out")
     name = options.name if options.name is not None else options.source and options.source.name
     if name is not None and (problem := name_problem(name)):
         raise InputError(f"--name: {problem}")

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly
@@ -13,6 +14,7 @@ from .invocation import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 from .text.arriving_lines import ArrivingLines
+from .text.prefixes import PREFIX_HELP, PrefixFile
 from .text.typed_text import LookWarning
 
 if TYPE_CHECKING:
@@ -49,15 +51,19 @@ def main(arguments: list[str]) -> None:
         sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
     normalize = None if options.no_normalize else run.normalizer
     look_warning = LookWarning(run.source_look)
+    prefixes = PrefixFile(options.prefix, run.tokenizer, run.config.model.max_positions) if options.prefix else None
     for window in lines.windows():
         typed = [normalize(line) for line in window] if normalize else window
         look_warning.check(typed)
-        for translations in translator.translate_n_best(typed):
+        given = prefixes.take(len(window)) if prefixes else None
+        for translations in translator.translate_ids(run.tokenizer.encode(typed), given):
             if options.detokenize:
                 translations = [replace(one, text=run.detokenize(one.text)) for one in translations]
             sys.stdout.buffer.write(format_line(number, translations).encode())
             number += 1
         sys.stdout.buffer.flush()
+    if prefixes:
+        prefixes.check_all_taken()
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +73,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write plain text: marks attached to words, a capital at the beginning",
     )
+    parser.add_argument("--prefix", type=Path, metavar="FILE", help=PREFIX_HELP)
     parser.add_argument(
         "--no_normalize",
         action="store_true",

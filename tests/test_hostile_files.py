@@ -232,7 +232,7 @@ def test_an_archive_that_lies_is_refused(run, capsys, case):
     assert not [path for path in run.parent.iterdir() if path != run]
 
 
-@pytest.mark.parametrize("field", ["shard", *archive_format.METADATA, *archive_format.UNITS])
+@pytest.mark.parametrize("field", ["shard", *archive_format.METADATA, *archive_format.OPTIONAL])
 def test_a_field_of_a_wrong_type_is_shown_or_refused(run, capsys, field):
     """No value of any type ends a command with a traceback."""
     path = attention(run) / "sentences.jsonl"

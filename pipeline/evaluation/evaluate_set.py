@@ -148,6 +148,7 @@ def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -
         "search": run.config.decoding.kind,
         "decoding": run.config.decoding.model_dump(),
         "truncated": sum(translation.truncated for translation in translations),
+        **({} if request.data.prefixes is None else {"with_prefix": sum(map(bool, request.data.prefixes))}),
     }
 
 

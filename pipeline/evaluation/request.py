@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config import RunConfig
@@ -11,6 +12,7 @@ from ..config.started_run import settings_of_set
 from ..metrics.bleu import check_bleu_tokenizer
 from ..text.corpus import read_corpus, read_parallel_files
 from ..text.lines import read_lines
+from ..text.prefixes import PrefixFile
 from ..trained_run import TrainedRun, load_run
 
 
@@ -26,6 +28,7 @@ class EvaluationSet:
         choose_on: the set on which the alignment readout is chosen; None for this set.
         origin: the set of the config, or the file of text of one's own, that these sentences are; None for `name`.
         own: whether they are text of one's own.
+        prefixes: the tokens with which each translation begins, or None.
     """
 
     name: str
@@ -35,6 +38,7 @@ class EvaluationSet:
     choose_on: GoldSet | None = None
     origin: str | None = None
     own: bool = False
+    prefixes: Sequence[list[int]] | None = None
 
     @property
     def set_name(self) -> str:
@@ -76,7 +80,16 @@ def read_request(options: argparse.Namespace) -> EvaluationRequest:
     run = load_run(options.run, options.checkpoint)
     run = replace(run, config=_replace_bleu_tokenizer(with_decoding_options(run.config, options), options))
     data = _read_own_set(options, run) if options.source else _read_configured_set(options, run)
+    if options.prefix:
+        data = replace(data, prefixes=_read_prefixes(options.prefix, run, len(data.source)))
     return EvaluationRequest(run, data, options.forced, options.perturb)
+
+
+def _read_prefixes(path: Path, run: TrainedRun, sentences: int) -> list[list[int]]:
+    file = PrefixFile(path, run.tokenizer, run.config.model.max_positions)
+    prefixes = file.take(sentences)
+    file.check_all_taken()
+    return prefixes
 
 
 def _replace_bleu_tokenizer(config: RunConfig, options: argparse.Namespace) -> RunConfig:
@@ -116,5 +129,6 @@ def _read_configured_set(options: argparse.Namespace, run: TrainedRun) -> Evalua
 
 
 def _results_name(options: argparse.Namespace, origin: str) -> str:
-    """Returns the name of the results' folder: attention over references must not replace that over translations."""
-    return options.name or (f"{origin}.forced" if options.forced else origin)
+    """Returns the name of the results' folder: attention over references, or over translations whose beginning was
+    given, must not replace that over translations."""
+    return options.name or origin + ".forced" * bool(options.forced) + ".prefix" * bool(options.prefix)

@@ -29,8 +29,8 @@ from .archive_format import (
     FORMAT_VERSION,
     MANIFEST,
     METADATA,
+    OPTIONAL,
     SENTENCES,
-    UNITS,
     are_sites,
     array_key,
     axes_of,
@@ -126,7 +126,7 @@ class AttentionArchive:
         place = self._path / line["shard"]
         try:
             attention = {site: self._read_weights(line, site) for site in sites}
-            known = {name: line[name] for name in (*METADATA, *UNITS) if name in line}
+            known = {name: line[name] for name in (*METADATA, *OPTIONAL) if name in line}
             record = Record(**known, attention=attention)
             record.validate()
         except DAMAGE as error:

@@ -22,11 +22,11 @@ SENTENCES = "sentences.jsonl"
 SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
 
 
-UNITS = ("source_unit", "target_unit")
-"""What counts as a word; written only where words are not separated by spaces."""
+OPTIONAL = {"source_unit": "spaces", "target_unit": "spaces", "prefix_tokens": 0}
+"""What is written only where it is not this."""
 
 
-METADATA = tuple(field.name for field in fields(Record) if field.name not in ("attention", *UNITS))
+METADATA = tuple(field.name for field in fields(Record) if field.name not in ("attention", *OPTIONAL))
 
 
 def sites_of(record: Record) -> dict[str, list[int]]:
@@ -36,8 +36,8 @@ def sites_of(record: Record) -> dict[str, list[int]]:
 
 def metadata_of(record: Record) -> dict[str, Any]:
     """Returns everything in a record but its attention."""
-    units = {name: unit for name in UNITS if (unit := getattr(record, name)) != "spaces"}
-    return {name: getattr(record, name) for name in METADATA} | units
+    others = {name: value for name, usual in OPTIONAL.items() if (value := getattr(record, name)) != usual}
+    return {name: getattr(record, name) for name in METADATA} | others
 
 
 def json_line(line: dict[str, Any]) -> str:
@@ -87,6 +87,8 @@ def parse_line(text: str) -> dict[str, Any] | None:
     if not isinstance(line, dict) or not line.keys() >= _FIELDS.keys():
         return None
     if not all(is_valid(line[name]) for name, is_valid in _FIELDS.items()):
+        return None
+    if not is_natural(given := line.get("prefix_tokens", 0)) or given > len(line["target_output_tokens"]):
         return None
     return line if all(_words_exist(line, side) for side in ("source", "target")) else None
 

@@ -21,6 +21,7 @@ class ForcedPair:
         mode: where the target comes from: `greedy`, `beam`, `sampling` or `forced`.
         truncated: whether source or target was cut to the maximum number of tokens that the model accepts.
         log_probabilities: of the target's tokens, where they are known.
+        prefix_tokens: how many of the target's tokens were given to the search.
     """
 
     id: int
@@ -32,6 +33,7 @@ class ForcedPair:
     mode: str
     truncated: bool
     log_probabilities: list[float] | None = None
+    prefix_tokens: int = 0
 
 
 def pair_translations(
@@ -48,7 +50,9 @@ def pair_translations(
             translation.ids,
             mode,
             translation.truncated,
-            translation.log_probabilities if translation.source_ids else None,  # an empty source was not searched
+            # An empty source was not searched.
+            translation.log_probabilities if translation.source_ids or translation.prefix_tokens else None,
+            translation.prefix_tokens,
         )
 
 

@@ -45,6 +45,7 @@ class Record:
             layer and one head (Ding et al. 2019).
         source_unit: what counts as a word of the source, one of `config.names.WORD_UNITS`.
         target_unit: what counts as a word of the hypothesis.
+        prefix_tokens: how many of the first target output tokens were given to the search, which found the others.
     """
 
     id: int
@@ -62,6 +63,7 @@ class Record:
     attention: dict[str, np.ndarray]
     source_unit: str = "spaces"
     target_unit: str = "spaces"
+    prefix_tokens: int = 0
 
     def __repr__(self) -> str:
         """Returns one line: number, texts, mode, and the shape of the attention at each site."""
@@ -133,6 +135,8 @@ class Record:
             raise self._error("target_input_tokens[1:] must equal target_output_tokens[:-1]")
         if self.mode not in RECORD_MODES:
             raise self._error(f"mode: expected one of {', '.join(RECORD_MODES)}, found {self.mode!r}")
+        if not 0 <= self.prefix_tokens <= lengths["target"]:
+            raise self._error(f"prefix_tokens: expected 0 to {lengths['target']}, found {self.prefix_tokens}")
         if not {self.source_unit, self.target_unit} <= WORD_UNITS.keys():
             raise self._error(f"source_unit, target_unit: expected {', '.join(WORD_UNITS)}")
         if not all(math.isfinite(value) for value in self.token_log_probabilities):

@@ -191,4 +191,5 @@ class AttentionRecorder:
             attention=cut,
             source_unit=self.units.source,
             target_unit=self.units.target,
+            prefix_tokens=pair.prefix_tokens,
         )
