@@ -33,12 +33,14 @@ def test_a_folder_says_what_it_was_made_from_and_how_it_was_checked(place, caplo
     assert manifest["decoding"]["beam_size"] == 2
     assert manifest["check"]["sentences"] == manifest["check"]["equal"]["greedy"] == 2  # the empty line is left out
     assert manifest["check"]["largest_difference_of_log_probabilities"] < 1e-5
-    assert "2 of 2 by greedy search" in caplog.text
+    assert "2 of 2 by greedy search" in caplog.text and "with length_divisor power" in caplog.text
     assert sorted(path.name for path in place.iterdir()) == ["exported", "three.en"]
 
 
 def test_a_model_that_gives_other_numbers_is_not_written(place, capsys, monkeypatch):
     class Wrong:
+        own_decoding = {}
+
         def __init__(self, *_):
             pass
 

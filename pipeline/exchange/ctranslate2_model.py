@@ -135,6 +135,8 @@ class LoadedCTranslate2:
         run: the run.
     """
 
+    own_decoding: Mapping[str, Any] = {"length_divisor": "power", "beam_end": "full", "force_eos": False}
+
     def __init__(self, folder: Path, run: TrainedRun) -> None:
         import ctranslate2
 

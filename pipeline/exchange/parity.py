@@ -1,7 +1,7 @@
 """Whether an exported model does what the run does, on sentences of the run."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +21,13 @@ log = logging.getLogger(__name__)
 
 
 class ExportedModel(Protocol):
-    """An exported model, loaded from its folder by the program that it is for."""
+    """An exported model, loaded from its folder by the program that it is for.
+
+    Attributes:
+        own_decoding: settings of the section `decoding` for which the program knows one value alone.
+    """
+
+    own_decoding: Mapping[str, Any]
 
     def translate(self, sources: Sequence[str], decoding: Any) -> list[str]:
         """Translates sentences by beam search, as the section `decoding` of a config says."""
@@ -58,9 +64,10 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
     Raises:
         InputError: the model is another one.
     """
+    settings = run.config.decoding
     equal = {}
     targets: Sequence[str] = []
-    for kind, decoding in searches(run).items():
+    for kind, decoding in searches(run, exported.own_decoding).items():
         search = build_search(decoding, run.config.run.seed)
         found = build_translator(run.model, run.tokenizer, run.config, search).translate(sentences)
         targets = [one.text for one in found]
@@ -77,15 +84,23 @@ def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[s
             f"{run.directory.root}: the exported model gives log-probabilities that differ by {largest:.3g} from the "
             f"run's, expected at most {TOLERANCE:g}; nothing was written; please report this with the run's config.yaml"
         )
-    return {"sentences": len(sentences), "equal": equal, "largest_difference_of_log_probabilities": largest}
+    others = {name: value for name, value in exported.own_decoding.items() if getattr(settings, name) != value}
+    if others:
+        log.info("with %s, which is how it searches", ", ".join(f"{name} {value}" for name, value in others.items()))
+    return {
+        "sentences": len(sentences),
+        "equal": equal,
+        "largest_difference_of_log_probabilities": largest,
+        "decoding_instead_of_the_runs": others,
+    }
 
 
-def searches(run: TrainedRun) -> dict[str, Any]:
+def searches(run: TrainedRun, own: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of the two searches that are compared: greedy, and the run's beam, or one of 5 if it is
-    greedy itself."""
+    greedy itself; both with a program's own settings."""
     settings = run.config.decoding
     sizes = {"greedy": 1, "beam": settings.beam_size if settings.beam_size > 1 else 5}
     return {
-        kind: settings.model_copy(update={"search": "beam", "beam_size": size, "n_best": 1})
+        kind: settings.model_copy(update={"search": "beam", "beam_size": size, "n_best": 1, **own})
         for kind, size in sizes.items()
     }

@@ -1,6 +1,6 @@
 """A run as TensorFlow's SavedModel: written, and loaded again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def make_saved_translator(run: TrainedRun, readout: AlignmentReadout) -> SavedTr
         run.model,
         tokenizer.model,
         tokenizer.pieces(range(tokenizer.vocabulary_size)),
-        *(build_search(settings, run.config.run.seed) for settings in searches(run).values()),
+        *(build_search(settings, run.config.run.seed) for settings in searches(run, {}).values()),
         max_target_ratio=decoding.max_target_ratio,
         max_target_extra=decoding.max_target_extra,
         max_positions=run.config.model.max_positions,
@@ -57,6 +57,8 @@ class LoadedSavedModel:
     Args:
         folder: what `write_saved_model` wrote.
     """
+
+    own_decoding: Mapping[str, Any] = {}
 
     def __init__(self, folder: Path) -> None:
         self._loaded = tf.saved_model.load(str(folder))

@@ -42,7 +42,7 @@ def saved(folder):
 
 
 def translator(run, kind):
-    return build_translator(run.model, run.tokenizer, run.config, build_search(searches(run)[kind], seed=1))
+    return build_translator(run.model, run.tokenizer, run.config, build_search(searches(run, {})[kind], seed=1))
 
 
 def found(answer):
@@ -103,7 +103,7 @@ def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder):
     script += "print([text.decode() for text in answer['text'].numpy()]); "
     script += "assert not any(name.startswith('pipeline') for name in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines()[-1] == repr(LoadedSavedModel(folder).translate(SOURCES, searches(run)["beam"]))
+    assert ended.stdout.splitlines()[-1] == repr(LoadedSavedModel(folder).translate(SOURCES, searches(run, {})["beam"]))
 
 
 def test_links_that_need_more_than_a_row_of_weights_are_refused(run):
