@@ -87,8 +87,8 @@ def main(arguments: list[str]) -> None:
         manifest: dict[str, Any] = _describe(run, options)
         exported = _write(run, folder, options, manifest)
         sentences = read_check_sentences(run, options.source, options.sentences) if options.sentences else []
-        manifest["checked"] = bool(sentences)
-        if sentences:
+        manifest["checked"] = bool(sentences) and exported is not None
+        if manifest["checked"]:
             exact = options.quantization in (None, "float32")
             manifest["check"] = check_parity(run, exported, sentences, exact)
         write_json(folder / "manifest.json", manifest)
@@ -107,10 +107,24 @@ def _write(run: "TrainedRun", folder: Path, options: argparse.Namespace, manifes
         write_saved_model(make_saved_translator(run, readout), folder)
         manifest["links"] = readout.to_json()
         return LoadedSavedModel(folder)
+    if options.format == "marian":
+        return _write_marian(run, folder)
     from .exchange.ctranslate2_model import LoadedCTranslate2, write_ctranslate2
 
     write_ctranslate2(run, folder, options.quantization or "float32")
     return LoadedCTranslate2(folder, run)
+
+
+def _write_marian(run: "TrainedRun", folder: Path) -> Any:
+    from .exchange.marian_export import write_marian
+    from .exchange.marian_loaded import LoadedMarian
+
+    write_marian(run, folder)
+    try:
+        return LoadedMarian(folder, run.translator)
+    except ImportError:
+        log.warning("not checked: that needs torch and transformers")
+        return None
 
 
 def _describe(run: "TrainedRun", options: argparse.Namespace) -> dict[str, Any]:

@@ -39,10 +39,8 @@ def test_a_folder_says_what_it_was_made_from_and_how_it_was_checked(place, caplo
 
 def test_a_model_that_gives_other_numbers_is_not_written(place, capsys, monkeypatch):
     class Wrong:
-        own_decoding = {}
-
         def __init__(self, *_):
-            pass
+            self.own_decoding = {}
 
         def translate(self, sources, beam):
             return list(sources)

@@ -92,6 +92,7 @@ TABLES = {
     "alignment/symmetrise.py",
     "decoding/forced.py",
     "exchange/ctranslate2_model.py",
+    "exchange/marian_export.py",
     "attention/mechanisms/__init__.py",
     "attention/mechanisms/fixed_weights.py",
     "attention/scores/products.py",

@@ -19,6 +19,7 @@ EXPORT_FORMATS = {
         "TensorFlow's SavedModel, strings in and out, also for TensorFlow Serving", ("tensorflow", "tensorflow-text")
     ),
     "ctranslate2": ExportFormat("CTranslate2, which needs the package ctranslate2", ("ctranslate2",)),
+    "marian": ExportFormat("a MarianMTModel of Hugging Face with its tokenizer", ("transformers", "torch")),
 }
 
 QUANTIZATIONS = ("float32", "bfloat16", "float16", "int16", "int8")

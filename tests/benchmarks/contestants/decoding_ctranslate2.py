@@ -6,8 +6,8 @@ from pathlib import Path
 import ctranslate2
 import sentencepiece
 
+from pipeline.exchange.ctranslate2_model import write_ctranslate2
 from tests.benchmarks.contestants import decoding_text
-from tests.benchmarks.converted import to_ctranslate2
 
 
 def prepare(settings):
@@ -15,10 +15,10 @@ def prepare(settings):
     run, sentences = decoding_text.load(settings)
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(run.directory.tokenizer))
     with tempfile.TemporaryDirectory() as folder:
-        to_ctranslate2(run, Path(folder) / "model")
+        write_ctranslate2(run, Path(folder))
         apart = settings.get("batches_apart", False)
         translator = ctranslate2.Translator(
-            str(Path(folder) / "model"),
+            folder,
             compute_type=settings.get("quantization", "float32"),
             inter_threads=settings["threads"] if apart else 1,
             intra_threads=1 if apart else settings["threads"],

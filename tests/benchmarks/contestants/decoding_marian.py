@@ -1,18 +1,26 @@
 """`generate` of Hugging Face's Marian with our weights, in batches of similar length."""
 
-import torch
+import tempfile
+from pathlib import Path
 
+import torch
+from transformers import MarianMTModel
+
+from pipeline.exchange.marian_export import write_marian
 from pipeline.text.batches import pad
 from pipeline.text.tokenizer import EOS
 from tests.benchmarks.contestants import decoding_text
-from tests.benchmarks.converted import to_marian
 
 
 def prepare(settings):
     """Text in, text out, with our tokenizer."""
     run, sentences = decoding_text.load(settings)
     torch.set_num_threads(settings["threads"])
-    model = to_marian(run)
+    with tempfile.TemporaryDirectory() as folder:
+        write_marian(run, Path(folder))
+        model = MarianMTModel.from_pretrained(folder).eval()
+    model.generation_config.bad_words_ids = None  # it is none of the work that is compared
+    model.generation_config.max_length = None
 
     def turn():
         rows = [[*ids, EOS] for ids in run.tokenizer.encode(sentences)]

@@ -1,23 +1,29 @@
 """The Marian architecture of Hugging Face, of the same size, with random weights."""
 
+from pipeline.text.tokenizer import BOS, EOS, PAD
 from tests.benchmarks.contestants.torch_turn import training_turn
-from tests.benchmarks.converted import marian_config
 
 
 def prepare(settings):
     """`settings["precision"]` is float32 or bfloat16."""
-    from transformers import MarianMTModel
+    from transformers import MarianConfig, MarianMTModel
 
     model = MarianMTModel(
-        marian_config(
-            settings["vocabulary"],
-            settings["width"],
-            settings["heads"],
-            settings["hidden"],
-            settings["layers"],
-            settings["layers"],
-            positions=settings["length"],
+        MarianConfig(
+            vocab_size=settings["vocabulary"],
+            d_model=settings["width"],
+            **dict.fromkeys(("encoder_layers", "decoder_layers"), settings["layers"]),
+            **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), settings["heads"]),
+            **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), settings["hidden"]),
+            activation_function="relu",
             dropout=settings["dropout"],
+            attention_dropout=0.0,
+            scale_embedding=True,
+            max_position_embeddings=settings["length"],
+            pad_token_id=PAD,
+            bos_token_id=BOS,
+            eos_token_id=EOS,
+            decoder_start_token_id=BOS,
         )
     ).train()
 
