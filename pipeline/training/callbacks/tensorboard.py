@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.plugins.hparams import api as hparams_api
@@ -89,7 +90,8 @@ class TensorBoard(keras.callbacks.Callback):
     def _scalars(self, section: str, values: dict[str, float], logs: dict[str, float]) -> None:
         with self.writer.as_default(step=int(logs["update"])):
             for name, value in values.items():
-                tf.summary.scalar(f"{section}/{name}", value)
+                # TensorFlow refuses Python's numbers above 3e38, the perplexity of a training that diverges.
+                tf.summary.scalar(f"{section}/{name}", np.float64(value))
 
     def _write_probes(self) -> None:
         translations = self.translator.translate(self.sources)

@@ -93,6 +93,15 @@ def test_a_rehearsal_does_the_work_of_a_validation_and_writes_nothing(tmp_path, 
     assert len(drawn) == 4 and any(tag.startswith("probe 0/") for tag in tags_in(tmp_path))
 
 
+def test_the_perplexity_of_a_training_that_diverges_is_shown(tmp_path):
+    board = TensorBoard(tmp_path, None, None, [])
+    board.writer = tf.summary.create_file_writer(str(tmp_path))
+    for update, value in enumerate([2.0, 1e39, 1e300, float("inf"), float("nan")], 1):
+        board.on_test_end({"update": update, "val_perplexity": value})
+    shown = EventAccumulator(str(tmp_path)).Reload().Tensors("validation/perplexity")
+    assert [str(tf.make_ndarray(event.tensor_proto)) for event in shown] == ["2.0", "inf", "inf", "inf", "nan"]
+
+
 def tags_in(folder):
     events = EventAccumulator(str(folder)).Reload()
     return {tag for tags in events.Tags().values() if isinstance(tags, list) for tag in tags}
