@@ -58,7 +58,7 @@ class ArchiveWriter:
         self._shards = 0
         self._open = True
         if taken := sorted(self._given.keys() & self._facts().keys()):
-            raise ValueError(f"manifest: expected no names that the archive fills in itself, found {', '.join(taken)}")
+            raise InputError(f"manifest: expected no names that the archive fills in itself, found {', '.join(taken)}")
         if go_on:
             (self._path / MANIFEST).unlink(missing_ok=True)
         if (self._path / MANIFEST).exists():
@@ -115,7 +115,7 @@ class ArchiveWriter:
             raise ValueError(f"sentence {record.id}: expected an id that was not appended before, found it twice")
         sites = sites_of(record)
         if self._sites not in (None, sites):
-            raise ValueError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
+            raise InputError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
         self._sites = sites
         self._ids.add(record.id)
         line = {"id": record.id, "shard": self._shard_name()} | metadata_of(record)

@@ -75,6 +75,15 @@ def format_pharaoh_line(links: Collection[Link]) -> str:
     return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
 
 
+def write_gold(path: str | Path, gold: Iterable[GoldAlignment]) -> None:
+    """Writes gold alignments, from 0, one sentence pair a line: `i-j` for sure links, `i?j` for the possible others.
+    The file appears whole or not at all."""
+    lines = (
+        " ".join(f"{i}{'-' if (i, j) in one.sure else '?'}{j}" for i, j in sorted(one.possible)) + "\n" for one in gold
+    )
+    write_atomically(Path(path), "".join(lines).encode())
+
+
 def _parse_line(line: str, first_index: int, place: str) -> GoldAlignment:
     sure, possible = set(), set()
     for text in line.split():

@@ -21,7 +21,7 @@ from .bleu_tokenizers import BLEU_TOKENIZERS, BleuTokenizer, bleu_tokenizer_of
 from .decoding import SEARCHES
 from .inspection import EXTRACTIONS, LABEL_SIDES, RECORD_MODES, SITES, SYMMETRISATIONS, Site
 from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
-from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS, WORD_UNITS
+from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS, WORD_MARKS, WORD_UNITS
 from .training import METRICS, OPTIMIZERS, SCHEDULES, Metric, Schedule, choosing_metrics, rank
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "SYMMETRISATIONS",
     "TIED_EMBEDDINGS",
     "TOKENIZERS",
+    "WORD_MARKS",
     "WORD_UNITS",
     "BleuTokenizer",
     "Mechanism",
