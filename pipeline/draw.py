@@ -22,7 +22,10 @@ def make_parser() -> argparse.ArgumentParser:
         "for each head, for papers and slides.",
     )
     parser.add_argument(
-        "evaluated", type=Path, metavar="RUN", help="folder of a run, or of one evaluation: RUN/evaluations/NAME"
+        "evaluated",
+        type=Path,
+        metavar="RUN",
+        help="folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive",
     )
     parser.add_argument(
         "--sentence",
@@ -83,12 +86,12 @@ def main(arguments: list[str]) -> None:
     sys.stdout.write(f"{output}\n")
 
 
-def _name_picture(run: RunDirectory, evaluation: EvaluationDirectory, options: argparse.Namespace) -> Path:
+def _name_picture(run: RunDirectory | None, evaluation: EvaluationDirectory, options: argparse.Namespace) -> Path:
     """Returns a name that no other picture has, so that none is overwritten unless its name is given."""
     head = "" if options.head is None else f"_head_{options.head}"
     side = "" if options.side == "output" else f"_{options.side}"
-    shown = f"{run.root.absolute().name}_{evaluation.root.name}_{options.sentence}"
-    return Path(f"{shown}_{options.site}_layer_{options.layer}{head}{side}.png")
+    name = f"{run.root.absolute().name}_{evaluation.root.name}" if run else evaluation.root.absolute().name
+    return Path(f"{name}_{options.sentence}_{options.site}_layer_{options.layer}{head}{side}.png")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ ORDER = [
     "plugins",
 ]
 # These may import all of ORDER, and nothing imports them.
-COMMANDS = {"__main__", "align", "compare", "doctor", "draw", "evaluate", "train", "translate", "view"}
+COMMANDS = {"__main__", "align", "compare", "doctor", "draw", "evaluate", "measure", "train", "translate", "view"}
 
 MODULES = sorted(PIPELINE.rglob("*.py"))
 

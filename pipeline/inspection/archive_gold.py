@@ -24,7 +24,7 @@ def read_gold(folder: Path, sentences: int) -> list[GoldAlignment] | None:
     gold = read_pharaoh(path)
     if len(gold) != sentences:
         raise InputError(
-            f"{path}: {len(gold)} lines of alignments for {sentences} sentences; expected one each: mend it or delete it"
+            f"{path}: {len(gold)} lines of alignments for {sentences} sentences; expected one each; mend or delete it"
         )
     return gold
 

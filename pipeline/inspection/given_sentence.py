@@ -14,7 +14,10 @@ from ..text.words import words_of
 from .record import Record
 
 SPECIAL_TOKENS = frozenset(
-    "<s> </s> <pad> <bos> <eos> <BOS> <EOS> [CLS] [SEP] [PAD] [BOS] [EOS] <|startoftext|> <|endoftext|>".split()
+    [
+        *("<s>", "</s>", "<pad>", "<bos>", "<eos>", "[CLS]", "[SEP]", "[PAD]", "[BOS]", "[EOS]"),
+        *("<|startoftext|>", "<|endoftext|>"),
+    ]
 )
 """Tokens that belong to no word."""
 
