@@ -107,9 +107,7 @@ class AttentionArchive:
                 **{name: line[name] for name in ("id", "source", "reference", "hypothesis", "mode", "truncated")},
                 "source_tokens": len(line["source_tokens"]),
                 "target_tokens": len(line["target_output_tokens"]),
-                "log_probability": sum(line["token_log_probabilities"])
-                if line["token_log_probabilities"]
-                else math.nan,
+                "log_probability": sum(line["token_log_probabilities"] or [math.nan]),
             }
             for line in self._sentences.values()
         ]
