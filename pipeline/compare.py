@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from .cli import ArgumentParser, add_set_option, exit_cleanly, whole_number
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .errors import InputError
 from .invocation import invocation
 
@@ -18,13 +18,7 @@ def main(arguments: list[str]) -> None:
         "training. Means are given of runs that differ in nothing but their seed. Attention archives without a run are "
         "compared by what they hold.",
     )
-    parser.add_argument(
-        "runs",
-        type=Path,
-        nargs="+",
-        metavar="RUN",
-        help="folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive",
-    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help=EVALUATED_HELP)
     add_set_option(parser)
     parser.add_argument(
         "--samples", type=whole_number(100, 1_000_000), default=1000, help="number of bootstrap samples (default: 1000)"

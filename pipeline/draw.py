@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .cli import ArgumentParser, add_set_option, exit_cleanly, whole_number
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .config.names import LABEL_SIDES, SITES, describe
 from .errors import InputError
 from .invocation import invocation
@@ -21,12 +21,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Draws the attention of one layer over a sentence of an evaluated run as a heat map with a panel "
         "for each head, for papers and slides.",
     )
-    parser.add_argument(
-        "evaluated",
-        type=Path,
-        metavar="RUN",
-        help="folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive",
-    )
+    parser.add_argument("evaluated", type=Path, metavar="RUN", help=EVALUATED_HELP)
     parser.add_argument(
         "--sentence",
         type=whole_number(0, MOST),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cli import ArgumentParser, add_set_option, exit_cleanly, whole_number
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .errors import InputError
 from .invocation import invocation
 from .run_directory import EvaluationDirectory, RunDirectory, find_evaluation
@@ -38,13 +38,7 @@ def make_parser() -> argparse.ArgumentParser:
         "the same sentences, side by side. The page of a single run is written by evaluate.py: "
         "RUN/evaluations/SET/viewer.html.",
     )
-    parser.add_argument(
-        "runs",
-        type=Path,
-        nargs="+",
-        metavar="RUN",
-        help="folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive",
-    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help=EVALUATED_HELP)
     parser.add_argument(
         "--over_training",
         action="store_true",

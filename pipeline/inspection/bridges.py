@@ -48,11 +48,10 @@ def bertviz_arguments(record: Record, make_tensor: Callable[[np.ndarray], Any]) 
         record: the sentence.
         make_tensor: `torch.tensor`.
     """
-    names = {"cross": "cross_attention", "encoder": "encoder_attention", "decoder": "decoder_attention"}
     attention = {
-        name: [make_tensor(layer[None]) for layer in record.attention[site]]  # (1, head, query, key)
-        for site, name in names.items()
-        if site in record.attention
+        f"{site}_attention": [make_tensor(layer[None]) for layer in weights]  # (1, head, query, key)
+        for site, weights in record.attention.items()
+        if site not in ("norms", "gradients")
     }
     return attention | {"encoder_tokens": record.source_tokens, "decoder_tokens": record.target_output_tokens}
 
