@@ -186,6 +186,7 @@ OF_NO_MODULE = {
     "config/test_defaults",
     "attention/test_other_backend",
     "attention/test_readme_examples",
+    "inspection/test_archive_page",
     "inspection/test_known_tasks",
     "model/test_architectures",
     "model/test_cached_decoding",

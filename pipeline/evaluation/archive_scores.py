@@ -63,7 +63,7 @@ def score_alignments(
                 f"{reason} has sites with [layers, heads] {sites[0]}, {name} has {sites[1]}; expected one model"
             )
         choice = _score(other, gold_set_of(other, reason, other.gold))
-    if choice is None or choice.empty:
+    if choice is None or choice["aer"].isna().all():  # also without cross-attention
         return ReadoutScores()
     readout = choose_readout(choice, reason)
     if own is None or table is None:

@@ -46,8 +46,10 @@ class EvaluatedArchive:
         """The sentences and their references, and the model's translations unless the targets were given.
 
         Raises:
-            InputError: a translation has no reference.
+            InputError: there are no sentences, or a translation has no reference.
         """
+        if not len(self.archive):
+            raise InputError(f"{self.name}: no sentences to compare")
         lines = [self.archive.sentence(id_) for id_ in self.archive.ids]
         if self.mode == "forced":
             return pd.DataFrame(

@@ -13,7 +13,7 @@ from ..files import refuse_other_than_file, write_atomically
 
 Link = tuple[int, int]
 
-_LINK = re.compile(r"([0-9]+)([-?p])([0-9]+)")
+_LINK = re.compile(r"([0-9]{1,18})([-?p])([0-9]{1,18})")
 
 
 @dataclass(frozen=True)
