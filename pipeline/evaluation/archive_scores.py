@@ -50,6 +50,8 @@ def score_alignments(
     Raises:
         InputError: gold alignments do not fit the sentences, or the archives have other layers or heads.
     """
+    if 0 in archive.manifest["sites"].get("cross", [0]):
+        return ReadoutScores()
     own = gold_set_of(archive, name, gold) if gold is not None else None
     table = choice = _score(archive, own) if own else None
     reason = f"{name} itself (optimistic)"
@@ -63,7 +65,7 @@ def score_alignments(
                 f"{reason} has sites with [layers, heads] {sites[0]}, {name} has {sites[1]}; expected one model"
             )
         choice = _score(other, gold_set_of(other, reason, other.gold))
-    if choice is None or choice["aer"].isna().all():  # also without cross-attention
+    if choice is None or choice["aer"].isna().all():
         return ReadoutScores()
     readout = choose_readout(choice, reason)
     if own is None or table is None:
