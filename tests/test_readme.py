@@ -252,7 +252,9 @@ class Folder:
         ):
             if not (self.root / "runs" / run / "model.keras").exists():
                 self.run(training_command(run))
-            shows = command.split(".")[-1] in ("view", "draw", "compare", "measure") and "--over_training" not in arguments
+            shows = (
+                command.split(".")[-1] in ("view", "draw", "compare", "measure") and "--over_training" not in arguments
+            )
             if shows and not (self.root / "runs" / run / "evaluations" / (evaluation or "test")).exists():
                 assert evaluation in (None, "test")
                 self.run(f"python evaluate.py runs/{run}")

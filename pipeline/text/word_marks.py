@@ -10,13 +10,13 @@ class Marks:
     """How tokens spell where words begin and end.
 
     Args:
-        begins: whether a token begins a word, given the token before it (None for the first one).
+        begins: whether a token begins a word, given the token before it; the first one does.
         spell: returns the text of a word's tokens, without marks.
         sign: the mark.
         needed: whether a text of several words must have it.
     """
 
-    begins: Callable[[str, str | None], bool]
+    begins: Callable[[str, str], bool]
     spell: Callable[[Sequence[str]], str]
     sign: str = ""
     needed: bool = False
@@ -39,27 +39,25 @@ def _spell_bytes(tokens: Sequence[str]) -> str:
 
 MARKS: dict[str, Marks] = {
     "sentencepiece": Marks(
-        lambda token, before: before is None or token.startswith("\u2581"),
+        lambda token, before: token.startswith("\u2581"),
         lambda tokens: "".join(tokens).replace("\u2581", ""),
         "\u2581",
         needed=True,
     ),
-    "byte_level": Marks(
-        lambda token, before: before is None or token.startswith("\u0120"), _spell_bytes, "\u0120", needed=True
-    ),
+    "byte_level": Marks(lambda token, before: token.startswith("\u0120"), _spell_bytes, "\u0120", needed=True),
     "wordpiece": Marks(
-        lambda token, before: before is None or not token.startswith("##"),
+        lambda token, before: not token.startswith("##"),
         lambda tokens: "".join(token.removeprefix("##") for token in tokens),
         "##",
     ),
     "end_of_word": Marks(
-        lambda token, before: before is None or before.endswith("</w>"),
+        lambda token, before: before.endswith("</w>"),
         lambda tokens: "".join(token.removesuffix("</w>") for token in tokens),
         "</w>",
         needed=True,
     ),
     "joiner": Marks(
-        lambda token, before: before is None or not before.endswith("@@"),
+        lambda token, before: not before.endswith("@@"),
         lambda tokens: "".join(token.removesuffix("@@") for token in tokens),
         "@@",
     ),
@@ -78,6 +76,7 @@ def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[s
     """
     begins, special = MARKS[marks].begins, set(special_tokens)
     words: list[int | None] = []
+    before: str | None
     word, before = -1, None
     for token in tokens:
         if token in special:
