@@ -1,10 +1,9 @@
 """The gold alignments of an archive's sentences, in its file `gold.pharaoh`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import InputError
-from ..text.pharaoh import GoldAlignment, read_pharaoh, write_gold
+from ..text.pharaoh import GoldAlignment, read_pharaoh
 from .archive_format import GOLD
 
 
@@ -27,11 +26,3 @@ def read_gold(folder: Path, sentences: int) -> list[GoldAlignment] | None:
             f"{path}: {len(gold)} lines of alignments for {sentences} sentences; expected one each; mend or delete it"
         )
     return gold
-
-
-def replace_gold(folder: Path, gold: Sequence[GoldAlignment] | None) -> None:
-    """Writes the gold alignments of an archive, or deletes those of an earlier one."""
-    if gold is None:
-        (folder / GOLD).unlink(missing_ok=True)
-    else:
-        write_gold(folder / GOLD, gold)

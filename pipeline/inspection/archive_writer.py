@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..files import write_atomically
 from .archive_format import (
     FORMAT_VERSION,
+    GOLD,
     MANIFEST,
     SENTENCES,
     array_key,
@@ -64,6 +65,7 @@ class ArchiveWriter:
         if (self._path / MANIFEST).exists():
             raise InputError(f"{self._path}: already holds an attention archive; move it away or choose another folder")
         self._path.mkdir(parents=True, exist_ok=True)
+        (self._path / GOLD).unlink(missing_ok=True)  # of an unfinished archive of perhaps other sentences
         lines = self._whole_shards() if go_on else []
         # Deleted before the shards, since no line may outlive its shard.
         write_atomically(self._path / SENTENCES, "".join(map(json_line, lines)).encode())

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..config.names import RECORD_MODES
 from ..errors import InputError
-from ..text.pharaoh import GoldAlignment
+from ..text.pharaoh import GoldAlignment, write_gold
 from .archive import AttentionArchive
-from .archive_gold import replace_gold
+from .archive_format import GOLD
 from .archive_writer import ArchiveWriter
 from .given_sentence import SPECIAL_TOKENS, Sentence, check_marks, make_record
 from .given_weights import read_attention
@@ -59,7 +59,8 @@ def write_archive(
     check_marks(sentences, both)
     _check_arguments(folder, len(sentences), mode, gold, facts)
     with ArchiveWriter(folder, manifest=facts) as writer:
-        replace_gold(folder, gold)
+        if gold is not None:
+            write_gold(folder / GOLD, gold)
         arrays = iter(weights)
         for number, sentence in enumerate(sentences):
             if (given := next(arrays, _NO_MORE)) is _NO_MORE:
