@@ -17,8 +17,9 @@ The packages, in the order in which they may import each other:
 
 - `run_training`: one training from its settings to `model.keras`
 
-The commands, a module each: `train`, `evaluate`, `doctor`, `translate`, `align`, `compare`, `view` and `draw`. They are
-started as `python -m pipeline.NAME`, the first two also as `python NAME.py`, and installed as `qkv NAME`.
+The commands, a module each: `train`, `evaluate`, `doctor`, `translate`, `align`, `compare`, `measure`, `view` and
+`draw`. They are started as `python -m pipeline.NAME`, the first two also as `python NAME.py`, and installed as `qkv
+NAME`.
 """
 
 from .version import __version__ as __version__

@@ -16,6 +16,7 @@ COMMANDS = {
     "translate": "translates standard input",
     "align": "links the words of parallel text",
     "compare": "compares runs: confidence intervals, significance",
+    "measure": "measures an attention archive of any program",
     "view": "shows the attention of several runs on one page",
     "draw": "draws heat maps for papers",
     "export": "writes a run for other programs",

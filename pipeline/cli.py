@@ -18,6 +18,7 @@ from .runtime.plugin_files import load_plugins, take_plugins
 from .standard_streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, open_closed_streams
 
 PLUGINS_HELP = "Python file of your own that registers a score, mechanism or the like; repeatable"
+EVALUATED_HELP = "folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive"
 DEBUG_HELP = "show the traceback of an error"
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from .config import RunConfig
 from .errors import InputError
 from .files import LONGEST_NAME, refuse_other_than_file
-from .run_directory import RunDirectory
+from .run_directory import RunDirectory, find_evaluation
 
 
 def check_paths(options: argparse.Namespace) -> None:
@@ -63,6 +63,17 @@ def check_file_to_write(path: Path) -> None:
     check_writable(path)
 
 
+def check_folder_to_write(path: Path) -> None:
+    """Checks that files can be written into a folder.
+
+    Raises:
+        InputError: a file has its name, or it cannot be written.
+    """
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: this is a file; expected the name of a folder")
+    check_writable(path / "metrics.json")
+
+
 def check_writable(path: Path) -> None:
     """Checks that a file or folder can be made. Folders that are missing will be made, too.
 
@@ -100,6 +111,8 @@ CHECKS: dict[str, Callable[[Path], object]] = {
     **dict.fromkeys(
         ("source", "target", "source_words", "target_words", "reference", "alignments", "prefix"), check_text
     ),
+    **dict.fromkeys(("archive", "choose_on"), lambda path: find_evaluation(path, "test")),
     **dict.fromkeys(("output", "csv"), check_file_to_write),
+    "folder": check_folder_to_write,
 }
 """Option -> the check of its path."""

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from .cli import ArgumentParser, add_set_option, exit_cleanly, whole_number
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .errors import InputError
 from .invocation import invocation
 
@@ -15,11 +15,10 @@ def main(arguments: list[str]) -> None:
         prog=invocation("compare"),
         description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
         "first run (paired bootstrap), alignment error rate, loss, search, seed, parameters, updates and minutes of "
-        "training. Means are given of runs that differ in nothing but their seed.",
+        "training. Means are given of runs that differ in nothing but their seed. Attention archives without a run are "
+        "compared by what they hold.",
     )
-    parser.add_argument(
-        "runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or of one evaluation: RUN/evaluations/NAME"
-    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help=EVALUATED_HELP)
     add_set_option(parser)
     parser.add_argument(
         "--samples", type=whole_number(100, 1_000_000), default=1000, help="number of bootstrap samples (default: 1000)"
@@ -29,12 +28,13 @@ def main(arguments: list[str]) -> None:
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")
     from .evaluation.comparison import as_text, compare, means_over_seeds
-    from .evaluation.evaluated import Evaluated
+    from .evaluation.evaluated_archive import find_evaluated
     from .files import write_atomically
 
-    systems = [Evaluated.find(path, options.set) for path in options.runs]
+    systems = [find_evaluated(path, options.set) for path in options.runs]
     table = compare(systems, options.samples)
-    sys.stdout.write(f"{len(systems[0].table)} sentences; p against the first\n\n{as_text(table)}\n")
+    against = "; p against the first" if "BLEU" in table else ""
+    sys.stdout.write(f"{len(systems[0].table)} sentences{against}\n\n{as_text(table)}\n")
     for line in means_over_seeds(systems, table):
         sys.stdout.write(f"\n{line}\n")
     if options.csv:

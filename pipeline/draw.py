@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .cli import ArgumentParser, add_set_option, exit_cleanly, whole_number
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .config.names import LABEL_SIDES, SITES, describe
 from .errors import InputError
 from .invocation import invocation
@@ -21,9 +21,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Draws the attention of one layer over a sentence of an evaluated run as a heat map with a panel "
         "for each head, for papers and slides.",
     )
-    parser.add_argument(
-        "evaluated", type=Path, metavar="RUN", help="folder of a run, or of one evaluation: RUN/evaluations/NAME"
-    )
+    parser.add_argument("evaluated", type=Path, metavar="RUN", help=EVALUATED_HELP)
     parser.add_argument(
         "--sentence",
         type=whole_number(0, MOST),
@@ -83,12 +81,12 @@ def main(arguments: list[str]) -> None:
     sys.stdout.write(f"{output}\n")
 
 
-def _name_picture(run: RunDirectory, evaluation: EvaluationDirectory, options: argparse.Namespace) -> Path:
+def _name_picture(run: RunDirectory | None, evaluation: EvaluationDirectory, options: argparse.Namespace) -> Path:
     """Returns a name that no other picture has, so that none is overwritten unless its name is given."""
     head = "" if options.head is None else f"_head_{options.head}"
     side = "" if options.side == "output" else f"_{options.side}"
-    shown = f"{run.root.absolute().name}_{evaluation.root.name}_{options.sentence}"
-    return Path(f"{shown}_{options.site}_layer_{options.layer}{head}{side}.png")
+    name = f"{run.root.absolute().name}_{evaluation.root.name}" if run else evaluation.root.absolute().name
+    return Path(f"{name}_{options.sentence}_{options.site}_layer_{options.layer}{head}{side}.png")
 
 
 if __name__ == "__main__":

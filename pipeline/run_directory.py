@@ -119,21 +119,43 @@ class RunDirectory:
         return run
 
 
-def find_evaluation(path: Path, set_name: str) -> tuple[RunDirectory, "EvaluationDirectory"]:
-    """Finds the evaluation of a run on a set; `path` is the run's folder, or that of the evaluation itself.
+def find_evaluation(path: Path, set_name: str) -> tuple[RunDirectory | None, "EvaluationDirectory"]:
+    """Finds what was evaluated.
+
+    Args:
+        path: the folder of a run, of one of its evaluations, or of an attention archive, which needs no run.
+        set_name: the name of the evaluation, where `path` is a run.
+
+    Returns:
+        The run, None for an archive without one; the folder of the evaluation.
 
     Raises:
-        InputError: there is no such run.
+        InputError: there is no such run or archive.
     """
-    is_evaluation = path.parent.name == "evaluations"
-    run = RunDirectory.open(path.parents[1] if is_evaluation else path)
-    return run, EvaluationDirectory(path) if is_evaluation else run.evaluation(set_name)
+    if (path / "sentences.jsonl").exists():
+        return None, EvaluationDirectory(path, attention=path)
+    if path.parent.name == "evaluations":
+        return RunDirectory.open(path.parents[1]), EvaluationDirectory(path)
+    if (path / "attention" / "sentences.jsonl").exists():  # an evaluation that was moved out of its run
+        return None, EvaluationDirectory(path)
+    run = RunDirectory(path)
+    if path.is_dir() and not run.config.is_file():
+        raise InputError(
+            f"{path}: neither a run, which has a config.yaml, nor an attention archive, which has a sentences.jsonl; "
+            "expected a folder that train.py, evaluate.py or write_archive has created"
+        )
+    return RunDirectory.open(path), run.evaluation(set_name)
 
 
 class EvaluationDirectory:
-    """The folder of one evaluation, and the path of everything in it."""
+    """The folder of one evaluation, and the path of everything in it.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: the folder.
+        attention: that of the archive: the same one, where there is nothing but an archive.
+    """
+
+    def __init__(self, root: Path, attention: Path | None = None) -> None:
         self.root = root
         self.metrics = root / "metrics.json"
         self.translations = root / "translations.tsv"
@@ -145,5 +167,5 @@ class EvaluationDirectory:
         self.alignments = root / "alignments.pharaoh"
         self.heatmaps = root / "heatmaps"
         self.viewer = root / "viewer.html"
-        self.attention = root / "attention"
+        self.attention = root / "attention" if attention is None else attention
         self.parts = root / "parts"  # while it is being evaluated

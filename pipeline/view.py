@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cli import ArgumentParser, add_set_option, exit_cleanly, whole_number
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .errors import InputError
 from .invocation import invocation
 from .run_directory import EvaluationDirectory, RunDirectory, find_evaluation
@@ -34,12 +34,11 @@ def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
         prog=invocation("view"),
-        description="Writes one HTML page that shows the attention of several evaluated runs on the same sentences, "
-        "side by side. The page of a single run is written by evaluate.py: RUN/evaluations/SET/viewer.html.",
+        description="Writes one HTML page that shows the attention of several evaluated runs or attention archives on "
+        "the same sentences, side by side. The page of a single run is written by evaluate.py: "
+        "RUN/evaluations/SET/viewer.html.",
     )
-    parser.add_argument(
-        "runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or of one evaluation: RUN/evaluations/NAME"
-    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help=EVALUATED_HELP)
     parser.add_argument(
         "--over_training",
         action="store_true",
@@ -93,7 +92,7 @@ def _side_by_side(paths: list[Path], set_name: str, sentences: int) -> Page:
     from .inspection.viewer.page_file import name_page
 
     found = [find_evaluation(path, set_name) for path in paths]
-    names, title = name_page([(run.root.absolute().name, evaluation.root.name) for run, evaluation in found])
+    names, title = name_page(_name_all(found))
 
     def read() -> list["ViewerRun"]:
         runs = [_evaluated(name, one, sentences) for name, (_, one) in zip(names, found, strict=True)]
@@ -104,6 +103,18 @@ def _side_by_side(paths: list[Path], set_name: str, sentences: int) -> Page:
         return runs
 
     return Page(title, [evaluation.root for _, evaluation in found], read)
+
+
+def _name_all(found: list[tuple[RunDirectory | None, EvaluationDirectory]]) -> list[tuple[str, str]]:
+    """Returns the (run, set) of each; archives of equal names are called after the folders that they are in."""
+    roots = [evaluation.root.absolute() for _, evaluation in found]
+    alike = len({root.name for root in roots}) < len(roots)
+    return [
+        (run.root.absolute().name, root.name)
+        if run
+        else (f"{root.parent.name} {root.name}" if alike else root.name, "")
+        for (run, _), root in zip(found, roots, strict=True)
+    ]
 
 
 def _evaluated(name: str, evaluation: EvaluationDirectory, sentences: int) -> "ViewerRun":
@@ -121,7 +132,8 @@ def _evaluated(name: str, evaluation: EvaluationDirectory, sentences: int) -> "V
     if evaluation.translations.is_file():
         table = read_translations(evaluation.translations)
         scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else []
-    return ViewerRun(name, scores=scores).add_all(archive[i] for i in archive.ids[:sentences])
+    gold = archive.gold or ()
+    return ViewerRun(name, gold, scores).add_all(archive[i] for i in archive.ids[:sentences])
 
 
 if __name__ == "__main__":

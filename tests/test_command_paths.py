@@ -66,6 +66,11 @@ CASES = {
         "run: this is a directory; expected the name",
     ),
     "compare RUN": (["compare", "none", "run"], "none: no such run"),
+    "measure ARCHIVE": (["measure", "none"], "none: no such run"),
+    "measure a folder": (["measure", "corpus"], "corpus: neither a run, which has .*nor an attention archive"),
+    "measure --choose_on": (["measure", "run", "--choose_on", "corpus"], "corpus: neither a run"),
+    "measure --alignments": (["measure", "run", "--alignments", "none.fr"], r"none\.fr: there is no such file"),
+    "measure --folder": (["measure", "run", "--folder", "text"], "text: this is a file; expected the name of a folder"),
     "view RUN": (["view", "none"], "none: no such run"),
     "draw RUN": (["draw", "none", "--sentence", "0"], "none: no such run"),
 }

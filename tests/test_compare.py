@@ -3,12 +3,14 @@
 import csv
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 import sacrebleu
 
-from pipeline import compare
+from pipeline import compare, measure
 from pipeline.config.run import dump, make_run_config
+from pipeline.inspection import Sentence, write_archive
 from tests.tiny_runs import small_settings, write_small_corpus
 
 SENTENCES = [
@@ -134,3 +136,59 @@ def test_evaluations_that_cannot_be_compared_end_with_one_message(make, tmp_path
     ]:
         assert compare.main([str(argument) for argument in arguments]) == 2
         assert message in capsys.readouterr().err
+
+
+def write_archive_of(folder, translations, mode="greedy", references=SENTENCES):
+    """An archive without a run, of one token a sentence."""
+    sentences = [
+        Sentence(["a", "</s>"], ["b"], source=source, target=target, reference=reference)
+        for source, target, reference in zip(SENTENCES, translations, references, strict=True)
+    ]
+    weights = [np.full((1, 1, 1, 2), 0.5)] * len(sentences)
+    write_archive(folder, sentences, weights, marks="none", mode=mode)
+    return str(folder)
+
+
+def test_an_archive_without_a_run_is_compared_with_a_run_by_the_runs_tokenizer(make, tmp_path, capsys):
+    found = [worsened(12), worsened(2)]
+    run, archive = str(make("trained", found[0])), write_archive_of(tmp_path / "archive", found[1])
+    for paths, order in (([run, archive], found), ([archive, run], found[::-1])):
+        assert compare.main([*paths, "--csv", str(tmp_path / "table.csv")]) == 0
+        table = pd.read_csv(tmp_path / "table.csv")
+        expected = [sacrebleu.BLEU(tokenize="none", force=True).corpus_score(one, [SENTENCES]).score for one in order]
+        assert table["BLEU"].tolist() == pytest.approx(expected)
+        place = paths.index(run)
+        assert pd.read_csv(tmp_path / "table.csv", dtype=str)["seed"][place] == "1"
+        assert table["minutes"][place] == 3.25
+        assert table.iloc[1 - place][["seed", "minutes", "parameters", "updates", "loss"]].isna().all()
+    printed = capsys.readouterr().out
+    assert "144 sentences; p against the first" in printed and "<NA>" not in printed and "nan" not in printed.lower()
+
+
+def test_archives_alone_have_the_usual_tokenizer_and_no_columns_of_runs(tmp_path, capsys):
+    paths = [write_archive_of(tmp_path / name, worsened(every)) for name, every in (("a", 12), ("b", 2))]
+    assert compare.main(paths) == 0
+    printed = capsys.readouterr().out
+    expected = sacrebleu.BLEU(tokenize="13a").corpus_score(worsened(12), [SENTENCES]).score
+    assert f"{expected:.2f}" in printed and "greedy" in printed
+    assert not {"seed", "minutes", "loss", "AER"} & set(printed.split())
+
+
+def test_archives_that_cannot_be_compared_are_refused(make, tmp_path, capsys):
+    good, empty = write_archive_of(tmp_path / "good", worsened(12)), tmp_path / "empty"
+    write_archive(empty, [], [])
+    for other, message in {
+        write_archive_of(tmp_path / "forced", SENTENCES, "forced"): "is forced, that is over the references",
+        write_archive_of(tmp_path / "bare", SENTENCES, references=[None] * 144): "sentence 0 has no reference",
+        write_archive_of(tmp_path / "other", SENTENCES, references=worsened(9)): "have different reference sentences",
+        str(empty): "empty: no sentences to compare",
+    }.items():
+        assert compare.main([good, other]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_an_archive_that_was_measured_with_another_tokenizer_is_refused(make, tmp_path, capsys):
+    run, archive = str(make("plain", worsened(12))), write_archive_of(tmp_path / "archive", worsened(2))
+    assert measure.main([archive, "--bleu_tokenizer", "char"]) == 0
+    assert compare.main([run, archive]) == 2
+    assert "have BLEU by different tokenizers, char and none" in capsys.readouterr().err

@@ -67,3 +67,10 @@ def test_unknown_sentences_layers_and_files_end_with_one_message(
     assert error.startswith("error: ") and error.count("\n") == 1
     assert re.search(message, error), error
     assert not list(tmp_path.glob("*.png"))
+
+
+def test_an_archive_without_a_run_is_drawn_under_its_own_name(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (run / "evaluations" / "test" / "attention").rename(tmp_path / "t5")
+    assert draw.main(["t5", "--sentence", "2", "--head", "1"]) == 0
+    assert capsys.readouterr().out == "t5_2_cross_layer_0_head_1.png\n"

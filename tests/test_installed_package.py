@@ -49,8 +49,8 @@ def test_layers_and_the_archive_come_as_qkv_beside_another_package_called_pipeli
 import pipeline, qkv
 from qkv.attention import AdditiveAttention, CrossAttention, MultiHeadAttention, SelfAttention, padding_mask
 from qkv.config import load_run_config
-from qkv.inspection import AttentionArchive
-from qkv.inspection.bridges import write_soft_alignments
+from qkv.inspection import AttentionArchive, Sentence, write_archive
+from qkv.inspection.bridges import bertviz_arguments, write_inseq, write_soft_alignments
 from qkv.train import train
 print(pipeline.mine, qkv.__file__)
 """

@@ -129,7 +129,7 @@ def commands_of(page):
 
 
 COMMANDS = commands_of(README)
-RUN = re.compile(r"runs/(\w+)(?:/evaluations/(\w+))?")
+RUN = re.compile(r"runs/(\w+)(?:/evaluations/(\w+)(?:/attention)?)?")
 PAIRS = {"train": 150, "validation": 12, "test": 101}  # the first example shows sentence 100
 PLUGIN = "from pipeline.plugins import"
 TINY = {
@@ -252,9 +252,11 @@ class Folder:
         ):
             if not (self.root / "runs" / run / "model.keras").exists():
                 self.run(training_command(run))
-            shows = command.split(".")[-1] in ("view", "draw", "compare") and "--over_training" not in arguments
+            shows = (
+                command.split(".")[-1] in ("view", "draw", "compare", "measure") and "--over_training" not in arguments
+            )
             if shows and not (self.root / "runs" / run / "evaluations" / (evaluation or "test")).exists():
-                assert evaluation is None
+                assert evaluation in (None, "test")
                 self.run(f"python evaluate.py runs/{run}")
 
 

@@ -42,6 +42,42 @@ def test_runs_and_evaluations_are_shown_under_their_names(runs, capsys, argument
     assert view.main(given) == 0  # the same page again
 
 
+def write_bare(folder, source="the cat sleeps"):
+    with ArchiveWriter(folder, manifest={}) as archive:
+        archive.append(make_record(0, source, "le chat dort"))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file", "names"),
+    [
+        (["t5"], "t5.html", ["t5"]),
+        (["t5", "bart"], "t5_and_bart.html", ["t5", "bart"]),
+        (["t5", "x/t5"], "_t5_and_x_t5.html", ["HERE t5", "x t5"]),
+        (["demo", "t5"], "demo_test_and_t5.html", ["demo, test", "t5"]),
+        (["moved", "demo/evaluations/test/attention"], "moved_and_attention.html", ["moved", "attention"]),
+    ],
+)
+def test_archives_are_shown_under_their_own_names(runs, capsys, arguments, file, names):
+    for folder in ("t5", "bart", "x/t5", "moved/attention"):
+        write_bare(runs / folder)
+    assert view.main([str(runs / one) for one in arguments]) == 0
+    here = runs.name
+    file = f"{here}{file}" if file.startswith("_") else file
+    assert capsys.readouterr().out == f"{file}\n"
+    page = (runs / "here" / file).read_text(encoding="utf-8")
+    assert [run["name"] for run in embedded(page)[0]["runs"]] == [name.replace("HERE", here) for name in names]
+
+
+def test_an_archive_in_a_folder_called_evaluations_needs_no_run(runs):
+    assert view.main([write_bare(runs / "evaluations" / "t5")]) == 0
+
+
+def test_a_folder_that_is_neither_run_nor_archive_is_refused(runs, capsys):
+    assert view.main([str(runs / "here")]) == 2
+    assert "here: neither a run, which has a config.yaml, nor an attention archive" in capsys.readouterr().err
+
+
 def test_no_other_page_or_file_is_overwritten(runs, capsys):
     demo, narrow = str(runs / "demo"), str(runs / "narrow")
     assert view.main([demo, "--output", "page.html"]) == view.main([demo, "--output", "page.html"]) == 0

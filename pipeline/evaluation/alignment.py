@@ -1,33 +1,16 @@
 """Chooses the alignment readout of an evaluation, and scores it on the set's gold alignments."""
 
 import logging
-from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from ..alignment.gold import GoldSet, alignment_metrics, alignment_sites, choose_readout, head_table
-from ..alignment.readout import ChosenReadout
 from ..inspection.recorder import AttentionRecorder
+from .archive_scores import ReadoutScores
 from .request import EvaluationRequest
 from .tokenised import TokenisedSet
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ReadoutScores:
-    """The chosen readout, and its scores on the set's gold alignments.
-
-    Args:
-        readout: where links are read; None without gold alignments by which to choose, or without cross-attention.
-        table: every readout's scores on the set; None if the set has no gold alignments.
-        metrics: the chosen readout's scores on the set; None if the set has no gold alignments.
-    """
-
-    readout: ChosenReadout | None = None
-    table: pd.DataFrame | None = None
-    metrics: dict[str, Any] | None = None
 
 
 def sites_to_read(request: EvaluationRequest) -> tuple[str, ...]:

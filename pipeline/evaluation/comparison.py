@@ -10,53 +10,74 @@ from sacrebleu.significance import PairedTest
 from ..errors import InputError
 from ..metrics.bleu import check_bleu_tokenizer, make_bleu
 from .evaluated import Evaluated
+from .evaluated_archive import EvaluatedArchive
+
+System = Evaluated | EvaluatedArchive
 
 
-def compare(systems: list[Evaluated], samples: int) -> pd.DataFrame:
+def compare(systems: list[System], samples: int) -> pd.DataFrame:
     """Compares evaluations of the same text.
 
     Returns:
         A row for each: BLEU and chrF with the half width of the 95 % confidence interval of a bootstrap, the p-values
-            of a paired bootstrap test against the first (Koehn 2004), and the cost of the run.
+            of a paired bootstrap test against the first (Koehn 2004), and the cost of the run. Archives over given
+            targets have no BLEU and chrF.
 
     Raises:
         InputError: the evaluations are not of the same text, or were made in different ways.
     """
     for other in systems[1:]:
         _check_comparable(other, systems[0])
-    first = systems[0]
-    check_bleu_tokenizer(first.bleu_tokenizer, str(first.evaluation.metrics))
+    scores: list[dict[str, Any]] = [{} for _ in systems]
+    if all("translation" in system.table for system in systems):  # else targets were given, which need no score
+        scores = _score(systems, samples)
+    rows = [{"": system.name} | row | system.facts() for system, row in zip(systems, scores, strict=True)]
+    return pd.DataFrame(rows).astype({"seed": "Int64"})
+
+
+def _score(systems: list[System], samples: int) -> list[dict[str, Any]]:
+    """Returns the columns of BLEU and chrF of each."""
+    tokenizer, origin = _common_tokenizer(systems)
+    check_bleu_tokenizer(tokenizer, origin)
     translations: list[tuple[str, Sequence[str]]] = [
         (f"{i}", system.table["translation"].tolist()) for i, system in enumerate(systems)
     ]
-    metrics = {"BLEU": make_bleu(first.bleu_tokenizer), "chrF2": sacrebleu.CHRF()}
-    references = [first.table["reference"].tolist()]
+    metrics = {"BLEU": make_bleu(tokenizer), "chrF2": sacrebleu.CHRF()}
+    references = [systems[0].table["reference"].tolist()]
     _, scores = PairedTest(translations, metrics, references, test_type="bs", n_samples=samples)()
     rows = []
-    for i, system in enumerate(systems):
-        row: dict[str, Any] = {"": system.name}
+    for i in range(len(systems)):
+        row: dict[str, Any] = {}
         for metric, name in (("BLEU", "BLEU"), ("chrF2", "chrF")):
             result: Any = scores[metric][i]
             # For equal translations sacreBLEU returns a small p-value, since none of its samples differs by more.
             is_same = i > 0 and translations[i][1] == translations[0][1]
             row |= {name: result.score, f"{name} ±": result.ci, f"{name} p": 1.0 if is_same else result.p_value}
-        rows.append(row | system.facts())
-    return pd.DataFrame(rows)
+        rows.append(row)
+    return rows
 
 
-def _check_comparable(other: Evaluated, first: Evaluated) -> None:
+def _common_tokenizer(systems: list[System]) -> tuple[str, str]:
+    """Returns how BLEU splits text into words, and where that is said: archives without a run may say nothing."""
+    named = [system for system in systems if system.bleu_tokenizer is not None]
+    if not named:
+        return DEFAULT_TOKENIZER, "pipeline.measure --bleu_tokenizer"
+    for other in named[1:]:
+        if other.bleu_tokenizer != named[0].bleu_tokenizer:
+            raise InputError(
+                f"{other.name} and {named[0].name} have BLEU by different tokenizers, {other.bleu_tokenizer} and "
+                f"{named[0].bleu_tokenizer}, so it cannot be compared; evaluate both with one --bleu_tokenizer"
+            )
+    return str(named[0].bleu_tokenizer), str(named[0].evaluation.metrics)
+
+
+def _check_comparable(other: System, first: System) -> None:
     for side in ("source", "reference"):
         if other.table[side].tolist() != first.table[side].tolist():
             raise InputError(
                 f"{other.evaluation.root} and {first.evaluation.root} have different {side} sentences; "
                 "compare evaluations of one set"
             )
-    tokenizers = [other.bleu_tokenizer, first.bleu_tokenizer]
-    if tokenizers[0] != tokenizers[1]:
-        raise InputError(
-            f"{other.name} and {first.name} have BLEU by different tokenizers, {' and '.join(tokenizers)}, so it "
-            "cannot be compared; evaluate both with one --bleu_tokenizer"
-        )
     modes = [other.mode, first.mode]
     if None not in modes and modes[0] != modes[1]:
         forced, translated = (other, first) if modes[0] == "forced" else (first, other)
@@ -66,14 +87,14 @@ def _check_comparable(other: Evaluated, first: Evaluated) -> None:
         )
 
 
-def means_over_seeds(systems: list[Evaluated], table: pd.DataFrame) -> list[str]:
+def means_over_seeds(systems: list[System], table: pd.DataFrame) -> list[str]:
     """Returns a line for every group of runs that differ in nothing but their seed; each seed counts once."""
-    groups: dict[str, dict[int, int]] = {}
+    groups: dict[str, dict[int | None, int]] = {}
     for i, system in enumerate(systems):
-        groups.setdefault(system.key_without_seed(), {}).setdefault(system.config.run.seed, i)
+        groups.setdefault(system.key_without_seed(), {}).setdefault(system.seed, i)
     lines = []
     for rows in groups.values():
-        if len(rows) > 1:
+        if len(rows) > 1 and "BLEU" in table:
             first, *others = rows.values()
             bleu, chrf = (table[name].iloc[[first, *others]] for name in ("BLEU", "chrF"))
             lines.append(
@@ -82,6 +103,11 @@ def means_over_seeds(systems: list[Evaluated], table: pd.DataFrame) -> list[str]
             )
     return lines
 
+
+DEFAULT_TOKENIZER = "13a"
+"""Of archives that have never been scored."""
+
+KNOWN_OF_RUNS = ("loss", "seed", "parameters", "updates", "minutes")
 
 DIGITS = {
     **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±", "AER"), 2),
@@ -97,7 +123,9 @@ def as_text(table: pd.DataFrame) -> str:
     """Returns the table as it is printed."""
     shown = table.copy()
     for name, digits in DIGITS.items():
-        shown[name] = ["" if pd.isna(value) else f"{value:,.{digits}f}" for value in table[name]]
-    if table["AER"].isna().all():  # no gold alignments
-        shown = shown.drop(columns="AER")
+        if name in table:
+            shown[name] = ["" if pd.isna(value) else f"{value:,.{digits}f}" for value in table[name]]
+    shown["seed"] = ["" if pd.isna(value) else f"{value}" for value in table["seed"]]
+    # Without gold alignments, or archives without runs.
+    shown = shown.drop(columns=[name for name in ("AER", *KNOWN_OF_RUNS) if table[name].isna().all()])
     return shown.to_string(index=False)

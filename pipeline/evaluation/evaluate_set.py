@@ -20,7 +20,8 @@ from ..metrics.bleu import score_translations
 from ..metrics.likelihood import LikelihoodMeter
 from ..runtime.devices import parallel_batches
 from ..trained_run import TrainedRun
-from .alignment import ReadoutScores, score_readouts, sites_to_read
+from .alignment import score_readouts, sites_to_read
+from .archive_scores import ReadoutScores
 from .outputs import Outputs, write_outputs
 from .request import EvaluationRequest
 from .resumable import evaluation_folder, fingerprint, record_resumably, translate_resumably

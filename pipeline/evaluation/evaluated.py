@@ -14,7 +14,7 @@ from ..config.started_run import load_started_run
 from ..errors import InputError
 from ..invocation import invocation
 from ..json_file import read_json_object
-from ..run_directory import EvaluationDirectory, RunDirectory, find_evaluation
+from ..run_directory import EvaluationDirectory, RunDirectory
 from .translations import read_translations
 
 
@@ -33,20 +33,19 @@ class Evaluated:
     evaluation: EvaluationDirectory
 
     @classmethod
-    def find(cls, path: Path, set_name: str) -> "Evaluated":
-        """Finds the evaluation of a run on a set; `path` is the run's folder, or that of the evaluation itself.
+    def of(cls, name: str, run: RunDirectory, evaluation: EvaluationDirectory) -> "Evaluated":
+        """Checks that the evaluation is there.
 
         Raises:
-            InputError: there is no such evaluation.
+            InputError: it is not.
         """
-        run, evaluation = find_evaluation(path, set_name)
         for file in (evaluation.metrics, evaluation.translations):
             if not file.is_file():
                 raise InputError(
                     f"{evaluation.root}: {file.name} is missing; evaluate the run first: "
                     f"{invocation('evaluate')} {run.root}"
                 )
-        return cls(str(path), run, evaluation)
+        return cls(name, run, evaluation)
 
     @cached_property
     def config(self) -> RunConfig:
@@ -56,10 +55,7 @@ class Evaluated:
     @cached_property
     def metrics(self) -> dict[str, Any]:
         """The evaluation's scores."""
-        metrics = _read_json(self.evaluation.metrics, _METRICS)
-        _check_types(self.evaluation.metrics, metrics.get("decoding", {}), _DECODING, "decoding.")
-        _check_types(self.evaluation.metrics, metrics.get("alignment", {}), _ALIGNMENT, "alignment.")
-        return metrics
+        return read_metrics(self.evaluation.metrics)
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -74,6 +70,11 @@ class Evaluated:
                 f"{self.evaluation.translations}: no column 'reference'; evaluate with references to compare"
             )
         return table
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return self.config.run.seed
 
     @property
     def bleu_tokenizer(self) -> str:
@@ -103,7 +104,7 @@ class Evaluated:
             "AER": self.metrics.get("alignment", {}).get("aer"),
             "loss": self.metrics.get("loss"),
             "search": self._search(),
-            "seed": self.config.run.seed,
+            "seed": self.seed,
             "parameters": self._manifest.get("parameters"),
             "updates": last.get("update"),
             "minutes": last.get("minutes"),
@@ -131,6 +132,18 @@ class Evaluated:
             if not pd.api.types.is_numeric_dtype(history.get(name, pd.Series(dtype=float))):
                 raise InputError(f"{self.run.history}: not the table that train.py writes: {name} is not a number")
         return history.iloc[-1] if len(history) else {}
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Reads `metrics.json`.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    metrics = _read_json(path, _METRICS)
+    _check_types(path, metrics.get("decoding", {}), _DECODING, "decoding.")
+    _check_types(path, metrics.get("alignment", {}), _ALIGNMENT, "alignment.")
+    return metrics
 
 
 def _is_text(value: Any) -> bool:

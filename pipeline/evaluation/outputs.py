@@ -10,26 +10,21 @@ from typing import Any
 import keras
 import pandas as pd
 
-from ..alignment.readout import AlignmentReadout
 from ..config.names import SCORES
 from ..decoding.translator import Translation
-from ..files import write_atomically
 from ..inspection.archive import AttentionArchive
 from ..inspection.forced_pairs import ForcedPair, pair_translations
-from ..inspection.heads_table import HeadsMeter
 from ..inspection.heatmap import attention_figure, save_figure
-from ..inspection.measures import measure_site
 from ..inspection.perturbation import cross_attention_layers, perturbation_table
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder
-from ..inspection.sentences import sentence_row
 from ..inspection.spectra import spectra_table
 from ..inspection.viewer.page import ViewerRun, write_viewer
 from ..run_directory import EvaluationDirectory
 from ..runtime.devices import parallel_batches
-from ..text.pharaoh import write_pharaoh
 from ..trained_run import TrainedRun
-from .alignment import ReadoutScores
+from .archive_scores import ReadoutScores
+from .archive_tables import write_alignments, write_csv, write_measures
 from .request import EvaluationRequest
 from .translations import translations_table, write_translations
 
@@ -84,28 +79,6 @@ def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, fl
     if not request.perturbed_sentences:
         return {}
     return {"perturbation_seconds": write_perturbation(run, pairs[: request.perturbed_sentences], folder.perturbation)}
-
-
-def write_csv(table: pd.DataFrame, path: Path, float_format: str | None = None) -> None:
-    """Writes a table whole or not at all."""
-    write_atomically(path, table.to_csv(index=False, lineterminator="\n", float_format=float_format).encode())
-
-
-def write_measures(records: Iterable[Record], folder: EvaluationDirectory) -> list[dict[str, Any]]:
-    """Writes heads.csv and sentences.csv, whose measures are taken in one pass, and returns the sentences' rows."""
-    heads, rows = HeadsMeter(), []
-    for record in records:
-        measures = measure_site(record)
-        heads.add(record, measures)
-        rows.append(sentence_row(record, measures))
-    write_csv(heads.table(), folder.heads)
-    write_csv(pd.DataFrame(rows), folder.sentences, float_format="%.4f")
-    return rows
-
-
-def write_alignments(records: Iterable[Record], readout: AlignmentReadout, path: Path) -> None:
-    """Writes the word links of every record in Pharaoh format."""
-    write_pharaoh(path, (readout.links(record) for record in records))
 
 
 def drawn_sentences(given: int | None, of_sets: int, *, own: bool) -> int:

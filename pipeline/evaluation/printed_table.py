@@ -13,15 +13,20 @@ log = logging.getLogger(__name__)
 
 def print_table(metrics: dict[str, Any], folder: Path) -> None:
     """Prints the metrics of an evaluation, where its results are, and what to do next."""
-    rows = list(_rows(metrics))
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        log.info("%-*s  %s", width, name, value)
+    print_rows(metrics)
     if said := _explain(metrics):
         log.warning(said)
     log.info("results: %s", folder)
     commands = [f"open {folder / 'viewer.html'} in a browser", f"tensorboard --logdir {folder.parents[2]}"]
     log.info("next:\n  %s", "\n  ".join(commands))
+
+
+def print_rows(metrics: dict[str, Any]) -> None:
+    """Prints the metrics of an evaluation, as far as they are there."""
+    rows = list(_rows(metrics))
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        log.info("%-*s  %s", width, name, value)
 
 
 def _explain(metrics: dict[str, Any]) -> str | None:
@@ -35,11 +40,14 @@ def _rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "sentences", f"{metrics['sentences']}"
     if "bleu" in metrics:
         yield from _score_rows(metrics)
+    if "loss" in metrics:
+        yield from _likelihood_rows(metrics)
     if metrics["truncated"]:
         yield "truncated", f"{metrics['truncated']} sentences whose source or translation was cut short"
     if "alignment" in metrics:
         yield from _alignment_rows(metrics["alignment"])
-    yield "seconds", f"{metrics['seconds']:.1f}"
+    if "seconds" in metrics:
+        yield "seconds", f"{metrics['seconds']:.1f}"
 
 
 def _score_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -55,8 +63,12 @@ def _score_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{metrics['translation_length']} words for the references' {metrics['reference_length']} "
         f"(brevity penalty {metrics['brevity_penalty']:.3f})",
     )
+
+
+def _likelihood_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "loss", f"{metrics['loss']:.4f} nats a token, perplexity {metrics['perplexity']:.3f}"
-    yield "token accuracy", f"{metrics['token_accuracy']:.4f}"
+    if "token_accuracy" in metrics:
+        yield "token accuracy", f"{metrics['token_accuracy']:.4f}"
 
 
 def _alignment_rows(alignment: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,9 @@
     manifest.json      counts, sites, whatever the writer was told; written last, so a folder without it is unfinished
     sentences.jsonl    one line per sentence: everything in a `Record` but its attention, and the `shard` that holds it
     shard-00000.npz    uncompressed float32 `(layer, head, query, key)` under `SITE/ID`, the id in six digits
+    gold.pharaoh       where there are any: gold alignments, one line per sentence
 
-To read a sentence without this package:
+ARCHIVE.md has every field. To read a sentence without this package:
 
     import json, numpy
     with open("attention/sentences.jsonl", encoding="utf-8") as lines:
@@ -15,8 +16,9 @@ To read a sentence without this package:
 """
 
 import html
+import math
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -25,6 +27,7 @@ import numpy as np
 from ..array_file import ArrayFile
 from ..errors import DAMAGE, InputError
 from ..json_file import read_json_object
+from ..text.pharaoh import GoldAlignment
 from .archive_format import (
     FORMAT_VERSION,
     MANIFEST,
@@ -37,6 +40,7 @@ from .archive_format import (
     is_natural,
     parse_line,
 )
+from .archive_gold import read_gold
 from .record import Record
 
 if TYPE_CHECKING:
@@ -56,7 +60,7 @@ class AttentionArchive:
     Iteration yields every `Record` in the order in which they were written; `archive[id]` returns one.
 
     Args:
-        path: the folder that `ArchiveWriter` filled.
+        path: the folder that `evaluate.py` or `write_archive` filled.
 
     Attributes:
         manifest: the whole `manifest.json`; `sites` maps each site to `[layers, heads]`.
@@ -103,7 +107,7 @@ class AttentionArchive:
                 **{name: line[name] for name in ("id", "source", "reference", "hypothesis", "mode", "truncated")},
                 "source_tokens": len(line["source_tokens"]),
                 "target_tokens": len(line["target_output_tokens"]),
-                "log_probability": sum(line["token_log_probabilities"]),
+                "log_probability": sum(line["token_log_probabilities"] or [math.nan]),
             }
             for line in self._sentences.values()
         ]
@@ -133,6 +137,11 @@ class AttentionArchive:
             raise self._damaged(place, f"cannot read sentence {id_} ({error})") from error
         return record
 
+    @cached_property
+    def gold(self) -> list[GoldAlignment] | None:
+        """The gold alignment of each sentence, in order; None where the archive has none."""
+        return read_gold(self._path, len(self))
+
     def close(self) -> None:
         """Closes the open shard; reading opens it again."""
         if self._shard is not None:
@@ -155,7 +164,7 @@ class AttentionArchive:
         path = self._path / MANIFEST
         if not path.is_file():
             found = "an unfinished attention archive" if (self._path / SENTENCES).exists() else "no attention archive"
-            raise InputError(f"{self._path}: {found} (no {MANIFEST}); run evaluate.py to write one")
+            raise InputError(f"{self._path}: {found} (no {MANIFEST}); evaluate.py and write_archive write one")
         try:
             manifest = read_json_object(path)
             version = manifest["format_version"]
@@ -188,4 +197,4 @@ class AttentionArchive:
         return sentences
 
     def _damaged(self, place: str | Path, found: str) -> InputError:
-        return InputError(f"{place}: damaged attention archive: {found}; delete {self._path} and run evaluate.py again")
+        return InputError(f"{place}: damaged attention archive: {found}; delete {self._path} and write it anew")

@@ -19,6 +19,10 @@ MANIFEST = "manifest.json"
 SENTENCES = "sentences.jsonl"
 
 
+GOLD = "gold.pharaoh"
+"""Where the sentences have gold alignments, a line for each."""
+
+
 SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
 
 

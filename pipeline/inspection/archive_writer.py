@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..files import write_atomically
 from .archive_format import (
     FORMAT_VERSION,
+    GOLD,
     MANIFEST,
     SENTENCES,
     array_key,
@@ -58,12 +59,13 @@ class ArchiveWriter:
         self._shards = 0
         self._open = True
         if taken := sorted(self._given.keys() & self._facts().keys()):
-            raise ValueError(f"manifest: expected no names that the archive fills in itself, found {', '.join(taken)}")
+            raise InputError(f"manifest: expected no names that the archive fills in itself, found {', '.join(taken)}")
         if go_on:
             (self._path / MANIFEST).unlink(missing_ok=True)
         if (self._path / MANIFEST).exists():
             raise InputError(f"{self._path}: already holds an attention archive; move it away or choose another folder")
         self._path.mkdir(parents=True, exist_ok=True)
+        (self._path / GOLD).unlink(missing_ok=True)  # of an unfinished archive of perhaps other sentences
         lines = self._whole_shards() if go_on else []
         # Deleted before the shards, since no line may outlive its shard.
         write_atomically(self._path / SENTENCES, "".join(map(json_line, lines)).encode())
@@ -115,7 +117,7 @@ class ArchiveWriter:
             raise ValueError(f"sentence {record.id}: expected an id that was not appended before, found it twice")
         sites = sites_of(record)
         if self._sites not in (None, sites):
-            raise ValueError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
+            raise InputError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
         self._sites = sites
         self._ids.add(record.id)
         line = {"id": record.id, "shard": self._shard_name()} | metadata_of(record)

@@ -169,7 +169,8 @@ def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
 
 def is_punctuation(token: str) -> bool:
     """Returns whether a token consists of punctuation marks alone (Unicode's categories P)."""
-    text = token.replace("\u2581", "")  # SentencePiece's mark for the space before a word
+    # Without the marks that are letters or symbols; ## and @@ are punctuation themselves.
+    text = token.replace("\u2581", "").removeprefix("\u0120").removesuffix("</w>")
     return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
 
 

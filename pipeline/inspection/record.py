@@ -35,7 +35,7 @@ class Record:
         source_words: for each source token the index of its word in `source`, None for EOS. A token that holds several
             words has the last one's.
         target_words: for each target *output* token the index of its word in `hypothesis`, None for EOS.
-        token_log_probabilities: T natural logarithms, of the output tokens.
+        token_log_probabilities: T natural logarithms, of the output tokens; none where they are unknown.
         mode: `greedy`, `beam`, `sampling` or `forced`.
         truncated: whether the target stopped at the length limit, without EOS.
         attention: site (`cross`, and optionally others of `config.names.SITES`) to float32 weights
@@ -129,8 +129,10 @@ class Record:
         """
         lengths = {"source": len(self.source_tokens), "target": len(self.target_output_tokens)}
         self._expect_length("source_words", lengths["source"])
-        for name in ("target_input_tokens", "target_words", "token_log_probabilities"):
+        for name in ("target_input_tokens", "target_words"):
             self._expect_length(name, lengths["target"])
+        if self.token_log_probabilities:
+            self._expect_length("token_log_probabilities", lengths["target"])
         if self.target_input_tokens[1:] != self.target_output_tokens[:-1]:
             raise self._error("target_input_tokens[1:] must equal target_output_tokens[:-1]")
         if self.mode not in RECORD_MODES:

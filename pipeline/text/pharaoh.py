@@ -13,7 +13,7 @@ from ..files import refuse_other_than_file, write_atomically
 
 Link = tuple[int, int]
 
-_LINK = re.compile(r"([0-9]+)([-?p])([0-9]+)")
+_LINK = re.compile(r"([0-9]{1,18})([-?p])([0-9]{1,18})")
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,15 @@ def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
 def format_pharaoh_line(links: Collection[Link]) -> str:
     """Returns the line of one sentence pair: sorted links `i-j`, from 0, and a line feed."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
+
+
+def write_gold(path: str | Path, gold: Iterable[GoldAlignment]) -> None:
+    """Writes gold alignments, from 0, one sentence pair a line: `i-j` for sure links, `i?j` for the possible others.
+    The file appears whole or not at all."""
+    lines = (
+        " ".join(f"{i}{'-' if (i, j) in one.sure else '?'}{j}" for i, j in sorted(one.possible)) + "\n" for one in gold
+    )
+    write_atomically(Path(path), "".join(lines).encode())
 
 
 def _parse_line(line: str, first_index: int, place: str) -> GoldAlignment:

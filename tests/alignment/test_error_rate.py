@@ -49,7 +49,7 @@ def test_a_file_that_counts_from_one_gives_the_same_links(tmp_path):
         read_pharaoh(tmp_path / "zero", first_index=1)
 
 
-@pytest.mark.parametrize("text", ["1", "1-", "-1-2", "1-2-3", "a-b", "1+2", "1 - 2", "١-٢"])
+@pytest.mark.parametrize("text", ["1", "1-", "-1-2", "1-2-3", "a-b", "1+2", "1 - 2", "١-٢", "9" * 5000 + "-1"])
 def test_a_malformed_link_is_refused_with_file_and_line(tmp_path, text):
     (tmp_path / "links").write_text(f"0-0\n0-0 {text}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"links:2: "):

@@ -19,6 +19,7 @@ from pipeline.metrics import METRICS
 from pipeline.model.build import MODELS
 from pipeline.model.recurrent import DECODERS
 from pipeline.text.europarl_words import PATTERNS
+from pipeline.text.word_marks import MARKS
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +36,7 @@ ROOT = Path(__file__).parents[2]
         (names.EUROPARL_LANGUAGES, PATTERNS),
         (names.BLEU_TOKENIZERS, sacrebleu.BLEU.TOKENIZERS),
         (names.CORPUS_PROBLEMS, [key[3:] for key in DataSettings.model_fields if key.startswith("on_")]),
+        (names.WORD_MARKS, MARKS),
         (names.ARCHITECTURES, [settings.model_fields["architecture"].default for settings in MODELS]),
     ],
     ids=[
@@ -47,6 +49,7 @@ ROOT = Path(__file__).parents[2]
         "languages of Europarl",
         "tokenizers of BLEU",
         "corpus problems",
+        "marks of words",
         "architectures",
     ],
 )
@@ -100,6 +103,7 @@ TABLES = {
     "model/recurrent.py",
     "text/cleaning.py",
     "text/europarl_words.py",
+    "text/word_marks.py",
     "training/schedule.py",
 }
 LISTS = {name: set(getattr(names, name)) for name in names.__all__ if name.isupper()}

@@ -1,11 +1,14 @@
 """What other tools read: Nematus' text for SoftAlignments, frames and tables for notebooks."""
 
+import base64
+import json
+
 import numpy as np
 import pytest
 
 from pipeline.alignment.readout import AlignmentReadout
 from pipeline.inspection import ArchiveWriter, AttentionArchive
-from pipeline.inspection.bridges import write_soft_alignments
+from pipeline.inspection.bridges import bertviz_arguments, write_inseq, write_soft_alignments
 
 
 def read_soft_alignments(text):
@@ -76,3 +79,65 @@ def test_notebooks_show_markup_in_text_as_text(archive, make_record):
     record = make_record(0, source_tokens=["<script>", "b", "c", "d", "</s>"])._repr_html_()
     assert "&lt;script&gt;" in record and "<script>" not in record and record.count("<td") == 4 * 5
     assert "without" in make_record(0, attention={"cross": np.zeros((0, 0, 4, 5), np.float32)})._repr_html_()
+
+
+def read_inseq(value):
+    """As inseq does: instances of its classes, tensors as safetensors in base64."""
+    if isinstance(value, list):
+        return [read_inseq(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if "__instance_type__" not in value:
+        return {key: read_inseq(one) for key, one in value.items()}
+    module, name = value["__instance_type__"]
+    return {"class": f"{module}.{name}", **{key: read_inseq(one) for key, one in value["attributes"].items()}}
+
+
+def read_safetensors(text):
+    data = base64.b64decode(text)
+    size = int.from_bytes(data[:8], "little")
+    facts = json.loads(data[8 : 8 + size])["attribution"]
+    assert facts["dtype"] == "F32" and facts["data_offsets"] == [0, len(data) - 8 - size] and size % 8 == 0
+    return np.frombuffer(data[8 + size :], "<f4").reshape(facts["shape"])
+
+
+def test_inseq_gets_every_layer_and_head(make_record, tmp_path):
+    records = [make_record(0), make_record(1, (0, 1, 1, 2, 3, None), (0, 1, None), token_log_probabilities=[])]
+    write_inseq(tmp_path / "inseq.json", records)
+    output = read_inseq(json.loads((tmp_path / "inseq.json").read_text(encoding="utf-8")))
+    assert output["class"] == "inseq.data.attribution.FeatureAttributionOutput"
+    assert output["info"]["input_texts"] == ["source 0", "source 1"]
+    for record, sequence in zip(records, output["sequence_attributions"], strict=True):
+        assert sequence["class"].endswith(".MultiDimensionalFeatureAttributionSequenceOutput")
+        assert [token["token"] for token in sequence["source"]] == record.source_tokens
+        assert [token["token"] for token in sequence["target"]] == ["<s>", *record.target_output_tokens]
+        assert (sequence["attr_pos_start"], sequence["attr_pos_end"]) == (1, 1 + len(record.target_output_tokens))
+        scores, cross = read_safetensors(sequence["source_attributions"]), record.attention["cross"]
+        assert scores.shape == (len(record.source_tokens), len(record.target_output_tokens), 2, 3)
+        for layer, head in np.ndindex(2, 3):
+            np.testing.assert_array_equal(scores[:, :, layer, head], cross[layer, head].T)
+        encoder = read_safetensors(sequence["sequence_scores"]["encoder_self_attentions"])
+        np.testing.assert_array_equal(encoder[:, :, 1, 2], record.attention["encoder"][1, 2].T)
+    first, second = output["sequence_attributions"]
+    probabilities = read_safetensors(first["step_scores"]["probability"])
+    np.testing.assert_allclose(probabilities, np.exp(records[0].token_log_probabilities), rtol=1e-6)
+    assert second["step_scores"] == {}
+
+
+def test_bertviz_gets_the_sites_that_it_knows(make_record):
+    record = make_record(0)
+    record.attention["norms"] = record.attention["cross"]
+    arguments = bertviz_arguments(record, np.array)
+    assert arguments.keys() == {
+        *("cross_attention", "encoder_attention", "decoder_attention"),
+        *("encoder_tokens", "decoder_tokens"),
+    }
+    T, S = len(arguments["decoder_tokens"]), len(arguments["encoder_tokens"])
+    assert [layer.shape for layer in arguments["cross_attention"]] == [(1, 3, T, S)] * 2
+    np.testing.assert_array_equal(arguments["cross_attention"][1][0], record.attention["cross"][1])
+
+
+def test_sentences_of_unknown_probability_are_measured_and_summed_as_such(make_record, tmp_path):
+    with ArchiveWriter(tmp_path / "attention", manifest={}) as writer:
+        writer.append(make_record(0, token_log_probabilities=[]))
+    assert np.isnan(AttentionArchive(tmp_path / "attention").to_frame()["log_probability"][0])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.inspection.measures import MEASURES, measure
+from pipeline.inspection.measures import MEASURES, is_punctuation, measure
 
 
 def measures_by_loops(weights, eos, others):
@@ -80,3 +80,13 @@ def test_attention_with_wrong_axes_is_refused():
 
 def test_the_agreement_of_a_single_head_is_not_a_number():
     assert np.isnan(measure(np.ones((2, 1, 3, 1), np.float32))["agreement"]).all()
+
+
+@pytest.mark.parametrize("token", ["▁.", "Ġ.", "##.", ".</w>", ".@@", ",", "▁...", "##"])
+def test_punctuation_is_known_in_every_spelling(token):
+    assert is_punctuation(token)
+
+
+@pytest.mark.parametrize("token", ["▁", "▁a.", "Ġa", "Ġ", "##a", "a</w>", "</s>", "<s>"])
+def test_words_and_special_tokens_are_no_punctuation(token):
+    assert not is_punctuation(token)

@@ -13,5 +13,14 @@ WORD_UNITS = {
     "subwords": "every subword is a word",
     "characters": "every character but spaces is a word",
 }
+WORD_MARKS = {
+    "sentencepiece": "\u2581 begins a word (T5, Marian, NLLB, Llama)",
+    "byte_level": "\u0120 begins a word, and so does the first token (GPT-2, BART, RoBERTa)",
+    "wordpiece": "## continues a word (BERT)",
+    "end_of_word": "</w> ends a word (XLM, FSMT, CLIP)",
+    "joiner": "@@ at its end joins a token to the next (subword-nmt, fairseq, Nematus)",
+    "none": "every token is a word",
+}
+"""How the tokens of an archive are spelled, by which they are grouped into words."""
 DATA_SETS = ("train", "validation", "test")
 EUROPARL_LANGUAGES = ("en", "fr")  # whose text can be divided as in Europarl

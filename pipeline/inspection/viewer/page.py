@@ -74,7 +74,7 @@ class ViewerRun:
             "target": record.target_output_tokens,
             "sourceWords": record.source_words,
             "targetWords": record.target_words,
-            "logProbabilities": [round(value, 4) for value in record.token_log_probabilities],
+            "logProbabilities": [round(value, 4) for value in record.token_log_probabilities] or None,
             "likelihood": round(sum(record.token_log_probabilities) / max(1, len(record.token_log_probabilities)), 4),
             "mode": record.mode,
             "truncated": record.truncated,

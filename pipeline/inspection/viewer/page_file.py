@@ -12,13 +12,14 @@ _MARK = re.compile(rb'<meta name="qkv-origin" content="([0-9a-f]+)">')
 
 
 def name_page(evaluations: Sequence[tuple[str, str]]) -> tuple[list[str], str]:
-    """Returns the names of the evaluations on a page, and its title, from the (run, set) of each."""
+    """Returns the names of the evaluations on a page, and its title, from the (run, set) of each; the set of an archive
+    without a run is empty."""
     runs, sets = zip(*evaluations, strict=True)
     if len(set(sets)) == 1:
-        return list(runs), f"{' and '.join(runs)}, {sets[0]}"
+        return list(runs), ", ".join(filter(None, (" and ".join(runs), sets[0])))
     if len(set(runs)) == 1:
         return list(sets), f"{runs[0]}, {' and '.join(sets)}"
-    names = [f"{run}, {set_name}" for run, set_name in evaluations]
+    names = [", ".join(filter(None, evaluation)) for evaluation in evaluations]
     return names, " and ".join(names)
 
 

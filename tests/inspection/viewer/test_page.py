@@ -359,6 +359,21 @@ def test_words_without_spaces_are_spelt_by_tokens_and_the_page_says_so(tmp_path)
     assert (saw["tokens"], saw["still"]) == (CHINESE.target_output_tokens, 0)
 
 
+@chromium
+def test_a_sentence_whose_probabilities_are_unknown_has_no_column_of_them(tmp_path):
+    unknown = replace(make_record(1, "a dog", "un chien"), token_log_probabilities=[])
+    saw = browse(
+        viewer_page("one", [ViewerRun("one").add_all([make_record(0, "the cat", "le chat"), unknown])]),
+        """
+        const heads = () => $$(".run table th").map((cell) => cell.textContent);
+        key("w"); saw.known = heads().includes("probability");
+        key("j"); saw.unknown = heads().includes("probability"); saw.rows = $$(".run table tr").length;
+        """,
+        tmp_path,
+    )
+    assert (saw["known"], saw["unknown"]) == (True, False) and saw["rows"] > 1
+
+
 HEBREW = make_record(0, "the cat eats .", "החתול אוכל.")
 
 

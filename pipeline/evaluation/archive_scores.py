@@ -1,0 +1,112 @@
+"""The scores of an archive that no run of ours has written: of its alignments, its translations, its likelihoods."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..alignment.archive_gold_set import gold_set_of
+from ..alignment.gold import GoldSet, alignment_metrics, choose_readout, head_table
+from ..alignment.readout import ChosenReadout, aligned_sites
+from ..errors import InputError
+from ..inspection.archive import AttentionArchive
+from ..inspection.record import Record
+from ..metrics.bleu import score_translations
+from ..text.pharaoh import GoldAlignment
+
+
+@dataclass(frozen=True)
+class ReadoutScores:
+    """The chosen readout, and its scores on the set's gold alignments.
+
+    Args:
+        readout: where links are read; None without gold alignments by which to choose, or without cross-attention.
+        table: every readout's scores on the set; None if the set has no gold alignments.
+        metrics: the chosen readout's scores on the set; None if the set has no gold alignments.
+    """
+
+    readout: ChosenReadout | None = None
+    table: pd.DataFrame | None = None
+    metrics: dict[str, Any] | None = None
+
+
+def score_alignments(
+    archive: AttentionArchive,
+    name: str,
+    gold: Sequence[GoldAlignment] | None,
+    choose_on: tuple[AttentionArchive, str] | None = None,
+) -> ReadoutScores:
+    """Chooses the readout of an archive, and scores it on gold alignments.
+
+    Args:
+        archive: the archive.
+        name: what messages and reports call it.
+        gold: its gold alignments, if there are any.
+        choose_on: the archive of the same model on other sentences, with gold alignments, by which the readout is
+            chosen; and its name. Without it, the readout is chosen on the archive itself, which is optimistic.
+
+    Raises:
+        InputError: gold alignments do not fit the sentences, or the archives have other layers or heads.
+    """
+    if 0 in archive.manifest["sites"].get("cross", [0]):
+        return ReadoutScores()
+    own = gold_set_of(archive, name, gold) if gold is not None else None
+    table = choice = _score(archive, own) if own else None
+    reason = f"{name} itself (optimistic)"
+    if choose_on is not None:
+        other, reason = choose_on
+        if other.gold is None:
+            raise InputError(f"{reason}: no gold alignments to choose by; expected an archive that has some")
+        sites = other.manifest["sites"], archive.manifest["sites"]
+        if sites[0] != sites[1]:
+            raise InputError(
+                f"{reason} has sites with [layers, heads] {sites[0]}, {name} has {sites[1]}; expected one model"
+            )
+        choice = _score(other, gold_set_of(other, reason, other.gold))
+    if choice is None or choice["aer"].isna().all():
+        return ReadoutScores()
+    readout = choose_readout(choice, reason)
+    if own is None or table is None:
+        return ReadoutScores(readout)
+    return ReadoutScores(readout, table, alignment_metrics(table, readout, own))
+
+
+def archive_metrics(
+    archive: AttentionArchive, name: str, readouts: ReadoutScores, bleu_tokenizer: str | None
+) -> dict[str, Any]:
+    """Returns what `metrics.json` holds of an archive.
+
+    Translations are scored where every sentence has a reference, unless `bleu_tokenizer` is None; given targets where
+    all log-probabilities are known.
+    """
+    lines = [archive.sentence(id_) for id_ in archive.ids]
+    forced = bool(lines) and all(line["mode"] == "forced" for line in lines)
+    metrics: dict[str, Any] = {
+        "name": name,
+        "mode": "forced" if forced else "translated",
+        "sentences": len(lines),
+        "search": " and ".join(sorted({line["mode"] for line in lines})),
+        "truncated": sum(line["truncated"] for line in lines),
+    }
+    references = [line["reference"] for line in lines]
+    if bleu_tokenizer and lines and not forced and None not in references:
+        texts = [line["hypothesis"] for line in lines]
+        metrics |= score_translations(texts, references, tokenizer=bleu_tokenizer)
+    if forced and all(line["token_log_probabilities"] for line in lines):
+        likelihoods = [value for line in lines for value in line["token_log_probabilities"]]
+        loss = -sum(likelihoods) / len(likelihoods)
+        metrics |= {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+    if readouts.metrics:
+        metrics["alignment"] = readouts.metrics
+    return metrics
+
+
+def aligned_records(archive: AttentionArchive) -> Iterator[Record]:
+    """Reads the sentences with the sites from which alignments can be read."""
+    return archive.records([site for site in aligned_sites() if site in archive.manifest["sites"]])
+
+
+def _score(archive: AttentionArchive, gold_set: GoldSet) -> pd.DataFrame:
+    return head_table(aligned_records(archive), gold_set)

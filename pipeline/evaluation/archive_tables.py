@@ -1,0 +1,53 @@
+"""The tables of an evaluation that are made from its archive alone."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..alignment.readout import AlignmentReadout
+from ..files import write_atomically, write_json
+from ..inspection.archive import AttentionArchive
+from ..inspection.heads_table import HeadsMeter
+from ..inspection.measures import measure_site
+from ..inspection.record import Record
+from ..inspection.sentences import sentence_row
+from ..run_directory import EvaluationDirectory
+from ..text.pharaoh import write_pharaoh
+from .archive_scores import ReadoutScores, aligned_records
+
+
+def write_csv(table: pd.DataFrame, path: Path, float_format: str | None = None) -> None:
+    """Writes a table whole or not at all."""
+    write_atomically(path, table.to_csv(index=False, lineterminator="\n", float_format=float_format).encode())
+
+
+def write_measures(records: Iterable[Record], folder: EvaluationDirectory) -> list[dict[str, Any]]:
+    """Writes heads.csv and sentences.csv, whose measures are taken in one pass, and returns the sentences' rows."""
+    heads, rows = HeadsMeter(), []
+    for record in records:
+        measures = measure_site(record)
+        heads.add(record, measures)
+        rows.append(sentence_row(record, measures))
+    write_csv(heads.table(), folder.heads)
+    write_csv(pd.DataFrame(rows), folder.sentences, float_format="%.4f")
+    return rows
+
+
+def write_alignments(records: Iterable[Record], readout: AlignmentReadout, path: Path) -> None:
+    """Writes the word links of every record in Pharaoh format."""
+    write_pharaoh(path, (readout.links(record) for record in records))
+
+
+def write_archive_files(
+    archive: AttentionArchive, readouts: ReadoutScores, metrics: dict[str, Any], folder: EvaluationDirectory
+) -> None:
+    """Writes everything that is measured of an archive, `metrics.json` last."""
+    folder.root.mkdir(parents=True, exist_ok=True)
+    write_measures(archive.records(["cross"]), folder)
+    if readouts.table is not None:
+        write_csv(readouts.table, folder.head_alignment)
+    if readouts.readout is not None:
+        write_alignments(aligned_records(archive), readouts.readout, folder.alignments)
+    write_json(folder.metrics, metrics)
