@@ -40,9 +40,13 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """What is imported stays: Python need not look through it again and again for what could be thrown away. Graphs run
-    once or twice here and are not worth optimizing; those of the commands that tests start are optimized."""
+    once or twice here: they are not worth optimizing, nor is an update's worth tracing for each of two slices. Those of
+    the commands that tests start are as users have them."""
     if tensorflow := sys.modules.get("tensorflow"):
+        from pipeline.training import build
+
         tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+        build.slices_per_update = lambda: 1
     gc.collect()
     gc.freeze()
 

@@ -1,8 +1,7 @@
-"""Every architecture trains, resumes, translates, is evaluated and shown by the same commands."""
+"""Every architecture trains, translates, is evaluated and shown by the same commands."""
 
 import io
 import json
-import shutil
 import sys
 
 import numpy as np
@@ -43,50 +42,28 @@ MODELS = {
 LAYERS = {"context_vector": 0, "decoder_only": 2}  # of cross-attention; one elsewhere
 
 
-RESUMED = ("recurrent", "hashed")
-"""Those whose variables come from different places; each takes a further run."""
-
-
-def train_small(folder, model, updates, resume=None):
+def train_small(folder, model):
     changes = {
         "model": MODELS[model],
-        "training.max_updates": updates,
         "inspection.probes": [{"source": "the cat sleeps .", "reference": "le chat dort ."}],
         "inspection.heatmap_sentences": 1,
         "decoding.beam_size": 1,  # tests/decoding searches by beam with every architecture
     }
     config = small_config(write_small_corpus(folder / "text"), folder, model, changes)
-    assert train(config, resume=resume) == 0
+    assert train(config) == 0
     return folder / model
 
 
 @pytest.fixture(scope="module", params=MODELS)
 def run(request, tmp_path_factory):
     """A run of 6 updates."""
-    return request.param, train_small(tmp_path_factory.mktemp(request.param), request.param, 6)
+    return request.param, train_small(tmp_path_factory.mktemp(request.param), request.param)
 
 
 @pytest.fixture(scope="module")
 def archive(run):
     assert evaluate.main([str(run[1]), "--forced", "--name", "test"]) == 0
     return AttentionArchive(run[1] / "evaluations/test/attention")
-
-
-@pytest.mark.parametrize("run", RESUMED, indirect=True)
-def test_a_resumed_run_is_the_unbroken_one(run, tmp_path):
-    name, unbroken = run
-    died = tmp_path / name  # after update 3
-    shutil.copytree(unbroken, died)
-    for file in ("checkpoints/update-00000006.npz", "model.keras", "manifest.json"):
-        (died / file).unlink()
-    train_small(tmp_path, name, 6, resume=died)
-    states = []
-    for root in (died, unbroken):
-        with np.load(root / "checkpoints" / "update-00000006.npz") as state:
-            states.append({name: state[name] for name in state.files if name != "progress"})
-    assert list(states[0]) == list(states[1])
-    for name, array in states[0].items():
-        np.testing.assert_array_equal(array, states[1][name], err_msg=name)
 
 
 def test_every_sentence_has_its_matrices_in_the_archive(run, archive):

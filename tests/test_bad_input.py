@@ -319,7 +319,11 @@ BAD_RUNS = {
         lambda run: [(run / "manifest.json").unlink(), shutil.rmtree(run / "checkpoints")],
         r"manifest\.json: missing or damaged",
     ),
-    "cut manifest": (lambda run: cut_in_half(run / "manifest.json"), r"manifest\.json: missing or damaged"),
+    "cut manifest": (
+        lambda run: cut_in_half(run / "manifest.json"),
+        r"manifest\.json: missing or damaged; delete the file if it is there, then have it written again: "
+        r"python train\.py --resume \S+\n$",
+    ),
     "manifest of another kind": (
         lambda run: (run / "manifest.json").write_text("[]"),
         r"manifest\.json: missing or damaged",

@@ -222,7 +222,7 @@ OF_NO_MODULE = {
     "test_hostile_files",
     "test_imports",
     "test_installed_package",
-    "test_kill_every_write",
+    "test_killed_trainings",
     "test_kept_runs",
     "test_platforms",
     "test_random_configs",

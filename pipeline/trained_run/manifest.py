@@ -116,7 +116,7 @@ def _read_manifest(run: RunDirectory) -> dict[str, Any]:
 
 def _damaged(run: RunDirectory) -> InputError:
     return InputError(
-        f"{run.manifest}: missing or damaged; delete it, and training, which writes it when it ends, writes it anew: "
+        f"{run.manifest}: missing or damaged; delete the file if it is there, then have it written again: "
         f"{invocation('train')} --resume {run.root}"
     )
 

@@ -20,7 +20,6 @@ CASES = {
     f"{kind}: {name}": case
     for kind, cases in (("score", SCORE_CASES), ("attention", ATTENTION_CASES), ("masked", MASKED_CASES))
     for name, case in cases.items()
-    if kind == "masked" or name not in MASKED_CASES  # with a mask is without one and more
 }
 
 

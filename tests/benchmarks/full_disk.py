@@ -16,7 +16,8 @@ from pathlib import Path
 
 from pipeline import train
 from pipeline.config.yaml import dump_yaml
-from tests.benchmarks.kill_every_write import CHANGES, contents, forked
+from tests.benchmarks.kill_every_write import CHANGES, forked
+from tests.benchmarks.run_contents import contents, differing
 from tests.tiny_runs import small_settings, write_small_corpus
 
 LARGE = "1g"
@@ -68,12 +69,10 @@ def main(arguments: list[str] | None = None) -> int:
                 found = contents(run)
             finally:
                 subprocess.run(["umount", str(disk)], check=True)
-            differing = sorted(key for key in found.keys() | end.keys() if found.get(key, 0) != end.get(key, 0))
-            fine = (status, len(lines), again, differing) == (2 if small == "ro" else 1, 1, 0, [])
+            others = differing(found, end)
+            fine = (status, len(lines), again, others) == (2 if small == "ro" else 1, 1, 0, [])
             bad += not fine
-            print(
-                f"{small}: status {status}: {' '.join(lines)}; then {again}", "" if fine else f"DIFFERS {differing[:5]}"
-            )
+            print(f"{small}: status {status}: {' '.join(lines)}; then {again}", "" if fine else f"DIFFERS {others[:5]}")
     print(f"{options.sizes + 1} disks; {bad} end otherwise")
     return 1 if bad else 0
 

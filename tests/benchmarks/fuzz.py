@@ -15,7 +15,6 @@ import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,8 +22,15 @@ import traceback
 import zipfile
 from itertools import count
 from pathlib import Path
+from typing import IO
 
-from tests.benchmarks.fuzzed_files import KINDS, ROOT
+from pipeline.runtime.import_tensorflow import importing_tensorflow
+
+with importing_tensorflow():  # here, so that no fork has to
+    import keras  # noqa: F401
+
+from pipeline.errors import InputError
+from tests.benchmarks.fuzzed_files import KINDS
 
 MEMORY = Path("/dev/shm")
 """Where Linux keeps files in memory: a changed file is written for each input."""
@@ -97,12 +103,8 @@ def changed_file(data: bytes, generator: random.Random) -> bytes:
     return file.getvalue()
 
 
-def serve(kind: str, seed: int, first: int, seconds: float) -> None:
-    """Reads changed files of a kind, and prints a line of JSON before each and for each finding."""
-    from pipeline.errors import InputError
-
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+def serve(kind: str, seed: int, first: int, seconds: float, answers: IO[str]) -> None:
+    """Reads changed files of a kind, and writes a line of JSON before each and for each finding."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
         folder = Path(name)
         read = KINDS[kind](folder)
@@ -130,24 +132,42 @@ def serve(kind: str, seed: int, first: int, seconds: float) -> None:
                 return
 
 
+def start(kind: str, seed: int, first: int, seconds: float) -> tuple[int, IO[str]]:
+    """Serves in a fork of this process, silently; returns its id and what it answers."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    process = os.fork()
+    if process:
+        os.close(writing)
+        return process, os.fdopen(reading)
+    status = 1
+    try:
+        os.close(reading)
+        silence = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(silence, stream)
+        with os.fdopen(writing, "w") as answers:
+            serve(kind, seed, first, seconds, answers)
+        status = 0
+    finally:
+        os._exit(status)
+
+
 def fuzz(kind: str, seed: int, first: int, seconds: float) -> tuple[int, list[str]]:
     """How many files were read, and what was found."""
     deadline, number, findings = time.monotonic() + seconds, first - 1, []
     while True:
-        command = [sys.executable, "-m", "tests.benchmarks.fuzz", "--serve", kind, "--seed", str(seed)]
-        command += ["--first", str(number + 1), "--minutes", str(max(deadline - time.monotonic(), 0) / 60)]
-        with subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as process:
-            assert process.stdout
-            for line in process.stdout:
+        process, answers = start(kind, seed, number + 1, max(deadline - time.monotonic(), 0))
+        with answers:
+            for line in answers:
                 answer = json.loads(line)
                 number = answer.get("number", number)
                 if "finding" in answer:
                     findings.append(f"{kind} {number}: {answer['finding']}")
-        if process.returncode == 0:
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        if status == 0:
             return number + 1 - first, findings
-        findings.append(f"{kind} {number}: the process ended with {process.returncode}")
+        findings.append(f"{kind} {number}: the process ended with {status}")
         if time.monotonic() > deadline:
             return number + 1 - first, findings
 
@@ -160,11 +180,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the changes (default: 1)")
     parser.add_argument("--first", type=int, default=0, help="number of the first change (default: 0)")
     parser.add_argument("--findings", type=Path, metavar="FILE", help="to which findings are added (default: none)")
-    parser.add_argument("--serve", choices=KINDS, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.serve:
-        serve(options.serve, options.seed, options.first, 60 * options.minutes)
-        return 0
     kinds = (options.only,) if options.only else tuple(KINDS)
     total = inputs = 0
     for kind in kinds:

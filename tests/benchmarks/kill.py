@@ -21,11 +21,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-import numpy as np
-import pandas as pd
-from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
-
 from pipeline.config.yaml import dump_yaml
+from tests.benchmarks.run_contents import contents_but_names, differing
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
 CHANGES = {
@@ -46,7 +43,6 @@ KINDS = {
     "recurrent": {"model": SMALL_RECURRENT | {"max_positions": 64, "dropout": 0.1}},
     "decoder_only": {"model": SMALL_DECODER | {"max_positions": 64, "dropout": 0.1}},
 }
-TIMES = ["minutes", "tokens_per_second"]
 
 
 class Killed:
@@ -100,6 +96,16 @@ def after(seconds: float) -> Callable[[Path, Callable[[], bool]], None]:
     return wait
 
 
+def after_checkpoint(update: int) -> Callable[[Path, Callable[[], bool]], None]:
+    """The moment in which the checkpoint of an update has been written."""
+
+    def wait(run: Path, running: Callable[[], bool]) -> None:
+        while running() and not (run / "checkpoints" / f"update-{update:08d}.npz").is_file():
+            time.sleep(0.005)
+
+    return wait
+
+
 def while_writing(number: int) -> Callable[[Path, Callable[[], bool]], None]:
     """The moment in which so many checkpoints of this process are there and another one is being written."""
 
@@ -109,29 +115,6 @@ def while_writing(number: int) -> Callable[[Path, Callable[[], bool]], None]:
             seen |= {path.name for path in (run / "checkpoints").glob(".*.npz")}  # temporary names
 
     return wait
-
-
-def state_of(run: Path) -> dict[str, object]:
-    """All that must be the same: arrays, history without times, and what TensorBoard reads at which steps."""
-    state: dict[str, object] = {}
-    for path in sorted((run / "checkpoints").glob("*.npz")):
-        with np.load(path) as arrays:
-            state |= {f"{path.name}/{name}": arrays[name] for name in arrays.files if name != "progress"}
-    state["history"] = pd.read_csv(run / "history.csv").drop(columns=TIMES, errors="ignore").to_csv()
-    events = EventAccumulator(str(run / "tensorboard"), size_guidance={"tensors": 0}).Reload()
-    for tag in events.Tags()["tensors"]:
-        if not tag.startswith("_") and not any(name in tag for name in TIMES):
-            state[f"tensorboard {tag}"] = [event.step for event in events.Tensors(tag)]
-    state["files"] = sorted(str(path.relative_to(run)) for path in run.rglob("*") if "tfevents" not in path.name)
-    return state
-
-
-def differences(one: dict[str, object], other: dict[str, object]) -> list[str]:
-    """The names of what differs."""
-    shared = one.keys() & other.keys()
-    return sorted(one.keys() ^ other.keys()) + sorted(
-        name for name in shared if not np.array_equal(one[name], other[name])
-    )
 
 
 def main() -> int:
@@ -146,7 +129,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         runs = Killed(Path(folder), KINDS[options.kind])
         started = time.monotonic()
-        unbroken = state_of(runs.finish("unbroken"))
+        unbroken = contents_but_names(runs.finish("unbroken"))
         seconds = time.monotonic() - started
         print(f"a run left alone takes {seconds:.0f} s")
         for number in count():
@@ -161,7 +144,7 @@ def main() -> int:
                     break
                 print(f"{name}: killed {what}, last checkpoint: {reached}", flush=True)
                 kills += 1
-            found = differences(state_of(runs.finish(name)), unbroken) if kills > before else []
+            found = differing(contents_but_names(runs.finish(name)), unbroken) if kills > before else []
             bad += bool(found)
             if kills > before:
                 print(f"{name}: {'DIFFERS: ' + ', '.join(found[:5]) if found else 'ends as the other'}", flush=True)

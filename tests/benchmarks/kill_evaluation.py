@@ -16,6 +16,8 @@ import time
 from itertools import count
 from pathlib import Path
 
+from tests.benchmarks.run_contents import differing
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -71,9 +73,9 @@ def main() -> int:
                 kills += 1
             assert start(run, options, name).wait() == 0
             found = state_of(run / "evaluations" / name, name)
-            differing = [key for key in sorted(found.keys() | unbroken.keys()) if found.get(key) != unbroken.get(key)]
-            bad += bool(differing)
-            print(f"{name}: {'DIFFERS: ' + ', '.join(differing[:5]) if differing else 'ends as the other'}", flush=True)
+            others = differing(found, unbroken)
+            bad += bool(others)
+            print(f"{name}: {'DIFFERS: ' + ', '.join(others[:5]) if others else 'ends as the other'}", flush=True)
             if kills >= options.kills:
                 break
         leftovers = [path.name for path in (run / "evaluations").glob(".*")]

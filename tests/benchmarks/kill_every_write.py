@@ -17,14 +17,12 @@ import builtins
 import contextlib
 import hashlib
 import io
-import json
 import os
 import re
 import shutil
 import signal
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,9 +39,9 @@ from pipeline.config.yaml import dump_yaml
 from pipeline.files import delete_temporary_files
 from pipeline.run_directory import RunDirectory
 from pipeline.training.callbacks.tensorboard import TensorBoard
+from tests.benchmarks.run_contents import contents, differing
 from tests.failing_files import _File as AskingFile
 from tests.tiny_runs import small_settings, write_small_corpus
-from tests.training.run_files import events_of
 
 CHANGES = {
     "training.max_updates": 2,
@@ -59,7 +57,6 @@ CHANGES = {
 }
 OPERATIONS = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-TIMES = {"minutes", "tokens_per_second"}
 
 
 class Writes:
@@ -220,41 +217,6 @@ class Trial:
         return digest.hexdigest()
 
 
-def content(path: Path) -> Any:
-    """What must be the same of a file."""
-    if path.name == "history.csv":
-        header, *rows = (line.split(",") for line in path.read_text().splitlines())
-        return [[value for name, value in zip(header, row, strict=True) if name not in TIMES] for row in rows]
-    if path.name == "manifest.json" or path.name == "metrics.json":
-        values = json.loads(path.read_text())
-        return {
-            key: value
-            for key, value in values.items()
-            if "seconds" not in key and key not in ("model_sha256", "git_commit")
-        }
-    if path.suffix == ".keras":
-        with zipfile.ZipFile(path) as archive:
-            return archive.read("model.weights.h5")
-    if path.suffix == ".npz" and path.parent.name == "checkpoints":
-        with zipfile.ZipFile(path) as archive:
-            return {name: archive.read(name) for name in archive.namelist() if name != "progress.npy"}
-    return path.read_bytes()
-
-
-def contents(folder: Path) -> dict[str, Any]:
-    """All that must be the same; nothing else may be there. Of event files it is what TensorBoard shows of them."""
-    files = {
-        str(path.relative_to(folder)): content(path) if path.is_file() else None
-        for path in folder.rglob("*")
-        if "tfevents" not in path.name
-    }
-    if not (folder / "tensorboard").is_dir():
-        return files
-    events = events_of(folder)
-    tags = [tag for tag in events.Tags()["tensors"] if tag.split("/")[-1] not in TIMES | {"session_start_info"}]
-    return files | {tag: [event.step for event in events.Tensors(tag)] for tag in tags}
-
-
 def check(trial: Trial, what: str, every: int, kills: int) -> int:
     """Copies, continues, compares, and returns how many end otherwise."""
     states = trial.copy_every_state()
@@ -267,12 +229,12 @@ def check(trial: Trial, what: str, every: int, kills: int) -> int:
     def go_on(name: str) -> bool:
         status = trial.run()
         found = contents(trial.target) if trial.target.exists() else {}
-        differing = sorted(key for key in found.keys() | end.keys() if found.get(key, 0) != end.get(key, 0))
-        if status or differing:
-            print(f"{what}: {name}: status {status}, DIFFERS: {', '.join(differing[:5])}", flush=True)
-        return bool(status or differing)
+        others = differing(found, end)
+        if status or others:
+            print(f"{what}: {name}: status {status}, DIFFERS: {', '.join(others[:5])}", flush=True)
+        return bool(status or others)
 
-    chosen = list(groups.values())[::every]
+    chosen = list(groups.values())[every // 2 :: every]
     for numbers in chosen:
         fullest = max(numbers, key=lambda number: len([*states[number].rglob("*")]))
         trial.reset(states[fullest])
@@ -350,9 +312,9 @@ def main(arguments: list[str] | None = None) -> int:
         training = training_trial(folder / "training")
         if options.what != "evaluation":
             bad += check(training, "training", options.every, options.kills)
-        training.reset(training.before)
-        assert training.run() == 0
         if options.what != "training":
+            training.reset(training.before)
+            assert training.run() == 0
             (folder / "evaluation").mkdir()
             bad += check(
                 evaluation_trial(folder / "evaluation", training.target), "evaluation", options.every, options.kills

@@ -297,8 +297,7 @@ def check_run(config: RunConfig, folder: Path, generator: random.Random, kill_pr
     import evaluate
     from pipeline import view
     from pipeline.inspection import AttentionArchive
-    from tests.benchmarks.kill import differences, state_of
-    from tests.training.run_files import weights_in
+    from tests.benchmarks.run_contents import contents_but_names, differing
 
     path = folder / "drawn.yaml"
     path.write_text(dump(config), encoding="utf-8")
@@ -310,9 +309,8 @@ def check_run(config: RunConfig, folder: Path, generator: random.Random, kill_pr
     else:
         killed, when = train_killed(path, broken, number), f"at write {number}"
     train(path, broken.name)
-    one, other = state_of(straight), state_of(broken)
-    assert not (found := differences(one, other)), f"killed {when}, it differs: {found}"
-    assert weights_in(straight / "model.keras") == weights_in(broken / "model.keras"), f"killed {when}: other weights"
+    found = differing(contents_but_names(broken), contents_but_names(straight))
+    assert not found, f"killed {when}, it differs: {found}"
     name = "test" if config.data.test else "validation"
     assert evaluate.main([str(broken), "--set", name, "--debug"]) == 0
     with closing(AttentionArchive(broken / "evaluations" / name / "attention")) as archive:

@@ -1,5 +1,5 @@
-"""A task whose alignment is known: a model that has learnt to turn a sequence round attends to the token that it is
-about to write, so links read on the output side are right and those of the input side are one place off."""
+"""Tasks whose alignment is known: a model that has learnt to copy, or to turn a sequence round, attends to the token
+that it is about to write, so links read on the output side are right and those of the input side are one place off."""
 
 import keras
 import numpy as np
@@ -20,29 +20,39 @@ from pipeline.training.total_loss import TotalLoss
 
 pytestmark = pytest.mark.minutes
 
-SYMBOLS, UPDATES, SENTENCES = 12, 700, 64
+SYMBOLS, UPDATES, SENTENCES = 12, 450, 64
+TASKS = {"copy": lambda row: row, "reverse": lambda row: row[::-1]}
+FIRST = 4 + len(TASKS)
 
 
-def pairs_of(generator):
-    """Sequences of different symbols, so that every link is known from what is linked."""
-    rows = [4 + generator.permutation(SYMBOLS)[: generator.integers(4, 9)] for _ in range(SENTENCES)]
-    return [(row.tolist(), [*row[::-1].tolist(), EOS]) for row in rows]
+def pairs_of(tasks, generator):
+    """Sequences of different symbols after one that says the task, so that every link is known from what is linked."""
+    pairs = []
+    for task in tasks:
+        row = (FIRST + generator.permutation(SYMBOLS)[: generator.integers(4, 9)]).tolist()
+        pairs.append(([4 + [*TASKS].index(task), *row], [*TASKS[task](row), EOS]))
+    return pairs
 
 
-def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side():
+@pytest.fixture(scope="module")
+def model():
+    """One model of both tasks."""
     keras.utils.set_random_seed(1)
-    model = Transformer(
-        4 + SYMBOLS, d_model=64, num_heads=1, d_ff=64, encoder_layers=1, decoder_layers=1, dropout=0.0, max_positions=12
-    )
+    sizes = {"d_model": 64, "num_heads": 1, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1, "max_positions": 12}
+    model = Transformer(FIRST + SYMBOLS, **sizes, dropout=0.0)
     optimizer = keras.optimizers.Adam(0.003)
     model(np.ones((1, 2), "int32"), np.ones((1, 2), "int32"))
     update = TrainStep(model, optimizer, TotalLoss(model), tf.distribute.get_strategy())
     generator = np.random.default_rng(0)
     for _ in range(UPDATES):
-        logs = update(forced_batch(pairs_of(generator)))
-    assert float(logs.loss / logs.tokens) < 0.05  # the task is learnt
+        logs = update(forced_batch(pairs_of([*TASKS] * (SENTENCES // 2), generator)))
+    assert float(logs.loss / logs.tokens) < 0.05  # the tasks are learnt
+    return model
 
-    pairs = pairs_of(generator)
+
+@pytest.mark.parametrize("task", TASKS)
+def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task, model):
+    pairs = pairs_of([task] * SENTENCES, np.random.default_rng(1))
     weights = forced_pass(model, *forced_batch(pairs).ids, ("cross",)).attention["cross"].numpy()[:, 0, 0]
     gold = [{(source.index(symbol), j) for j, symbol in enumerate(target[:-1])} for source, target in pairs]
     rates = {}

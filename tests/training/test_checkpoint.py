@@ -5,12 +5,16 @@ import json
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from pipeline.errors import InputError
+from pipeline.training.build import build_model_and_optimizer
 from pipeline.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from pipeline.training.checkpoint_folder import Checkpoints
 from pipeline.training.optimizers import averaged_weights
 from tests.layer_contract import stir
+from tests.test_architecture_runs import MODELS
+from tests.tiny_runs import small_config
 from tests.tiny_transformer import SOURCE, TARGET, make_transformer
 
 PROGRESS = Progress(
@@ -78,6 +82,21 @@ def test_a_loaded_model_and_optimizer_train_on_as_the_saved_ones_would_have(tmp_
     assert_same(values(*loaded), values(model, optimizer))
     step(*loaded)
     step(model, optimizer)
+    assert_same(values(*loaded), values(model, optimizer))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_resumed_model_of_every_architecture_trains_on_as_the_killed_one_would_have(name, tmp_path):
+    """With dropout and drawn hash functions: all random numbers that a model draws are in its checkpoint."""
+    config = small_config(tmp_path, tmp_path, name, {"model": MODELS[name], "training.max_updates": 9})
+    model, optimizer = build_model_and_optimizer(config, 17, tf.distribute.get_strategy())
+    keras.utils.set_random_seed(5)
+    loaded = build_model_and_optimizer(config, 17, tf.distribute.get_strategy())
+    step(model, optimizer)
+    save_checkpoint(tmp_path / "checkpoint.npz", model, optimizer, PROGRESS)
+    load_checkpoint(tmp_path / "checkpoint.npz", *loaded)
+    for each in ((model, optimizer), loaded):
+        step(*each)
     assert_same(values(*loaded), values(model, optimizer))
 
 

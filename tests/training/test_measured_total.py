@@ -117,7 +117,7 @@ def test_the_slow_first_updates_are_not_measured(monkeypatch):
     assert progress.seconds == pytest.approx(60 * MINUTES, abs=2 * VALIDATION_SECONDS)
 
 
-@pytest.mark.parametrize("stopped_at", [15, 24, 25, 26])
+@pytest.mark.parametrize("stopped_at", [3, 15, 24, 25, 26, 90])
 def test_an_interruption_before_or_after_the_total_is_fixed_changes_nothing(monkeypatch, tmp_path, stopped_at):
     class Interrupted(ClockedRun):
         def training(self, **limits):

@@ -18,9 +18,12 @@ from pipeline.config import load_run_config
 from pipeline.errors import InputError
 from pipeline.files import sha256, write_json
 from pipeline.inspection import AttentionArchive
+from pipeline.run_directory import RunDirectory
+from pipeline.run_training import _report_interrupted
 from pipeline.train import train
 from pipeline.trained_run import load_run
 from pipeline.training.callbacks.probe_archive import probe_archives
+from pipeline.training.progress import Progress
 from pipeline.version import __version__
 from tests.layer_contract import stir
 from tests.tiny_runs import ROOT, small_config
@@ -158,6 +161,16 @@ def test_a_run_directory_that_exists_is_refused_and_not_changed(unbroken, corpus
     with pytest.raises(InputError, match="unbroken: the run exists already"):
         train(load_run_config(unbroken / "config.yaml"))
     assert {path: path.stat().st_mtime_ns for path in unbroken.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("saved", "how"), [(True, "continue"), (False, "their speed was not measured yet, so start anew")]
+)
+def test_an_interruption_says_whether_training_goes_on_or_starts_anew(saved, how, tmp_path, caplog):
+    with caplog.at_level("INFO"):
+        _report_interrupted(RunDirectory(tmp_path), Progress(update=10), saved=saved)
+    said = f"\ninterrupted after 10 updates; {how} with:\n  python train.py --resume {tmp_path}"
+    assert [record.getMessage() for record in caplog.records] == [said]
 
 
 def test_importing_the_command_line_loads_nothing_heavy():
