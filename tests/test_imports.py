@@ -37,11 +37,12 @@ ORDER = [
     "trained_run",
     "alignment",
     "evaluation",
+    "exchange",
     "run_training",
     "plugins",
 ]
 # These may import all of ORDER, and nothing imports them.
-COMMANDS = {"__main__", "align", "compare", "doctor", "draw", "evaluate", "train", "translate", "view"}
+COMMANDS = {"__main__", "align", "compare", "doctor", "draw", "evaluate", "import_marian", "train", "translate", "view"}
 
 MODULES = sorted(PIPELINE.rglob("*.py"))
 
@@ -124,7 +125,8 @@ def test_layers_need_keras_and_numpy_alone(part):
 
 def test_only_the_tokenizer_knows_the_libraries_of_subwords():
     users = {name_of(path) for path in MODULES if libraries_of(path) & {"tensorflow_text", "sentencepiece"}}
-    assert users == {"pipeline.text.tokenizer", "pipeline.text.subword_model", "pipeline.text.tensorflow_text_model"}
+    modules = ("given_tokenizer", "subword_model", "tensorflow_text_model", "tokenizer")
+    assert users == {f"pipeline.text.{name}" for name in modules}
 
 
 NEED_A_MODEL = {"recorder", "intervention", "perturbation"}
@@ -161,6 +163,8 @@ def test_settings_stop_at_the_door():
         "pipeline.evaluate",
         "pipeline.evaluation.evaluated",
         "pipeline.evaluation.request",
+        "pipeline.exchange.marian_run",
+        "pipeline.import_marian",
         "pipeline.model.build",
         "pipeline.run_training",
         "pipeline.text.corpus",

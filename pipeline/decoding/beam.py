@@ -31,7 +31,7 @@ class BeamSettings:
             of a finished hypothesis.
         min_length: the minimum number of tokens before EOS.
         no_repeat_ngram: no n-gram of this length occurs twice in a hypothesis; 0 allows all.
-        divisor: by what log-probabilities are divided, one of `config.names.LENGTH_DIVISORS`; the formula above is gnmt.
+        divisor: by what log-probabilities are divided, one of `config.names.LENGTH_DIVISORS`; above it is gnmt.
         end: when the search of a sentence ends, one of `config.names.BEAM_ENDS`.
         force_eos: whether the last of the tokens that a target may have is EOS, as certain.
 

@@ -14,7 +14,7 @@ import sentencepiece
 
 from ..errors import InputError
 from ..files import write_atomically
-from .subword_model import load_subword_model
+from .subword_model import SubwordModel, load_subword_model
 from .words import find_words
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -81,9 +81,14 @@ class Tokenizer:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
             self.vocabulary_size = self._processor.get_piece_size()
             self._pieces = [self._processor.id_to_piece(token) for token in range(self.vocabulary_size)]
-            self._subwords = load_subword_model(self.model)
+            self._subwords: SubwordModel = load_subword_model(self.model)
         except (OSError, RuntimeError, UnicodeDecodeError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
+
+    @property
+    def of_target(self) -> "Tokenizer":
+        """The tokenizer that encodes text of the target language, with the same ids; here that of both."""
+        return self
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Encodes sentences as ids, without BOS and EOS."""
@@ -102,16 +107,13 @@ class Tokenizer:
                 model, segmentations are drawn in proportion to their probability to this power (Kudo 2018).
             seed: the seed of the draws.
         """
-
-        def encode() -> list[list[int]]:
-            return self._processor.encode(
-                list(sentences), enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1
-            )
-
         # SentencePiece has one generator a thread, seeded when the thread first draws.
         sentencepiece.set_random_generator_seed(seed)
         with ThreadPoolExecutor(max_workers=1) as thread:
-            return thread.submit(encode).result()
+            return thread.submit(self._draw, list(sentences), alpha).result()
+
+    def _draw(self, sentences: list[str], alpha: float) -> list[list[int]]:
+        return self._processor.encode(sentences, enable_sampling=True, alpha=alpha, nbest_size=-1, num_threads=1)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Decodes ids to text; PAD, BOS and EOS are left out."""
