@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def train_model(lines: list[str], size: int) -> bytes:
     """Trains a SentencePiece model as those of OPUS-MT are, with their normalisation."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines),
+        sentence_iterator=iter([*lines, *made_up_words(3000)]),
         model_writer=model,
         model_type="unigram",
         vocab_size=size,
@@ -53,6 +54,13 @@ def train_model(lines: list[str], size: int) -> bytes:
         minloglevel=2,
     )
     return model.getvalue()
+
+
+def made_up_words(count: int) -> list[str]:
+    """Lines of a few syllables, since the demo's words are too few for some hundred pieces."""
+    draw = random.Random(1)
+    syllables = [a + b + c for a in "bcdfglmnprstv" for b in "aeiou" for c in ("", "n", "r", "s")]
+    return [" ".join("".join(draw.choices(syllables, k=3)) for _ in range(4)) for _ in range(count)]
 
 
 def pieces_of(model: bytes) -> list[str]:
@@ -132,7 +140,7 @@ def _write_model(folder: Path, shape: Shape, sizes: list[int], first: dict[str, 
             if parameter.ndim == 1:
                 parameter.add_(0.1 * torch.randn(parameter.shape))
         model.final_logits_bias.copy_(torch.randn(model.final_logits_bias.shape))
-        model.final_logits_bias[0, ids["eos_token_id"]] += 2.5  # so that some translations end by themselves
+        model.final_logits_bias[0, ids["eos_token_id"]] += 4.0  # so that some translations end by themselves
     model.generation_config = GenerationConfig(
         max_length=max_length,
         num_beams=4,
