@@ -28,6 +28,7 @@ class Shape:
     eos_first: bool = True
     renormalize: bool = True
     seed: int = 1
+    rules: tuple[str, str] = ("nmt_nfkc", "nmt_nfkc")  # of normalisation; with their tables, a model has 240 kB
 
 
 SHAPES = (
@@ -40,7 +41,7 @@ SHAPES = (
 )
 
 
-def train_model(lines: list[str], size: int) -> bytes:
+def train_model(lines: list[str], size: int, normalization: str = "nmt_nfkc") -> bytes:
     """Trains a SentencePiece model as those of OPUS-MT are, with their normalisation."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -49,7 +50,7 @@ def train_model(lines: list[str], size: int) -> bytes:
         model_type="unigram",
         vocab_size=size,
         character_coverage=0.995,
-        normalization_rule_name="nmt_nfkc",
+        normalization_rule_name=normalization,
         num_threads=1,
         minloglevel=2,
     )
@@ -72,13 +73,14 @@ def pieces_of(model: bytes) -> list[str]:
 def write_folder(folder: Path, shape: Shape, source: list[str], target: list[str], max_length: int = 30) -> None:
     """Writes a random model and its tokenizer, trained on the lines."""
     folder.mkdir(parents=True)
-    models = [train_model(lines, size) for lines, size in zip((source, target), shape.pieces, strict=True)]
+    sides = zip((source, target), shape.pieces, shape.rules, strict=True)
+    models = [train_model(lines, size, rule) for lines, size, rule in sides]
     for side, model in zip(("source", "target"), models, strict=True):
         (folder / f"{side}.spm").write_bytes(model)
-    sides = [pieces_of(model) for model in models]
-    vocabularies = [vocabulary([*TAGS, *pieces], shape.eos_first) for pieces in sides]
+    pieces = [pieces_of(model) for model in models]
+    vocabularies = [vocabulary([*TAGS, *own], shape.eos_first) for own in pieces]
     if not shape.separate:
-        vocabularies = [vocabulary([*TAGS, *dict.fromkeys([*sides[0], *sides[1]])], shape.eos_first)] * 2
+        vocabularies = [vocabulary([*TAGS, *dict.fromkeys([*pieces[0], *pieces[1]])], shape.eos_first)] * 2
     _write_vocabularies(folder, shape, vocabularies)
     _write_model(folder, shape, [len(one) for one in vocabularies], vocabularies[0], max_length)
 
@@ -136,17 +138,20 @@ def _write_model(folder: Path, shape: Shape, sizes: list[int], first: dict[str, 
     )
     model = MarianMTModel(config).eval()
     with torch.no_grad():
-        for parameter in model.parameters():  # biases and norms begin as constants, which would hide mistakes
-            if parameter.ndim == 1:
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 1:  # they begin as constants, which would hide mistakes
                 parameter.add_(0.1 * torch.randn(parameter.shape))
-        model.final_logits_bias.copy_(torch.randn(model.final_logits_bias.shape))
-        model.final_logits_bias[0, ids["eos_token_id"]] += 4.0  # so that some translations end by themselves
+            elif "embed_positions" not in name:  # so large that translations differ from each other
+                parameter.mul_((30 if "layers" in name else 6) / shape.width**0.5)
+        model.final_logits_bias.copy_(0.5 * torch.randn(model.final_logits_bias.shape))
+        model.final_logits_bias[0, ids["eos_token_id"]] += 2.6  # so that some translations end by themselves
     model.generation_config = GenerationConfig(
         max_length=max_length,
         num_beams=4,
         bad_words_ids=[[ids["pad_token_id"]]],
         forced_eos_token_id=ids["eos_token_id"],
         renormalize_logits=shape.renormalize,
+        no_repeat_ngram_size=2,  # random models repeat themselves without end
         **ids,
     )
     model.save_pretrained(folder)
