@@ -101,7 +101,7 @@ def read_marian_config(folder: Path) -> MarianConfig:
         eos=ids["eos"],
         dropout=(dropout[0], dropout[1], dropout[2]),
         decoding=_decoding(generation, ids["eos"], positions),
-        banned=_banned(generation, last),
+        banned=_banned(generation, ids["pad"], last),
         tokenizer=_Values(tokenizer).given if tokenizer.exists() else {},
     )
 
@@ -131,6 +131,7 @@ def _decoding(generation: "_Values", eos: int, positions: int) -> dict[str, Any]
         "length_penalty": float(penalty),
         "length_divisor": "power",
         "beam_end": "full" if generation.given.get("early_stopping") else "worst",
+        "renormalize": generation.switch("renormalize_logits", False),
         "force_eos": forced is not None,
         "min_length": max(least - 1, 0),  # there the start counts
         "no_repeat_ngram": generation.number("no_repeat_ngram_size", 0, 1000, 0),
@@ -139,8 +140,8 @@ def _decoding(generation: "_Values", eos: int, positions: int) -> dict[str, Any]
     }
 
 
-def _banned(generation: "_Values", last: int) -> tuple[int, ...]:
-    """Returns the ids that are never predicted."""
+def _banned(generation: "_Values", pad: int, last: int) -> tuple[int, ...]:
+    """Returns the ids but PAD that are never predicted."""
     words = generation.given.get("bad_words_ids")
     words = [] if words is None else words
     fine = isinstance(words, list) and all(
@@ -148,14 +149,7 @@ def _banned(generation: "_Values", last: int) -> tuple[int, ...]:
     )
     if not fine:
         raise generation.refused("bad_words_ids", "a list of lists with one id each")
-    if generation.switch("renormalize_logits", False) and generation.number("pad_token_id", 0, last) not in [
-        word[0] for word in words
-    ]:
-        raise generation.refused("renormalize_logits", "false, or pad_token_id among bad_words_ids")
-    pad = generation.given["pad_token_id"]
-    # Without renormalisation PAD keeps its part of the probability, though it is never chosen.
-    kept = pad if not generation.switch("renormalize_logits", False) else None
-    return tuple(sorted({word[0] for word in words} - {kept}))
+    return tuple(sorted({word[0] for word in words} - {pad}))
 
 
 def _is_number(value: Any, least: int, most: int) -> bool:

@@ -42,7 +42,7 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
     weights = MarianWeights(folder)
     with _new_folder(root) as temporary:
         run = RunDirectory(temporary)
-        _write_tokenizer(folder, run, vocabulary)
+        write_tokenizer(folder, run, vocabulary)
         tokenizer = GivenTokenizer(run.given_tokenizer)
         run = RunDirectory(temporary)
         model = build_model(config.model, tokenizer.vocabulary_size)
@@ -126,7 +126,8 @@ def _refuse_used(root: Path) -> None:
         raise InputError(f"{root}: exists already; delete it, or give the run another name")
 
 
-def _write_tokenizer(folder: Path, run: RunDirectory, vocabulary: MarianVocabulary) -> None:
+def write_tokenizer(folder: Path, run: RunDirectory, vocabulary: MarianVocabulary) -> None:
+    """Copies the two SentencePiece models into the run, and writes the list of ids; see `GivenTokenizer`."""
     place = run.given_tokenizer.parent
     place.mkdir()
     models = {side: place / f"{side}.spm" for side in SIDES}

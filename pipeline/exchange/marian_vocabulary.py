@@ -83,7 +83,10 @@ def _special(config: MarianConfig, first: Mapping[str, int], pieces: list[str]) 
     added = config.tokenizer.get("added_tokens_decoder")
     contents = [_spelling(token, "") for token in added.values()] if isinstance(added, dict) else []
     known = {piece: i for i, piece in enumerate(pieces) if i != BOS}
-    return {**first, **{name: known[name] for name in contents if name in known}}
+    special = {**first, **{name: known[name] for name in contents if name in known}}
+    if config.start == config.pad:  # written in a text it is a token like others; BOS has its vector, and is no padding
+        special[pieces[PAD]] = BOS
+    return special
 
 
 def _spelling(token: Any, otherwise: str) -> str:

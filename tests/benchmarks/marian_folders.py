@@ -28,6 +28,7 @@ class Shape:
     eos_first: bool = True
     renormalize: bool = True
     seed: int = 1
+    no_repeat: int = 2
     rules: tuple[str, str] = ("nmt_nfkc", "nmt_nfkc")  # of normalisation; with their tables, a model has 240 kB
 
 
@@ -37,7 +38,7 @@ SHAPES = (
     Shape("split", (2, 3), 96, 4, 128, "swish", (257, 389), separate=True, eos_first=False, renormalize=False, seed=3),
     Shape("untied", (2, 2), 64, 2, 64, "relu", (301, 350), tied=False, scale=False, seed=4),
     Shape("deep", (6, 6), 256, 8, 512, "swish", (500, 450), eos_first=False, seed=5),
-    Shape("wide", (3, 3), 512, 8, 1024, "gelu", (611, 677), seed=6),
+    Shape("wide", (3, 3), 512, 8, 1024, "gelu", (611, 677), seed=6, no_repeat=0),
 )
 
 
@@ -151,7 +152,7 @@ def _write_model(folder: Path, shape: Shape, sizes: list[int], first: dict[str, 
         bad_words_ids=[[ids["pad_token_id"]]],
         forced_eos_token_id=ids["eos_token_id"],
         renormalize_logits=shape.renormalize,
-        no_repeat_ngram_size=2,  # random models repeat themselves without end
+        no_repeat_ngram_size=shape.no_repeat,  # random models repeat themselves without end
         **ids,
     )
     model.save_pretrained(folder)

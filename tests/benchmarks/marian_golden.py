@@ -28,7 +28,9 @@ def main() -> None:
     tokenizer = MarianTokenizer.from_pretrained(GOLDEN / "marian")
     lines = odd_lines(read_lines("test.en", 40), 40)
     forced = read_lines("test.en", 2), read_lines("test.fr", 2)
-    decoder = [[model.config.decoder_start_token_id, *ids[:-1]] for ids in tokenizer(text_target=forced[1])["input_ids"]]
+    decoder = [
+        [model.config.decoder_start_token_id, *ids[:-1]] for ids in tokenizer(text_target=forced[1])["input_ids"]
+    ]
     arrays = {}
     for number, (text, ids) in enumerate(zip(forced[0], decoder, strict=True)):
         source = tokenizer([text], return_tensors="pt")
