@@ -11,7 +11,7 @@ from .marian_config import MarianConfig
 from .marian_vocabulary import NONE, MarianVocabulary
 from .marian_weights import MarianWeights
 
-NEVER = -100.0  # a bias: `exp` of it adds nothing to a float32 sum of probabilities
+NEVER = -30.0  # a bias: probabilities times `exp` of it vanish in a float32 sum
 POSITIONS_APART = 5e-3  # half-precision files round positions
 
 

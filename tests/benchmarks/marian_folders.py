@@ -143,9 +143,9 @@ def _write_model(folder: Path, shape: Shape, sizes: list[int], first: dict[str, 
             if parameter.ndim == 1:  # they begin as constants, which would hide mistakes
                 parameter.add_(0.1 * torch.randn(parameter.shape))
             elif "embed_positions" not in name:  # so large that translations differ from each other
-                parameter.mul_((30 if "layers" in name else 6) / shape.width**0.5)
+                parameter.mul_((15 if "layers" in name else 6) / shape.width**0.5)
         model.final_logits_bias.copy_(0.5 * torch.randn(model.final_logits_bias.shape))
-        model.final_logits_bias[0, ids["eos_token_id"]] += 2.6  # so that some translations end by themselves
+        model.final_logits_bias[0, ids["eos_token_id"]] += 1.5  # so that some translations end by themselves
     model.generation_config = GenerationConfig(
         max_length=max_length,
         num_beams=4,
