@@ -58,14 +58,14 @@ def _embeddings(
 ) -> Iterator[tuple[str, np.ndarray]]:
     shared, output = "model.shared.weight", "lm_head.weight"
     source, target = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
-    names = {
-        "all": {"target": [shared, source, target, output]},
-        "target": {"target": [target, output], "source": [source]},
-        "none": {"target": [target], "source": [source], "output": [output]},
-    }
-    for table, written in names[config.tie].items():
+    written = {"target": [target, output], "source": [source]}
+    if config.tie == "all":
+        written = {"target": [shared, source, target, output]}
+    elif config.tie == "none":
+        written = {"target": [target], "source": [source], "output": [output]}
+    for table, names in written.items():
         size = config.source_size if table == "source" else config.target_size
-        present = [name for name in written if name in weights] or [shared]
+        present = [name for name in names if name in weights] or [shared]
         rows = [weights.read(name, size, config.width) for name in present]
         if any(not np.array_equal(rows[0], others) for others in rows[1:]):
             raise weights.refused(f"{' and '.join(present)} differ, and config.json says that they are one table")
