@@ -63,6 +63,8 @@ def _embeddings(
         written = {"target": [shared, source, target, output]}
     elif config.tie == "none":
         written = {"target": [target], "source": [source], "output": [output]}
+        if source in weights and target in weights:
+            weights.ignore(shared)  # transformers 5 writes it, and does not read it
     for table, names in written.items():
         size = config.source_size if table == "source" else config.target_size
         present = [name for name in names if name in weights] or [shared]

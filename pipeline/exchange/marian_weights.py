@@ -76,6 +76,10 @@ class MarianWeights:
             raise self.refused(f"{name} has numbers that are not finite")
         return array
 
+    def ignore(self, name: str) -> None:
+        """Says that an array may be left over."""
+        self._read.add(name)
+
     def check_all_read(self) -> None:
         """Checks that no array was left over.
 

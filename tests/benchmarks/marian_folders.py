@@ -29,6 +29,7 @@ class Shape:
     renormalize: bool = True
     seed: int = 1
     no_repeat: int = 2
+    vocabulary_size: int = 0  # filled up with pieces that no text has
     rules: tuple[str, str] = ("nmt_nfkc", "nmt_nfkc")  # of normalisation; with their tables, a model has 240 kB
 
 
@@ -82,6 +83,9 @@ def write_folder(folder: Path, shape: Shape, source: list[str], target: list[str
     vocabularies = [vocabulary([*TAGS, *own], shape.eos_first) for own in pieces]
     if not shape.separate:
         vocabularies = [vocabulary([*TAGS, *dict.fromkeys([*pieces[0], *pieces[1]])], shape.eos_first)] * 2
+    if shape.vocabulary_size:
+        filling = [f"\u2581{i}" for i in range(shape.vocabulary_size - len(vocabularies[0]))]
+        vocabularies = [vocabulary([*list(one)[2:-1], *filling], shape.eos_first) for one in vocabularies]
     _write_vocabularies(folder, shape, vocabularies)
     _write_model(folder, shape, [len(one) for one in vocabularies], vocabularies[0], max_length)
 
