@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
-from ..json_file import read_json_object
+from .marian_values import Values, is_number
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 FIXED = {  # a model that says otherwise computes something else
@@ -34,6 +33,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation: what changes nothing
 }
 LARGEST = 65_536
 MOST_TOKENS = 1_000_000
+MOST_POSITIONS = 16_384  # their table is made before anything is translated
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def read_marian_config(folder: Path) -> MarianConfig:
     Raises:
         InputError: one is missing, damaged, or asks for what has no counterpart.
     """
-    model = _Values(folder / "config.json")
+    model = Values(folder / "config.json")
     for key, expected in FIXED.items():
         if model.given.get(key, expected) != expected or (key == "model_type" and key not in model.given):
             raise model.refused(key, repr(expected))
@@ -76,13 +76,13 @@ def read_marian_config(folder: Path) -> MarianConfig:
     if not shared and model.given.get("decoder_vocab_size") is not None:
         target_size = model.number("decoder_vocab_size", 4, MOST_TOKENS)
     path = folder / "generation_config.json"
-    generation = _Values(path, model.given) if path.exists() else model
+    generation = Values(path, model.given) if path.exists() else model
     tokenizer = folder / "tokenizer_config.json"
     last = min(source_size, target_size) - 1
     ids = {key: generation.number(f"{key}_token_id", 0, last) for key in ("pad", "eos", "decoder_start")}
     if ids["pad"] == ids["eos"]:
         raise generation.refused("pad_token_id", "another id than eos_token_id")
-    positions = model.number("max_position_embeddings", 2, 100_000)
+    positions = model.number("max_position_embeddings", 2, MOST_POSITIONS)
     dropout = [model.share(key) for key in ("dropout", "attention_dropout", "activation_dropout")]
     return MarianConfig(
         width=model.number("d_model", 2, LARGEST),
@@ -102,11 +102,11 @@ def read_marian_config(folder: Path) -> MarianConfig:
         dropout=(dropout[0], dropout[1], dropout[2]),
         decoding=_decoding(generation, ids["eos"], positions),
         banned=_banned(generation, ids["pad"], last),
-        tokenizer=_Values(tokenizer).given if tokenizer.exists() else {},
+        tokenizer=Values(tokenizer).given if tokenizer.exists() else {},
     )
 
 
-def _decoding(generation: "_Values", eos: int, positions: int) -> dict[str, Any]:
+def _decoding(generation: Values, eos: int, positions: int) -> dict[str, Any]:
     """Returns the settings of `decoding` that search as `generate` does."""
     for key, values in NEUTRAL.items():
         if generation.given.get(key) not in (None, *values):
@@ -140,69 +140,13 @@ def _decoding(generation: "_Values", eos: int, positions: int) -> dict[str, Any]
     }
 
 
-def _banned(generation: "_Values", pad: int, last: int) -> tuple[int, ...]:
+def _banned(generation: Values, pad: int, last: int) -> tuple[int, ...]:
     """Returns the ids but PAD that are never predicted."""
     words = generation.given.get("bad_words_ids")
     words = [] if words is None else words
     fine = isinstance(words, list) and all(
-        isinstance(word, list) and len(word) == 1 and _is_number(word[0], 0, last) for word in words
+        isinstance(word, list) and len(word) == 1 and is_number(word[0], 0, last) for word in words
     )
     if not fine:
         raise generation.refused("bad_words_ids", "a list of lists with one id each")
     return tuple(sorted({word[0] for word in words} - {pad}))
-
-
-def _is_number(value: Any, least: int, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-class _Values:
-    """The values of a file of JSON, with those of another where it has none."""
-
-    def __init__(self, path: Path, otherwise: Mapping[str, Any] | None = None) -> None:
-        self.path = path
-        try:
-            own = read_json_object(path)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise InputError(
-                f"{path}: cannot be read: {reason}; expected the file that save_pretrained wrote"
-            ) from None
-        self.given = {**(otherwise or {}), **own}
-
-    def refused(self, key: str, expected: str) -> InputError:
-        found = repr(self.given[key])[:60] if key in self.given else "nothing"
-        return InputError(f"{self.path}: {key}: expected {expected}, found {found}; this model cannot be imported")
-
-    def number(self, key: str, least: int, most: int, default: int | None = None) -> int:
-        value = self.given.get(key)
-        value = default if value is None else value
-        if isinstance(value, list) and len(value) == 1:  # eos_token_id may be a list
-            value = value[0]
-        if not _is_number(value, least, most):
-            raise self.refused(key, f"an integer from {least} to {most}")
-        return int(value)  # type: ignore[arg-type]
-
-    def equal(self, key: str, other: str, most: int) -> int:
-        if self.given.get(other) != self.given.get(key):
-            raise self.refused(other, f"as {key}, {self.given.get(key)!r}")
-        return self.number(key, 1, most)
-
-    def switch(self, key: str, default: bool) -> bool:
-        value = self.given.get(key)
-        value = default if value is None else value
-        if not isinstance(value, bool):
-            raise self.refused(key, "true or false")
-        return value
-
-    def share(self, key: str) -> float:
-        value = self.given.get(key, 0.0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-            raise self.refused(key, "a number from 0 to below 1")
-        return float(value)
-
-    def choice(self, key: str, names: Mapping[str, str]) -> str:
-        value = self.given.get(key)
-        if not isinstance(value, str) or value not in names:
-            raise self.refused(key, f"one of {', '.join(names)}")
-        return names[value]

@@ -15,20 +15,26 @@ NEVER = -30.0  # a bias: probabilities times `exp` of it vanish in a float32 sum
 POSITIONS_APART = 5e-3  # half-precision files round positions
 
 
-def assign_weights(
-    model: keras.Model, weights: MarianWeights, config: MarianConfig, vocabulary: MarianVocabulary
-) -> None:
-    """Gives a model that was built for `config` the weights of the folder.
+def read_arrays(weights: MarianWeights, config: MarianConfig, vocabulary: MarianVocabulary) -> dict[str, np.ndarray]:
+    """Reads all weights: the name of each of our variables, without the model's, with its value.
+
+    It is called before a model is built, so that the memory of sizes which the files do not have is never taken.
 
     Raises:
         InputError: an array is missing, of another shape, not finite, or has no place in the model.
     """
-    variables = {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
-    for name, array in _arrays(weights, config, vocabulary):
-        variables.pop(name).assign(array)
-    assert not variables, f"without weights: {list(variables)}"
+    arrays = dict(_arrays(weights, config, vocabulary))
     _check_positions(weights, config)
     weights.check_all_read()
+    return arrays
+
+
+def assign_arrays(model: keras.Model, arrays: dict[str, np.ndarray]) -> None:
+    """Gives a model all that `read_arrays` has read."""
+    variables = {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
+    assert variables.keys() == arrays.keys()
+    for name, variable in variables.items():
+        variable.assign(arrays[name])
 
 
 def _arrays(

@@ -1,5 +1,6 @@
 """Makes a run of a Marian folder."""
 
+import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +15,10 @@ from ..files import replaced_when_done, sha256, write_atomically, write_json
 from ..made_by import MADE_BY
 from ..model.build import build_model
 from ..run_directory import RunDirectory
-from ..text.given_tokenizer import SIDES, GivenTokenizer
+from ..text.given_tokenizer import SIDES, GivenTokenizer, read_model
 from ..trained_run.manifest import write_imported_manifest
 from .marian_config import MarianConfig, read_marian_config
-from .marian_model import assign_weights
+from .marian_model import assign_arrays, read_arrays
 from .marian_vocabulary import MarianVocabulary, read_marian_vocabulary
 from .marian_weights import MarianWeights
 
@@ -40,13 +41,15 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
     vocabulary = read_marian_vocabulary(folder, marian)
     config = _settings(marian, len(vocabulary.pieces), root, _languages(marian, languages, folder))
     weights = MarianWeights(folder)
+    arrays = read_arrays(weights, marian, vocabulary)
+    models = {side: read_model(folder / f"{side}.spm") for side in SIDES}
     with _new_folder(root) as temporary:
         run = RunDirectory(temporary)
-        write_tokenizer(folder, run, vocabulary)
+        write_tokenizer(run, vocabulary, models)
         tokenizer = GivenTokenizer(run.given_tokenizer)
         run = RunDirectory(temporary)
         model = build_model(config.model, tokenizer.vocabulary_size)
-        assign_weights(model, weights, marian, vocabulary)
+        assign_arrays(model, arrays)
         write_atomically(run.config, (MADE_BY + dump(config)).encode())
         with replaced_when_done(run.model) as path:
             model.save(path)
@@ -63,7 +66,7 @@ def _languages(marian: MarianConfig, given: dict[str, str], folder: Path) -> dic
         if not code:
             raise InputError(
                 f"{folder / 'tokenizer_config.json'}: {side}_lang: expected the code of the {side} language, found "
-                f"{own!r}; give it: --{side}_language CODE"
+                f"{own!r:.60}; give it: --{side}_language CODE"
             )
         languages[f"{side}_language"] = code
     return languages
@@ -126,13 +129,10 @@ def _refuse_used(root: Path) -> None:
         raise InputError(f"{root}: exists already; delete it, or give the run another name")
 
 
-def write_tokenizer(folder: Path, run: RunDirectory, vocabulary: MarianVocabulary) -> None:
-    """Copies the two SentencePiece models into the run, and writes the list of ids; see `GivenTokenizer`."""
-    place = run.given_tokenizer.parent
-    place.mkdir()
-    models = {side: place / f"{side}.spm" for side in SIDES}
-    for side, path in models.items():
-        write_atomically(path, _read_model(folder / f"{side}.spm"))
+def write_tokenizer(run: RunDirectory, vocabulary: MarianVocabulary, models: dict[str, bytes]) -> None:
+    """Writes the SentencePiece models of both sides into the run, and the list of ids; see `GivenTokenizer`."""
+    for side, model in models.items():
+        write_atomically(run.given_tokenizer.with_name(f"{side}.spm"), model)
     write_json(
         run.given_tokenizer,
         {
@@ -140,18 +140,9 @@ def write_tokenizer(folder: Path, run: RunDirectory, vocabulary: MarianVocabular
             "sides": vocabulary.sides,
             "special": vocabulary.special,
             "decodes": "source" if vocabulary.shared else "target",  # as Hugging Face does
-            "sha256": {side: sha256(path) for side, path in models.items()},
+            "sha256": {side: hashlib.sha256(model).hexdigest() for side, model in models.items()},
         },
     )
-
-
-LARGEST_MODEL = 1 << 28  # bytes; one of 32,000 pieces has 800,000
-
-
-def _read_model(path: Path) -> bytes:
-    if not path.is_file() or path.stat().st_size > LARGEST_MODEL:
-        raise InputError(f"{path}: expected a SentencePiece model, a file of at most {LARGEST_MODEL:,} bytes")
-    return path.read_bytes()
 
 
 def _digests(folder: Path, weights: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The tokenizer of another program: a SentencePiece model for each side, and one list of pieces that gives the ids."""
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -9,11 +10,11 @@ from typing import Any
 import sentencepiece
 
 from ..errors import InputError
-from ..files import sha256
 from ..json_file import read_json_object
 from .tokenizer import PAD, UNK, WORD_START, Tokenizer
 
 SIDES = ("source", "target")
+LARGEST_MODEL = 1 << 28  # bytes; one of 32,000 pieces has 800,000
 _TAG = re.compile(r">>.*?<<", re.DOTALL)  # a language tag, such as >>fra<<
 
 
@@ -37,12 +38,14 @@ class GivenTokenizer(Tokenizer):
         self._path = Path(path)
         try:
             listed = _read(self._path)
-            models = {name: _load_model(self._path.with_name(f"{name}.spm")) for name in SIDES}
+            models = {name: _load(read_model(self._path.with_name(f"{name}.spm"))) for name in SIDES}
             self._pieces = listed["pieces"]
             self.vocabulary_size = len(self._pieces)
             ids = {self._pieces[token]: token for token in listed["sides"][side]}
             speller = models[listed["decodes"]]
             self._subwords = _GivenSubwords(models[side], ids, listed["special"], speller, self._pieces)
+        except InputError:
+            raise
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
             raise InputError(
                 f"{path}: not the tokenizer of an imported run, or damaged: {error}; import it anew"
@@ -128,10 +131,26 @@ def _read(path: Path) -> dict[str, Any]:
         if not isinstance(token, int) or not PAD <= token < len(pieces):
             raise ValueError(f"expected ids below {len(pieces)}, found {str(token)[:20]}")
     for side in SIDES:
-        if listed["sha256"][side] != sha256(path.with_name(f"{side}.spm")):
+        if listed["sha256"][side] != hashlib.sha256(read_model(path.with_name(f"{side}.spm"))).hexdigest():
             raise ValueError(f"{side}.spm is not the file that was imported")
     return listed
 
 
-def _load_model(path: Path) -> sentencepiece.SentencePieceProcessor:
-    return sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
+def read_model(path: Path) -> bytes:
+    """Reads a SentencePiece model.
+
+    Raises:
+        InputError: it is missing, or something else.
+    """
+    if not path.is_file() or path.stat().st_size > LARGEST_MODEL:
+        raise InputError(f"{path}: expected a SentencePiece model, a file of at most {LARGEST_MODEL:,} bytes")
+    model = path.read_bytes()
+    try:
+        _load(model)
+    except RuntimeError:
+        raise InputError(f"{path}: not a SentencePiece model, or damaged") from None
+    return model
+
+
+def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    return sentencepiece.SentencePieceProcessor(model_proto=model)

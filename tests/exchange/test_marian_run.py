@@ -1,6 +1,7 @@
 """A Marian folder becomes a run, whole or not at all."""
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -162,11 +163,23 @@ CASES = {
     "no languages": (remove("tokenizer_config.json"), "source_lang: .* --source_language CODE"),
     "damaged config": (lambda folder: (folder / "config.json").write_text("{"), r"config\.json: cannot be read"),
     "deep config": (lambda folder: (folder / "config.json").write_text("[" * 100_000), "nests too deeply|recursion"),
-    "damaged model": (lambda folder: (folder / "target.spm").write_bytes(b"x" * 99), "not the tokenizer"),
+    "damaged model": (
+        lambda folder: (folder / "target.spm").write_bytes(b"x" * 99),
+        r"marian/target\.spm: not a SentencePiece model",
+    ),
     "another family": (set_config(model_type="bart"), "model_type: expected 'marian', found 'bart'"),
     "pre-norm": (set_config(normalize_before=True), "normalize_before: expected False, found True"),
     "an activation": (set_config(activation_function="tanh"), "activation_function: expected one of relu"),
     "a huge width": (set_config(d_model=1 << 40), "d_model: expected an integer from 2 to 65536"),
+    "sizes that would not fit into memory": (
+        set_config(d_model=65_536, encoder_layers=1000, encoder_ffn_dim=65_536, decoder_ffn_dim=65_536),
+        "expected shape",
+    ),
+    "a pipe": (lambda folder: (remove("vocab.json")(folder), os.mkfifo(folder / "vocab.json")), "expected a file of"),
+    "weights that are a pipe": (
+        lambda folder: (remove("model.safetensors")(folder), os.mkfifo(folder / "model.safetensors")),
+        "this is a pipe",
+    ),
     "a width of text": (set_config(d_model="16"), "d_model: expected an integer"),
     "another width": (set_config(d_model=32), r"expected shape \(152, 32\), as config.json says, found \(152, 16\)"),
     "more layers": (set_config(decoder_layers=3), "decoder.layers.2.*: expected shape .* found nothing"),

@@ -1,6 +1,7 @@
 """The tokenizer of an imported run gives the ids of Hugging Face's, and every token knows its word."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -20,12 +21,13 @@ TEXTS = st.text(st.sampled_from("abelmoqst½ﬁ漢 \u00a0"), max_size=25)
 def path(tmp_path_factory):
     """The tokenizer's files, as the importer writes them."""
     from pipeline.exchange.marian_config import read_marian_config
-    from pipeline.exchange.marian_run import write_tokenizer
+    from pipeline.exchange.marian_run import read_model, write_tokenizer
     from pipeline.exchange.marian_vocabulary import read_marian_vocabulary
     from pipeline.run_directory import RunDirectory
 
     run = RunDirectory(tmp_path_factory.mktemp("given"))
-    write_tokenizer(MARIAN, run, read_marian_vocabulary(MARIAN, read_marian_config(MARIAN)))
+    models = {side: read_model(MARIAN / f"{side}.spm") for side in ("source", "target")}
+    write_tokenizer(run, read_marian_vocabulary(MARIAN, read_marian_config(MARIAN)), models)
     return run.given_tokenizer
 
 
@@ -99,5 +101,8 @@ def test_damaged_files_are_refused(path, tmp_path, kind):
 def test_a_model_that_is_missing_is_refused(path, tmp_path):
     folder = shutil.copytree(path.parent, tmp_path / "tokenizer")
     (folder / "target.spm").unlink()
-    with pytest.raises(InputError, match=r"given\.json"):
+    with pytest.raises(InputError, match=r"target\.spm: expected a SentencePiece model"):
+        GivenTokenizer(folder / "given.json")
+    os.mkfifo(folder / "target.spm")  # which would be waited for
+    with pytest.raises(InputError, match=r"target\.spm: expected a SentencePiece model"):
         GivenTokenizer(folder / "given.json")
