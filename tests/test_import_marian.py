@@ -53,7 +53,7 @@ def test_the_commands_of_the_page(folder, monkeypatch, capfd):
     results = folder / "runs" / "opus" / "evaluations"
     assert {path.name for path in results.iterdir()} == {"my.en", "my.en.forced", "greedy"}
     metrics = json.loads((results / "my.en" / "metrics.json").read_text(encoding="utf-8"))
-    assert metrics["search"] == "beam 4"
+    assert (metrics["search"], metrics["decoding"]["beam_size"]) == ("beam", 4)
     assert "\u2581" in (results / "my.en" / "viewer.html").read_text(encoding="utf-8")
     assert (folder / "attention.png").stat().st_size > 1000 and (folder / "both.html").is_file()
 
