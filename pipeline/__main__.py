@@ -20,6 +20,7 @@ COMMANDS = {
     "view": "shows the attention of several runs on one page",
     "draw": "draws heat maps for papers",
     "export": "writes a run for other programs",
+    "import_marian": "makes a run of a Marian or OPUS-MT model",
 }
 """Every command is the module of its name; what it does is said in a few words."""
 
@@ -35,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
 @exit_cleanly
 def _explain(arguments: list[str]) -> None:
     """Prints the help or the version, or says what is wrong."""
-    listed = "\n".join(f"  {name:<11}{meaning}" for name, meaning in COMMANDS.items())
+    listed = "\n".join(f"  {name:<15}{meaning}" for name, meaning in COMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="qkv",
         usage="qkv COMMAND ...",

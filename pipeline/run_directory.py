@@ -23,7 +23,9 @@ class RunDirectory:
         self.root = Path(root)
         self.config = self.root / "config.yaml"
         self.manifest = self.root / "manifest.json"  # written last: with it, the training is complete
-        self.tokenizer = self.root / "tokenizer" / "sentencepiece.model"
+        self.given_tokenizer = self.root / "tokenizer" / "given.json"  # of an imported run
+        own = self.root / "tokenizer" / "sentencepiece.model"
+        self.tokenizer = self.given_tokenizer if self.given_tokenizer.exists() else own
         self.preparation = self.root / ".preparation.json"  # while the text is being prepared
         self.corpus_report = self.root / "corpus_report.json"
         self.held_out = self.root / "held_out"  # the sets that were taken from the training files

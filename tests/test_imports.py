@@ -37,8 +37,8 @@ ORDER = [
     "training",
     "trained_run",
     "alignment",
-    "exchange",
     "evaluation",
+    "exchange",
     "run_training",
     "plugins",
 ]
@@ -127,12 +127,8 @@ def test_layers_need_keras_and_numpy_alone(part):
 
 def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords():
     users = {name_of(path) for path in MODULES if libraries_of(path) & {"tensorflow_text", "sentencepiece"}}
-    assert users == {
-        "pipeline.exchange.saved_translator",
-        "pipeline.text.subword_model",
-        "pipeline.text.tensorflow_text_model",
-        "pipeline.text.tokenizer",
-    }
+    of_text = ("given_tokenizer", "subword_model", "tensorflow_text_model", "tokenizer")
+    assert users == {f"pipeline.text.{name}" for name in of_text} | {"pipeline.exchange.saved_translator"}
 
 
 NEED_A_MODEL = {"recorder", "intervention", "perturbation"}
@@ -170,6 +166,8 @@ def test_settings_stop_at_the_door():
         "pipeline.export",
         "pipeline.evaluation.evaluated",
         "pipeline.evaluation.request",
+        "pipeline.exchange.marian_run",
+        "pipeline.import_marian",
         "pipeline.model.build",
         "pipeline.run_training",
         "pipeline.text.corpus",

@@ -87,14 +87,17 @@ def read_configured_gold(settings: CorpusSettings, name: str, cutter: WordCutter
     )
 
 
-def choice_settings(config: RunConfig) -> CorpusSettings:
-    """Returns the set on which readouts are chosen: `inspection.choose_head_on`, by default the validation set."""
+def choice_settings(config: RunConfig) -> CorpusSettings | None:
+    """Returns the set on which readouts are chosen: `inspection.choose_head_on`, by default the validation set; None
+    for an imported run without the former."""
     return config.inspection.choose_head_on or config.data.validation
 
 
 def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:
     """Reads the set on which readouts are chosen; None where it has no gold alignments."""
     settings = choice_settings(config)
+    if settings is None:
+        return None
     name = "validation" if settings == config.data.validation else str(settings.alignments)
     return read_configured_gold(settings, name, cutter)
 

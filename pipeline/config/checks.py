@@ -9,7 +9,21 @@ from .decoding import DecodingSettings
 from .inspection import InspectionSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
 from .names import EUROPARL_LANGUAGES, SCHEDULES
+from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
+
+
+def check_has_text(data: DataSettings, tokenizer: TokenizerSettings, training: TrainingSettings) -> None:
+    """Checks that there is text to train on, and an end of training; an imported run needs neither."""
+    if tokenizer.kind == "given":
+        return
+    for name in ("train", "validation"):
+        if getattr(data, name) is None:
+            raise ValueError(f"data.{name}: expected source and target, or table, found null, as in an imported run")
+    if training.has_no_limit:
+        raise ValueError(
+            "training: expected at least one of max_updates, max_epochs and max_minutes, found none of them"
+        )
 
 
 def check_positions(data: DataSettings, model: ArchitectureSettings) -> None:
@@ -49,7 +63,7 @@ def check_guided_attention(training: TrainingSettings, data: DataSettings, model
     if guided is None:
         return
     key = "training.guided_attention"
-    if data.train.alignments is None:
+    if data.train is None or data.train.alignments is None:
         raise ValueError(f"{key} needs data.train.alignments, a file with the word links of the training pairs")
     layers, heads = model.guided_heads
     if not layers:

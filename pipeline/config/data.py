@@ -18,11 +18,13 @@ class DataSettings(Settings):
 
     source_language: str = Field(min_length=1, description="Code of the source language, such as en.")
     target_language: str = Field(min_length=1, description="Code of the target language, such as fr.")
-    train: CorpusSettings = Field(
-        description="The training pairs: two line-aligned text files, or a table with a column for each language."
+    train: CorpusSettings | None = Field(
+        description="The training pairs: two line-aligned text files, or a table with a column for each language; null "
+        "in an imported run."
     )
-    validation: CorpusSettings = Field(
-        description="The pairs on which the best checkpoint is chosen: files as above, or held out by share or pairs."
+    validation: CorpusSettings | None = Field(
+        description="The pairs on which the best checkpoint is chosen: files as above, or held out by share or pairs; "
+        "null in an imported run."
     )
     test: CorpusSettings | None = Field(
         default=None,
@@ -87,7 +89,19 @@ class DataSettings(Settings):
         sets = {"validation": self.validation, "test": self.test}
         return {name: settings for name, settings in sets.items() if settings is not None and settings.is_held_out}
 
+    @property
+    def training_text(self) -> CorpusSettings:
+        """`train`, of a run that has it: all but imported ones."""
+        assert self.train is not None
+        return self.train
+
+    @property
+    def validation_text(self) -> CorpusSettings:
+        """`validation`, of a run that has it: all but imported ones."""
+        assert self.validation is not None
+        return self.validation
+
     @field_validator("train")
     @classmethod
-    def _check_train(cls, value: CorpusSettings) -> CorpusSettings:
-        return has_files(value)
+    def _check_train(cls, value: CorpusSettings | None) -> CorpusSettings | None:
+        return value if value is None else has_files(value)

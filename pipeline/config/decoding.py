@@ -48,6 +48,11 @@ class DecodingSettings(Settings):
     min_length: int = Field(
         default=0, ge=0, le=100_000, description="Minimum number of tokens of a translation before EOS."
     )
+    renormalize: bool = Field(
+        default=False,
+        description="Whether beam search ranks by the probability among the tokens that may come next; otherwise among "
+        "all tokens.",
+    )
     force_eos: bool = Field(
         default=False,
         description="Whether a translation that reaches its limit ends in EOS, at no cost; otherwise it is cut.",

@@ -16,6 +16,7 @@ from .batches import BatchSettings
 from .checks import (
     check_coverage,
     check_guided_attention,
+    check_has_text,
     check_inspected_attention,
     check_measured_total,
     check_normalize,
@@ -70,6 +71,7 @@ class RunConfig(Settings):
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
+        check_has_text(self.data, self.tokenizer, self.training)
         check_positions(self.data, self.model)
         check_normalize(self.data)
         check_coverage(self.decoding, self.model)

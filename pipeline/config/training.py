@@ -162,10 +162,13 @@ class TrainingSettings(Settings):
         schedule = SCHEDULES.get(str(values.get("schedule"))) if isinstance(values, Mapping) else None
         return {"validate_every_updates": None, **values} if schedule and schedule.measures_total else values
 
+    @property
+    def has_no_limit(self) -> bool:
+        """Whether nothing ends a training, as in an imported run."""
+        return self.max_updates is None and self.max_epochs is None and self.max_minutes is None
+
     @model_validator(mode="after")
     def _check_limits(self) -> Self:
-        if self.max_updates is None and self.max_epochs is None and self.max_minutes is None:
-            raise ValueError("expected at least one of max_updates, max_epochs and max_minutes, found none of them")
         schedule = SCHEDULES[self.schedule]
         if schedule.measures_total and self.max_minutes is None:
             raise ValueError(f"schedule {self.schedule} needs max_minutes, found null")

@@ -34,6 +34,8 @@ class BeamSettings:
         divisor: by what log-probabilities are divided, one of `config.names.LENGTH_DIVISORS`; above it is gnmt.
         end: when the search of a sentence ends, one of `config.names.BEAM_ENDS`.
         force_eos: whether the last of the tokens that a target may have is EOS, as certain.
+        renormalize: whether hypotheses are ranked by the probability among the tokens that may come next, and not among
+            all tokens.
 
     Raises:
         ValueError: `best` is not between 1 and `size`.
@@ -48,6 +50,7 @@ class BeamSettings:
     divisor: str = "gnmt"
     end: str = "full"
     force_eos: bool = False
+    renormalize: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.best <= self.size:
@@ -148,6 +151,8 @@ def extend_hypotheses(logits, state: BeamState, settings: BeamSettings, is_last=
     allowed = ban_early_end(ban_special_tokens(scores), state.step, settings.min_length)
     history = ops.reshape(state.live.ids, (-1, length))
     allowed = ban_repeated_ngrams(allowed, history, state.step, settings.no_repeat_ngram)
+    if settings.renormalize:
+        allowed = ops.log_softmax(allowed)
     if is_last is not None:
         allowed = force_end(allowed, ops.repeat(is_last, size))
     if given is not None:

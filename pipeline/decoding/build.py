@@ -44,6 +44,7 @@ def build_search(settings: DecodingSettings, seed: int) -> Search:
             settings.coverage_penalty,
             divisor=settings.length_divisor,
             end=settings.beam_end,
+            renormalize=settings.renormalize,
             **constraints,
         )
     )

@@ -27,7 +27,7 @@ class TokenisedSet:
     @classmethod
     def of(cls, data: EvaluationSet, tokenizer: Tokenizer) -> "TokenisedSet":
         """Tokenises a set."""
-        reference = encode_sentences(data.reference, tokenizer) if data.reference is not None else None
+        reference = encode_sentences(data.reference, tokenizer.of_target) if data.reference is not None else None
         return cls(data, encode_sentences(data.source, tokenizer), reference)
 
     def pair_references(self, max_positions: int) -> Iterator[ForcedPair]:

@@ -1,1 +1,1 @@
-"""Models in and out: other programs' models as runs, and runs as other programs' models."""
+"""Models of other programs as runs, and runs as models of other programs."""

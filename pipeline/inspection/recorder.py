@@ -79,12 +79,9 @@ class AttentionRecorder:
         self, sources: Sequence[str], references: Sequence[str], sites: Collection[str] | None = None
     ) -> Iterator[Record]:
         """Records given translations, in order; see `record`."""
-        source_ids, reference_ids = (self._encode(side) for side in (sources, references))
+        source_ids, reference_ids = self.tokenizer.encode(sources), self.tokenizer.of_target.encode(references)
         pairs = pair_references(sources, references, source_ids, reference_ids, self.max_positions)
         return self.record(pairs, sites=sites)
-
-    def _encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        return self.tokenizer.encode(sentences)
 
     def record(
         self,
@@ -154,7 +151,7 @@ class AttentionRecorder:
         ]
         given = [pair.mode == "forced" and not pair.truncated for pair in pairs]
         hypotheses = [pair.hypothesis for pair in compress(pairs, given)]
-        texts = iter(self.tokenizer.words_from_text(hypotheses, self.units.target))
+        texts = iter(self.tokenizer.of_target.words_from_text(hypotheses, self.units.target))
         target = [
             [*next(texts), None] if forced else self.tokenizer.words_from_ids(pair.target_ids, self.units.target)
             for pair, forced in zip(pairs, given, strict=True)

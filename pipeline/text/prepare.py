@@ -56,7 +56,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     training_pairs, held_out = hold_out_sets(config, run)
     config = with_held_out_files(config, run)
     training = training_pairs.read_corpus()
-    validation = read_corpus(config.data.validation).in_memory()
+    validation = read_corpus(config.data.validation_text).in_memory()
     log.info("%s: %d training pairs, %d validation pairs", training.name, len(training), len(validation))
     digests = data_sha256(config.data, run)
     tokenizer = _reuse_or_train_tokenizer(config, training, run, digests)
@@ -102,7 +102,7 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     tokenizer = Tokenizer(run.tokenizer)
     size = tokenizer.vocabulary_size
     validation_pairs = EncodedPairs.load(run.encoded / "validation", vocabulary_size=size)
-    validation = read_corpus(config.data.validation).in_memory()
+    validation = read_corpus(config.data.validation_text).in_memory()
     if len(validation) != len(validation_pairs.source):
         raise InputError(
             f"{validation.name}: {len(validation)} pairs, expected {len(validation_pairs.source)} as when the run "

@@ -67,7 +67,7 @@ def hold_out_sets(config: RunConfig, run: RunDirectory) -> tuple[TrainingPairs, 
     Raises:
         InputError: as `read_corpus` and `hold_out`, or there are more or fewer lines of alignments than pairs.
     """
-    settings, sets = config.data.train, config.data.held_out
+    settings, sets = config.data.training_text, config.data.held_out
     files = read_corpus(settings)
     if not sets:
         return TrainingPairs(settings, files), {}
@@ -95,7 +95,10 @@ def hold_out_sets(config: RunConfig, run: RunDirectory) -> tuple[TrainingPairs, 
 
 def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
     """Returns the config with the run's own files as the sets that are held out."""
-    train = config.data.train
+    sets = config.data.held_out
+    if not sets:
+        return config
+    train = config.data.training_text
     files = {
         name: CorpusSettings(
             source=run.held_out / f"{name}.source",
@@ -104,7 +107,7 @@ def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
             alignments_first_index=train.alignments_first_index,
             alignments_turned=train.alignments_turned,
         )
-        for name in config.data.held_out
+        for name in sets
     }
     return config.model_copy(update={"data": config.data.model_copy(update=files)})
 

@@ -13,7 +13,7 @@ import sentencepiece
 
 from ..errors import InputError
 from ..files import write_atomically
-from .subword_model import load_subword_model
+from .subword_model import SubwordModel, load_subword_model
 from .words import find_words
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -80,9 +80,14 @@ class Tokenizer:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
             self.vocabulary_size = self._processor.get_piece_size()
             self._pieces = [self._processor.id_to_piece(token) for token in range(self.vocabulary_size)]
-            self._subwords = load_subword_model(self.model)
+            self._subwords: SubwordModel = load_subword_model(self.model)
         except (OSError, RuntimeError, UnicodeDecodeError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
+
+    @property
+    def of_target(self) -> "Tokenizer":
+        """The tokenizer that encodes text of the target language, with the same ids; here that of both."""
+        return self
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Encodes sentences as ids, without BOS and EOS."""

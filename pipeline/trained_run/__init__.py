@@ -20,6 +20,7 @@ from ..run_directory import RunDirectory
 from ..runtime.devices import parallel_batches
 from ..text import europarl_words, moses
 from ..text.corpus import read_corpus
+from ..text.given_tokenizer import load_tokenizer
 from ..text.look import TextLook, measure_look
 from ..text.provenance import origin_of
 from ..text.sets import with_held_out_files
@@ -55,7 +56,7 @@ class TrainedRun:
         look = TextLook.read(self.directory.source_look)
         if look is None and self.config.data.normalize is not None:
             try:
-                return measure_look(read_corpus(self.config.data.train).source, self.config.data.tokenized)
+                return measure_look(read_corpus(self.config.data.training_text).source, self.config.data.tokenized)
             except InputError:
                 return None
         return look
@@ -119,7 +120,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     """
     run = RunDirectory.open(root)
     config = with_held_out_files(load_started_run(run.config), run)
-    tokenizer = Tokenizer(run.tokenizer)
+    tokenizer = load_tokenizer(run.tokenizer)
     checkpoints = Checkpoints(run.checkpoints)
     # Without a manifest, training has not come to its end, and the model may be that of a shorter one.
     unfinished = not run.is_trained() and checkpoints.best.is_file()

@@ -31,27 +31,41 @@ def write_manifest(
     config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, kept: KeptWeights
 ) -> None:
     """Writes `manifest.json`: versions, commit, seed, command line, SHA-256 of data and model, a golden output."""
-    write_json(
-        run.manifest,
-        {
-            "versions": {
-                "qkv": __version__,
-                "python": platform.python_version(),
-                **{name: version(name) for name in PACKAGES},
-            },
-            "git_commit": _git_commit(),
-            "command_line": sys.argv,
-            "seed": config.run.seed,
-            "precision": model.dtype_policy.name,
-            "parameters": model.count_params(),
-            "weights": kept.description,
-            "validation": {kept.metric: kept.value},
-            "data_sha256": recorded_sha256(run),
-            "tokenizer_sha256": sha256(run.tokenizer),
-            "model_sha256": sha256(run.model),
-            "golden_logits": golden_logits(model, tokenizer.vocabulary_size),
+    own = {
+        "weights": kept.description,
+        "validation": {kept.metric: kept.value},
+        "data_sha256": recorded_sha256(run),
+    }
+    write_json(run.manifest, _describe(config, run, model, tokenizer, own))
+
+
+def write_imported_manifest(
+    config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, ancestor: dict[str, Any]
+) -> None:
+    """Writes the `manifest.json` of an imported run; `ancestor` says what it was made from."""
+    own = {"weights": "imported", "validation": {}, "data_sha256": {}, "imported_from": ancestor}
+    write_json(run.manifest, _describe(config, run, model, tokenizer, own))
+
+
+def _describe(
+    config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, own: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "versions": {
+            "qkv": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in PACKAGES},
         },
-    )
+        "git_commit": _git_commit(),
+        "command_line": sys.argv,
+        "seed": config.run.seed,
+        "precision": model.dtype_policy.name,
+        "parameters": model.count_params(),
+        **own,
+        "tokenizer_sha256": sha256(run.tokenizer),
+        "model_sha256": sha256(run.model),
+        "golden_logits": golden_logits(model, tokenizer.vocabulary_size),
+    }
 
 
 def golden_logits(model: keras.Model, vocabulary_size: int) -> list[float]:

@@ -53,7 +53,7 @@ def _check_keras(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
     if not {WEIGHTS} <= {member.filename for member in members} <= EXPECTED or len(members) > len(EXPECTED):
         return f"expected {', '.join(sorted(EXPECTED))} in it and nothing else"
     with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
-        return _check_groups(weights)
+        return check_groups(weights)
 
 
 def _check_arrays(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
@@ -65,8 +65,11 @@ def _check_arrays(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
     return None
 
 
-def _check_groups(root: h5py.Group) -> str | None:
-    """Walks through all groups; h5py's own `visititems` takes minutes for thousands of nested ones."""
+def check_groups(root: h5py.Group) -> str | None:
+    """Returns what is wrong with a file of HDF5, or None.
+
+    It walks through all groups itself, since h5py's own `visititems` takes minutes for thousands of nested ones.
+    """
     waiting, items = [(root, "", 0)], 0
     while waiting:
         group, place, depth = waiting.pop()

@@ -190,7 +190,7 @@ class TestWrongSettings:
         told = problem(config_file, "--model.d_ff", "x", text=MINIMAL + "model: {d_modle: 3}\ntokenizer: {kind: 4}")
         assert told.splitlines() == [
             "3 settings are wrong:",
-            "  tokenizer.kind: expected one of bpe, unigram, found 4 (small.yaml:9)",
+            "  tokenizer.kind: expected one of bpe, unigram, given, found 4 (small.yaml:9)",
             "  model.d_ff: expected an integer >= 1 and <= 65536, found 'x' (command line)",
             "  model.d_modle: no such key; did you mean model.d_model? (small.yaml:8)",
         ]

@@ -196,6 +196,61 @@ def test_hypotheses_without_eos_only_fill_up_missing_places_and_stand_last():
     assert all(EOS not in row and len(row) == 3 for row in rest)
 
 
+def beam_of_hugging_face(chain, size, alpha, longest, renormalize, full=False):
+    """Finished hypotheses of one sentence by the rules of `generate`, as loops over lists."""
+    live, finished = [(0.0, [])], []
+    for n in range(1, longest + 1):
+        candidates = []
+        for score, tokens in live:
+            scores = chain[[BOS, *tokens][-1]].astype("float64")
+            scores[[PAD, BOS]] = -np.inf
+            if renormalize:
+                scores -= np.log(np.exp(scores).sum())
+            if n == longest:
+                scores = np.where(np.arange(V) == EOS, 0.0, -np.inf)
+            candidates += [(score + scores[token], [*tokens, token]) for token in range(V)]
+        best = sorted(candidates, key=lambda pair: -pair[0])[: 2 * size]
+        finished += [(score / n**alpha, tokens) for score, tokens in best[:size] if tokens[-1] == EOS]
+        finished = sorted((pair for pair in finished if pair[0] > -np.inf), key=lambda pair: -pair[0])[:size]
+        live = [pair for pair in best if pair[1][-1] != EOS][:size]
+        if len(finished) == size and (full or finished[-1][0] >= live[0][0] / n**alpha):
+            break
+    return finished
+
+
+@pytest.mark.parametrize(("alpha", "renormalize"), [(1.0, True), (0.6, False), (0.0, True)])
+def test_a_search_by_the_rules_of_hugging_face(alpha, renormalize):
+    logits = np.random.default_rng(11).normal(size=(40, V, V))
+    logits[:, :, PAD] += 1  # PAD has its part of the probability
+    logits[:, :, EOS] += np.linspace(-3, 1, 40)[:, None]
+    chain = normalized(logits)
+    settings = BeamSettings(3, 3, alpha, divisor="power", end="worst", force_eos=True, renormalize=renormalize)
+    found = search(chain, settings, length=6)
+    by_end = {True: 0, False: 0}
+    for sentence in range(40):
+        expected = beam_of_hugging_face(chain[sentence], 3, alpha, 6, renormalize)
+        # Sentences of the same pairs of tokens tie.
+        np.testing.assert_allclose(found.scores[sentence], [score for score, _ in expected], rtol=1e-4)
+        assert all(words(row).index(EOS) == len(words(row)) - 1 for row in found.ids[sentence])
+        by_end[expected != beam_of_hugging_face(chain[sentence], 3, alpha, 6, renormalize, full=True)] += 1
+    assert by_end[False] and (by_end[True] or alpha == 0)
+
+
+def test_a_forced_end_keeps_the_models_own_log_probability_of_it():
+    chain = chains(2)
+    chain[:, :, EOS] = -20
+    chain = normalized(chain)
+    found = search(chain, BeamSettings(2, 1, force_eos=True), max_lengths=[2, 4])
+    for sentence, most in enumerate([2, 4]):
+        tokens = words(found.ids[sentence, 0])
+        assert len(tokens) == most and tokens.index(EOS) == most - 1
+        assert found.log_probabilities[sentence, 0, most - 1] == pytest.approx(
+            log_probabilities(chain[sentence], tokens)[-1]
+        )
+        expected = sum(log_probabilities(chain[sentence], tokens[:-1])) / ((5 + most) / 6)
+        assert found.scores[sentence, 0] == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("least", [0, 1, 2, 3])
 def test_no_hypothesis_ends_before_its_least_length(least):
     settings = BeamSettings(size=150, best=3, min_length=least)

@@ -35,6 +35,14 @@ def forced_scores(model, ids):
     return np.take_along_axis(scores, rows[..., None], -1).reshape(ids.shape)
 
 
+@pytest.mark.parametrize("settings", [{"beam_size": 1}, {"search": "sampling", "n_best": 2}])
+def test_a_target_that_reaches_its_limit_ends_in_eos_if_that_is_forced(settings):
+    model = shared_model(MODELS["transformer"][0], **MODELS["transformer"][1])
+    search = build_search(DecodingSettings(**settings, force_eos=True, min_length=20), seed=1)
+    found = found_by(search, model, most=5)
+    assert all(len(words(row)) == 5 and words(row).index(EOS) == 4 for row in found.ids.reshape(-1, L))
+
+
 SEARCHES = {
     "greedy": DecodingSettings(beam_size=1),
     "beam": DecodingSettings(beam_size=4, n_best=3),

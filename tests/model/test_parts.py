@@ -24,7 +24,13 @@ def test_sinusoidal_positions_equal_those_computed_by_hand():
     )
 
 
-@pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("width", [6, 7])
+def test_halved_sinusoids_are_the_same_numbers_in_another_order(width):
+    halved, usual = sinusoidal_positions(20, width, halves=True), sinusoidal_positions(20, width)
+    np.testing.assert_array_equal(halved, np.concatenate([usual[:, 0::2], usual[:, 1::2]], axis=1))
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "sinusoidal_halves", "learned"])
 def test_positions_are_those_after_the_offset(kind):
     layer = PositionalEmbedding(kind, max_positions=9)
     x = np.random.default_rng(0).normal(size=(2, 6, 4)).astype("float32")
@@ -49,6 +55,26 @@ def test_embeddings_are_rows_times_the_root_of_the_width_and_logits_are_products
     layer.table.assign([[1, 0, 0, 0], [0, 2, 0, 0], [1, 1, 1, 1]])
     np.testing.assert_allclose(layer(np.array([[2, 1]])), [[[2, 2, 2, 2], [0, 4, 0, 0]]])
     np.testing.assert_allclose(layer.logits(tf.constant([[[1.0, 2.0, 3.0, 4.0]]])), [[[1, 4, 10]]])
+
+
+def test_embeddings_without_scale_are_rows_and_logits_have_a_bias():
+    layer = TokenEmbedding(3, 4, scale=False, bias=True)
+    layer.build()
+    layer.table.assign([[1, 0, 0, 0], [0, 2, 0, 0], [1, 1, 1, 1]])
+    layer.bias.assign([0, 10, -10])
+    np.testing.assert_allclose(layer(np.array([[2, 1]])), [[[1, 1, 1, 1], [0, 2, 0, 0]]])
+    np.testing.assert_allclose(layer.logits(tf.constant([[[1.0, 2.0, 3.0, 4.0]]])), [[[1, 14, 0]]])
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_product_of_the_factors_is_the_logits(bias):
+    layer = TokenEmbedding(5, 4, bias=bias)
+    layer.build()
+    stir(layer)
+    states = np.random.default_rng(0).normal(size=(3, 4)).astype("float32")
+    rows, table = layer.factors(tf.constant(states))
+    np.testing.assert_allclose(rows.numpy() @ np.array(table).T, layer.logits(states), atol=1e-5)
+    assert (table is layer.table) == (not bias)  # the graph of a model without a bias is as it was
 
 
 def test_logits_are_float32_whatever_the_model_computes_in():

@@ -225,6 +225,28 @@ class TestTiedEmbeddings:
         assert (np.abs(model.output_embedding.logits(tf.ones((1, 1, 8))) - out).max() > 1e-3) == writes
 
 
+@pytest.mark.parametrize("tie_embeddings", ["all", "target", "none"])
+def test_an_output_bias_is_added_to_the_logits_and_nowhere_else(tie_embeddings):
+    model = make_transformer(tie_embeddings=tie_embeddings, output_bias=True)
+    before, states = model(SOURCE, TARGET).numpy(), model.encode(SOURCE).states.numpy()
+    bias = np.arange(SIZES["vocabulary_size"], dtype="float32")
+    model.output_embedding.bias.assign_add(bias)
+    np.testing.assert_allclose(model(SOURCE, TARGET), before + bias, atol=1e-4)
+    np.testing.assert_array_equal(model.encode(SOURCE).states, states)
+    plain = shared_transformer(tie_embeddings=tie_embeddings)
+    assert len(model.trainable_variables) == len(plain.trainable_variables) + 1
+
+
+def test_embeddings_without_scale_are_those_of_a_table_divided_by_it():
+    scaled, plain = (
+        make_transformer(tie_embeddings="none"),
+        make_transformer(tie_embeddings="none", scale_embeddings=False),
+    )
+    for embedding in (plain.source_embedding, plain.target_embedding):
+        embedding.table.assign(embedding.table * SIZES["d_model"] ** 0.5)
+    np.testing.assert_allclose(plain(SOURCE, TARGET), scaled(SOURCE, TARGET), atol=1e-5)
+
+
 def test_learned_positions_are_two_tables_of_weights_and_sinusoidal_ones_none():
     difference = (
         shared_transformer(positions="learned").count_params()

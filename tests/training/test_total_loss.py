@@ -32,6 +32,25 @@ def test_without_other_terms_the_total_is_the_smoothed_cross_entropy():
     np.testing.assert_allclose(TotalLoss(model, label_smoothing=0.1)(batch), (expected, expected), rtol=1e-5)
 
 
+@pytest.mark.parametrize("r_drop", [0.0, 5.0])
+def test_the_loss_and_its_gradient_know_the_output_bias(r_drop):
+    """Against the plain formula, differentiated by TensorFlow; two passes without dropout are two equal ones."""
+    keras.utils.set_random_seed(3)
+    model = make_transformer(encoder_layers=1, decoder_layers=1, output_bias=True)
+    batch = tensors([0, 1, 2])
+    targets = batch.target_output.numpy().ravel()
+    weights = (targets != PAD).astype("float32")
+    with tf.GradientTape(persistent=True) as tape:
+        logits = model.decode(batch.target_input, model.encode(batch.source)).logits
+        expected = cross_entropy(tf.reshape(logits, (len(targets), -1)), targets, weights, 0.1)
+        _, found = TotalLoss(model, label_smoothing=0.1, r_drop=r_drop)(batch)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    for variable in (model.output_embedding.bias, model.output_embedding.table):
+        wanted, gradient = (tf.convert_to_tensor(tape.gradient(loss, variable.value)) for loss in (expected, found))
+        assert np.abs(wanted).max() > 0.1
+        np.testing.assert_allclose(gradient, wanted, atol=1e-4)
+
+
 def test_guided_attention_adds_to_the_total_and_not_to_the_cross_entropy():
     model, batch = make_model(), tensors([0, 1, 2])
     links = np.zeros((3, 5, 6), bool)

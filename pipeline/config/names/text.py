@@ -1,6 +1,10 @@
 """What corpora and tokenizers are made of."""
 
-TOKENIZERS = {"bpe": "merges of frequent pairs", "unigram": "a unigram language model"}
+TOKENIZERS = {
+    "bpe": "merges of frequent pairs",
+    "unigram": "a unigram language model",
+    "given": "by the tokenizer of an imported run, which is not trained",
+}
 CORPUS_PROBLEMS = {
     "empty_side": "one side is empty",
     "over_long": "a side has more than its maximum of tokens",
