@@ -74,6 +74,11 @@ def main(arguments: list[str]) -> None:
         if getattr(options, option) is not None and options.format != of:
             raise InputError(f"--{option}: no effect with --format {options.format}; leave it out")
     config = with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)
+    if config.tokenizer.kind == "given":
+        raise InputError(
+            f"{options.run}: an imported run, whose tokenizer is two models and a list; export the model from where it "
+            "was imported"
+        )
     if config.decoding.search != "beam":
         raise InputError("--search: other programs search greedily or with a beam; expected --search beam")
     log_to_output()

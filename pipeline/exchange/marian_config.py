@@ -59,6 +59,11 @@ class MarianConfig:
     banned: tuple[int, ...]
     tokenizer: Mapping[str, Any]
 
+    @property
+    def has_start_piece(self) -> bool:
+        """Whether translations start with a piece of their own; Marian's own models start with padding's vector."""
+        return self.start not in (self.pad, self.eos)
+
 
 def read_marian_config(folder: Path) -> MarianConfig:
     """Reads and checks the three files; only the first must be there.

@@ -85,9 +85,10 @@ def _output_bias(weights: MarianWeights, config: MarianConfig, vocabulary: Maria
     given = np.zeros(config.target_size, "float32")
     if "final_logits_bias" in weights:
         given = weights.read("final_logits_bias", 1, config.target_size)[0]
-    given[list(config.banned)] += NEVER
+    given[[i for i in config.banned if i != config.start]] += NEVER  # searches never find BOS anyway
     bias = np.where(vocabulary.target == NONE, np.float32(NEVER), given[vocabulary.target])
-    bias[BOS] = given[config.start] + NEVER  # it is no piece of the model's
+    if not config.has_start_piece:
+        bias[BOS] = given[config.start] + NEVER
     return bias
 
 

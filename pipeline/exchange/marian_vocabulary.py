@@ -67,8 +67,12 @@ def read_marian_vocabulary(folder: Path, config: MarianConfig) -> MarianVocabula
     source = _read(folder / "vocab.json", config.source_size, config, names)
     target = _read(folder / "target_vocab.json", config.target_size, config, names) if separate else source
     first = {names["pad"]: PAD, names["unk"]: UNK, names["eos"]: EOS}
-    rest = [piece for piece in dict.fromkeys([*_in_order(source), *_in_order(target)]) if piece not in first]
-    pieces = [names["pad"], names["unk"], START, names["eos"], *rest]
+    start = START
+    if config.has_start_piece:
+        start = next((piece for piece, number in target.items() if number == config.start), START)
+    known = {*first, start} if config.has_start_piece else {*first}
+    rest = [piece for piece in dict.fromkeys([*_in_order(source), *_in_order(target)]) if piece not in known]
+    pieces = [names["pad"], names["unk"], start, names["eos"], *rest]
     of_source, of_target = (_numbers(side, pieces, config.start) for side in (source, target))
     return MarianVocabulary(pieces, of_source, of_target, _special(config, first, pieces), not separate)
 

@@ -39,10 +39,19 @@ class ExportedModel(Protocol):
 
 
 def read_check_sentences(run: TrainedRun, source: Path | None, count: int) -> list[str]:
-    """Reads the sentences of a check: the first of a file, or of the run's validation set if none is given."""
+    """Reads the sentences of a check: the first of a file, or of the run's validation set if none is given.
+
+    Raises:
+        InputError: there is neither.
+    """
     if source is not None:
         lines: Sequence[str] = read_lines(source)
     else:
+        if run.config.data.validation is None:
+            raise InputError(
+                f"{run.directory.root}: the run has no validation set; name sentences for the check: --source FILE, or "
+                "--sentences 0 for no check"
+            )
         lines = read_corpus(run.config.data.validation).source
     longest = run.config.model.max_positions - 1
     fitting = [line for line in lines[: 2 * count] if 0 < run.tokenizer.count_tokens([line])[0] < longest]
