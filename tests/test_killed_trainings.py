@@ -15,6 +15,7 @@ FEW_UPDATES = {
     "training.max_updates": 4,
     "training.validate_every_updates": 1,
     "training.log_every_updates": 1,
+    "tokenizer.bpe_dropout": 0.1,
     "inspection.probes": [],
 }
 
