@@ -30,6 +30,7 @@ from pipeline.config.command_line import parse_train_arguments
 from pipeline.invocation import invocation
 
 pytestmark = pytest.mark.slow
+from tests.recipes import SHIPPING, recipe
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -301,6 +302,16 @@ def test_there_are_commands_of_every_kind():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_runs_as_it_is_written(command, folder):
     folder.run(command)
+
+
+@pytest.mark.minutes
+def test_the_code_of_the_page_on_exports_translates_and_aligns(folder, monkeypatch, capsys):
+    (command,) = [command for command in COMMANDS if "pipeline.export" in command]
+    if not (folder.root / "export").exists():
+        folder.run(command)
+    monkeypatch.chdir(folder.root)
+    exec(recipe("tf.saved_model.load", SHIPPING), found := {})
+    assert "(2, 1, 4, " in capsys.readouterr().out and found["links"].shape[0] == 1
 
 
 @pytest.mark.minutes
