@@ -28,9 +28,9 @@ from pipeline.attention.scores import SCORES
 from pipeline.config import load_run_config, names
 from pipeline.config.command_line import parse_train_arguments
 from pipeline.invocation import invocation
+from tests.recipes import SHIPPING, recipe
 
 pytestmark = pytest.mark.slow
-from tests.recipes import SHIPPING, recipe
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -275,8 +275,8 @@ def run_name(arguments):
 
 def training_command(run):
     """The command of the README, or of `make demo`, that trains a run."""
-    recipe = re.findall(r"\$\(BIN\)/(python train\.py [^;\n]+)", (ROOT / "Makefile").read_text(encoding="utf-8"))
-    for command in [*recipe, *COMMANDS]:
+    demo = re.findall(r"\$\(BIN\)/(python train\.py [^;\n]+)", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    for command in [*demo, *COMMANDS]:
         words = command.split()
         if words[:2] == ["python", "train.py"] and "--config" in words and run_name(words) == run:
             return command

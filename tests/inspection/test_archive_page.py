@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.config.names import SITES, WORD_MARKS
 from pipeline.inspection import AttentionArchive
-from pipeline.inspection.archive_format import METADATA, UNITS
+from pipeline.inspection.archive_format import METADATA, OPTIONAL
 from tests.inspection.conftest import softmax
 from tests.recipes import ARCHIVE, recipe
 from tests.tiny_runs import ROOT
@@ -27,7 +27,7 @@ def keys_of_table(after):
 
 
 def test_the_page_lists_every_key_of_the_format():
-    assert sorted(keys_of_table("Keys of a line of")) == sorted(["shard", *METADATA, *UNITS])
+    assert sorted(keys_of_table("Keys of a line of")) == sorted(["shard", *METADATA, *OPTIONAL])
     manifest = json.loads((KEPT / "t5" / "manifest.json").read_text(encoding="utf-8"))
     assert sorted(keys_of_table("Keys of `manifest.json`")) == sorted(manifest)
     files = keys_of_table("## The format, version 1")
