@@ -60,7 +60,7 @@ def test_the_code_of_the_page_translates(tokenizer, tmp_path, monkeypatch, capsy
     write_ctranslate2(random_run(tokenizer, tmp_path, max_positions=300), folder)  # it searches 256 tokens
     monkeypatch.chdir(tmp_path)
     exec(recipe("ctranslate2", SHIPPING), {})
-    assert capsys.readouterr().out.strip()
+    assert capsys.readouterr().out.endswith("\n")  # random weights may say nothing
 
 
 def test_every_number_format_is_written_or_refused_in_a_sentence(tokenizer, tmp_path):
