@@ -9,8 +9,8 @@ from .invocation import invocation
 
 
 @exit_cleanly
-def main(arguments: list[str]) -> None:
-    """Reads the evaluations, compares them, prints the table."""
+def main(arguments: list[str]) -> int:
+    """Reads the evaluations, compares them, prints the table. Returns 1 if asked to fail and a run is worse."""
     parser = ArgumentParser(
         prog=invocation("compare"),
         description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
@@ -24,10 +24,16 @@ def main(arguments: list[str]) -> None:
         "--samples", type=whole_number(100, 1_000_000), default=1000, help="number of bootstrap samples (default: 1000)"
     )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table to this CSV file")
+    parser.add_argument(
+        "--fail_if_worse",
+        action="store_true",
+        help="end with status 1 if BLEU or chrF of a run is lower than the first run's, with p below 0.05: a gate "
+        "before a new model replaces an old one",
+    )
     options = parser.parse_args(arguments)
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")
-    from .evaluation.comparison import as_text, compare, means_over_seeds
+    from .evaluation.comparison import as_text, compare, find_worse, means_over_seeds
     from .evaluation.evaluated_archive import find_evaluated
     from .files import write_atomically
 
@@ -39,6 +45,14 @@ def main(arguments: list[str]) -> None:
         sys.stdout.write(f"\n{line}\n")
     if options.csv:
         write_atomically(options.csv, table.to_csv(index=False, lineterminator="\n").encode())
+    if not options.fail_if_worse:
+        return 0
+    if "BLEU" not in table:
+        raise InputError("--fail_if_worse: these are archives over given targets, which have no scores; leave it out")
+    worse = find_worse(table)
+    for line in worse:
+        sys.stderr.write(f"{line}\n")
+    return 1 if worse else 0
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""The recipes of ARCHIVE.md, as they are written."""
+"""The code of pages, as it is written."""
 
 import re
+from pathlib import Path
 
 from tests.tiny_runs import ROOT
 
-PAGE = ROOT / "pipeline" / "inspection" / "ARCHIVE.md"
+ARCHIVE = ROOT / "pipeline" / "inspection" / "ARCHIVE.md"
+SHIPPING = ROOT / "pipeline" / "exchange" / "SHIPPING.md"
 
 
-def recipe(word: str) -> str:
+def recipe(word: str, page: Path = ARCHIVE) -> str:
     """Returns the block of Python in which a word stands, the first one that has it."""
-    blocks = re.findall(r"```py(?:thon)?\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```py(?:thon)?\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     return next(block for block in blocks if word in block)

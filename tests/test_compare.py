@@ -75,6 +75,18 @@ def test_scores_are_those_of_sacrebleu_and_equal_translations_have_p_1(make, tmp
     assert f"{good} and 2 more, seeds 1, 2, 3: mean BLEU" in printed
 
 
+def test_a_gate_fails_where_a_run_is_worse_and_not_by_chance(make, capsys):
+    good, bad, alike = (
+        str(make(f"gate {name}", worsened(*how))) for name, how in (("good", [12]), ("bad", [2]), ("alike", [12, 5]))
+    )
+    assert compare.main([good, alike, "--fail_if_worse"]) == compare.main([bad, good, "--fail_if_worse"]) == 0
+    assert compare.main([good, bad]) == 0
+    assert not capsys.readouterr().err
+    assert compare.main([good, alike, bad, "--fail_if_worse"]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2 and all("gate bad is worse than " in line and line.endswith("p 0.001") for line in said)
+
+
 def test_two_evaluations_of_one_run_can_be_compared_and_are_not_taken_for_seeds(make, capsys):
     run = make("both", worsened(3))
     decoding = {"beam_size": 8, "length_penalty": 1.4}

@@ -28,6 +28,7 @@ from pipeline.attention.scores import SCORES
 from pipeline.config import load_run_config, names
 from pipeline.config.command_line import parse_train_arguments
 from pipeline.invocation import invocation
+from tests.recipes import SHIPPING, recipe
 
 pytestmark = pytest.mark.slow
 
@@ -276,8 +277,8 @@ def run_name(arguments):
 
 def training_command(run):
     """The command of the README, or of `make demo`, that trains a run."""
-    recipe = re.findall(r"\$\(BIN\)/(python train\.py [^;\n]+)", (ROOT / "Makefile").read_text(encoding="utf-8"))
-    for command in [*recipe, *COMMANDS]:
+    demo = re.findall(r"\$\(BIN\)/(python train\.py [^;\n]+)", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    for command in [*demo, *COMMANDS]:
         words = command.split()
         if words[:2] == ["python", "train.py"] and "--config" in words and run_name(words) == run:
             return command
@@ -303,6 +304,16 @@ def test_there_are_commands_of_every_kind():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_runs_as_it_is_written(command, folder):
     folder.run(command)
+
+
+@pytest.mark.minutes
+def test_the_code_of_the_page_on_exports_translates_and_aligns(folder, monkeypatch, capsys):
+    (command,) = [command for command in COMMANDS if "pipeline.export" in command]
+    if not (folder.root / "export").exists():
+        folder.run(command)
+    monkeypatch.chdir(folder.root)
+    exec(recipe("tf.saved_model.load", SHIPPING), found := {})
+    assert "(2, 1, 4, " in capsys.readouterr().out and found["links"].shape[0] == 1
 
 
 @pytest.mark.minutes

@@ -35,6 +35,21 @@ def compare(systems: list[System], samples: int) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"seed": "Int64"})
 
 
+def find_worse(table: pd.DataFrame) -> list[str]:
+    """Returns a line for each score of each run that is lower than the first run's, and not by chance: p below
+    `SIGNIFICANT`."""
+    lines = []
+    for metric in ("BLEU", "chrF"):
+        first = table[metric][0]
+        worse = table[(table[metric] < first) & (table[f"{metric} p"] < SIGNIFICANT)]
+        lines += [
+            f"{row['']} is worse than {table[''][0]}: {metric} {row[metric]:.2f} after {first:.2f}, "
+            f"p {row[f'{metric} p']:.3f}"
+            for _, row in worse.iterrows()
+        ]
+    return lines
+
+
 def _score(systems: list[System], samples: int) -> list[dict[str, Any]]:
     """Returns the columns of BLEU and chrF of each."""
     tokenizer, origin = _common_tokenizer(systems)
@@ -106,6 +121,8 @@ def means_over_seeds(systems: list[System], table: pd.DataFrame) -> list[str]:
 
 DEFAULT_TOKENIZER = "13a"
 """Of archives that have never been scored."""
+
+SIGNIFICANT = 0.05
 
 KNOWN_OF_RUNS = ("loss", "seed", "parameters", "updates", "minutes")
 

@@ -11,6 +11,7 @@ from pipeline.errors import InputError
 from pipeline.exchange.ctranslate2_model import TOKENIZER_FILE, write_ctranslate2
 from tests.conftest import SENTENCES
 from tests.exchange.random_runs import random_run
+from tests.recipes import SHIPPING, recipe
 
 SOURCES = SENTENCES[:3]
 TARGETS = ["le chat", "un petit chien voit le chat à côté du chien", "der Hund"]
@@ -51,6 +52,15 @@ def test_probabilities_and_attention_are_ours(tokenizer, tmp_path, settings):
         assert result.hypotheses[0][: len(target)] == target
         found = np.array(result.attention[0])[: len(target)]  # without the column of EOS
         np.testing.assert_allclose(found, expected[: len(target), :-1], atol=2e-5)
+
+
+def test_the_code_of_the_page_translates(tokenizer, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "export" / "ct2"
+    folder.mkdir(parents=True)
+    write_ctranslate2(random_run(tokenizer, tmp_path, max_positions=300), folder)  # it searches 256 tokens
+    monkeypatch.chdir(tmp_path)
+    exec(recipe("ctranslate2", SHIPPING), {})
+    assert capsys.readouterr().out.endswith("\n")  # random weights may say nothing
 
 
 def test_every_number_format_is_written_or_refused_in_a_sentence(tokenizer, tmp_path):

@@ -11,9 +11,9 @@ import pytest
 
 from pipeline.config.names import SITES, WORD_MARKS
 from pipeline.inspection import AttentionArchive
-from pipeline.inspection.archive_format import METADATA, UNITS
+from pipeline.inspection.archive_format import METADATA, OPTIONAL
 from tests.inspection.conftest import softmax
-from tests.recipes import PAGE, recipe
+from tests.recipes import ARCHIVE, recipe
 from tests.tiny_runs import ROOT
 
 KEPT = ROOT / "tests" / "kept_archives"
@@ -21,13 +21,13 @@ KEPT = ROOT / "tests" / "kept_archives"
 
 def keys_of_table(after):
     """The names in the first column of the table that follows a line."""
-    table = PAGE.read_text(encoding="utf-8").split(after)[1].split("\n\n")[1]
+    table = ARCHIVE.read_text(encoding="utf-8").split(after)[1].split("\n\n")[1]
     rows = [row.split("|")[1] for row in table.splitlines()[2:]]
     return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
 
 
 def test_the_page_lists_every_key_of_the_format():
-    assert sorted(keys_of_table("Keys of a line of")) == sorted(["shard", *METADATA, *UNITS])
+    assert sorted(keys_of_table("Keys of a line of")) == sorted(["shard", *METADATA, *OPTIONAL])
     manifest = json.loads((KEPT / "t5" / "manifest.json").read_text(encoding="utf-8"))
     assert sorted(keys_of_table("Keys of `manifest.json`")) == sorted(manifest)
     files = keys_of_table("## The format, version 1")
@@ -36,14 +36,14 @@ def test_the_page_lists_every_key_of_the_format():
 
 def test_the_page_lists_every_way_to_mark_words():
     assert keys_of_table("without them the marks in the tokens' spelling tell:") == [*WORD_MARKS]
-    text = PAGE.read_text(encoding="utf-8")
+    text = ARCHIVE.read_text(encoding="utf-8")
     for meaning in WORD_MARKS.values():
         mark, rest = meaning.split(" ", 1)
         assert f"| {meaning}" in text or f"| `{mark}` {rest}".replace("\u0120", "Ġ") in text, meaning
 
 
 def test_the_page_names_every_site():
-    text = PAGE.read_text(encoding="utf-8").split("A shard holds")[1].split("## ")[0]
+    text = ARCHIVE.read_text(encoding="utf-8").split("A shard holds")[1].split("## ")[0]
     assert set(SITES) <= set(re.findall(r"`(\w+)`", text))
 
 
