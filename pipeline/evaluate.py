@@ -6,14 +6,13 @@ from pathlib import Path
 
 from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly, log_to_output, whole_number
 from .config.names import BLEU_TOKENIZERS, describe
-from .config.options import add_decoding_options, with_decoding_options
+from .config.options import add_decoding_options, add_prefix_option, with_decoding_options
 from .config.started_run import load_started_run, settings_of_set
 from .errors import InputError
 from .files import name_problem
 from .invocation import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
-from .text.prefixes import PREFIX_HELP
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -40,12 +39,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--forced", action="store_true", help="write the attention over the references instead of the translations"
     )
-    parser.add_argument(
-        "--prefix",
-        type=Path,
-        metavar="FILE",
-        help=f"{PREFIX_HELP}. The results' folder is SET.prefix, unless --name names it",
-    )
+    add_prefix_option(parser, "; the results' folder is then SET.prefix")
     parser.add_argument(
         "--bleu_tokenizer",
         choices=list(BLEU_TOKENIZERS),

@@ -4,17 +4,15 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly
-from .config.options import add_decoding_options, add_seed_option, with_decoding_options
+from .config.options import add_decoding_options, add_prefix_option, add_seed_option, with_decoding_options
 from .config.started_run import load_started_run
 from .invocation import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 from .text.arriving_lines import ArrivingLines
-from .text.prefixes import PREFIX_HELP, PrefixFile
 from .text.typed_text import LookWarning
 
 if TYPE_CHECKING:
@@ -36,11 +34,13 @@ def main(arguments: list[str]) -> None:
     add_checkpoint_option(parser)
     add_decoding_options(parser)
     add_seed_option(parser)
+    add_prefix_option(parser)
     add_text_options(parser)
     options = parser.parse_args(arguments)
     with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)  # wrong ones are told first
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():
+        from .text.prefixes import PrefixFile
         from .trained_run import load_run  # not at the top: it imports TensorFlow, and --help must be fast
 
     run = load_run(options.run, options.checkpoint)
@@ -73,7 +73,6 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write plain text: marks attached to words, a capital at the beginning",
     )
-    parser.add_argument("--prefix", type=Path, metavar="FILE", help=PREFIX_HELP)
     parser.add_argument(
         "--no_normalize",
         action="store_true",

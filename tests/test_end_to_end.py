@@ -288,7 +288,9 @@ def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
     config = load_run_config(run / "config.yaml")
     trained = SimpleNamespace(config=config, directory=RunDirectory(run), cutter=AT_SPACES)
     choose_on = {
-        name: command._read_configured_set(argparse.Namespace(set=name, name=None, forced=False), trained).choose_on
+        name: command._read_configured_set(
+            argparse.Namespace(set=name, name=None, forced=False, prefix=None), trained
+        ).choose_on
         for name in ("test", "validation")
     }
     assert choose_on["test"].name == "validation"

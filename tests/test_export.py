@@ -71,7 +71,7 @@ def test_without_sentences_nothing_is_checked(place, monkeypatch):
         (["--format", "ctranslate2", "--at", "0,0,input"], "--at: no effect with --format ctranslate2"),
         (["--format", "saved_model", "--search", "sampling"], "--search: other programs search greedily or with a"),
         (["--format", "saved_model", "--at", "7,0,input"], "counted from 0; found '7,0,input'"),
-        (["--format", "onnx"], "expected one of saved_model, ctranslate2, found 'onnx'"),
+        (["--format", "onnx"], "expected one of saved_model, ctranslate2, marian, found 'onnx'"),
         (["--format", "ctranslate2", "--sentences", "-1"], "expected an integer >= 0"),
         ([], "the following arguments are required: --format"),
     ],

@@ -107,13 +107,9 @@ class TransformerSettings(BlocksSettings):
 
     encoder_layers: int = Field(default=4, ge=1, le=1000, description="Number of encoder layers.")
     decoder_layers: int = Field(default=4, ge=1, le=1000, description="Number of decoder layers.")
-    scale_embeddings: bool = Field(
-        default=True, description="Whether embeddings are multiplied by the square root of d_model."
-    )
+    scale_embeddings: bool = Field(default=True, description="Multiply embeddings by the square root of d_model.")
     output_bias: bool = Field(default=False, description="Whether each token's logit has a bias, which is learnt.")
-    attention: TransformerAttention = Field(
-        default=TransformerAttention(), description="The attention at each of the three sites."
-    )
+    attention: TransformerAttention = Field(default=TransformerAttention(), description="The attention at each site.")
 
     def least_parameters(self, vocabulary_size: int) -> int:
         """See `ArchitectureSettings`."""

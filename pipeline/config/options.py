@@ -3,6 +3,7 @@
 import argparse
 import functools
 from collections.abc import Sequence
+from pathlib import Path
 
 import jsonargparse
 from pydantic.fields import FieldInfo
@@ -36,6 +37,17 @@ def add_seed_option(parser: argparse.ArgumentParser) -> None:
     """Adds the seed of sampling, which `with_decoding_options` reads."""
     text = f"With sampling: seed of the draws ({expectation(RunSettings.model_fields['seed'])}; default: the run's)"
     parser.add_argument("--seed", metavar="VALUE", help=text)
+
+
+def add_prefix_option(parser: argparse.ArgumentParser, note: str = "") -> None:
+    """Adds the file of the texts with which translations begin, as `options.prefix`."""
+    parser.add_argument(
+        "--prefix",
+        type=Path,
+        metavar="FILE",
+        help="a line for each sentence, with which its translation begins, in the form of the training text; empty for "
+        f"none. The last word may be the beginning of one{note}",
+    )
 
 
 def with_decoding_options(config: RunConfig, options: argparse.Namespace) -> RunConfig:

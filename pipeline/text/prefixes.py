@@ -9,11 +9,6 @@ from .lines import read_lines
 if TYPE_CHECKING:
     from .tokenizer import Tokenizer  # loads SentencePiece, and help texts must be fast
 
-PREFIX_HELP = (
-    "a line for each sentence, with which its translation begins, in the form of the training text; empty for none. "
-    "The last word may be a part of one"
-)
-
 
 class PrefixFile:
     """Reads prefixes, in turn.

@@ -28,7 +28,7 @@ class FakeTranslator:
         self.asked = []
         self.calls = calls
 
-    def translate_ids(self, source_ids):
+    def translate_ids(self, source_ids, prefix_ids):
         if self.calls == len(self.asked):
             raise KeyboardInterrupt
         sentences = ["".join(map(chr, ids)) for ids in source_ids]

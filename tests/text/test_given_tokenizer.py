@@ -73,11 +73,6 @@ def test_special_tokens_are_no_text(model):
     assert model.decode([[UNK]]) == ["\u2047"]
 
 
-def test_sampling_is_refused(model):
-    with pytest.raises(InputError, match="one segmentation"):
-        model.sample(["the cat"], alpha=0.1, seed=1)
-
-
 DAMAGE = {
     "no JSON": lambda listed: "{",
     "no pieces": lambda listed: json.dumps({**listed, "pieces": 3}),
