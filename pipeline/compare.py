@@ -1,5 +1,6 @@
 """Compares evaluated runs: `python -m pipeline.compare runs/a runs/b ...`, or `--help`."""
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -8,9 +9,8 @@ from .errors import InputError
 from .invocation import invocation
 
 
-@exit_cleanly
-def main(arguments: list[str]) -> int:
-    """Reads the evaluations, compares them, prints the table. Returns 1 if asked to fail and a run is worse."""
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
     parser = ArgumentParser(
         prog=invocation("compare"),
         description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
@@ -30,7 +30,13 @@ def main(arguments: list[str]) -> int:
         help="end with status 1 if BLEU or chrF of a run is lower than the first run's, with p below 0.05: a gate "
         "before a new model replaces an old one",
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> int:
+    """Reads the evaluations, compares them, prints the table. Returns 1 if asked to fail and a run is worse."""
+    options = make_parser().parse_args(arguments)
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")
     from .evaluation.comparison import as_text, compare, find_worse, means_over_seeds

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
 
 
-@exit_cleanly
-def main(arguments: list[str]) -> None:
-    """Translates standard input, as its lines arrive."""
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
     parser = ArgumentParser(
         prog=invocation("translate"),
         description="Translates standard input to standard output, one line out for each line in, as soon as it comes. "
@@ -36,15 +35,21 @@ def main(arguments: list[str]) -> None:
     add_seed_option(parser)
     add_prefix_option(parser)
     add_text_options(parser)
-    options = parser.parse_args(arguments)
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Translates standard input, as its lines arrive."""
+    options = make_parser().parse_args(arguments)
     with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)  # wrong ones are told first
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():
         from .text.prefixes import PrefixFile
         from .trained_run import load_run  # not at the top: it imports TensorFlow, and --help must be fast
 
-    run = load_run(options.run, options.checkpoint)
-    run = replace(run, config=with_decoding_options(run.config, options))
+    loaded = load_run(options.run, options.checkpoint)
+    run = replace(loaded, config=with_decoding_options(loaded.config, options))
     format_line = format_best if options.n_best is None else format_n_best
     translator, number = run.translator, 0
     if sys.stdin.buffer.isatty():
@@ -55,7 +60,7 @@ def main(arguments: list[str]) -> None:
     for window in lines.windows():
         typed = [normalize(line) for line in window] if normalize else window
         look_warning.check(typed)
-        given = prefixes.take(len(window)) if prefixes else None
+        given = prefixes and prefixes.take(len(window))
         for translations in translator.translate_ids(run.tokenizer.encode(typed), given):
             if options.detokenize:
                 translations = [replace(one, text=run.detokenize(one.text)) for one in translations]

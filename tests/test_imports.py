@@ -215,7 +215,7 @@ OF_NO_MODULE = {
     "test_end_to_end",
     "test_failing_files",
     "test_fuzz",
-    "test_given_prefixes",
+    "decoding/test_given_prefixes",
     "test_held_out_run",
     "test_hostile_input",
     "test_hostile_files",
