@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> None:
     for window in lines.windows():
         typed = [normalize(line) for line in window] if normalize else window
         look_warning.check(typed)
-        given = prefixes and prefixes.take(len(window))
+        given = prefixes.take(len(window)) if prefixes else None
         for translations in translator.translate_ids(run.tokenizer.encode(typed), given):
             if options.detokenize:
                 translations = [replace(one, text=run.detokenize(one.text)) for one in translations]
