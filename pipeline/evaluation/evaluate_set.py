@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..config.names import MECHANISMS
 from ..decoding.translator import Translation
 from ..files import write_json
 from ..inspection.archive import AttentionArchive
@@ -129,12 +130,27 @@ def record(
 
 def archive_manifest(run: TrainedRun) -> dict[str, Any]:
     """Returns the facts about the run that the archive's manifest holds."""
+    facts: dict[str, Any] = {"run": run.directory.root.name}
+    if signed := _signed_sites(run):
+        facts["signed"] = signed
     try:
         manifest = read_json_object(run.directory.manifest)
     except (OSError, ValueError):  # a run that still trains has none
-        return {"run": run.directory.root.name}
+        return facts
     names = ("versions", "git_commit", "model_sha256", "tokenizer_sha256")
-    return {"run": run.directory.root.name, **{name: manifest.get(name) for name in names}}
+    return facts | {name: manifest.get(name) for name in names}
+
+
+def _signed_sites(run: TrainedRun) -> list[str]:
+    """Returns the sites of the archive whose weights are no shares of a row, but mixed with weights of any sign."""
+    attention = getattr(run.config.model, "attention", None)
+    sites = {"encoder_self": ["encoder"], "decoder_self": ["decoder"], "cross": ["cross", "norms"]}
+    return [
+        site
+        for place, archived in sites.items()
+        if hasattr(attention, place) and not MECHANISMS[getattr(attention, place).mechanism].gives_shares
+        for site in archived
+    ]
 
 
 def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from .archive_format import (
     are_sites,
     array_key,
     axes_of,
+    check_weights,
     is_natural,
     parse_line,
 )
@@ -155,9 +156,7 @@ class AttentionArchive:
             self._shard = name, ArrayFile(self._path / name)
         key, shape = array_key(site, line["id"]), (*self.manifest["sites"][site], *axes_of(line, site))
         weights = self._shard[1].read(key, "f", shape)
-        # Weights of a decoder-only model sum to less: a row divides its weight between source and target.
-        if not ((weights >= 0).all() and (weights.sum(axis=-1, dtype=np.float64) < 1.01).all()):  # also not-a-number
-            raise ValueError(f"{key} has weights that are no shares of a row")
+        check_weights(key, weights, shares=site not in self.manifest.get("signed", ()))
         return weights
 
     def _read_manifest(self) -> dict[str, Any]:
@@ -173,7 +172,7 @@ class AttentionArchive:
         complete = manifest.get("complete") is True and is_natural(manifest.get("sentences"))
         if version != FORMAT_VERSION:
             raise InputError(f"{path}: format_version is {version!r}, this version of qkv reads {FORMAT_VERSION}")
-        if not complete or not are_sites(manifest.get("sites")):
+        if not complete or not are_sites(manifest.get("sites")) or not isinstance(manifest.get("signed", []), list):
             raise self._damaged(path, "does not describe a complete archive")
         return manifest
 

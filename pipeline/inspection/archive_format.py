@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from ..config.names import SITES, WORD_UNITS
 from ..json_file import parse_json
 from .record import Record
@@ -112,6 +114,24 @@ def are_sites(sites: Any) -> bool:
         site in SITES and isinstance(sizes, list) and len(sizes) == 2 and all(map(is_natural, sizes))
         for site, sizes in sites.items()
     )
+
+
+def check_weights(key: str, weights: np.ndarray, shares: bool) -> None:
+    """Checks the numbers of an array.
+
+    Args:
+        key: its name.
+        weights: its numbers.
+        shares: whether those of a row must be at least 0 and together at most 1. The sum may be less: a decoder-only
+            model divides a row's weight between source and target.
+
+    Raises:
+        ValueError: they are others.
+    """
+    if not np.isfinite(weights).all():
+        raise ValueError(f"{key} has weights that are not finite")
+    if shares and not ((weights >= 0).all() and (weights.sum(axis=-1, dtype=np.float64) < 1.01).all()):
+        raise ValueError(f"{key} has weights that are no shares of a row")
 
 
 def axes_of(line: dict[str, Any], site: str) -> tuple[int, int]:

@@ -64,6 +64,21 @@ def test_what_counts_as_a_word_is_kept_and_written_only_where_it_is_not_between_
         write(tmp_path / "b", [make_record(0, target_unit="lines")])
 
 
+def test_weights_of_any_sign_are_read_where_the_manifest_says_so(tmp_path, make_record):
+    record = make_record(0)
+    record.attention["cross"] = record.attention["cross"] - 0.25
+    write(tmp_path / "signed", [record], manifest={"signed": ["cross"]})
+    assert_same(AttentionArchive(tmp_path / "signed")[0], record)
+    for name, manifest in {"none": {}, "other": {"signed": ["encoder"]}}.items():
+        write(tmp_path / name, [record], manifest={"model": "abc", **manifest})
+        with pytest.raises(InputError, match="cross/000000 has weights that are no shares of a row"):
+            AttentionArchive(tmp_path / name)[0]
+    record.attention["cross"][0, 0, 0, 0] = np.inf
+    write(tmp_path / "infinite", [record], manifest={"signed": ["cross"]})
+    with pytest.raises(InputError, match="cross/000000 has weights that are not finite"):
+        AttentionArchive(tmp_path / "infinite")[0]
+
+
 def test_numpy_and_json_alone_read_it_as_the_docstring_says(tmp_path, records, monkeypatch, capsys):
     write(tmp_path / "attention", records)
     snippet = re.search(r"\n    import json, numpy\n.*?\n\n?$", archive.__doc__, re.DOTALL)[0]

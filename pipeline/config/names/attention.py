@@ -43,6 +43,7 @@ class Mechanism:
         compares: whether queries are compared with keys at all, so that it needs a score.
         holds_weights: whether it computes all weights on its way, so that dropout can act on them.
         settings: the config keys that only this mechanism reads.
+        gives_shares: whether its weights are shares of a row, at least 0 and together at most 1.
     """
 
     meaning: str
@@ -50,6 +51,7 @@ class Mechanism:
     compares: bool = True
     holds_weights: bool = True
     settings: tuple[str, ...] = ()
+    gives_shares: bool = True
 
 
 MECHANISMS = {
@@ -63,6 +65,7 @@ MECHANISMS = {
             ("decoder_self", "mixes all positions before it weighs them, so it cannot hide the future from a decoder"),
         ),
         settings=("projected_length",),
+        gives_shares=False,  # it mixes with weights of any sign
     ),
     "lsh": Mechanism(
         "attention within buckets of similar vectors",
