@@ -184,7 +184,7 @@ def evaluation(folder: Path) -> Read:
     """An evaluation of a run, as `pipeline.compare` reads it."""
     import json
 
-    from pipeline.evaluation.evaluated import Evaluated
+    from pipeline.evaluation.evaluated_archive import find_evaluated
 
     shutil.copy(KEPT / "config.yaml", folder / "config.yaml")
     shutil.copy(KEPT / "manifest.json", folder / "manifest.json")
@@ -196,7 +196,7 @@ def evaluation(folder: Path) -> Read:
     (results / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
 
     def read(folder: Path) -> object:
-        found = Evaluated.find(folder, "test")
+        found = find_evaluated(folder, "test")
         return found.table, found.bleu_tokenizer, found.facts(), found.key_without_seed()
 
     return read
