@@ -21,7 +21,7 @@ def make_parser() -> argparse.ArgumentParser:
         "config.json, vocab.json, source.spm, target.spm, generation_config.json, and the weights as "
         "model.safetensors or tf_model.h5, or as pytorch_model.bin where PyTorch is installed.",
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of the Marian model")
+    parser.add_argument("model", type=Path, metavar="FOLDER", help="folder of the Marian model")
     parser.add_argument("new_run", type=Path, metavar="RUN", help="folder of the run to make, such as runs/opus_en_de")
     for side in ("source", "target"):
         parser.add_argument(
@@ -36,20 +36,20 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Reads the folder, writes the run, and says how to go on."""
     options = make_parser().parse_args(arguments)
-    if not options.folder.is_dir():
-        raise InputError(f"{options.folder}: no such folder; expected what save_pretrained of a Marian model wrote")
+    if not options.model.is_dir():
+        raise InputError(f"{options.model}: no such folder; expected what save_pretrained of a Marian model wrote")
     if problem := name_problem(options.new_run.absolute().name):
         raise InputError(f"RUN: {problem}")
     given = {side: getattr(options, f"{side}_language") for side in ("source", "target")}
     with importing_tensorflow():
         from .exchange.marian_run import import_marian
 
-    config, vocabulary = import_marian(options.folder, options.new_run, given)
-    model = config.model
-    assert isinstance(model, TransformerSettings)
+    config, vocabulary = import_marian(options.model, options.new_run, given)
+    sizes = config.model
+    assert isinstance(sizes, TransformerSettings)
     sys.stdout.write(
         f"{options.new_run}: {config.data.source_language} to {config.data.target_language}, "
-        f"{model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model}, "
+        f"{sizes.encoder_layers} + {sizes.decoder_layers} layers of width {sizes.d_model}, "
         f"{len(vocabulary.pieces):,} tokens\n"
     )
     if tags := vocabulary.tags:

@@ -15,10 +15,8 @@ def check_new_folder(path: Path) -> None:
     Raises:
         InputError: there is something.
     """
-    if path.is_dir() and any(path.iterdir()):
-        raise InputError(f"{path}: this folder has files already; choose another name, or delete it")
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path}: this is a file; expected the name of a new folder")
+    if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+        raise InputError(f"{path}: exists already; choose another name, or delete it")
 
 
 @contextmanager
@@ -32,11 +30,14 @@ def new_folder(path: Path, what: str) -> Iterator[Path]:
         what: what its writer does, for the message: "writes this folder".
 
     Raises:
-        InputError: there is such a folder already, or another process writes it.
+        InputError: there is such a folder already, it cannot be created, or another process writes it.
     """
     check_new_folder(path)
     hidden = path.parent / f".{path.name}.unfinished"
-    hidden.mkdir(parents=True, exist_ok=True)
+    try:
+        hidden.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: the folder cannot be created: {error.strerror}") from None
     lock = hidden / ".lock"
     try:
         with folder_locked(lock, what):

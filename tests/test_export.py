@@ -86,7 +86,7 @@ def test_a_folder_with_files_is_left_alone(place, capsys):
     (place / "exported").mkdir()
     (place / "exported" / "thesis.txt").touch()
     assert export_run(place, "--format", "saved_model") == 2
-    assert "exported: this folder has files already; choose another name, or delete it" in capsys.readouterr().err
+    assert "exported: exists already; choose another name, or delete it" in capsys.readouterr().err
     assert (place / "exported" / "thesis.txt").exists()
 
 

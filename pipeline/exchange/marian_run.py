@@ -1,19 +1,16 @@
 """Makes a run of a Marian folder."""
 
 import hashlib
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..config import RunConfig
 from ..config.run import dump, make_run_config
 from ..errors import InputError
-from ..file_lock import folder_locked
 from ..files import replaced_when_done, sha256, write_atomically, write_json
 from ..made_by import MADE_BY
 from ..model.build import build_model
+from ..new_folder import new_folder
 from ..run_directory import RunDirectory
 from ..text.given_tokenizer import SIDES, GivenTokenizer, read_model
 from ..trained_run.manifest import write_imported_manifest
@@ -43,7 +40,7 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
     weights = MarianWeights(folder)
     arrays = read_arrays(weights, marian, vocabulary)
     models = {side: read_model(folder / f"{side}.spm") for side in SIDES}
-    with _new_folder(root) as temporary:
+    with new_folder(root.absolute(), "imports a run of this name") as temporary:
         run = RunDirectory(temporary)
         write_tokenizer(run, vocabulary, models)
         tokenizer = GivenTokenizer(run.given_tokenizer)
@@ -101,32 +98,6 @@ def _settings(marian: MarianConfig, vocabulary_size: int, root: Path, languages:
         "decoding": dict(marian.decoding),
     }
     return make_run_config(values, {}, default_name=root.name)
-
-
-@contextmanager
-def _new_folder(root: Path) -> Iterator[Path]:
-    """Yields a folder beside `root` that becomes it if the block succeeds, and is deleted otherwise."""
-    root = root.absolute()
-    temporary = root.with_name(f".{root.name}.importing")
-    try:
-        root.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{root}: the run's folder cannot be created: {error.strerror}") from None
-    with folder_locked(root.with_name(f".{root.name}.lock"), "imports a run of this name"):
-        _refuse_used(root)
-        shutil.rmtree(temporary, ignore_errors=True)  # what a killed import left
-        temporary.mkdir()
-        try:
-            yield temporary
-            temporary.replace(root)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-
-
-def _refuse_used(root: Path) -> None:
-    if root.is_symlink() or (root.exists() and (not root.is_dir() or any(root.iterdir()))):
-        raise InputError(f"{root}: exists already; delete it, or give the run another name")
 
 
 def write_tokenizer(run: RunDirectory, vocabulary: MarianVocabulary, models: dict[str, bytes]) -> None:

@@ -83,8 +83,8 @@ def test_a_folder_that_is_used_is_left_alone(tmp_path, capsys):
 
 
 def test_what_a_killed_import_left_is_replaced(tmp_path):
-    (tmp_path / ".opus.importing").mkdir()
-    (tmp_path / ".opus.importing" / "half").touch()
+    (tmp_path / ".opus.unfinished").mkdir()
+    (tmp_path / ".opus.unfinished" / "half").touch()
     assert main([str(MARIAN), str(tmp_path / "opus")]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["opus"]
 
