@@ -335,7 +335,7 @@ OTHER_COMMANDS = [
 @pytest.mark.parametrize("command", OTHER_COMMANDS)
 def test_commands_of_the_other_pages_are_understood(command, folder, monkeypatch):
     monkeypatch.chdir(folder.root)
-    program, *arguments = command.split(" > ")[0].split()
+    program, *arguments = re.split(" [<>] ", command)[0].split()
     if program == "make":
         folder.run(command)
     elif arguments[0] == "-m":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..config.names import MECHANISMS
+from ..config.names import MECHANISMS, SITES
 from ..decoding.translator import Translation
 from ..files import write_json
 from ..inspection.archive import AttentionArchive
@@ -144,13 +144,8 @@ def archive_manifest(run: TrainedRun) -> dict[str, Any]:
 def _signed_sites(run: TrainedRun) -> list[str]:
     """Returns the sites of the archive whose weights are no shares of a row, but mixed with weights of any sign."""
     attention = getattr(run.config.model, "attention", None)
-    sites = {"encoder_self": ["encoder"], "decoder_self": ["decoder"], "cross": ["cross", "norms"]}
-    return [
-        site
-        for place, archived in sites.items()
-        if hasattr(attention, place) and not MECHANISMS[getattr(attention, place).mechanism].gives_shares
-        for site in archived
-    ]
+    mechanisms = {name: getattr(attention, site.weighed_at, None) for name, site in SITES.items() if site.weighed_at}
+    return [name for name, at in mechanisms.items() if at and not MECHANISMS[at.mechanism].gives_shares]
 
 
 def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -> dict[str, Any]:

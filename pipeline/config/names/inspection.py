@@ -13,6 +13,7 @@ class Site:
         aligns: whether word alignments can be read off it.
         forced: whether one teacher-forced pass gives it; `gradients` take a backward pass for each target token.
         meaning: for help texts.
+        weighed_at: the one of `ATTENTION_SITES` whose weights it shows; empty for what is no attention.
     """
 
     title: str
@@ -20,15 +21,17 @@ class Site:
     meaning: str
     aligns: bool = False
     forced: bool = True
+    weighed_at: str = ""
 
 
 SITES = {
-    "cross": Site("cross-attention", ("target", "source"), "cross-attention weights", aligns=True),
+    "cross": Site("cross-attention", ("target", "source"), "cross-attention weights", aligns=True, weighed_at="cross"),
     "norms": Site(
         "cross-attention times value norms",
         ("target", "source"),
         "a Transformer's cross-attention, each weight times the length of the value vector it weighs",
         aligns=True,
+        weighed_at="cross",
     ),
     "gradients": Site(
         "gradient times input",
@@ -37,8 +40,12 @@ SITES = {
         aligns=True,
         forced=False,
     ),
-    "encoder": Site("encoder self-attention", ("source", "source"), "the encoder's self-attention"),
-    "decoder": Site("decoder self-attention", ("target", "target"), "the decoder's self-attention"),
+    "encoder": Site(
+        "encoder self-attention", ("source", "source"), "the encoder's self-attention", weighed_at="encoder_self"
+    ),
+    "decoder": Site(
+        "decoder self-attention", ("target", "target"), "the decoder's self-attention", weighed_at="decoder_self"
+    ),
 }
 
 LABEL_SIDES = {
