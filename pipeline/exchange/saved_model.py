@@ -10,6 +10,7 @@ import tensorflow as tf
 from ..alignment.readout import MEAN_HEAD, AlignmentReadout
 from ..decoding.build import build_search
 from ..errors import InputError
+from ..runtime.import_tensorflow import silenced_stderr
 from ..trained_run import TrainedRun
 from .parity import searches
 from .saved_translator import SavedTranslator
@@ -61,7 +62,8 @@ class LoadedSavedModel:
     own_decoding: Mapping[str, Any] = {}
 
     def __init__(self, folder: Path) -> None:
-        self._loaded = tf.saved_model.load(str(folder))
+        with silenced_stderr():  # the tokenizer says that its text is not normalised
+            self._loaded = tf.saved_model.load(str(folder))
 
     def translate(self, sources: Sequence[str], decoding: Any) -> list[str]:
         """See `ExportedModel`."""

@@ -1,6 +1,7 @@
 """An evaluation that was killed goes on where it was, and ends as one that was left alone."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,20 @@ def test_chunks_in_the_folder_are_read_and_the_others_are_translated(tmp_path, m
     again = FakeTranslator()
     assert translate_resumably(again, text, tmp_path / "killed") == expected
     assert killed.asked + again.asked == whole.asked
+
+
+def test_every_sentence_keeps_its_prefix_whatever_the_order_of_translation(tmp_path):
+    given = {}
+
+    class Translator(FakeTranslator):
+        def translate_ids(self, source_ids, prefix_ids):
+            given.update(zip(("".join(map(chr, ids)) for ids in source_ids), prefix_ids, strict=True))
+            return super().translate_ids(source_ids, prefix_ids)
+
+    text = tokenised(SENTENCES)
+    prefixes = [[number] * number for number in range(len(SENTENCES))]
+    translate_resumably(Translator(), replace(text, data=replace(text.data, prefixes=prefixes)), tmp_path)
+    assert given == dict(zip(SENTENCES, prefixes, strict=True))
 
 
 class FakeRecorder:

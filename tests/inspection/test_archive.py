@@ -64,6 +64,15 @@ def test_what_counts_as_a_word_is_kept_and_written_only_where_it_is_not_between_
         write(tmp_path / "b", [make_record(0, target_unit="lines")])
 
 
+def test_where_a_prefix_ends_is_kept_and_written_only_where_there_is_one(tmp_path, make_record):
+    write(tmp_path / "a", [make_record(0, prefix_tokens=2), make_record(1)])
+    read = AttentionArchive(tmp_path / "a")
+    assert [record.prefix_tokens for record in read] == [2, 0]
+    assert "prefix_tokens" not in read.sentence(1)
+    with pytest.raises(ValueError, match="prefix_tokens: expected 0 to "):
+        write(tmp_path / "b", [make_record(0, prefix_tokens=99)])
+
+
 def test_weights_of_any_sign_are_read_where_the_manifest_says_so(tmp_path, make_record):
     record = make_record(0)
     record.attention["cross"] = record.attention["cross"] - 0.25
