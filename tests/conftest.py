@@ -83,6 +83,15 @@ def tokenizer(tokenizers):
     return tokenizers["bpe"]
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, started once for the tests of a file."""
+    from tests.browser import open_browser
+
+    with open_browser() as started:
+        yield started
+
+
 @pytest.fixture
 def config_file(tmp_path: Path) -> Path:
     path = tmp_path / "small.yaml"
