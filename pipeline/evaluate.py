@@ -52,7 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
         default=0,
         metavar="N",
         help="also replace the attention of each head in turn on the first N sentences, and write the resulting "
-        "rise of the loss to perturbation.csv; takes three passes per head (default: 0, none)",
+        "rise of the loss to perturbation.csv; takes four passes per head (default: 0, none)",
     )
     add_decoding_options(parser)
     return parser

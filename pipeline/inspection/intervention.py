@@ -1,15 +1,21 @@
-"""Cross-attention with the weights of one head replaced, to see whether they mattered to the model.
+"""Attention with the weights of some heads replaced, to see whether they mattered to the model.
 
-Letters: B batch, H heads, T target positions, S source positions, K key size, V value size.
+Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from ..attention.multi_head import MultiHeadAttention
+
+
+def zeroed(weights, allowed):
+    """Gives no key any weight: the head adds nothing."""
+    return ops.zeros_like(weights)
 
 
 def uniform(weights, allowed):
@@ -19,8 +25,10 @@ def uniform(weights, allowed):
 
 
 def permuted(weights, allowed, seed=0):
-    """Shuffles the weights of each row among its allowed keys; the same seed gives the same order."""
-    noise = keras.random.uniform(ops.shape(weights), seed=seed)
+    """Shuffles the weights of each row among its allowed keys; the same seed gives the same order. The order depends on
+    the head and on which keys are allowed alone, so that a search, step by step, finds what a whole pass finds."""
+    keys = ops.shape(weights)[-1]
+    noise = ops.transpose(keras.random.uniform((keys, weights.shape[1]), seed=seed))[:, None]
     # The allowed keys' weights come first, in random order; the n-th allowed key gets the n-th of them.
     shuffled = ops.take_along_axis(weights, ops.argsort(ops.where(allowed, noise, 2.0), axis=-1), axis=-1)
     place = ops.maximum(ops.cumsum(ops.cast(allowed, "int32"), axis=-1) - 1, 0)
@@ -37,30 +45,54 @@ def without_top(weights, allowed):
     return ops.where(ops.any(others, axis=-1, keepdims=True), rest, weights)  # a single key keeps its weight
 
 
-CHANGES = {"uniform": uniform, "permuted": permuted, "without_top": without_top}
+CHANGES = {"zeroed": zeroed, "uniform": uniform, "permuted": permuted, "without_top": without_top}
+UNCHANGED = -1
+
+
+class Intervention(NamedTuple):
+    """What is replaced in some layers of a model. All of it may be tensors, so that one graph serves all.
+
+    - changes: int `(layers, H)`, for each head an index into `CHANGES`, or `UNCHANGED`.
+    - row: int `(3,)`, layer, head and query of one row whose weights are given; layer -1 or None for no such row.
+    - weights: float32 `(S,)`, the weights of that row; None without one.
+    """
+
+    changes: Any
+    row: Any = None
+    weights: Any = None
+
+
+def one_head(layers: int, heads: int, layer, head, change):
+    """Returns the `changes` of an `Intervention` in one head alone, int32 `(layers, heads)`.
+
+    Args:
+        layers: number of layers.
+        heads: of each.
+        layer: index of the layer, -1 for none; may be a tensor, as may all that follow.
+        head: index of its head.
+        change: index into `CHANGES`.
+    """
+    here = ops.equal(ops.reshape(ops.arange(layers * heads), (layers, heads)), layer * heads + head)
+    return ops.where(ops.logical_and(here, ops.greater_equal(layer, 0)), change, UNCHANGED)
 
 
 @contextmanager
-def changed_head(layers: Sequence[MultiHeadAttention], layer, head, change) -> Iterator[None]:
-    """Replaces the weights of one head of one of the layers within the block; the layer returns the new weights.
+def intervene(layers: Sequence[MultiHeadAttention], intervention: Intervention) -> Iterator[None]:
+    """Replaces weights of the heads of some layers within the block; the layers return the new weights.
+
+    Heads that are not changed keep their outputs bit for bit.
 
     Args:
         layers: attention layers whose mechanism holds all weights.
-        layer: int, index of the layer; may be a tensor, so that one graph serves all. -1 for none.
-        head: int, index of its head.
-        change: int, index into `CHANGES`.
+        intervention: what is replaced.
     """
 
     def attend_with(attention, number):
         def attend(query, key, value, mask=None, training=None):
             context, weights = attention.mechanism(query, key, value, mask=mask, training=training)
-            allowed = ops.broadcast_to(True if mask is None else mask, ops.shape(weights))
-            others = ops.stack([make(weights, allowed) for make in CHANGES.values()])
-            heads = ops.reshape(ops.arange(attention.num_heads), (-1, 1, 1))
-            here = ops.logical_and(ops.equal(heads, head), ops.equal(number, layer))
-            weights = ops.where(here, ops.take(others, change, axis=0), weights)
+            weights, changed = _replace(weights, mask, number, intervention)
             other_context = ops.matmul(ops.cast(weights, value.dtype), value)
-            return attention.merge_heads(ops.where(here, other_context, context)), weights
+            return attention.merge_heads(ops.where(changed, other_context, context)), weights
 
         return attend
 
@@ -72,3 +104,20 @@ def changed_head(layers: Sequence[MultiHeadAttention], layer, head, change) -> I
     finally:
         for attention in layers:
             del attention.attend
+
+
+def _replace(weights, mask, number, intervention):
+    """Returns the weights of layer `number` after the intervention, and where they changed, `(H, T or 1, 1)`."""
+    allowed = ops.broadcast_to(True if mask is None else mask, ops.shape(weights))
+    changes = ops.reshape(intervention.changes[number], (-1, 1, 1))
+    original = weights
+    for index, make in enumerate(CHANGES.values()):
+        weights = ops.where(ops.equal(changes, index), make(original, allowed), weights)
+    changed = ops.not_equal(changes, UNCHANGED)
+    if intervention.row is None:
+        return weights, changed
+    layer, head, query = (intervention.row[i] for i in range(3))
+    heads, queries = (ops.arange(ops.shape(weights)[axis]) for axis in (1, 2))
+    here = ops.logical_and(ops.equal(heads[:, None, None], head), ops.equal(queries[None, :, None], query))
+    here = ops.logical_and(here, ops.equal(layer, number))
+    return ops.where(here, intervention.weights, weights), ops.logical_or(changed, here)

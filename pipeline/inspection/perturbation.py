@@ -14,9 +14,9 @@ from ..errors import InputError
 from ..runtime.cores import in_order
 from ..text.batches import FORCED_BATCH_TOKENS, batches_by_length, forced_batch
 from ..text.tokenizer import PAD
-from .intervention import CHANGES, changed_head
+from .intervention import CHANGES, Intervention, intervene, one_head
 
-UNCHANGED = (-1, 0, 0)  # no layer
+NOWHERE = (-1, 0, 0)  # no layer
 
 
 def cross_attention_layers(model: keras.Model) -> list[CrossAttention]:
@@ -73,7 +73,7 @@ def perturbation_table(
     def measure_batch(rows):
         batch = forced_batch([pairs[row] for row in rows])
         real = batch.target_output != PAD
-        likelihoods, likeliest = (output.numpy()[:, real] for output in graph(*batch.ids, [UNCHANGED, *places]))
+        likelihoods, likeliest = (output.numpy()[:, real] for output in graph(*batch.ids, [NOWHERE, *places]))
         changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)
         return np.stack(changes, axis=1)
 
@@ -98,7 +98,8 @@ def _make_graph(model: keras.Model, layers: Sequence[CrossAttention]) -> Callabl
         memory = model.encode(source, training=False)
 
         def read_target(place):
-            with changed_head(layers, *tf.unstack(place)):
+            changes = one_head(len(layers), layers[0].num_heads, *tf.unstack(place))
+            with intervene(layers, Intervention(changes)):
                 forced = forced_decode(model, memory, target_input, target_output)
             return forced.log_probabilities, forced.likeliest
 

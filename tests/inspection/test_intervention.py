@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.inspection.intervention import CHANGES, changed_head, permuted, uniform, without_top
+from pipeline.inspection.intervention import (
+    CHANGES,
+    UNCHANGED,
+    Intervention,
+    intervene,
+    one_head,
+    permuted,
+    uniform,
+    without_top,
+)
 from tests.tiny_transformer import SOURCE, TARGET, make_transformer, shared_transformer
 
 ALLOWED = np.array([[1, 1, 1, 1, 0], [1, 0, 1, 0, 0], [0, 0, 1, 0, 0]], bool)[None, None]
@@ -38,7 +47,7 @@ def test_permuted_weights_stay_on_allowed_keys():
 
 def read(model, layer=-1, head=0, change=0):
     layers = [block.cross_attention for block in model.decoder_blocks]
-    with changed_head(layers, layer, head, change):
+    with intervene(layers, Intervention(one_head(len(layers), layers[0].num_heads, layer, head, change))):
         return model.decode(TARGET, model.encode(SOURCE))
 
 
@@ -57,11 +66,64 @@ def test_only_the_chosen_head_has_other_weights(change):
 def test_layer_minus_one_changes_nothing_and_the_layers_are_restored_after_the_block():
     model = shared_transformer()
     expected = model.decode(TARGET, model.encode(SOURCE)).logits
-    np.testing.assert_allclose(read(model).logits, expected, atol=1e-6)
-    with pytest.raises(KeyError), changed_head([model.decoder_blocks[0].cross_attention], 0, 0, 0):
+    np.testing.assert_array_equal(read(model).logits, expected)
+    with pytest.raises(KeyError), intervene([model.decoder_blocks[0].cross_attention], Intervention([[0, 0]])):
         raise KeyError
     np.testing.assert_array_equal(model.decode(TARGET, model.encode(SOURCE)).logits, expected)
     assert "attend" not in vars(model.decoder_blocks[0].cross_attention)
+
+
+def test_the_order_of_a_permutation_depends_on_the_allowed_keys_alone():
+    generator = np.random.default_rng(0)
+    weights = generator.random((1, 2, 4, 9)).astype("float32")
+    found = permuted(weights, np.ones_like(weights, bool))
+    np.testing.assert_array_equal(permuted(weights[:, :, 2:3], np.ones((1, 2, 1, 9), bool)), found[:, :, 2:3])
+    padded = np.pad(weights, [(0, 0)] * 3 + [(0, 7)])
+    allowed = np.broadcast_to(np.arange(16) < 9, padded.shape)
+    np.testing.assert_array_equal(permuted(padded, allowed)[..., :9], found)
+
+
+def test_a_zeroed_head_adds_nothing():
+    model = shared_transformer()
+    attention = model.decoder_blocks[1].cross_attention
+    found = read(model, 1, 0, list(CHANGES).index("zeroed"))
+    kernel = attention.output_projection.kernel
+    before = kernel.numpy()
+    try:
+        kernel.assign(np.where(np.arange(len(before))[:, None] < attention.value_dim, 0, before))
+        expected = read(model)
+    finally:
+        kernel.assign(before)
+    np.testing.assert_allclose(found.logits, expected.logits, atol=1e-5)
+    assert not np.any(found.cross[1][:, 0])
+
+
+def test_several_heads_are_changed_at_once():
+    model = shared_transformer()
+    layers = [block.cross_attention for block in model.decoder_blocks]
+    usual = read(model)
+    with intervene(layers, Intervention(np.array([[0, UNCHANGED], [UNCHANGED, 1]]))):
+        found = model.decode(TARGET, model.encode(SOURCE))
+    assert not np.any(found.cross[0][:, 0])
+    np.testing.assert_array_equal(found.cross[0][:, 1], usual.cross[0][:, 1])
+    real = (SOURCE != 0)[:, None]
+    np.testing.assert_allclose(
+        found.cross[1][:, 1], np.broadcast_to(real / real.sum(-1, keepdims=True), found.cross[1][:, 1].shape), atol=1e-6
+    )
+
+
+def test_one_row_of_weights_is_given():
+    model = shared_transformer()
+    layers = [block.cross_attention for block in model.decoder_blocks]
+    usual, given = read(model), np.zeros(SOURCE.shape[1], "float32")
+    given[1] = 1
+    nothing = np.full((2, 2), UNCHANGED)
+    with intervene(layers, Intervention(nothing, np.array([1, 0, 2]), given)):
+        found = model.decode(TARGET, model.encode(SOURCE))
+    np.testing.assert_array_equal(found.cross[1][:, 0, 2], np.broadcast_to(given, (len(SOURCE), len(given))))
+    np.testing.assert_array_equal(found.cross[1][:, 1], usual.cross[1][:, 1])
+    np.testing.assert_allclose(found.logits[:, :2], usual.logits[:, :2], atol=1e-6)
+    assert np.abs(found.logits[:, 2] - usual.logits[:, 2]).max() > 1e-3
 
 
 def test_uniform_weights_give_the_outputs_of_the_uniform_mechanism():
