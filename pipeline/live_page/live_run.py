@@ -1,0 +1,179 @@
+"""A run that answers: translates a sentence, with heads changed or not, and reads the attention over it."""
+
+import base64
+import gzip
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..config.names import SITES
+from ..decoding.build import build_search, build_translator
+from ..decoding.translator import Translation, Translator
+from ..errors import InputError
+from ..inspection.changed_model import ChangedModel
+from ..inspection.forced_pairs import ForcedPair, pair_translations
+from ..inspection.record import Record
+from ..inspection.recorder import AttentionRecorder
+from ..inspection.viewer.page import ViewerRun
+from ..text.tokenizer import BOS, EOS, PAD
+from ..text.typed_text import find_difference
+from ..trained_run import TrainedRun
+from .alternatives import Alternatives
+from .changes import ChangeVariables
+from .question import Question
+
+SHOWN_SITES = ("cross", "encoder", "decoder")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run says to a question.
+
+    Args:
+        record: the sentence, its translation and its attention.
+        facts: what the page shows, JSON-ready.
+    """
+
+    record: Record
+    facts: dict[str, Any]
+
+
+class LiveRun:
+    """Answers questions, one at a time.
+
+    Args:
+        run: the trained run.
+        name: what the page calls it.
+    """
+
+    def __init__(self, run: TrainedRun, name: str) -> None:
+        self.run = run
+        self.name = name
+        self.changes = ChangeVariables(run.model)
+        self._lock = threading.Lock()
+        self._translators: dict[tuple[int, int, bool], Translator] = {}
+        read = ChangedModel(run.model, self.changes.of_heads_and_row)
+        longest = run.config.model.max_positions
+        self._recorder = AttentionRecorder(read, run.tokenizer, sites=SHOWN_SITES, max_positions=longest)
+        self._alternatives = Alternatives(read, run.tokenizer)
+
+    def is_ready(self, question: Question) -> bool:
+        """Returns whether the graphs of such a question have been traced, which takes seconds once."""
+        return self._key(question) in self._translators or question.target is not None
+
+    def answer(self, question: Question) -> Answer:
+        """Answers a question.
+
+        Raises:
+            InputError: the run has no such token or head.
+        """
+        started = time.monotonic()
+        text = self.run.normalizer(question.text) if self.run.normalizer else question.text
+        with self._lock:
+            self.changes.set(question.changes, question.row)
+            n_best = self._translate(text, question)
+            best = n_best[0]
+            self._check_row(question, best)
+            mode = "forced" if question.target is not None else "greedy" if question.beam_size == 1 else "beam"
+            pair = next(pair_translations([text], None, [best], mode))
+            if question.target is not None:
+                pair = replace(pair, log_probabilities=None, mode="forced")
+            record = self._record(pair)
+            alternatives = self._alternatives.at_each_token(best.source_ids, best.ids)
+        return Answer(record, self._facts(question, record, n_best, alternatives, time.monotonic() - started))
+
+    def _translate(self, text: str, question: Question) -> list[Translation]:
+        ids = self.run.tokenizer.encode([text])[0]
+        self._check_ids(question.prefix)
+        if question.target is None:
+            return self._translator(question).translate_ids([ids], [question.prefix])[0]
+        self._check_ids(question.target)
+        target = question.target or [EOS]
+        longest = self.run.config.model.max_positions
+        if len(target) > longest or EOS in target[:-1]:
+            raise InputError(f"target: expected at most {longest} tokens of which the last alone may be EOS")
+        (translated,) = self.run.tokenizer.decode([target])
+        source = ids[: longest - 1]
+        return [Translation(translated, source, target, [0.0] * len(target), len(source) < len(ids))]
+
+    def _translator(self, question: Question) -> Translator:
+        key = self._key(question)
+        if key not in self._translators:
+            size, count, changed = key
+            given = {"search": "beam", "beam_size": size, "n_best": count}
+            config = self.run.config
+            settings = type(config.decoding)(**(_search_settings(config.decoding) | given))
+            model = ChangedModel(self.run.model, self.changes.of_heads) if changed else self.run.model
+            search = build_search(settings, config.run.seed)
+            self._translators[key] = build_translator(model, self.run.tokenizer, config, search)
+        return self._translators[key]
+
+    @staticmethod
+    def _key(question: Question) -> tuple[int, int, bool]:
+        return question.beam_size, question.n_best, bool(question.changes)
+
+    def _record(self, pair: ForcedPair) -> Record:
+        self._recorder.units = self.run.cutter.units([pair.source], [pair.hypothesis])
+        return next(self._recorder.record([pair]))
+
+    def _check_ids(self, ids: list[int]) -> None:
+        size, longest = self.run.tokenizer.vocabulary_size, self.run.config.model.max_positions
+        if any(token >= size or token in (PAD, BOS) for token in ids):
+            raise InputError(f"tokens: expected ids below {size}, without padding and beginning of sentence")
+        if len(ids) > longest:
+            raise InputError(f"tokens: expected at most {longest}, found {len(ids)}")
+
+    @staticmethod
+    def _check_row(question: Question, translation: Translation) -> None:
+        if (row := question.row) is None:
+            return
+        lengths = {"source": len(translation.source_ids) + 1, "target": len(translation.ids)}
+        site = next(site for site in SITES.values() if site.weighed_at == row.site)
+        queries, keys = (lengths[axis] for axis in site.axes)
+        if row.query >= queries or len(row.weights) != keys:
+            raise InputError(
+                f"row: expected a query below {queries} and {keys} weights, found query {row.query} and "
+                f"{len(row.weights)} weights"
+            )
+
+    def _facts(
+        self,
+        question: Question,
+        record: Record,
+        n_best: list[Translation],
+        alternatives: list[list[tuple[int, str, float]]],
+        seconds: float,
+    ) -> dict[str, Any]:
+        viewed = ViewerRun(self.name, plain=self.run.detokenize).add_all([record])
+        look = self.run.source_look
+        return {
+            "sentence": viewed.sentences[0],
+            "sites": viewed.sites,
+            "units": viewed.units,
+            "weights": _pack(viewed.weights),
+            "ids": n_best[0].ids,
+            "alternatives": alternatives,
+            "nBest": [
+                {"text": one.text, "ids": one.ids, "score": one.score, "logProbability": sum(one.log_probabilities)}
+                for one in n_best
+            ],
+            "logProbability": sum(record.token_log_probabilities),
+            "prefixTokens": len(question.prefix),
+            "difference": find_difference(record.source, look) if look else None,
+            "seconds": round(seconds, 3),
+        }
+
+
+def _search_settings(settings: Any) -> dict[str, Any]:
+    """Returns what a run's decoding says of beam search."""
+    return settings.model_dump(exclude={"search", "beam_size", "n_best", "temperature", "top_k", "top_p"})
+
+
+def _pack(weights: list[np.ndarray]) -> str:
+    """Returns weights as the page reads them: see `inspection.viewer.page`."""
+    flat = np.concatenate(weights)
+    planes = (flat >> 8).astype("uint8").tobytes() + (flat & 255).astype("uint8").tobytes()
+    return base64.b64encode(gzip.compress(planes, compresslevel=1, mtime=0)).decode()

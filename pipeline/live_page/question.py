@@ -1,0 +1,101 @@
+"""What a live page asks: a sentence, how to translate it, and what to change. All of it is checked before it is used."""
+
+import json
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..errors import InputError
+from ..inspection.intervention import CHANGES
+
+MOST_CHARACTERS = 5000
+MOST_TOKENS = 10_000
+MOST_BEAM = 10
+
+Index = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class HeadChange(_Part):
+    """One head whose weights are replaced.
+
+    Attributes:
+        site: where, one of `config.names.ATTENTION_SITES`.
+        layer: index of its layer.
+        head: its index.
+        change: how, a key of `inspection.intervention.CHANGES`.
+    """
+
+    site: str
+    layer: Index
+    head: Index
+    change: str
+
+
+class GivenRow(_Part):
+    """One row of weights that is given.
+
+    Attributes:
+        site: where, one of `config.names.ATTENTION_SITES`.
+        layer: index of its layer.
+        head: index of its head.
+        query: index of the row.
+        weights: from 0 to 1, one for each key.
+    """
+
+    site: str
+    layer: Index
+    head: Index
+    query: Index
+    weights: list[Annotated[float, Field(ge=0, le=1)]] = Field(max_length=MOST_TOKENS)
+
+
+class Question(_Part):
+    """What is asked of one run.
+
+    Attributes:
+        text: the sentence as it was typed.
+        run: index of the run.
+        beam_size: hypotheses that are kept; 1 is greedy search.
+        n_best: how many translations are wanted, at most `beam_size`.
+        prefix: ids of the tokens with which the translation begins.
+        target: ids of the whole translation, which is read as it is instead of searched; None to search one.
+        changes: heads that are changed.
+        row: a row of weights that is given; needs `target`.
+    """
+
+    text: str = Field(max_length=MOST_CHARACTERS)
+    run: Index = 0
+    beam_size: int = Field(default=1, ge=1, le=MOST_BEAM)
+    n_best: int = Field(default=1, ge=1, le=MOST_BEAM)
+    prefix: list[Index] = Field(default=[], max_length=MOST_TOKENS)
+    target: list[Index] | None = Field(default=None, max_length=MOST_TOKENS)
+    changes: list[HeadChange] = Field(default=[], max_length=MOST_TOKENS)
+    row: GivenRow | None = None
+
+
+def read_question(body: bytes) -> Question:
+    """Reads a question from JSON.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        question = Question.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "question"
+        raise InputError(f"{place}: {first['msg']}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"question: expected JSON, found something else: {error}") from None
+    if question.n_best > question.beam_size:
+        raise InputError(f"n_best: expected at most beam_size, {question.beam_size}, found {question.n_best}")
+    if question.row is not None and question.target is None:
+        raise InputError("row: expected a target as well, since rows of weights are changed in a given translation")
+    for change in question.changes:
+        if change.change not in CHANGES:
+            raise InputError(f"changes: expected one of {', '.join(CHANGES)}, found {json.dumps(change.change):.60}")
+    return question
