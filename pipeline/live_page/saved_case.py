@@ -1,0 +1,44 @@
+"""Answers that were worth keeping, as attention archives in the folders of their runs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..errors import InputError
+from ..evaluation.evaluate_set import archive_manifest
+from ..inspection.archive_writer import ArchiveWriter
+from ..new_folder import new_folder
+from .live_run import Answer, LiveRun
+
+FOLDER = "live"  # in the run's
+MOST_CASES = 10_000
+
+
+def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
+    """Writes answers as archives, one for each run: `RUN/live/0001`, `0002` and so on. `pipeline.view`, `draw` and
+    `measure` read them.
+
+    Returns:
+        The folders.
+
+    Raises:
+        InputError: a folder cannot be written, or there are too many.
+    """
+    runs = list(dict.fromkeys(live for live, _ in answers))
+    return [_save(live, [answer for other, answer in answers if other is live]) for live in runs]
+
+
+def _save(live: LiveRun, answers: Sequence[Answer]) -> Path:
+    path = _free_folder(live.run.directory.root / FOLDER)
+    with new_folder(path, "saves a case here") as folder:
+        with ArchiveWriter(folder, manifest=archive_manifest(live.run)) as writer:
+            for number, answer in enumerate(answers):
+                writer.append(replace(answer.record, id=number))
+    return path
+
+
+def _free_folder(parent: Path) -> Path:
+    for number in range(1, MOST_CASES):
+        if not (path := parent / f"{number:04d}").exists():
+            return path
+    raise InputError(f"{parent}: has {MOST_CASES} cases already; delete some")

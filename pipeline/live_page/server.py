@@ -1,0 +1,178 @@
+"""The server of the live page: three addresses, one question at a time, and nothing else.
+
+- `GET /?token=...`: the page.
+- `POST /answer`: a question as JSON (see `question`), answered as JSON.
+- `POST /save`: the numbers of answers, kept as an attention archive in the run's folder.
+"""
+
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import BoundedSemaphore, Lock
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from werkzeug.exceptions import BadRequest, HTTPException, ServiceUnavailable
+from werkzeug.routing import Map, Rule
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+from werkzeug.wrappers import Request, Response
+
+from ..errors import InputError
+from .gate import Gate
+from .live_run import Answer, LiveRun
+from .question import read_question
+from .saved_case import save_case
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
+MOST_WAITING = 4
+MOST_KEPT = 200  # answers that can be saved
+PATIENCE_SECONDS = 20  # for what a client sends
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
+HEADERS = {
+    "Content-Security-Policy": POLICY + "; frame-ancestors 'self'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class _SaveRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    answers: list[int] = Field(min_length=1, max_length=MOST_KEPT)
+
+
+class LivePage:
+    """The live page as a WSGI application.
+
+    Args:
+        runs: the runs that answer.
+        page: returns the page's HTML.
+        gate: who may ask.
+    """
+
+    def __init__(self, runs: Sequence[LiveRun], page: Callable[[], str], gate: Gate) -> None:
+        self._runs = runs
+        self._page = page
+        self._gate = gate
+        self._places = BoundedSemaphore(1 + MOST_WAITING)
+        self._turn = Lock()
+        self._kept: OrderedDict[int, tuple[LiveRun, Answer]] = OrderedDict()
+        self._answered = 0
+        self._addresses = Map(
+            [
+                Rule("/", methods=["GET"], endpoint=self._show),
+                Rule("/answer", methods=["POST"], endpoint=self._answer),
+                Rule("/save", methods=["POST"], endpoint=self._save),
+            ]
+        )
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        request = Request(environ)
+        request.max_content_length = MOST_BYTES
+        return self._respond(request)(environ, start_response)
+
+    def _respond(self, request: Request) -> Response:
+        try:
+            self._gate.check(request)
+            endpoint, _ = self._addresses.bind_to_environ(request.environ).match()
+            response = endpoint(request)
+        except InputError as error:
+            response = _error(400, str(error))
+        except HTTPException as error:
+            response = _error(error.code or 500, error.description or "")
+        except (TimeoutError, ConnectionError):
+            response = _error(408, "the question did not arrive in time")
+        except Exception:
+            log.exception("a question could not be answered")
+            response = _error(500, "something went wrong; the terminal says what")
+        response.headers.extend(HEADERS)
+        return response
+
+    def _show(self, request: Request) -> Response:
+        return Response(self._page(), mimetype="text/html")
+
+    def _answer(self, request: Request) -> Response:
+        question = read_question(_body(request))
+        if question.run >= len(self._runs):
+            raise BadRequest(f"run: expected a number below {len(self._runs)}, found {question.run}")
+        run = self._runs[question.run]
+        if not self._places.acquire(blocking=False):
+            raise ServiceUnavailable("busy: others are waiting already; ask again in a moment", retry_after=1)
+        try:
+            with self._turn:
+                answer = run.answer(question)
+                number = self._keep(run, answer)
+        finally:
+            self._places.release()
+        return _json({"answer": number, **answer.facts})
+
+    def _keep(self, run: LiveRun, answer: Answer) -> int:
+        self._answered += 1
+        self._kept[self._answered] = run, answer
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return self._answered
+
+    def _save(self, request: Request) -> Response:
+        try:
+            wanted = _SaveRequest.model_validate_json(_body(request)).answers
+        except (ValidationError, ValueError, RecursionError):
+            raise BadRequest(f"answers: expected the numbers of 1 to {MOST_KEPT} answers") from None
+        with self._turn:
+            kept = [self._kept[number] for number in wanted if number in self._kept]
+        if len(kept) < len(wanted):
+            raise BadRequest("answers: at least one of them is no longer kept; ask again")
+        folders = save_case(kept)
+        return _json({"folders": [str(folder) for folder in folders]})
+
+
+def _body(request: Request) -> bytes:
+    if request.mimetype != "application/json":
+        raise BadRequest("expected Content-Type: application/json")
+    return request.get_data(cache=False)
+
+
+def _json(value: Any) -> Response:
+    return Response(json.dumps(value, ensure_ascii=False, allow_nan=False), mimetype="application/json")
+
+
+def _error(status: int, message: str) -> Response:
+    response = _json({"error": message})
+    response.status_code = status
+    if status == ServiceUnavailable.code:
+        response.headers["Retry-After"] = "1"
+    return response
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = PATIENCE_SECONDS
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Says nothing of requests that went well: the token would be in the log."""
+
+    def log_error(self, format: str, *args: Any) -> None:
+        """Says nothing of clients that hang up."""
+
+
+def make_live_server(page: LivePage, host: str, port: int) -> BaseWSGIServer:
+    """Binds the server to an address.
+
+    Args:
+        page: the application.
+        host: the address to listen on.
+        port: 0 for any that is free.
+
+    Raises:
+        InputError: the address is taken, or not this machine's.
+    """
+    try:
+        return make_server(host, port, page, threaded=True, request_handler=_Handler)
+    except SystemExit:
+        raise InputError(f"--port: {port} is taken on {host}; choose another one, or leave it out") from None
+    except OSError as error:
+        raise InputError(f"--host: cannot listen on {host}, port {port}: {error.strerror}") from None
