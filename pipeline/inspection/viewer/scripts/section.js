@@ -5,7 +5,7 @@
 // of heads, {layer, head}, with `run` as an index.
 function drawSection(store, index, hooks) {
   const { state, runs } = store, run = runs[index], sentence = store.sentence(index, state.id);
-  const section = htmlElement("section", { class: "run", "aria-label": run.name });
+  const section = htmlElement("section", { class: sentence ? "run" : "run absent", "aria-label": run.name });
   if (runs.length > 1) section.append(htmlElement("h2", { dir: "auto" }, run.name));
   const [layers, heads] = store.size(index);
   if (!layers || !sentence) {

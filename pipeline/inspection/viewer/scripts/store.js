@@ -7,6 +7,7 @@
 //                                               id. `sentence` is made by `ViewerRun` in viewer_run.py; `weights` are
 //                                               those of all the run's sites in the order of `sites`, each (layer, head,
 //                                               row, column): a Uint16Array of parts of 65535, or a Float32Array
+//   store.removeSentence(run, id)               removes a sentence from one run
 //   store.select(id)                            shows that sentence of every run
 //   store.set({layer: 1, head: "mean", ...})    changes the state; see `state` below for its keys
 //   store.sentence(run, id)                     the sentence, or undefined
@@ -54,6 +55,15 @@ class Store {
     else run.sentences[place] = sentence;
     run.byId.set(sentence.id, sentence);
     run.weights.set(sentence.id, weights);
+    this.settle();
+    this.notify({ sentences: true });
+  }
+
+  removeSentence(index, id) {
+    const run = this.runs[index];
+    run.sentences = run.sentences.filter((sentence) => sentence.id !== id);
+    run.byId.delete(id);
+    run.weights.delete(id);
     this.settle();
     this.notify({ sentences: true });
   }

@@ -1,0 +1,55 @@
+"""The live page: the viewer's page, without sentences yet, and the panel through which they are asked for."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..inspection.viewer.page import viewer_page
+from ..inspection.viewer.viewer_run import ViewerRun
+
+ASSETS = Path(__file__).parent
+SCRIPTS = ("backend", "edits", "comparison", "tokens", "row", "switches", "case", "link")
+"""The panel's parts, `scripts/panel_*.js`, in the order in which the page holds them; the panel itself follows."""
+
+SERVER_BACKEND = "const makeBackend = (facts) => new ServerBackend(facts);"
+SERVED = {"connect-src": "'self'"}
+
+
+def live_page(
+    title: str,
+    facts: Mapping[str, Any],
+    *,
+    backend: Sequence[str] = (SERVER_BACKEND,),
+    policy: Mapping[str, str] | None = None,
+) -> str:
+    """Returns the page's HTML.
+
+    Args:
+        title: its heading.
+        facts: JSON-ready, given to the backend: at least `runs`, see scripts/panel_backend.js.
+        backend: the text of scripts that define `makeBackend(facts)`; by default a server answers.
+        policy: further directives of the content security policy; by default the page may ask its own server.
+    """
+    runs = [ViewerRun(run["name"], sites=run["sites"], units=run["units"]) for run in facts["runs"]]
+    # Only "<" can end a script element; in JSON it stands in strings alone, where it has another spelling.
+    data = json.dumps(facts, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    return viewer_page(
+        title,
+        runs,
+        scripts=[*panel_scripts(), *backend, _read("scripts/panel_start.js")],
+        styles=[_read("panel.css")],
+        html=f'{_read("panel.html")}<script type="application/json" id="live">{data}</script>',
+        policy=SERVED if policy is None else policy,
+    )
+
+
+def panel_scripts() -> list[str]:
+    """Returns the text of the panel's scripts, in their order."""
+    return [_read(f"scripts/panel_{name}.js") for name in SCRIPTS] + [
+        _read(f"scripts/{name}.js") for name in ("panel", "panel_tour")
+    ]
+
+
+def _read(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8").replace('"use strict";\n', "")

@@ -1,0 +1,49 @@
+"use strict";
+// What answers the page's questions. A backend is an object with
+//
+//   runs       [{name, sites, units, heads}]: `sites` maps what is shown to [layers, heads], `heads` the attention whose
+//              heads can be changed (encoder_self, decoder_self, cross) to [layers, heads]
+//   beams      the beam sizes on offer; 1 is greedy search
+//   changes    the kinds of change on offer, such as ["zeroed", "uniform"]
+//   rows       whether weights can be moved within a row
+//   examples   sentences to begin with
+//   answer(question, tell)   a promise of the facts, see question.py and live_run.py; `tell(text)` says what it waits for
+//   save(answers)            a promise of the names of folders; missing where nothing can be saved
+
+const MOST_TRIES = 20;
+const LONG_WAIT = 1500; // milliseconds
+
+class ServerBackend {
+  constructor(facts) {
+    Object.assign(this, facts);
+    this.token = new URLSearchParams(location.search).get("token") ?? "";
+  }
+
+  async answer(question, tell) {
+    const slow = setTimeout(() => tell("preparing this kind of search; only the first time takes seconds …"), LONG_WAIT);
+    try {
+      const facts = await this.post("answer", question, tell);
+      return { ...facts, weights: await readWeights(facts.weights) };
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  async save(answers) {
+    return (await this.post("save", { answers }, () => {})).folders;
+  }
+
+  async post(address, body, tell) {
+    const headers = { "Content-Type": "application/json", "X-QKV-Token": this.token };
+    for (let tries = 1; ; tries++) {
+      const response = await fetch(address, { method: "POST", headers, body: JSON.stringify(body) }).catch(() => {
+        throw new Error("the program that answers has ended; start it again and open the address that it prints");
+      });
+      const facts = await response.json();
+      if (response.ok) return facts;
+      if (response.status !== 503 || tries === MOST_TRIES) throw new Error(facts.error);
+      tell("busy: others are asking, too; waiting …");
+      await new Promise((done) => setTimeout(done, 100 * tries));
+    }
+  }
+}
