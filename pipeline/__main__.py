@@ -19,6 +19,7 @@ COMMANDS = {
     "measure": "measures an attention archive of any program",
     "view": "shows the attention of several runs on one page",
     "draw": "draws heat maps for papers",
+    "live": "translates what you type on a page, and shows where attention went",
     "export": "writes a run for other programs",
     "import_marian": "makes a run of a Marian or OPUS-MT model",
 }

@@ -12,6 +12,7 @@ from ..inspection.intervention import CHANGES, UNCHANGED, Intervention
 from .question import GivenRow, HeadChange
 
 NO_ROW = (-1, 0, 0)
+NO_WEIGHTS = (0.0,)  # for as many keys as there are
 
 
 class ChangeVariables:
@@ -31,10 +32,10 @@ class ChangeVariables:
         self.heads = {site: (len(found), found[0].num_heads) for site, found in layers.items()}
         self._kinds = {site: tf.Variable(np.full(shape, UNCHANGED, "int32")) for site, shape in self.heads.items()}
         self._rows = {site: tf.Variable(np.array(NO_ROW, "int32")) for site in self.heads}
-        self._weights = tf.Variable(np.zeros(1, "float32"), shape=[None])
+        self._weights = {site: tf.Variable(np.array(NO_WEIGHTS, "float32"), shape=[None]) for site in self.heads}
         self.of_heads: Mapping[str, Intervention] = {site: Intervention(kinds) for site, kinds in self._kinds.items()}
         self.of_heads_and_row: Mapping[str, Intervention] = {
-            site: Intervention(kinds, self._rows[site], self._weights) for site, kinds in self._kinds.items()
+            site: Intervention(kinds, self._rows[site], self._weights[site]) for site, kinds in self._kinds.items()
         }
 
     def set(self, changes: Iterable[HeadChange], row: GivenRow | None = None) -> None:
@@ -53,7 +54,7 @@ class ChangeVariables:
             self._kinds[site].assign(kinds[site])
             here = row is not None and row.site == site
             self._rows[site].assign((row.layer, row.head, row.query) if row and here else NO_ROW)
-        self._weights.assign(row.weights if row else [0.0])
+            self._weights[site].assign(row.weights if row and here else NO_WEIGHTS)
 
     def _check_head(self, place: HeadChange | GivenRow) -> None:
         if place.site not in self.heads:

@@ -21,11 +21,13 @@ class Gate:
 
     Args:
         hosts: the names by which the page may be called, without port.
+        proxies: further such names, of proxies that pass requests on.
         token: made at random if not given.
     """
 
-    def __init__(self, hosts: Collection[str], token: str | None = None) -> None:
-        self._hosts = {host.lower() for host in hosts}
+    def __init__(self, hosts: Collection[str], proxies: Collection[str] = (), token: str | None = None) -> None:
+        self._proxies = {name.lower() for name in proxies}
+        self._hosts = self._proxies | {name.lower() for name in hosts}
         self.token = token or secrets.token_urlsafe(24)
 
     def check(self, request: Request) -> None:
@@ -37,11 +39,15 @@ class Gate:
         if self._name(request.headers.get("Host", "")) not in self._hosts:
             raise Forbidden("this host name is not served: open the address that was printed, or use --allow_host NAME")
         origin = request.headers.get("Origin")
-        if origin is not None and self._name(origin.partition("://")[2]) not in self._hosts:
+        if origin is not None and not self._is_own(origin.partition("://")[2], request.headers["Host"]):
             raise Forbidden("requests from other sites are refused")
         given = request.headers.get(TOKEN_HEADER) or request.args.get("token", "")
         if not hmac.compare_digest(given.encode(), self.token.encode()):
             raise Forbidden("the token is missing or wrong: open the address that was printed, with its token")
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        """Returns whether a page of that origin is this one: a proxy has a name of its own, and often another port."""
+        return origin.lower() == host.lower() or self._name(origin) in self._proxies
 
     @staticmethod
     def _name(host: str) -> str:

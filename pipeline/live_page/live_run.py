@@ -1,13 +1,9 @@
 """A run that answers: translates a sentence, with heads changed or not, and reads the attention over it."""
 
-import base64
-import gzip
 import threading
 import time
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from ..config.names import SITES
 from ..decoding.build import build_search, build_translator
@@ -17,7 +13,8 @@ from ..inspection.changed_model import ChangedModel
 from ..inspection.forced_pairs import ForcedPair, pair_translations
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder
-from ..inspection.viewer.page import ViewerRun
+from ..inspection.viewer.page import encode_weights
+from ..inspection.viewer.viewer_run import ViewerRun
 from ..text.tokenizer import BOS, EOS, PAD
 from ..text.typed_text import find_difference
 from ..trained_run import TrainedRun
@@ -35,10 +32,17 @@ class Answer:
     Args:
         record: the sentence, its translation and its attention.
         facts: what the page shows, JSON-ready.
+        question: what was asked.
     """
 
     record: Record
     facts: dict[str, Any]
+    question: Question
+
+    @property
+    def record_bytes(self) -> int:
+        """The size of the weights."""
+        return sum(weights.nbytes for weights in self.record.attention.values())
 
 
 class LiveRun:
@@ -60,10 +64,6 @@ class LiveRun:
         self._recorder = AttentionRecorder(read, run.tokenizer, sites=SHOWN_SITES, max_positions=longest)
         self._alternatives = Alternatives(read, run.tokenizer)
 
-    def is_ready(self, question: Question) -> bool:
-        """Returns whether the graphs of such a question have been traced, which takes seconds once."""
-        return self._key(question) in self._translators or question.target is not None
-
     def answer(self, question: Question) -> Answer:
         """Answers a question.
 
@@ -83,7 +83,8 @@ class LiveRun:
                 pair = replace(pair, log_probabilities=None, mode="forced")
             record = self._record(pair)
             alternatives = self._alternatives.at_each_token(best.source_ids, best.ids)
-        return Answer(record, self._facts(question, record, n_best, alternatives, time.monotonic() - started))
+            facts = self._facts(question, record, n_best, alternatives, time.monotonic() - started)
+        return Answer(record, facts, question)
 
     def _translate(self, text: str, question: Question) -> list[Translation]:
         ids = self.run.tokenizer.encode([text])[0]
@@ -153,7 +154,7 @@ class LiveRun:
             "sentence": viewed.sentences[0],
             "sites": viewed.sites,
             "units": viewed.units,
-            "weights": _pack(viewed.weights),
+            "weights": encode_weights(viewed.weights),
             "ids": n_best[0].ids,
             "alternatives": alternatives,
             "nBest": [
@@ -170,10 +171,3 @@ class LiveRun:
 def _search_settings(settings: Any) -> dict[str, Any]:
     """Returns what a run's decoding says of beam search."""
     return settings.model_dump(exclude={"search", "beam_size", "n_best", "temperature", "top_k", "top_p"})
-
-
-def _pack(weights: list[np.ndarray]) -> str:
-    """Returns weights as the page reads them: see `inspection.viewer.page`."""
-    flat = np.concatenate(weights)
-    planes = (flat >> 8).astype("uint8").tobytes() + (flat & 255).astype("uint8").tobytes()
-    return base64.b64encode(gzip.compress(planes, compresslevel=1, mtime=0)).decode()

@@ -9,7 +9,7 @@ from ..inspection.viewer.page import viewer_page
 from ..inspection.viewer.viewer_run import ViewerRun
 
 ASSETS = Path(__file__).parent
-SCRIPTS = ("backend", "edits", "comparison", "tokens", "row", "switches", "case", "link")
+SCRIPTS = ("backend", "edits", "comparison", "tokens", "row", "switches", "case", "link", "view")
 """The panel's parts, `scripts/panel_*.js`, in the order in which the page holds them; the panel itself follows."""
 
 SERVER_BACKEND = "const makeBackend = (facts) => new ServerBackend(facts);"

@@ -1,4 +1,4 @@
-"""What a live page asks: a sentence, how to translate it, and what to change. All of it is checked before it is used."""
+"""What a live page asks: a sentence, how it is translated and what is changed. All is checked before it is used."""
 
 import json
 from typing import Annotated

@@ -31,7 +31,8 @@ def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
 def _save(live: LiveRun, answers: Sequence[Answer]) -> Path:
     path = _free_folder(live.run.directory.root / FOLDER)
     with new_folder(path, "saves a case here") as folder:
-        with ArchiveWriter(folder, manifest=archive_manifest(live.run)) as writer:
+        manifest = archive_manifest(live.run) | {"questions": [answer.question.model_dump() for answer in answers]}
+        with ArchiveWriter(folder, manifest=manifest) as writer:
             for number, answer in enumerate(answers):
                 writer.append(replace(answer.record, id=number))
     return path

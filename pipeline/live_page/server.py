@@ -7,6 +7,7 @@
 
 import json
 import logging
+import socket
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import BoundedSemaphore, Lock
@@ -15,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from werkzeug.exceptions import BadRequest, HTTPException, ServiceUnavailable
 from werkzeug.routing import Map, Rule
-from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 from werkzeug.wrappers import Request, Response
 
 from ..errors import InputError
@@ -28,7 +29,9 @@ log = logging.getLogger(__name__)
 
 MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
 MOST_WAITING = 4
+MOST_CONNECTIONS = 40
 MOST_KEPT = 200  # answers that can be saved
+MOST_KEPT_BYTES = 100_000_000  # of their weights
 PATIENCE_SECONDS = 20  # for what a client sends
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
@@ -62,6 +65,7 @@ class LivePage:
         self._places = BoundedSemaphore(1 + MOST_WAITING)
         self._turn = Lock()
         self._kept: OrderedDict[int, tuple[LiveRun, Answer]] = OrderedDict()
+        self._kept_bytes = 0
         self._answered = 0
         self._addresses = Map(
             [
@@ -114,8 +118,10 @@ class LivePage:
     def _keep(self, run: LiveRun, answer: Answer) -> int:
         self._answered += 1
         self._kept[self._answered] = run, answer
-        while len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+        self._kept_bytes += answer.record_bytes
+        while len(self._kept) > MOST_KEPT or (self._kept_bytes > MOST_KEPT_BYTES and len(self._kept) > 1):
+            _, (_, dropped) = self._kept.popitem(last=False)
+            self._kept_bytes -= dropped.record_bytes
         return self._answered
 
     def _save(self, request: Request) -> Response:
@@ -155,11 +161,36 @@ class _Handler(WSGIRequestHandler):
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Says nothing of requests that went well: the token would be in the log."""
 
-    def log_error(self, format: str, *args: Any) -> None:
-        """Says nothing of clients that hang up."""
+    def log(self, *args: Any) -> None:
+        """Says nothing of clients that hang up; called by the library."""
 
 
-def make_live_server(page: LivePage, host: str, port: int) -> BaseWSGIServer:
+class _Server(ThreadedWSGIServer):
+    """A thread for each connection, and no more connections than `MOST_CONNECTIONS`: further ones are closed."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._connections = BoundedSemaphore(MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Starts a thread; called by the standard library."""
+        if self._connections.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serves one connection; called by the standard library."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._connections.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing of connections that broke; called by the standard library."""
+
+
+def make_live_server(page: LivePage, host: str, port: int) -> ThreadedWSGIServer:
     """Binds the server to an address.
 
     Args:
@@ -170,9 +201,21 @@ def make_live_server(page: LivePage, host: str, port: int) -> BaseWSGIServer:
     Raises:
         InputError: the address is taken, or not this machine's.
     """
+    check_address(host, port)
+    return _Server(host, port, page, _Handler)
+
+
+def check_address(host: str, port: int) -> None:
+    """Checks that an address can be listened on: the server itself would end the process.
+
+    Raises:
+        InputError: it is taken, or not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return make_server(host, port, page, threaded=True, request_handler=_Handler)
-    except SystemExit:
-        raise InputError(f"--port: {port} is taken on {host}; choose another one, or leave it out") from None
+        with socket.socket(family) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind((host, port))
     except OSError as error:
-        raise InputError(f"--host: cannot listen on {host}, port {port}: {error.strerror}") from None
+        mend = "choose another --port, or leave it out" if port else "expected an address of this machine"
+        raise InputError(f"--host {host}, --port {port}: cannot listen there: {error.strerror}; {mend}") from None

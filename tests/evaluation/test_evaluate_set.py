@@ -14,7 +14,7 @@ from pipeline.evaluation.request import EvaluationRequest, EvaluationSet
 from pipeline.inspection import AttentionArchive
 from pipeline.trained_run import load_run
 from tests.conftest import SENTENCES
-from tests.exchange.random_runs import random_run
+from tests.random_runs import random_run
 
 KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0/transformer"
 

@@ -10,7 +10,7 @@ from pipeline.config.names import QUANTIZATIONS
 from pipeline.errors import InputError
 from pipeline.exchange.ctranslate2_model import TOKENIZER_FILE, write_ctranslate2
 from tests.conftest import SENTENCES
-from tests.exchange.random_runs import random_run
+from tests.random_runs import random_run
 from tests.recipes import SHIPPING, recipe
 
 SOURCES = SENTENCES[:3]

@@ -12,7 +12,7 @@ from pipeline.exchange.marian_run import import_marian
 from pipeline.exchange.safetensors_file import SafetensorsFile
 from pipeline.trained_run import load_run
 from tests.conftest import SENTENCES
-from tests.exchange.random_runs import random_run
+from tests.random_runs import random_run
 
 SOURCES = SENTENCES[:4]
 TARGETS = ["le chat", "un petit chien voit le chat à côté du chien", "der ☃ Hund", ""]

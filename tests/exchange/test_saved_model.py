@@ -14,7 +14,7 @@ from pipeline.errors import InputError
 from pipeline.exchange.parity import searches
 from pipeline.exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
 from tests.conftest import SENTENCES
-from tests.exchange.random_runs import random_run
+from tests.random_runs import random_run
 
 DECODING = {"beam_size": 3, "length_penalty": 0.5, "min_length": 2, "no_repeat_ngram": 3}
 SOURCES = ["", "a ☃ cat", *SENTENCES, "chien " * 100]

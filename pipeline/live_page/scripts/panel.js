@@ -19,7 +19,8 @@ class Panel {
       toggle: (run, site, layer, head) =>
         this.edit(run, (edits) => edits.setHeads(site, [[layer, head]], edits.changeOf(site, layer, head) ? null : "zeroed")),
     });
-    viewer.addPanel((section, place) => this.drawBelow(section, place));
+    this.view = new CaseView(this);
+    viewer.addPanel((section, place) => this.view.drawBelow(section, place));
     this.store.subscribe((changes) => {
       if ("id" in changes || "sentences" in changes) this.draw();
     });
@@ -165,57 +166,7 @@ class Panel {
     const asked = this.case, parts = this.find("case");
     this.find("actions").hidden = !asked;
     if (!asked) return parts.replaceChildren();
-    parts.replaceChildren(...this.backend.runs.flatMap((_, run) => this.drawRun(asked, run)));
-  }
-
-  drawRun(asked, run) {
-    const parts = [], several = this.backend.runs.length > 1, name = this.backend.runs[run].name;
-    for (const changed of [false, true]) {
-      const facts = asked.facts(run, changed);
-      if (!facts) continue;
-      const title = [several ? name : "", changed ? "changed" : several ? "" : "tokens"].filter(Boolean).join(", ");
-      const row = htmlElement("div", { class: "translation" }), token = asked.token;
-      const chosen = token?.run === run && token.changed === changed ? token.place : null;
-      row.append(htmlElement("span", { class: "name" }, title));
-      row.append(drawTokens(facts, chosen, (place) => this.chooseToken(asked, run, changed, place)));
-      parts.push(row);
-      if (chosen !== null) parts.push(this.drawToken(asked, run, changed, chosen));
-      if (!changed && facts.nBest.length > 1) parts.push(this.drawNBest(asked, run, facts));
-    }
-    const edits = asked.edits[run];
-    if (!edits.empty || edits.past.length) parts.push(this.drawEdits(asked, run, edits));
-    if (asked.changed[run]) parts.push(drawComparison(asked.original[run], asked.changed[run]));
-    return parts;
-  }
-
-  drawEdits(asked, run, edits) {
-    const line = htmlElement("div", { class: "edits" });
-    for (const { text, remove } of edits.describe()) {
-      const chip = htmlElement("button", { type: "button", class: "chip", title: "take this back" }, `${text} ×`);
-      chip.addEventListener("click", () => this.edit(run, remove));
-      line.append(chip);
-    }
-    const button = (text, change, disabled) => {
-      const element = htmlElement("button", { type: "button", disabled }, text);
-      element.addEventListener("click", () => this.edit(run, change));
-      line.append(element);
-    };
-    button("Undo", (edits) => edits.undo(), edits.past.length === 0);
-    button("Undo all", (edits) => edits.clear(), edits.empty);
-    return line;
-  }
-
-  drawNBest(asked, run, facts) {
-    const box = htmlElement("details", { class: "n-best" }), list = htmlElement("ol", {});
-    box.append(htmlElement("summary", {}, `${facts.nBest.length} translations, the best first`), list);
-    for (const one of facts.nBest) {
-      const item = htmlElement("li", {}), current = one.ids.join() === facts.ids.join();
-      const button = htmlElement("button", { type: "button", dir: "auto", "aria-current": current ? "true" : null }, one.text || "(empty)");
-      button.addEventListener("click", () => this.showOther(asked, run, one));
-      item.append(button, htmlElement("span", { class: "facts" }, ` score ${one.score.toFixed(3)}, log-probability ${one.logProbability.toFixed(2)}`));
-      list.append(item);
-    }
-    return box;
+    parts.replaceChildren(...this.backend.runs.flatMap((_, run) => this.view.drawRun(asked, run)));
   }
 
   // Shows another of the n best translations, and its attention.
@@ -236,57 +187,6 @@ class Panel {
     asked.token = place === null ? null : { run, changed, place };
     this.draw();
     this.find("case").querySelector(`.token[aria-pressed=true]`)?.focus();
-  }
-
-  drawToken(asked, run, changed, place) {
-    const facts = asked.facts(run, changed), box = htmlElement("div", { class: "token-facts" });
-    box.append(htmlElement("p", {}, "Likeliest tokens here. Choose another one, and the translation goes on from it:"));
-    const goOn = (id, token) => {
-      const ids = [...facts.ids.slice(0, place), id];
-      const text = [...facts.sentence.target.slice(0, place), token].map(spellToken).join("").trim();
-      this.edit(run, (edits) => edits.setPrefix(ids, text));
-    };
-    box.append(drawAlternatives(facts.alternatives[place], facts.ids[place], goOn));
-    if (this.backend.rows) box.append(this.drawRowOf(asked, run, changed, place));
-    return box;
-  }
-
-  // The weights of the shown head at a token, to be moved.
-  drawRowOf(asked, run, changed, place) {
-    const { site, layer, head } = this.store.state, at = WEIGHED_AT[site], facts = asked.facts(run, changed);
-    const details = htmlElement("details", {}), heads = this.backend.runs[run].heads[at];
-    details.append(htmlElement("summary", {}, "Move weight within this row"));
-    if (!heads || site === "encoder" || head === "mean" || layer >= heads[0] || head >= heads[1]) {
-      details.append(htmlElement("p", {}, "Choose one head of the cross-attention or of the decoder below, and the token once more."));
-      return details;
-    }
-    const column = changed ? this.changedColumn(run) : run;
-    const weights = this.store.matrix(column, asked.id, site === "norms" ? "cross" : site, layer, head)[place];
-    const { columns } = tokensOf(facts.sentence, this.store.sites[site].axes);
-    details.append(
-      htmlElement("p", {}, `${SITE_NAMES[at]}, layer ${layer}, head ${head}: how the next token depends on this row alone.`),
-      drawRow({
-        keys: columns, weights: [...weights], before: facts.alternatives[place],
-        ask: async (moved) => {
-          const row = { site: at, layer, head, query: place, weights: moved };
-          return (await this.request(asked.questionOf(run, facts, changed, row))).alternatives[place];
-        },
-      }),
-    );
-    return details;
-  }
-
-  // Draws the switches below the pictures of a run.
-  drawBelow(section, { run: column, site }) {
-    const place = this.columns[column], at = WEIGHED_AT[site], { layer, head } = this.store.state;
-    const heads = place && this.backend.runs[place.run].heads[at];
-    if (!heads || !this.case || this.backend.changes.length === 0) return;
-    const edits = this.case.edits[place.run];
-    const bar = drawSwitchBar({
-      site: at, layer, head, heads: heads[1], changes: this.backend.changes, edits,
-      set: (places, change) => this.edit(place.run, (edits) => edits.setHeads(at, places, change)),
-    });
-    section.querySelector(".heads")?.after(bar);
   }
 
   async copyLink() {

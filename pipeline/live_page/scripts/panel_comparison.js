@@ -32,8 +32,8 @@ function markTokens(tokens, common) {
   return line;
 }
 
-function signed(number, digits = 2) {
-  return `${number < 0 ? "−" : "+"}${Math.abs(number).toFixed(digits)}`;
+function minus(number) {
+  return number.toFixed(2).replace("-", "−");
 }
 
 // What edits did: `original` and `changed` are facts of a backend.
@@ -53,7 +53,7 @@ function drawComparison(original, changed) {
   });
   const differing = common[1].filter((kept) => !kept).length + common[0].filter((kept) => !kept).length;
   const words = same ? "The same translation" : `${differing} tokens differ`;
-  const total = `log-probability ${original.logProbability.toFixed(2)} → ${changed.logProbability.toFixed(2)} (${signed(difference)})`;
+  const total = `log-probability ${minus(original.logProbability)} → ${minus(changed.logProbability)} (${difference < 0 ? "" : "+"}${minus(difference)})`;
   box.append(htmlElement("p", { class: "facts" }, `${words}; ${total}.`));
   return box;
 }

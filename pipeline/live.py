@@ -1,0 +1,91 @@
+"""Answers on a page in the browser: `python -m pipeline.live RUN`, or `--help`."""
+
+import argparse
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .cli import ArgumentParser, exit_cleanly, whole_number
+from .config.started_run import load_started_run
+from .errors import InputError
+from .invocation import invocation
+from .run_directory import RunDirectory
+from .runtime.import_tensorflow import importing_tensorflow
+
+if TYPE_CHECKING:
+    from .live_page.serve import ServedPage
+
+MOST_RUNS = 4  # side by side
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = ArgumentParser(
+        prog=invocation("live"),
+        description="Opens a page on which you type sentences, see the attention of every layer and head over their "
+        "translations, change it, and see what that does. Several runs answer side by side. Ctrl-C ends it.",
+    )
+    parser.add_argument(
+        "runs", type=Path, nargs="+", metavar="RUN", help="folder of a trained run, such as runs/demo; up to four"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        choices=("best", "last", "both"),
+        default="best",
+        dest="weights",
+        help="which weights to use. best: those that were best on validation; last: the newest, also during training; "
+        "both: these two side by side (default: best)",
+    )
+    parser.add_argument(
+        "--port", type=whole_number(0, 65535), default=0, metavar="N", help="port to listen on; 0: any (default: 0)"
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; 0.0.0.0 lets other machines ask, if they know the token (default: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--allow_host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="further name by which browsers may call the page, such as that of a proxy; repeatable",
+    )
+    parser.add_argument("--no_browser", action="store_true", help="print the address only")
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Loads the runs, answers until Ctrl-C."""
+    options = make_parser().parse_args(arguments)
+    weights = ("best", "last") if options.weights == "both" else (options.weights,)
+    chosen = [(root, checkpoint) for root in options.runs for checkpoint in weights]
+    if len(chosen) > MOST_RUNS:
+        raise InputError(f"runs: expected at most {MOST_RUNS} side by side, found {len(chosen)}")
+    for root in options.runs:
+        load_started_run(RunDirectory.open(root).config)  # wrong ones are told before TensorFlow is loaded
+    with importing_tensorflow():
+        from .live_page.serve import serve
+
+    sys.stderr.write("loading, and translating a first sentence\n")
+    with serve(chosen, host=options.host, port=options.port, allow_hosts=options.allow_host) as page:
+        sys.stdout.write(f"{page.address}\n")
+        sys.stdout.flush()
+        sys.stderr.write("Ctrl-C ends it\n")
+        if not options.no_browser:
+            webbrowser.open(page.address)
+        _wait(page)
+
+
+def _wait(page: "ServedPage") -> None:
+    try:
+        page.wait()
+    except KeyboardInterrupt:
+        sys.stderr.write("ended\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(None))

@@ -1,0 +1,110 @@
+"use strict";
+// What the panel shows of a sentence: its translations, their tokens, the alternatives at one of them, and the edits.
+
+class CaseView {
+  // `panel` does what buttons ask for.
+  constructor(panel) {
+    this.panel = panel;
+  }
+
+  drawRun(asked, run) {
+    const parts = [], several = this.panel.backend.runs.length > 1, name = this.panel.backend.runs[run].name;
+    for (const changed of [false, true]) {
+      const facts = asked.facts(run, changed);
+      if (!facts) continue;
+      const title = [several ? name : "", changed ? "changed" : several ? "" : "tokens"].filter(Boolean).join(", ");
+      const row = htmlElement("div", { class: "translation" }), token = asked.token;
+      const chosen = token?.run === run && token.changed === changed ? token.place : null;
+      row.append(htmlElement("span", { class: "name" }, title));
+      row.append(drawTokens(facts, chosen, (place) => this.panel.chooseToken(asked, run, changed, place)));
+      parts.push(row);
+      if (chosen !== null) parts.push(this.drawToken(asked, run, changed, chosen));
+      if (!changed && facts.nBest.length > 1) parts.push(this.drawNBest(asked, run, facts));
+    }
+    const edits = asked.edits[run];
+    if (!edits.empty || edits.past.length) parts.push(this.drawEdits(asked, run, edits));
+    if (asked.changed[run]) parts.push(drawComparison(asked.original[run], asked.changed[run]));
+    return parts;
+  }
+
+  drawEdits(asked, run, edits) {
+    const line = htmlElement("div", { class: "edits" });
+    for (const { text, remove } of edits.describe()) {
+      const chip = htmlElement("button", { type: "button", class: "chip", title: "take this back" }, `${text} ×`);
+      chip.addEventListener("click", () => this.panel.edit(run, remove));
+      line.append(chip);
+    }
+    const button = (text, change, disabled) => {
+      const element = htmlElement("button", { type: "button", disabled }, text);
+      element.addEventListener("click", () => this.panel.edit(run, change));
+      line.append(element);
+    };
+    button("Undo", (edits) => edits.undo(), edits.past.length === 0);
+    button("Undo all", (edits) => edits.clear(), edits.empty);
+    return line;
+  }
+
+  drawNBest(asked, run, facts) {
+    const box = htmlElement("details", { class: "n-best" }), list = htmlElement("ol", {});
+    box.append(htmlElement("summary", {}, `${facts.nBest.length} translations, the best first`), list);
+    for (const one of facts.nBest) {
+      const item = htmlElement("li", {}), current = one.ids.join() === facts.ids.join();
+      const button = htmlElement("button", { type: "button", dir: "auto", "aria-current": current ? "true" : null }, one.text || "(empty)");
+      button.addEventListener("click", () => this.panel.showOther(asked, run, one));
+      item.append(button, htmlElement("span", { class: "facts" }, ` score ${one.score.toFixed(3)}, log-probability ${one.logProbability.toFixed(2)}`));
+      list.append(item);
+    }
+    return box;
+  }
+
+  drawToken(asked, run, changed, place) {
+    const facts = asked.facts(run, changed), box = htmlElement("div", { class: "token-facts" });
+    box.append(htmlElement("p", {}, "Likeliest tokens here. Choose another one, and the translation goes on from it:"));
+    const goOn = (id, token) => {
+      const ids = [...facts.ids.slice(0, place), id];
+      const text = [...facts.sentence.target.slice(0, place), token].map(spellToken).join("").trim();
+      this.panel.edit(run, (edits) => edits.setPrefix(ids, text));
+    };
+    box.append(drawAlternatives(facts.alternatives[place], facts.ids[place], goOn));
+    if (this.panel.backend.rows) box.append(this.drawRowOf(asked, run, changed, place));
+    return box;
+  }
+
+  // The weights of the shown head at a token, to be moved.
+  drawRowOf(asked, run, changed, place) {
+    const { site, layer, head } = this.panel.store.state, at = WEIGHED_AT[site], facts = asked.facts(run, changed);
+    const details = htmlElement("details", {}), heads = this.panel.backend.runs[run].heads[at];
+    details.append(htmlElement("summary", {}, "Move weight within this row"));
+    if (!heads || site === "encoder" || head === "mean" || layer >= heads[0] || head >= heads[1]) {
+      details.append(htmlElement("p", {}, "Choose one head of the cross-attention or of the decoder below, and the token once more."));
+      return details;
+    }
+    const column = changed ? this.panel.changedColumn(run) : run;
+    const weights = this.panel.store.matrix(column, asked.id, site === "norms" ? "cross" : site, layer, head)[place];
+    const { columns } = tokensOf(facts.sentence, this.panel.store.sites[site].axes);
+    details.append(
+      htmlElement("p", {}, `${SITE_NAMES[at]}, layer ${layer}, head ${head}: how the next token depends on this row alone.`),
+      drawRow({
+        keys: columns, weights: [...weights], before: facts.alternatives[place],
+        ask: async (moved) => {
+          const row = { site: at, layer, head, query: place, weights: moved };
+          return (await this.panel.request(asked.questionOf(run, facts, changed, row))).alternatives[place];
+        },
+      }),
+    );
+    return details;
+  }
+
+  // Draws the switches below the pictures of a run.
+  drawBelow(section, { run: column, site }) {
+    const place = this.panel.columns[column], at = WEIGHED_AT[site], { layer, head } = this.panel.store.state;
+    const heads = place && this.panel.backend.runs[place.run].heads[at];
+    if (!heads || !this.panel.case || this.panel.backend.changes.length === 0) return;
+    const edits = this.panel.case.edits[place.run];
+    const bar = drawSwitchBar({
+      site: at, layer, head, heads: heads[1], changes: this.panel.backend.changes, edits,
+      set: (places, change) => this.panel.edit(place.run, (edits) => edits.setHeads(at, places, change)),
+    });
+    section.querySelector(".heads")?.after(bar);
+  }
+}

@@ -1,0 +1,120 @@
+"""Serves the live page of runs: loads them, lets each translate a first sentence, and listens."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..inspection.intervention import CHANGES
+from ..text.corpus import read_corpus
+from ..trained_run import TrainedRun, load_run
+from .gate import Gate
+from .live_run import LiveRun
+from .page import live_page
+from .question import Question
+from .server import LivePage, make_live_server
+
+BEAMS = (1, 5, 10)
+EXAMPLES = 12
+LONGEST_EXAMPLE = 15  # words
+LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+class ServedPage:
+    """A page that is being served; in a notebook it shows itself.
+
+    Attributes:
+        address: what to open, token included.
+    """
+
+    def __init__(self, address: str, thread: threading.Thread, height: int) -> None:
+        self.address = address
+        self._thread = thread
+        self._height = height
+
+    def wait(self) -> None:
+        """Returns when the server has ended, which it does not by itself."""
+        self._thread.join()
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe src="{escape(self.address)}" width="100%" height="{self._height}" style="border: 0" '
+            'title="live page" allow="clipboard-write"></iframe>'
+        )
+
+
+@contextmanager
+def serve(
+    runs: Sequence[tuple[Path, str]],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    allow_hosts: Sequence[str] = (),
+    height: int = 900,
+) -> Iterator[ServedPage]:
+    """Serves a page within the block.
+
+    Args:
+        runs: the folder of each run and its checkpoint, see `load_run`.
+        host: address to listen on.
+        port: 0 for any that is free.
+        allow_hosts: further names by which browsers may call it.
+        height: of the page in a notebook, in pixels.
+
+    Raises:
+        InputError: a run cannot be loaded, or the address is taken.
+    """
+    loaded = [load_run(root, checkpoint) for root, checkpoint in runs]
+    names = _name_all(runs)
+    live = [LiveRun(run, name) for run, name in zip(loaded, names, strict=True)]
+    examples = find_examples(loaded[0])
+    facts = {
+        "runs": [_describe(one, examples) for one in live],
+        "beams": list(BEAMS),
+        "changes": list(CHANGES),
+        "rows": True,
+        "examples": examples,
+    }
+    gate = Gate([*LOCAL_NAMES, host], allow_hosts)
+    title = " and ".join(names)
+    server = make_live_server(LivePage(live, lambda: live_page(title, facts), gate), host, port)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    shown = f"[{host}]" if ":" in host else host
+    try:
+        yield ServedPage(f"http://{shown}:{server.port}/?token={gate.token}", thread, height)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def find_examples(run: TrainedRun) -> list[str]:
+    """Returns sentences that a run can be asked: its probes, and short ones of its validation text if that is there."""
+    found = [probe.source for probe in run.config.inspection.probes or ()]
+    try:
+        for source in read_corpus(run.config.data.validation).source if run.config.data.validation else ():
+            if len(found) == EXAMPLES:
+                break
+            if 0 < len(source.split()) <= LONGEST_EXAMPLE:
+                found.append(source)
+    except InputError:
+        pass  # the text was moved
+    return list(dict.fromkeys(found))
+
+
+def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:
+    """Returns what the page must know of a run; its first answer prepares the graphs."""
+    facts = live.answer(Question(text=examples[0] if examples else "a")).facts
+    return {"name": live.name, "heads": live.changes.heads, "sites": facts["sites"], "units": facts["units"]}
+
+
+def _name_all(runs: Sequence[tuple[Path, str]]) -> list[str]:
+    names = [root.absolute().name for root, _ in runs]
+    if len(set(names)) < len({root.absolute() for root, _ in runs}):
+        names = [str(root) for root, _ in runs]
+    several = len({checkpoint for _, checkpoint in runs}) > 1
+    names = [f"{name}, {checkpoint}" if several else name for name, (_, checkpoint) in zip(names, runs, strict=True)]
+    return [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]
