@@ -50,11 +50,8 @@ def stub(tmp_path, monkeypatch):
 def client(stub):
     run = {"name": "stub", "sites": {"cross": [2, 3]}, "units": {}, "heads": {}}
     facts = {"runs": [run], "examples": ["</script>"]}
-    return Client(
-        LivePage(
-            [stub], lambda: live_page("a & <title>", facts), Gate(["localhost", "127.0.0.1"], ["proxy.example"], TOKEN)
-        )
-    )
+    gate = Gate(["localhost", "127.0.0.1"], ["proxy.example"], TOKEN)
+    return Client(LivePage([stub], lambda: live_page("a & <title>", facts), gate))
 
 
 def ask(client, path="/answer", headers=HEADERS, **question):
