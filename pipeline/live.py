@@ -68,10 +68,10 @@ def main(arguments: list[str]) -> None:
     for root in options.runs:
         load_started_run(RunDirectory.open(root).config)  # wrong ones are told before TensorFlow is loaded
     with importing_tensorflow():
-        from .live_page.serve import serve
+        from .live_page.serve import load_live_runs, serve
 
     sys.stderr.write("loading, and translating a first sentence\n")
-    with serve(chosen, host=options.host, port=options.port, allow_hosts=options.allow_host) as page:
+    with serve(load_live_runs(chosen), host=options.host, port=options.port, allow_hosts=options.allow_host) as page:
         sys.stdout.write(f"{page.address}\n")
         sys.stdout.flush()
         sys.stderr.write("Ctrl-C ends it\n")

@@ -15,7 +15,7 @@ from .gate import Gate
 from .live_run import LiveRun
 from .page import live_page
 from .question import Question
-from .server import LivePage, make_live_server
+from .server import LivePage, check_address, make_live_server
 
 BEAMS = (1, 5, 10)
 EXAMPLES = 12
@@ -46,9 +46,19 @@ class ServedPage:
         )
 
 
+def load_live_runs(chosen: Sequence[tuple[Path, str]]) -> list[LiveRun]:
+    """Loads the runs of these folders and checkpoints, see `load_run`.
+
+    Raises:
+        InputError: one cannot be loaded.
+    """
+    names = _name_all(chosen)
+    return [LiveRun(load_run(*one), name) for one, name in zip(chosen, names, strict=True)]
+
+
 @contextmanager
 def serve(
-    runs: Sequence[tuple[Path, str]],
+    runs: Sequence[LiveRun],
     *,
     host: str = "127.0.0.1",
     port: int = 0,
@@ -58,29 +68,27 @@ def serve(
     """Serves a page within the block.
 
     Args:
-        runs: the folder of each run and its checkpoint, see `load_run`.
+        runs: what answers, side by side.
         host: address to listen on.
         port: 0 for any that is free.
         allow_hosts: further names by which browsers may call it.
         height: of the page in a notebook, in pixels.
 
     Raises:
-        InputError: a run cannot be loaded, or the address is taken.
+        InputError: the address is taken.
     """
-    loaded = [load_run(root, checkpoint) for root, checkpoint in runs]
-    names = _name_all(runs)
-    live = [LiveRun(run, name) for run, name in zip(loaded, names, strict=True)]
-    examples = find_examples(loaded[0])
+    check_address(host, port)  # before the runs prepare for seconds
+    examples = find_examples(runs[0].run)
     facts = {
-        "runs": [_describe(one, examples) for one in live],
+        "runs": [_describe(run, examples) for run in runs],
         "beams": list(BEAMS),
         "changes": list(CHANGES),
         "rows": True,
         "examples": examples,
     }
     gate = Gate([*LOCAL_NAMES, host], allow_hosts)
-    title = " and ".join(names)
-    server = make_live_server(LivePage(live, lambda: live_page(title, facts), gate), host, port)
+    title = " and ".join(run.name for run in runs)
+    server = make_live_server(LivePage(runs, lambda: live_page(title, facts), gate), host, port)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     shown = f"[{host}]" if ":" in host else host

@@ -191,17 +191,13 @@ class _Server(ThreadedWSGIServer):
 
 
 def make_live_server(page: LivePage, host: str, port: int) -> ThreadedWSGIServer:
-    """Binds the server to an address.
+    """Binds the server to an address that `check_address` has found free.
 
     Args:
         page: the application.
         host: the address to listen on.
         port: 0 for any that is free.
-
-    Raises:
-        InputError: the address is taken, or not this machine's.
     """
-    check_address(host, port)
     return _Server(host, port, page, _Handler)
 
 

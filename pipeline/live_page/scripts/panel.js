@@ -22,7 +22,7 @@ class Panel {
     this.view = new CaseView(this);
     viewer.addPanel((section, place) => this.view.drawBelow(section, place));
     this.store.subscribe((changes) => {
-      if ("id" in changes || "sentences" in changes) this.draw();
+      if (["id", "sentences", "site", "layer", "head"].some((key) => key in changes)) this.draw();
     });
   }
 

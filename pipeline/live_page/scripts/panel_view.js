@@ -5,6 +5,14 @@ class CaseView {
   // `panel` does what buttons ask for.
   constructor(panel) {
     this.panel = panel;
+    this.open = { nBest: false, row: false }; // which parts are unfolded
+  }
+
+  folded(name, summary, kind = null) {
+    const details = htmlElement("details", { class: kind, open: this.open[name] });
+    details.append(htmlElement("summary", {}, summary));
+    details.addEventListener("toggle", () => { this.open[name] = details.open; });
+    return details;
   }
 
   drawRun(asked, run) {
@@ -45,8 +53,8 @@ class CaseView {
   }
 
   drawNBest(asked, run, facts) {
-    const box = htmlElement("details", { class: "n-best" }), list = htmlElement("ol", {});
-    box.append(htmlElement("summary", {}, `${facts.nBest.length} translations, the best first`), list);
+    const box = this.folded("nBest", `${facts.nBest.length} translations, the best first`, "n-best"), list = htmlElement("ol", {});
+    box.append(list);
     for (const one of facts.nBest) {
       const item = htmlElement("li", {}), current = one.ids.join() === facts.ids.join();
       const button = htmlElement("button", { type: "button", dir: "auto", "aria-current": current ? "true" : null }, one.text || "(empty)");
@@ -73,10 +81,9 @@ class CaseView {
   // The weights of the shown head at a token, to be moved.
   drawRowOf(asked, run, changed, place) {
     const { site, layer, head } = this.panel.store.state, at = WEIGHED_AT[site], facts = asked.facts(run, changed);
-    const details = htmlElement("details", {}), heads = this.panel.backend.runs[run].heads[at];
-    details.append(htmlElement("summary", {}, "Move weight within this row"));
+    const details = this.folded("row", "Move weight within this row"), heads = this.panel.backend.runs[run].heads[at];
     if (!heads || site === "encoder" || head === "mean" || layer >= heads[0] || head >= heads[1]) {
-      details.append(htmlElement("p", {}, "Choose one head of the cross-attention or of the decoder below, and the token once more."));
+      details.append(htmlElement("p", {}, "Choose one head of the cross-attention or of the decoder below."));
       return details;
     }
     const column = changed ? this.panel.changedColumn(run) : run;
