@@ -62,7 +62,10 @@ class TokenEmbedding(keras.Layer):
             initializer=keras.initializers.RandomNormal(stddev=self.width**-0.5),
         )
         if self.has_bias:
-            self.bias = self.add_weight(name="bias", shape=(self.vocabulary_size,), initializer="zeros")
+            # It is added to logits in float32, so Keras shall not round it.
+            self.bias = self.add_weight(
+                name="bias", shape=(self.vocabulary_size,), initializer="zeros", autocast=False
+            )
 
     def call(self, ids):
         vectors = ops.cast(ops.take(self.table, ids, axis=0), self.compute_dtype)
@@ -81,8 +84,9 @@ class TokenEmbedding(keras.Layer):
         if not self.has_bias:
             return states, self.table
         ones = ops.ones((ops.shape(states)[0], 1), states.dtype)
-        columns = self.table, ops.expand_dims(self.bias, 1)
-        return ops.concatenate([states, ones], axis=1), ops.concatenate(columns, axis=1)
+        table = ops.convert_to_tensor(self.table)
+        bias = ops.cast(ops.expand_dims(self.bias, 1), table.dtype)
+        return ops.concatenate([states, ones], axis=1), ops.concatenate([table, bias], axis=1)
 
     def compute_output_shape(self, ids_shape):
         return (*ids_shape, self.width)

@@ -65,7 +65,8 @@ def rows_for_each(nested, rows):
         shape = ops.shape(x)
         if not shape:
             return x
-        copies = ops.broadcast_to(ops.expand_dims(x, 1), (shape[0], rows // shape[0], *shape[1:]))
+        each = rows // (max(1, shape[0]) if isinstance(shape[0], int) else ops.maximum(shape[0], 1))  # of no rows: none
+        copies = ops.broadcast_to(ops.expand_dims(x, 1), (shape[0], each, *shape[1:]))
         return ops.reshape(copies, (rows, *shape[1:]))
 
     return keras.tree.map_structure(repeat, nested)

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from pipeline.model.embedding import PositionalEmbedding, TokenEmbedding, sinusoidal_positions
 from pipeline.model.feed_forward import FeedForward
+from pipeline.model.interface import rows_for_each
 from pipeline.model.residual import Residual
 from tests import oracles
 from tests.layer_contract import stir
@@ -120,3 +121,15 @@ def test_residual_drops_out_the_sublayer_and_never_the_input():
 def test_an_unknown_norm_is_refused():
     with pytest.raises(ValueError, match=r"norm.*found 'sandwich'"):
         Residual("sandwich")
+
+
+def test_rows_are_repeated_also_when_there_are_none():
+    def repeat(x):
+        return rows_for_each((x, tf.constant(7)), 3 * tf.shape(x)[0])
+
+    graph = tf.function(repeat, input_signature=[tf.TensorSpec([None, 2])])
+    rows, number = graph([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(rows, [[1, 2]] * 3 + [[3, 4]] * 3)
+    assert number == 7
+    assert graph(np.zeros((0, 2), "float32"))[0].shape == (0, 2)  # a slice of a batch with fewer rows than slices
+    assert rows_for_each(np.zeros((0, 2), "float32"), 0).shape == (0, 2)

@@ -257,7 +257,8 @@ def test_learned_positions_are_two_tables_of_weights_and_sinusoidal_ones_none():
 
 
 def test_half_precision_keeps_weights_logits_and_attention_in_float32():
-    exact, model = shared_transformer(), make_transformer(dtype="mixed_bfloat16")
+    exact, model = shared_transformer(output_bias=True), make_transformer(output_bias=True, dtype="mixed_bfloat16")
+    model.set_weights(exact.get_weights())
     assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
     memory = model.encode(SOURCE)
     output = model.decode(TARGET, memory)
@@ -266,6 +267,7 @@ def test_half_precision_keeps_weights_logits_and_attention_in_float32():
         tf.float32
     }
     np.testing.assert_allclose(output.logits, exact(SOURCE, TARGET), atol=0.6)
+    np.testing.assert_allclose(model(SOURCE, TARGET), output.logits, atol=1e-5)
     np.testing.assert_allclose(np.array(output.cross).sum(-1), 1, atol=1e-5)
 
 
