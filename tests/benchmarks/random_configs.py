@@ -64,8 +64,8 @@ SIZES = {
 }
 """Numbers that are drawn between two others: smaller ones would leave no text, and larger ones take long."""
 
-SPARE = {name for name, row in BLEU_TOKENIZERS.items() if row.modules or row.downloads} | {"error"}
-"""Names that need packages or downloads, and the one that stops at text such as this."""
+SPARE = {name for name, row in BLEU_TOKENIZERS.items() if row.modules or row.downloads} | {"error", "given"}
+"""Names that need packages, downloads or an imported run, and the one that stops at text such as this."""
 
 TURNS = 34
 """Of so many configs of an architecture, which come in turn, each name of a list is in one; the rest is drawn."""
