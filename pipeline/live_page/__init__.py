@@ -1,0 +1,1 @@
+"""A run on a page where one types sentences and sees the attention."""
