@@ -85,7 +85,7 @@ def test_a_mechanism_reads_the_settings_that_its_row_names(mechanism):
 
 
 def test_the_page_lists_no_sites():
-    for path in (ROOT / "pipeline/inspection/viewer").glob("*.js"):
+    for path in (ROOT / "pipeline/inspection/viewer").rglob("*.js"):
         assert not re.search(r"[\"'](norms|gradients|encoder|decoder)[\"']", path.read_text(encoding="utf-8")), path
 
 

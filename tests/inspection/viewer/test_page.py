@@ -250,7 +250,7 @@ def test_sentences_are_ordered_and_noted_by_the_measures_that_have_labels(page, 
         """
         saw.labels = $$("#sort option").map((option) => option.value);
         saw.orders = {};
-        for (const { label } of data.orders) { pick("#sort", label); saw.orders[label] = ids(); }
+        for (const { label } of viewer.data.orders) { pick("#sort", label); saw.orders[label] = ids(); }
         pick("#sort", "as in the file"); saw.note = $("#list .row .note").textContent;
         """,
         tmp_path,

@@ -1,40 +1,7 @@
 "use strict";
-// The list of sentences: sorted, searched, filtered, and drawn only where it is in sight.
+// The list of sentences: drawn only where it is in sight.
 
 const ROW_HEIGHT = 54; // as .row in style.css
-
-const SORTS = {
-  "as in the file": (sentence) => sentence.id,
-  "worst score first": (sentence) => sentence.score ?? 0,
-  "least likely first": (sentence) => sentence.likelihood,
-  "longest source first": (sentence) => -sentence.source.length,
-};
-
-// Orders by measures, as the page's data name them: lowest values first where the sign is 1, highest where it is -1.
-function addOrders(orders) {
-  for (const { label, measure, sign } of orders) SORTS[label] = (sentence) => sign * sentence.measures[measure];
-}
-
-const FILTERS = {
-  "all": () => true,
-  "cut short": (sentence) => sentence.truncated,
-  "different from the reference": (sentence) => sentence.reference !== null && sentence.reference !== sentence.hypothesis,
-  "equal to the reference": (sentence) => sentence.reference !== null && sentence.reference === sentence.hypothesis,
-  "with words hardly attended to": (sentence) => sentence.underAttended !== "",
-  "with gold links": (sentence) => sentence.gold.length > 0,
-};
-
-function chosenSentences(sentences, { query, sort, only }) {
-  const wanted = query.trim().toLowerCase();
-  const found = sentences.filter(
-    (sentence) =>
-      FILTERS[only](sentence) &&
-      (wanted === "" ||
-        [String(sentence.id), sentence.sourceText, sentence.reference ?? "", sentence.hypothesis].some((text) => text.toLowerCase().includes(wanted))),
-  );
-  const key = SORTS[sort];
-  return found.sort((one, other) => key(one) - key(other) || one.id - other.id);
-}
 
 class SentenceList {
   constructor(element, notes, choose) {
@@ -81,7 +48,7 @@ class SentenceList {
     const rows = this.sentences.slice(first, last).map((sentence, i) => {
       const row = htmlElement("li", {
         class: "row", role: "option", id: `sentence-${sentence.id}`, "data-id": sentence.id,
-        "aria-selected": sentence.id === this.current, style: `top: ${(first + i) * ROW_HEIGHT}px`,
+        "aria-selected": String(sentence.id === this.current), style: `top: ${(first + i) * ROW_HEIGHT}px`,
       });
       const facts = [`${sentence.id}`, `${sentence.source.length} tokens`];
       for (const { label, measure } of this.notes) facts.push(`${label} ${sentence.measures[measure].toFixed(2)}`);

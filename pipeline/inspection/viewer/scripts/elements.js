@@ -1,0 +1,38 @@
+"use strict";
+// Elements of HTML and SVG, and the labels in pictures. Text is only ever set as text.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fillElement(element, attributes, text) {
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === true) element.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
+  }
+  if (text !== null) element.textContent = text;
+  return element;
+}
+
+// Attributes that are `null` or `false` are left out; write "false" where the word is wanted.
+function svgElement(name, attributes = {}, text = null) {
+  return fillElement(document.createElementNS(SVG, name), attributes, text);
+}
+
+function htmlElement(name, attributes = {}, text = null) {
+  return fillElement(document.createElement(name), attributes, text);
+}
+
+const LONGEST_LABEL = 24; // characters
+
+function shorten(label) {
+  const characters = [...label];
+  return characters.length > LONGEST_LABEL ? characters.slice(0, LONGEST_LABEL - 1).join("") + "…" : label;
+}
+
+function labelWidth(labels) {
+  return 14 + 8 * Math.min(LONGEST_LABEL, Math.max(1, ...labels.map((label) => [...label].length)));
+}
+
+// Keeps the letters and punctuation of a word that is written from right to left apart from the text around it.
+function isolate(label) {
+  return /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(label) ? `\u2068${label}\u2069` : label;
+}
