@@ -1,9 +1,10 @@
-"""A run's tokenizer as a page holds it, for `subword.js`."""
+"""A run's tokenizer and its normalisation of typed text as a page holds them, for `subword.js` and `typed_text.js`."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from ..errors import InputError
+from ..text import europarl_words, moses
 from ..text.tokenizer import BOS, EOS, PAD
 from ..trained_run import TrainedRun
 
@@ -45,6 +46,22 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
         "reserved": [token for token, kind in enumerate(kinds) if kind != ORDINARY],
         "unknown": unknown[0],
         "special": [PAD, BOS, EOS],
+    }
+
+
+def pack_normalizer(run: TrainedRun) -> dict[str, Any] | None:
+    """Returns what `data.normalize` does to typed text, for `typed_text.js`; None where it does nothing."""
+    settings, look, language = run.config.data.normalize, run.source_look, run.config.data.source_language
+    if settings is None or look is None:
+        return None
+    divided = settings.moses or settings.europarl
+    return {
+        "lowercase": settings.lowercase,
+        "capitals": look.capitals,
+        "capitalised": sorted(look.capitalised),
+        "marked": sorted(look.marked) if divided else [],
+        "moses": moses.rules(language, escaped=look.escaped) if settings.moses else None,
+        "europarl": europarl_words.rules(language) if settings.europarl else None,
     }
 
 
