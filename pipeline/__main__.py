@@ -18,6 +18,7 @@ COMMANDS = {
     "compare": "compares runs: confidence intervals, significance",
     "measure": "measures an attention archive of any program",
     "view": "shows the attention of several runs on one page",
+    "live": "shows the attention of sentences that one types",
     "draw": "draws heat maps for papers",
     "export": "writes a run for other programs",
     "import_marian": "makes a run of a Marian or OPUS-MT model",

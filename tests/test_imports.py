@@ -39,12 +39,13 @@ ORDER = [
     "alignment",
     "evaluation",
     "exchange",
+    "live_page",
     "run_training",
     "plugins",
 ]
 # These may import all of ORDER, and nothing imports them.
 COMMANDS = {"__main__", "align", "compare", "doctor", "draw", "evaluate", "export", "measure", "train", "translate"}
-COMMANDS |= {"view", "import_marian"}
+COMMANDS |= {"view", "import_marian", "live"}
 
 MODULES = sorted(PIPELINE.rglob("*.py"))
 
