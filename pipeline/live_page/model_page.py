@@ -20,7 +20,7 @@ from .packed_text import pack_normalizer, pack_tokenizer
 
 ASSETS = Path(__file__).parent
 ENGINE = ("packed", "typed_text", "subword", "layers", "transformer")
-PAGE = ("page_backend", "live_panel", "start_page")
+PAGE = ("page_backend", "compared", "live_panel", "start_page")
 EXAMPLES = 4
 LONGEST_EXAMPLE = 120  # characters
 SHOWN_SITES = {"cross": "cross", "encoder": "encoder_self", "decoder": "decoder_self"}
