@@ -7,7 +7,9 @@ import base64
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from ..config.names import SITES
 from ..errors import InputError
 from ..files import write_atomically
 from ..inspection.viewer.page import ViewerRun, viewer_page
@@ -23,7 +25,6 @@ ENGINE = ("packed", "typed_text", "subword", "layers", "transformer")
 PAGE = ("page_backend", "compared", "live_panel", "start_page")
 EXAMPLES = 4
 LONGEST_EXAMPLE = 120  # characters
-SHOWN_SITES = {"cross": "cross", "encoder": "encoder_self", "decoder": "decoder_self"}
 NOTICE = """\
 <p id="notice">The model is being opened. If this line stays, the file is damaged, or this browser is too old: it needs
 Chrome 103, Firefox 113, Safari 16.4 or later.</p>
@@ -61,13 +62,9 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         "units": units._asdict(),
         "examples": list(islice(_examples(run), EXAMPLES)),
     }
-    sites = {
-        name: [layers, run.config.model.num_heads]
-        for name, layers in zip(SHOWN_SITES, _layers(run), strict=True)
-    }
     return viewer_page(
         f"{run.config.run.name}: {data.source_language} to {data.target_language}, greedy search",
-        [ViewerRun(str(run.config.run.name), sites=sites, units=units._asdict())],
+        [ViewerRun(str(run.config.run.name), sites=_sites(run), units=units._asdict())],
         origin=origin,
         scripts=read_scripts(*ENGINE, *PAGE),
         styles=[(ASSETS / "live_panel.css").read_text(encoding="utf-8")],
@@ -81,14 +78,17 @@ def read_scripts(*names: str) -> list[str]:
     return [text.replace('"use strict";\n', "") for text in texts]
 
 
-def _layers(run: TrainedRun) -> tuple[int, int, int]:
-    model = run.config.model
-    return model.decoder_layers, model.encoder_layers, model.decoder_layers
+def _sites(run: TrainedRun) -> dict[str, list[int]]:
+    """Returns numbers of layers and heads of the sites that the page shows, in the order of its weights."""
+    model: Any = run.config.model
+    layers = {"encoder": model.encoder_layers, "decoder": model.decoder_layers, "cross": model.decoder_layers}
+    shown = {site: row.weighed_at for site, row in SITES.items() if row.weighed_at and site != "norms"}
+    return {site: [layers[name.removesuffix("_self")], model.num_heads] for site, name in shown.items()}
 
 
 def _units(run: TrainedRun) -> WordUnits:
     """Returns what counts as a word on each side; where the config leaves it to the text, the examples decide."""
-    probes = run.config.inspection.probes
+    probes = run.config.inspection.probes or ()
     found = run.cutter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
     return WordUnits(*(unit if unit == "spaces" else "subwords" for unit in found))
 
@@ -96,7 +96,7 @@ def _units(run: TrainedRun) -> WordUnits:
 def _examples(run: TrainedRun) -> Iterator[str]:
     """Yields the sources of the run's probes, then short sentences of its test set where its text is there."""
     seen = {""}
-    for text in (*(probe.source for probe in run.config.inspection.probes), *_test_sources(run)):
+    for text in (*(probe.source for probe in run.config.inspection.probes or ()), *_test_sources(run)):
         if text not in seen and len(text) <= LONGEST_EXAMPLE:
             seen.add(text)
             yield text

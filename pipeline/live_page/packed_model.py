@@ -75,9 +75,7 @@ def model_settings(run: TrainedRun) -> dict[str, Any]:
         },
         "limits": {
             "max_positions": settings.max_positions,
-            **decoding.model_dump(
-                include={"max_target_ratio", "max_target_extra", "min_length", "no_repeat_ngram"}
-            ),
+            **decoding.model_dump(include={"max_target_ratio", "max_target_extra", "min_length", "no_repeat_ngram"}),
         },
         "special": {"pad": PAD, "bos": BOS, "eos": EOS},
     }

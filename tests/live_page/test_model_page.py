@@ -9,8 +9,8 @@ import pytest
 
 from pipeline.config import RunConfig
 from pipeline.errors import InputError
-from pipeline.inspection.sentences import sentence_row
 from pipeline.inspection.measures import measure_site
+from pipeline.inspection.sentences import sentence_row
 from pipeline.live_page.model_page import write_model_page
 from tests.browser import open_page
 from tests.exchange.random_runs import random_run
@@ -223,7 +223,7 @@ def test_only_a_page_of_the_same_run_is_overwritten(run, path, tmp_path):
     assert path.read_bytes() == first
     other = tmp_path / "other.html"
     other.write_text("mine")
-    with pytest.raises(InputError, match="already there, and not the page of this run; .* --page"):
+    with pytest.raises(InputError, match=r"already there, and not the page of this run; .* --page"):
         write_model_page(run, other)
     assert other.read_text() == "mine"
 

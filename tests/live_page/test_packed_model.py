@@ -24,7 +24,7 @@ TRANSLATE = """async ({packed, sources, off}) => {
   for (const ids of sources) {
     const { ids: target, logProbabilities, truncated, attention } = await model.translate([...ids, 3], new Set(off));
     const flat = Object.entries(attention).map(([site, layers]) => [site, layers.map((layer) => [...layer])]);
-    found.push({ ids: target, logProbabilities: [...logProbabilities], truncated, attention: Object.fromEntries(flat) });
+    found.push({ ids: target, logProbabilities, truncated, attention: Object.fromEntries(flat) });
   }
   return found;
 }"""
@@ -65,8 +65,8 @@ def compare(run, found, atol=2e-5):
             np.testing.assert_allclose(one["logProbabilities"][step], float(scores[step, token]), atol=atol)
         theirs = {"encoder_self": memory.self_attention, "decoder_self": output.decoder_self, "cross": output.cross}
         for site, layers in theirs.items():
-            ours = [np.reshape(layer, expected.shape[1:]) for layer, expected in zip(one["attention"][site], layers)]
-            np.testing.assert_allclose(ours, [layer[0] for layer in layers], atol=atol)
+            for ours, expected in zip(one["attention"][site], layers, strict=True):
+                np.testing.assert_allclose(np.reshape(ours, expected.shape[1:]), expected[0], atol=atol)
 
 
 OPTIONS = {
@@ -102,7 +102,11 @@ def test_the_page_computes_what_the_model_does(browser, tokenizer, tmp_path, set
 def test_a_head_that_is_off_contributes_nothing(browser, tokenizer, tmp_path):
     """Its context is zero before the output projection, as if its rows of the projection were."""
     run = rounded_run(tokenizer, tmp_path, decoder_layers=2, positions_on="queries_and_keys")
-    places = {"cross/1/2": "decoder_1/cross", "encoder_self/0/0": "encoder_0/self", "decoder_self/0/1": "decoder_0/self"}
+    places = {
+        "cross/1/2": "decoder_1/cross",
+        "encoder_self/0/0": "encoder_0/self",
+        "decoder_self/0/1": "decoder_0/self",
+    }
     with scripts_in(browser) as page:
         whole, changed = translate(page, run), translate(page, run, places)
     for place, layer in places.items():

@@ -1,4 +1,4 @@
-"""SentencePiece and the normalisation of typed text in JavaScript give what the libraries give, on hostile lines too."""
+"""SentencePiece and the normalisation of typed text in JavaScript give what the libraries give, on hostile lines."""
 
 import random
 from dataclasses import replace
@@ -17,13 +17,14 @@ from tests.exchange.random_runs import random_run
 from tests.live_page.engine import scripts_in
 
 ODD = [
-    *"  \t\u00a0\u3000\u2003\u200b\u200d\ufeff\u2581\u2581ΩшЖ中文日本éﬁ①Ａ½ǅ😀𝔘\x00\x01\x7f\x85\u2028\ue000\uffff\U0010ffff<>&'\"",
+    *"  \t\u00a0\u3000\u2003\u200b\u200d\ufeff\u2581\u2581ΩшЖ中文日本éﬁ①Ａ½ǅ😀𝔘\x00\x01\x7f\x85\u2028\ue000",
+    *"\uffff\U0010ffff<>&'\"",
     *["e\u0301", "ｆｕｌｌ", "👩‍👩‍👧", "</s>", "<s>", "<unk>", "<pad>", "ΩΩΩ", " \u2581 ", "\u2047"],
 ]
 MARKS = [
     *".,!?;:'\"()[]{}<>&%$#@*/-_`|~^+=…„“”«»‘’´–—\u00a0 \t\r€£½²ºªÉßİΣ中文１٣\u0301\u2028\x85\ufeff😀\u00ad\u200b",
-    *["''", "...", "....", "n't", "'s", "'ll", "Mr.", "p.m.", "U.S.", "No.", "12.30", "1,000", "3,", "nº\u00a0", "DOTMULTI"],
-    *["o'clock", "l'homme", "aujourd'hui", "M.", "it's", "\u00a0%", "start-up"],
+    *["''", "...", "....", "n't", "'s", "'ll", "Mr.", "p.m.", "U.S.", "No.", "12.30", "1,000", "3,", "nº\u00a0"],
+    *["DOTMULTI", "o'clock", "l'homme", "aujourd'hui", "M.", "it's", "\u00a0%", "start-up"],
 ]
 
 
@@ -54,7 +55,8 @@ def test_subwords_are_those_of_the_library(browser, tokenizers, tmp_path, kind):
         found = page.evaluate(
             """({model, lines, rows}) => {
               const subwords = new SubwordModel(model);
-              return { encoded: lines.map((line) => subwords.encode(line)), texts: rows.map((row) => subwords.decode(row)) };
+              const texts = rows.map((row) => subwords.decode(row));
+              return { encoded: lines.map((line) => subwords.encode(line)), texts };
             }""",
             {"model": pack_tokenizer(random_run(tokenizer, tmp_path)), "lines": lines, "rows": rows},
         )
@@ -125,8 +127,15 @@ def test_a_tokenizer_of_another_program_is_refused(tokenizer, tmp_path):
 def test_a_subword_model_that_does_something_else_is_refused(tokenizer, tmp_path, arguments):
     import sentencepiece
 
-    settings = {"model_type": "bpe", "vocab_size": 340, "normalization_rule_name": "identity", "hard_vocab_limit": False}
-    settings |= {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "minloglevel": 2} | arguments
+    settings = {"model_type": "bpe", "vocab_size": 340, "normalization_rule_name": "identity"}
+    settings |= {
+        "hard_vocab_limit": False,
+        "pad_id": 0,
+        "unk_id": 1,
+        "bos_id": 2,
+        "eos_id": 3,
+        "minloglevel": 2,
+    } | arguments
     text = tmp_path / "model"
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(SENTENCES), model_prefix=str(text), **settings)
     other = replace(random_run(tokenizer, tmp_path), tokenizer=Tokenizer(Path(f"{text}.model")))

@@ -46,6 +46,5 @@ def refuse_other_file(path: Path, origin: str, shown: str = "these evaluations",
     mark = _MARK.search(path.read_bytes()[:4096]) if path.is_file() else None
     if mark is None or mark[1].decode() != origin:
         raise InputError(
-            f"{path}: already there, and not the page of {shown}; choose another name with {option}, or "
-            "delete it"
+            f"{path}: already there, and not the page of {shown}; choose another name with {option}, or delete it"
         )
