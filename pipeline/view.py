@@ -4,6 +4,7 @@
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,11 +24,13 @@ class Page(NamedTuple):
         title: its heading.
         folders: what it shows.
         read: reads them.
+        stages: whether they are stages of one training.
     """
 
     title: str
     folders: list[Path]
     read: Callable[[], list["ViewerRun"]]
+    stages: bool = False
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -42,7 +45,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--over_training",
         action="store_true",
-        help="show how the attention of one run over its probes' references changed from validation to validation",
+        help="show how the attention of one run over its probes' references changed from validation to validation, by "
+        "a slider",
     )
     add_set_option(parser)
     parser.add_argument(
@@ -77,15 +81,17 @@ def main(arguments: list[str]) -> None:
         page = _side_by_side(options.runs, options.set, options.sentences)
     output, origin = options.output or Path(file_name(page.title)), origin_of(page.folders)
     refuse_other_file(output, origin)
-    write_viewer(output, page.title, page.read(), origin=origin)
+    write_viewer(output, page.title, page.read(), origin=origin, stages=page.stages)
     sys.stdout.write(f"{output}\n")
 
 
 def _over_training(root: Path) -> Page:
+    from .evaluation.page_facts import read_page_facts
     from .inspection.viewer.stages import stages_of_training
 
     run = RunDirectory.open(root)
-    return Page(f"{root.absolute().name}, over training", [run.probes], lambda: stages_of_training(root))
+    read = partial(stages_of_training, root, read_page_facts(run, None))
+    return Page(f"{root.absolute().name}, over training", [run.probes], read, stages=True)
 
 
 def _side_by_side(paths: list[Path], set_name: str, sentences: int) -> Page:
@@ -95,7 +101,7 @@ def _side_by_side(paths: list[Path], set_name: str, sentences: int) -> Page:
     names, title = name_page(_name_all(found))
 
     def read() -> list["ViewerRun"]:
-        runs = [_evaluated(name, one, sentences) for name, (_, one) in zip(names, found, strict=True)]
+        runs = [_evaluated(name, *one, sentences) for name, one in zip(names, found, strict=True)]
         first, *others = ([sentence["sourceText"] for sentence in run.sentences] for run in runs)
         for path, texts in zip(paths[1:], others, strict=True):
             if texts != first:
@@ -117,12 +123,13 @@ def _name_all(found: list[tuple[RunDirectory | None, EvaluationDirectory]]) -> l
     ]
 
 
-def _evaluated(name: str, evaluation: EvaluationDirectory, sentences: int) -> "ViewerRun":
+def _evaluated(name: str, run: RunDirectory | None, evaluation: EvaluationDirectory, sentences: int) -> "ViewerRun":
     """Reads the first sentences of an evaluation.
 
     Raises:
         InputError: there is none, or it is damaged.
     """
+    from .evaluation.page_facts import read_page_facts
     from .evaluation.translations import read_translations
     from .inspection import AttentionArchive
     from .inspection.viewer.page import ViewerRun
@@ -132,8 +139,9 @@ def _evaluated(name: str, evaluation: EvaluationDirectory, sentences: int) -> "V
     if evaluation.translations.is_file():
         table = read_translations(evaluation.translations)
         scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else []
-    gold = archive.gold or ()
-    return ViewerRun(name, gold, scores).add_all(archive[i] for i in archive.ids[:sentences])
+    facts = read_page_facts(run, evaluation)
+    shown = ViewerRun(name, archive.gold or (), scores, facts=facts, sentences_in_set=len(archive))
+    return shown.add_all(archive[i] for i in archive.ids[:sentences])
 
 
 if __name__ == "__main__":

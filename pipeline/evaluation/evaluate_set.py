@@ -63,7 +63,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         sites = sites_to_archive(request, readouts)
         archive = record(request, recorder, pairs, sites, folder.attention)
 
-        outputs = Outputs(request, folder, archive, sites, translations, readouts, recorder)
+        outputs = Outputs(request, folder, archive, sites, translations, readouts, recorder, metrics)
         metrics |= write_outputs(outputs, pairs)
         archive.close()
         metrics["seconds"] = clock.seconds

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from ..runtime.devices import parallel_batches
 from ..trained_run import TrainedRun
 from .archive_scores import ReadoutScores
 from .archive_tables import write_alignments, write_csv, write_measures
+from .page_facts import page_facts
 from .request import EvaluationRequest
 from .translations import translations_table, write_translations
 
@@ -45,6 +46,7 @@ class Outputs:
         translations: of the set's sentences.
         readouts: the alignment readout and its scores.
         recorder: records the run's attention over the probes.
+        metrics: what `metrics.json` holds so far.
     """
 
     request: EvaluationRequest
@@ -54,6 +56,7 @@ class Outputs:
     translations: Sequence[Translation]
     readouts: ReadoutScores
     recorder: AttentionRecorder
+    metrics: Mapping[str, Any]
 
 
 def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, float]:
@@ -108,17 +111,25 @@ def record_probes(run: TrainedRun, recorder: AttentionRecorder) -> Iterable[Reco
 
 
 def write_page(outputs: Outputs, rows: Sequence[dict[str, Any]], table: pd.DataFrame) -> None:
-    """Writes viewer.html with the first sentences, one for each of `rows`."""
+    """Writes viewer.html with the first sentences, one for each of `rows`. It opens at the head from which alignments
+    are read; where that is a mean of heads, or there is none, at the head that tells most."""
     data, readout = outputs.request.data, outputs.readouts.readout
     name = outputs.request.run.directory.root.name
     scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else ()
     run = outputs.request.run
     viewer = ViewerRun(
-        name, data.gold.gold if data.gold else (), scores, run.detokenize if run.config.data.tokenized else None
+        name,
+        data.gold.gold if data.gold else (),
+        scores,
+        run.detokenize if run.config.data.tokenized else None,
+        facts=page_facts(run.config, run.model.count_params(), outputs.metrics),
+        sentences_in_set=len(data.source),
     )
     for record, row in zip(outputs.archive.records(outputs.sites, len(rows)), rows, strict=True):
         viewer.add(record, row)
-    shown = {key: getattr(readout, key) for key in ("site", "layer", "head", "side")} if readout else {}
+    shown: dict[str, Any] = {"side": readout.side} if readout else {}
+    if readout and readout.head != "mean":
+        shown |= {"site": readout.site, "layer": readout.layer, "head": readout.head}
     write_viewer(outputs.folder.viewer, f"{name}, {data.name}", [viewer], **shown)
 
 

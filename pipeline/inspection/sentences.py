@@ -88,11 +88,20 @@ def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str
     }
 
 
+def under_attended_words(record: Record) -> list[int]:
+    """Returns the places of the source words all of whose tokens got less than `UNDER` of their fair share."""
+    return _marked_words(record, coverage(record) < UNDER)
+
+
 def _words(record: Record, tokens: np.ndarray) -> list[str]:
-    """Returns the source words all of whose tokens are marked."""
+    """Returns the text of the source words all of whose tokens are marked."""
+    spelling = record.spell_source_words()
+    return [spelling[word] for word in _marked_words(record, tokens) if spelling.get(word)]
+
+
+def _marked_words(record: Record, tokens: np.ndarray) -> list[int]:
     marked: dict[int, bool] = {}
     for word, token in zip(record.source_words, tokens, strict=True):
         if word is not None:
             marked[word] = marked.get(word, True) and bool(token)
-    spelling = record.spell_source_words()
-    return [spelling[word] for word, all_marked in marked.items() if all_marked and spelling.get(word)]
+    return [word for word, all_marked in marked.items() if all_marked]

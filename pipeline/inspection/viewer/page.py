@@ -22,8 +22,9 @@ __all__ = ["ViewerRun", "viewer_page", "write_viewer"]
 
 ASSETS = Path(__file__).parent
 SCRIPTS = (
-    *("elements", "weights", "words", "store", "orders", "list", "matrix", "lines", "heads", "table", "texts"),
-    *("section", "controls", "keys", "viewer", "main"),
+    *("elements", "weights", "words", "store", "telling", "orders", "marks", "differences", "list", "roving", "pinned"),
+    *("matrix", "lines", "legend", "heads", "table", "texts", "save", "section", "address", "header", "controls"),
+    *("keys", "viewer", "main"),
 )
 """The scripts in `scripts/`, in the order in which the page holds them: each may use those before it."""
 
@@ -36,10 +37,11 @@ def viewer_page(
     runs: Sequence[ViewerRun],
     *,
     site: str = "cross",
-    layer: int = 0,
-    head: int | str = "mean",
+    layer: int | None = None,
+    head: int | str | None = None,
     side: str = "output",
     origin: str = "",
+    stages: bool = False,
     scripts: Sequence[str] = (),
     styles: Sequence[str] = (),
     html: str = "",
@@ -51,8 +53,10 @@ def viewer_page(
         title: its heading.
         runs: one run, or several on the same sentences, shown side by side. They may have no sentences yet: scripts can
             add them, see scripts/store.js.
-        site: shown first, with `layer`, `head` (a number or `mean`) and `side` (`output` or `input`).
+        site: shown first, with `layer`, `head` (a number or `mean`) and `side` (`output` or `input`); without a head,
+            the one that tells most, see scripts/telling.js.
         origin: a mark of what it shows, see `page_file`.
+        stages: whether the runs are stages of one training, shown by a slider instead of side by side.
         scripts: the text of more scripts, which run after the page's own and extend it, see scripts/viewer.js.
         styles: the text of more style sheets.
         html: elements that stand above the sentence's texts, in the element `#extension`.
@@ -68,9 +72,8 @@ def viewer_page(
         "sites": {name: {"title": row.title, "axes": row.axes, "aligns": row.aligns} for name, row in SITES.items()},
         "sides": list(LABEL_SIDES),
         **measure_labels(),
-        "runs": [
-            {"name": run.name, "sites": run.sites, "units": run.units, "sentences": run.sentences} for run in runs
-        ],
+        "stages": stages,
+        "runs": [run.data() for run in runs],
     }
     return Template(_read("page.html")).substitute(
         title=_escape(title),

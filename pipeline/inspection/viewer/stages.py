@@ -1,6 +1,7 @@
 """The attention over the probes at several moments of training, for the viewer."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import InputError
@@ -8,11 +9,15 @@ from ...run_directory import RunDirectory
 from .. import AttentionArchive
 from .page import ViewerRun
 
-MOST_STAGES = 8  # side by side
+MOST_STAGES = 40  # of the slider; the page shows at most 8 of them side by side
 
 
-def stages_of_training(root: Path) -> list[ViewerRun]:
+def stages_of_training(root: Path, facts: Sequence[str] = ()) -> list[ViewerRun]:
     """Reads the probes of a run at up to `MOST_STAGES` updates, evenly spread, with the first and the last.
+
+    Args:
+        root: the run's folder.
+        facts: what the page's header says of the run.
 
     Raises:
         InputError: no probe has a reference, or an archive is damaged.
@@ -25,7 +30,7 @@ def stages_of_training(root: Path) -> list[ViewerRun]:
         )
     count = min(MOST_STAGES, len(archives))
     chosen = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
-    return [ViewerRun(f"update {update:,}").add_all(AttentionArchive(path)) for path, update in chosen]
+    return [ViewerRun(f"update {update:,}", facts=facts).add_all(AttentionArchive(path)) for path, update in chosen]
 
 
 def probe_archives(folder: Path) -> list[tuple[Path, int]]:

@@ -10,7 +10,7 @@ import numpy as np
 from ...text.pharaoh import GoldAlignment
 from ..measures import MEASURES, PageLabels, measure_site
 from ..record import Record
-from ..sentences import SENTENCE_MEASURES, sentence_row
+from ..sentences import SENTENCE_MEASURES, sentence_row, under_attended_words
 
 
 @dataclass
@@ -19,9 +19,13 @@ class ViewerRun:
 
     Args:
         name: what the page calls the run.
-        gold: gold alignments of the sentences by their id, drawn over the attention of forced targets only.
+        gold: gold alignments of the sentences by their id, drawn over the attention of targets that are the references.
         scores: sentence scores by id.
         plain: turns a tokenised translation into plain text, which is shown beside it; None for text that is plain.
+        sites: number of layers and heads of each site; the sentences that are added say it again.
+        units: what counts as a word of `source` and of `target`; likewise.
+        facts: what the page's header says of the run, such as its languages and scores; see `evaluation.page_facts`.
+        sentences_in_set: of how many sentences these are the first; None where that is unknown.
     """
 
     name: str
@@ -32,6 +36,8 @@ class ViewerRun:
     units: dict[str, str] = field(default_factory=dict)
     sentences: list[dict[str, Any]] = field(default_factory=list)
     weights: list[np.ndarray] = field(default_factory=list)
+    facts: Sequence[str] = ()
+    sentences_in_set: int | None = None
 
     def add(self, record: Record, row: Mapping[str, Any]) -> None:
         """Adds a sentence and its `sentence_row`."""
@@ -47,8 +53,20 @@ class ViewerRun:
             self.add(record, sentence_row(record, measure_site(record)))
         return self
 
+    def data(self) -> dict[str, Any]:
+        """Returns the run as the page's data hold it, without weights."""
+        return {
+            "name": self.name,
+            "sites": self.sites,
+            "units": self.units,
+            "facts": list(self.facts),
+            "sentencesInSet": self.sentences_in_set,
+            "sentences": self.sentences,
+        }
+
     def _sentence(self, record: Record, row: Mapping[str, Any]) -> dict[str, Any]:
-        gold = self.gold[record.id] if record.mode == "forced" and record.id < len(self.gold) else None
+        is_reference = record.mode == "forced" or record.hypothesis == record.reference
+        gold = self.gold[record.id] if is_reference and record.id < len(self.gold) else None
         links = sorted(gold.possible) if gold else []
         return {
             "id": record.id,
@@ -68,6 +86,7 @@ class ViewerRun:
             "gold": [[i, j, int((i, j) in gold.sure)] for i, j in links] if gold else [],
             "measures": {name: _number(row[name]) for name in shown_measures()},
             "underAttended": row["under_attended"],
+            "underAttendedWords": under_attended_words(record),
         }
 
 

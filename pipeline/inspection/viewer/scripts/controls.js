@@ -1,48 +1,85 @@
 "use strict";
 // The controls: what is shown, and which sentences are listed.
 
+function labelled(label, element, before = true) {
+  const wrapper = htmlElement("label");
+  wrapper.append(...(before ? [htmlElement("span", {}, label), element] : [element, htmlElement("span", {}, label)]));
+  return wrapper;
+}
+
+function optionsOf(rows) {
+  return rows.map(([value, text]) => htmlElement("option", { value }, text));
+}
+
+// `gold`: whether there are gold links to show.
 function fillControls(form, store, { sides, gold }) {
-  const { state } = store;
-  const add = (element, label, before) => {
-    const wrapper = htmlElement("label");
-    wrapper.append(...(before ? [`${label} `, element] : [element, ` ${label}`]));
-    form.append(wrapper);
-  };
-  const select = (name, options, label) => {
+  const select = (name, rows, label) => {
     const element = htmlElement("select", { name });
-    for (const [value, text] of options) element.append(htmlElement("option", { value }, text));
+    element.append(...optionsOf(rows));
     element.addEventListener("change", () => store.set({ [name]: element.value }));
-    add(element, label, true);
+    form.append(labelled(label, element));
   };
-  const toggle = (name, label) => {
+  const toggle = (name, label, title = null) => {
     const element = htmlElement("input", { type: "checkbox", name });
     element.addEventListener("change", () => store.set({ [name]: element.checked }));
-    add(element, label, false);
+    form.append(labelled(label, element, false));
+    form.lastChild.title = title ?? "";
   };
-  form.replaceChildren();
-  select("site", Object.keys(store.runs[0]?.sites ?? {}).map((site) => [site, store.sites[site].title]), "attention");
-  select("side", sides.map((side) => [side, `${side} tokens`]), "rows are labelled with");
-  toggle("words", "words");
-  toggle("hideEos", "without EOS, rows renormalised");
-  toggle("lines", "lines");
-  if (gold) toggle("gold", "gold links");
-  showState(form, state);
+  form.replaceChildren(viewButtons(store));
+  const sites = Object.keys(store.runs[0]?.sites ?? {});
+  if (sites.length > 1) select("site", sites.map((site) => [site, store.sites[site].title]), "Attention");
+  select("side", sides.map((side) => [side, `${side} tokens`]), "Row labels");
+  toggle("words", "words", "Words for subwords: columns are added up, rows averaged");
+  toggle("hideEos", "without EOS", "Leaves out EOS and makes each row sum to one again");
+  if (gold) toggle("gold", "gold links", "Links that people made, where the translation is the reference");
+  if (store.stages) form.append(stageSlider(store));
+  if (store.stages) toggle("aside", "side by side");
+  showState(form, store.state);
+}
+
+function viewButtons(store) {
+  const group = htmlElement("fieldset", { class: "segments" });
+  group.append(htmlElement("legend", {}, "Picture"));
+  for (const [view, label] of Object.entries(VIEWS)) {
+    const element = htmlElement("input", { type: "radio", name: "view", value: view });
+    element.addEventListener("change", () => store.set({ view }));
+    group.append(labelled(label, element, false));
+  }
+  return group;
+}
+
+// The slider over the stages of a training.
+function stageSlider(store) {
+  const slider = htmlElement("input", { type: "range", name: "stage", min: 0, max: store.runs.length - 1, step: 1, "aria-label": "Stage of training" });
+  slider.addEventListener("input", () => store.set({ stage: Number(slider.value), aside: false }, "step"));
+  const wrapper = labelled("Training", slider);
+  wrapper.append(htmlElement("output", { class: "stage" }));
+  store.subscribe(() => nameStage(slider, wrapper, store));
+  nameStage(slider, wrapper, store);
+  return wrapper;
+}
+
+function nameStage(slider, wrapper, store) {
+  const { name } = store.runs[store.state.stage];
+  slider.setAttribute("aria-valuetext", name);
+  wrapper.querySelector("output").textContent = name;
 }
 
 // Sets every control to the state.
 function showState(form, state) {
   for (const element of form.elements) {
+    if (!(element.name in state)) continue;
     if (element.type === "checkbox") element.checked = state[element.name];
-    else if (element.name in state) element.value = state[element.name];
+    else if (element.type === "radio") element.checked = state[element.name] === element.value;
+    else if (element.value !== String(state[element.name])) element.value = state[element.name];
   }
 }
 
 function fillFilters(form, store) {
-  for (const [name, options] of [["sort", SORTS], ["only", FILTERS]]) {
-    const element = form.querySelector(`#${name}`);
-    for (const option of Object.keys(options)) element.append(htmlElement("option", { value: option }, option));
+  for (const [name, rows] of [["sort", SORTS], ["only", FILTERS]]) {
+    const element = form.elements[name];
+    element.append(...optionsOf(Object.keys(rows).map((option) => [option, option])));
     element.addEventListener("change", () => store.set({ [name]: element.value }));
   }
-  const search = form.querySelector("#search");
-  search.addEventListener("input", () => store.set({ query: search.value }));
+  form.elements.query.addEventListener("input", ({ target }) => store.set({ query: target.value }, "step"));
 }

@@ -28,11 +28,18 @@ function shorten(label) {
   return characters.length > LONGEST_LABEL ? characters.slice(0, LONGEST_LABEL - 1).join("") + "…" : label;
 }
 
-function labelWidth(labels) {
-  return 14 + 8 * Math.min(LONGEST_LABEL, Math.max(1, ...labels.map((label) => [...label].length)));
-}
-
 // Keeps the letters and punctuation of a word that is written from right to left apart from the text around it.
 function isolate(label) {
   return /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(label) ? `\u2068${label}\u2069` : label;
+}
+
+// How wide a text is in a picture, in pixels; `size` as the style sheet's `svg text`.
+function textWidth(text, size = 13) {
+  textWidth.context ??= document.createElement("canvas").getContext("2d");
+  textWidth.context.font = `${size}px system-ui, sans-serif`;
+  return textWidth.context.measureText(text).width;
+}
+
+function widest(labels, size) {
+  return Math.max(0, ...labels.map((label) => textWidth(shorten(label), size)));
 }

@@ -1,36 +1,47 @@
 "use strict";
 // The heads of a site as a grid of small pictures: a row for each layer, its mean first.
 
-function drawThumbnail(canvas, matrix) {
-  const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
-  canvas.width = matrix[0]?.length || 1;
-  canvas.height = matrix.length || 1;
-  const context = canvas.getContext("2d");
-  context.fillStyle = ink;
-  matrix.forEach((row, t) => row.forEach((weight, s) => {
-    context.globalAlpha = weight;
-    context.fillRect(s, t, 1, 1);
-  }));
+// The colour of full weight, [red, green, blue]; `#runs` has it as a colour that is resolved in every mode.
+function inkColour() {
+  const context = document.createElement("canvas").getContext("2d");
+  context.fillStyle = getComputedStyle(document.getElementById("runs")).caretColor;
+  context.fillRect(0, 0, 1, 1);
+  return context.getImageData(0, 0, 1, 1).data;
 }
 
+function drawThumbnail(canvas, matrix, [red, green, blue]) {
+  canvas.width = matrix[0]?.length || 1;
+  canvas.height = matrix.length || 1;
+  const context = canvas.getContext("2d"), image = context.createImageData(canvas.width, canvas.height);
+  matrix.forEach((row, t) => row.forEach((weight, s) => image.data.set([red, green, blue, 255 * weight], 4 * (t * canvas.width + s))));
+  context.putImageData(image, 0, 0);
+}
+
+const nameOfHead = (head) => (head === "mean" ? "mean" : `head ${head}`);
+
 // `matrixOf(layer, head)` and `choose(layer, head)` take "mean" as a head too; `decorate(button, {layer, head})` may
-// give a button more classes and actions.
-function drawHeads({ layers, heads, chosen, matrixOf, choose, decorate }) {
-  const grid = htmlElement("div", { class: "heads", role: "group", "aria-label": "Layers and heads" });
-  grid.style.gridTemplateColumns = `auto repeat(${heads + 1}, auto)`;
+// give a button more classes and actions. `large` pictures fill the width; `focus` names the buttons, see `keepPlace`.
+function drawHeads({ layers, heads, chosen, matrixOf, choose, decorate, large = false, focus }) {
+  const grid = htmlElement("div", { class: large ? "heads large" : "heads", role: "group", "aria-label": "Layers and heads" });
+  const names = ["mean", ...Array(heads).keys()], ink = inkColour(), buttons = [];
+  grid.style.setProperty("--columns", names.length);
+  grid.style.setProperty("--thumbnail", `${Math.max(26, Math.min(64, Math.floor(216 / layers), Math.floor(900 / names.length)))}px`);
+  grid.append(htmlElement("span"), ...names.map((head) => htmlElement("span", { class: "column" }, nameOfHead(head))));
   for (let layer = 0; layer < layers; layer++) {
-    grid.append(htmlElement("span", {}, `layer ${layer}`));
-    for (const head of ["mean", ...Array(heads).keys()]) {
-      const name = `layer ${layer}, ${head === "mean" ? "mean" : `head ${head}`}`;
-      const pressed = layer === chosen.layer && head === chosen.head;
-      const button = htmlElement("button", { type: "button", title: name, "aria-label": name, "aria-pressed": String(pressed) });
+    grid.append(htmlElement("span", { class: "layer" }, `layer ${layer}`));
+    for (const head of names) {
+      const name = `layer ${layer}, ${nameOfHead(head)}`, pressed = layer === chosen.layer && head === chosen.head;
+      const button = htmlElement("button", { type: "button", title: name, "aria-label": name, "aria-pressed": String(pressed), "data-focus": `${focus} ${layer} ${head}` });
       const canvas = htmlElement("canvas");
-      drawThumbnail(canvas, matrixOf(layer, head));
-      button.append(canvas);
+      drawThumbnail(canvas, matrixOf(layer, head), ink);
+      canvas.classList.toggle("fine", Math.max(canvas.width, canvas.height) > 40);
+      button.append(canvas, ...(large ? [htmlElement("span", { "aria-hidden": "true" }, name)] : []));
       button.addEventListener("click", () => choose(layer, head));
       decorate(button, { layer, head });
+      buttons.push(button);
       grid.append(button);
     }
   }
+  makeRoving(grid, buttons, names.length, Math.max(0, buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true")));
   return grid;
 }

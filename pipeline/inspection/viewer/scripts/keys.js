@@ -2,8 +2,10 @@
 // Keyboard shortcuts.
 
 function listenToKeys(store, list, search) {
-  const step = (places) => list.neighbour(places) !== null && store.select(list.neighbour(places));
+  const step = (places) => list.neighbour(places) !== null && store.select(list.neighbour(places), "step");
   const turn = (name) => store.set({ [name]: !store.state[name] });
+  const stage = (places) => store.stages && store.set({ stage: store.state.stage + places, aside: false }, "step");
+  const views = Object.keys(VIEWS);
   const keys = {
     j: () => step(1),
     k: () => step(-1),
@@ -11,9 +13,12 @@ function listenToKeys(store, list, search) {
     h: () => turnHead(store, -1),
     w: () => turn("words"),
     e: () => turn("hideEos"),
-    v: () => turn("lines"),
+    v: () => store.set({ view: views[(views.indexOf(store.state.view) + 1) % views.length] }),
     g: () => turn("gold"),
     s: () => store.set({ side: store.state.side === "output" ? "input" : "output" }),
+    "[": () => stage(-1),
+    "]": () => stage(1),
+    Escape: () => store.state.pin && store.set({ pin: null }),
     "/": () => search.focus(),
   };
   keys.ArrowDown = keys.j;
@@ -34,5 +39,5 @@ function turnHead(store, step) {
   const place = layer * (heads + 1) + (head === "mean" ? 0 : head + 1) + step;
   if (place < 0 || place >= layers * (heads + 1)) return;
   const next = place % (heads + 1);
-  store.set({ layer: Math.floor(place / (heads + 1)), head: next === 0 ? "mean" : next - 1 });
+  store.set({ layer: Math.floor(place / (heads + 1)), head: next === 0 ? "mean" : next - 1 }, "step");
 }

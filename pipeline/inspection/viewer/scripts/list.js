@@ -9,6 +9,7 @@ class SentenceList {
     this.element = element;
     this.choose = choose;
     this.sentences = [];
+    this.query = ""; // hits are marked
     this.current = null;
     this.space = htmlElement("div", { role: "presentation" });
     element.append(this.space);
@@ -20,8 +21,9 @@ class SentenceList {
     new ResizeObserver(() => this.draw()).observe(element);
   }
 
-  show(sentences) {
+  show(sentences, query) {
     this.sentences = sentences;
+    this.query = query;
     this.space.style.height = `${sentences.length * ROW_HEIGHT}px`;
     this.draw();
   }
@@ -42,23 +44,39 @@ class SentenceList {
     return this.sentences[place + step]?.id ?? null;
   }
 
+  // The source, or the text that has the hit.
+  drawText({ sourceText, hypothesis, reference }) {
+    const hit = [sourceText, hypothesis, reference].find((text) => text && hitRanges(text, this.query).length);
+    const text = hit ? cutBefore(hit, hitRanges(hit, this.query)[0].start) : sourceText || "(empty)";
+    return markText(htmlElement("div", { class: "text", dir: "auto" }), text, hitRanges(text, this.query));
+  }
+
   draw() {
     const first = Math.max(0, Math.floor(this.element.scrollTop / ROW_HEIGHT) - 5);
     const last = Math.min(this.sentences.length, first + Math.ceil(this.element.clientHeight / ROW_HEIGHT) + 10);
     const rows = this.sentences.slice(first, last).map((sentence, i) => {
       const row = htmlElement("li", {
         class: "row", role: "option", id: `sentence-${sentence.id}`, "data-id": sentence.id,
-        "aria-selected": String(sentence.id === this.current), style: `top: ${(first + i) * ROW_HEIGHT}px`,
+        "aria-selected": String(sentence.id === this.current),
+        "aria-setsize": this.sentences.length, "aria-posinset": first + i + 1, style: `top: ${(first + i) * ROW_HEIGHT}px`,
       });
       const facts = [`${sentence.id}`, `${sentence.source.length} tokens`];
       for (const { label, measure } of this.notes) facts.push(`${label} ${sentence.measures[measure].toFixed(2)}`);
       if (sentence.score !== null) facts.push(`BLEU ${sentence.score.toFixed(1)}`);
       if (sentence.truncated) facts.push("cut short");
-      row.append(htmlElement("div", { class: "text", dir: "auto" }, sentence.sourceText || "(empty)"));
+      row.append(this.drawText(sentence));
       row.append(htmlElement("div", { class: "note" }, facts.join(" · ")));
       return row;
     });
     this.space.replaceChildren(...rows);
     this.element.setAttribute("aria-activedescendant", this.current === null ? "" : `sentence-${this.current}`);
   }
+}
+
+const SEEN_BEFORE = 16; // characters
+
+// Leaves out the beginning of a text, so that a place far in it is seen in a narrow column.
+function cutBefore(text, place) {
+  const start = place <= SEEN_BEFORE ? 0 : text.indexOf(" ", place - SEEN_BEFORE);
+  return start > 0 && start < place ? `…${text.slice(start)}` : text;
 }

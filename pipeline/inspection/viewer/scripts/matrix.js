@@ -1,51 +1,108 @@
 "use strict";
-// The matrix: rows are queries, columns are keys; darker cells have more weight.
+// The matrix: rows are queries, columns are keys; darker cells have more weight. Labels stay in sight when it scrolls.
 
-const CELL = 24;
+const SMALLEST_CELL = 13, LARGEST_CELL = 44;
 
-function describe(shown, t, s) {
-  return `${isolate(shown.rows[t])} ← ${isolate(shown.columns[s])}: ${shown.matrix[t][s].toFixed(4)}`;
+function cellSize(shown, { width, height }, { left, top }) {
+  const wide = (width - left - 12) / Math.max(1, shown.columns.length);
+  const high = Math.max((height - top - 12) / Math.max(1, shown.rows.length), 22);
+  return Math.max(SMALLEST_CELL, Math.min(LARGEST_CELL, Math.floor(Math.min(wide, high))));
 }
 
-// The cells of gold links, [row, column, sure]. Words that share a token have the number of the last one.
-function goldCells(shown, gold) {
-  const place = (words, wanted) => words.findIndex((word) => word !== null && word >= wanted);
-  const cells = gold.map(([source, target, sure]) => [place(shown.rowWords, target), place(shown.columnWords, source), sure]);
-  return cells.filter(([t, s]) => t >= 0 && s >= 0);
-}
-
-function drawMatrix(shown, gold, tell) {
-  const left = labelWidth(shown.rows), top = labelWidth(shown.columns);
-  const width = left + CELL * shown.columns.length + 10, height = top + CELL * shown.rows.length + 10;
-  const svg = svgElement("svg", { width, height, role: "img", "aria-label": "Attention matrix; the table below lists it as text" });
-  const cells = svgElement("g", { class: "cells" });
-  shown.matrix.forEach((row, t) => {
-    row.forEach((weight, s) => {
-      const cell = svgElement("rect", {
-        class: "cell", x: left + CELL * s, y: top + CELL * t, width: CELL - 1, height: CELL - 1,
-        "fill-opacity": weight.toFixed(4), "data-row": t, "data-column": s, "data-weight": weight.toFixed(6),
-        "pointer-events": "all",
-      });
-      cell.append(svgElement("title", {}, describe(shown, t, s)));
-      cells.append(cell);
-    });
+// `frame`: {width, height} of the place for it; `axes`: the names of the axes; `pin` a pinned word; `tell(text)` says
+// what is pointed at; `choose(pin)` pins a word. `focus` is the name of its cells, see `keepPlace`.
+function drawMatrix(shown, { gold, frame, axes, pin, tell, choose, focus }) {
+  const margins = (size) => ({
+    left: Math.ceil(Math.max(widest(shown.rows, size), textWidth(`${axes.rows} ↓`, 11)) + 12),
+    top: Math.ceil(Math.max(widest(shown.columns, size) * 0.87, 26) + 16),
   });
-  cells.addEventListener("pointerover", ({ target }) => {
-    if (target.dataset.row !== undefined) tell(describe(shown, target.dataset.row, target.dataset.column));
+  const cell = cellSize(shown, frame, margins(13)), size = Math.min(13, 0.8 * cell), { left, top } = margins(size);
+  const spill = Math.max(8, textWidth(shorten(shown.columns.at(-1) ?? "")) * 0.5 - cell / 2 + 6);
+  const wide = cell * shown.columns.length, high = cell * shown.rows.length;
+  const part = (kind, width, height, attributes = {}) =>
+    svgElement("svg", { class: kind, width, height, viewBox: `0 0 ${width} ${height}`, ...attributes });
+  const corner = part("corner", left, top, { "aria-hidden": "true" });
+  corner.append(
+    svgElement("text", { class: "axis", x: left - 6, y: 15, "text-anchor": "end" }, `${axes.columns} →`),
+    svgElement("text", { class: "axis", x: left - 6, y: top - 6, "text-anchor": "end" }, `${axes.rows} ↓`),
+  );
+  const columns = part("columns", wide + spill, top), rows = part("rows", left, high + 4);
+  const columnLabels = shown.columns.map((label, s) => {
+    const x = cell * (s + 0.5) + size * 0.3, y = top - 6;
+    return svgElement("text", { x, y, transform: `rotate(-60 ${x} ${y})`, "data-column": s, "font-size": size }, isolate(shorten(label)));
   });
-  svg.append(cells);
-  svg.append(svgElement("rect", { class: "frame", x: left - .5, y: top - .5, width: CELL * shown.columns.length, height: CELL * shown.rows.length }));
+  const rowLabels = shown.rows.map((label, t) => {
+    const place = { x: left - 6, y: cell * (t + 0.5) + size * 0.36 };
+    return svgElement("text", { ...place, "text-anchor": "end", "data-row": t, "font-size": size }, isolate(shorten(label)));
+  });
+  columns.append(...columnLabels);
+  rows.append(...rowLabels);
+  const body = part("body", wide + spill, high + 4, { role: "grid", "aria-label": "Attention matrix; arrow keys move, Enter pins a row, Space a column" });
+  const bands = { row: svgElement("rect", { class: "band", width: wide, height: cell }), column: svgElement("rect", { class: "band", width: cell, height: high }) };
+  body.append(bands.row, bands.column, ...drawCells(shown, cell, pin, focus));
+  body.append(svgElement("rect", { class: "frame", x: 0.5, y: 0.5, width: wide - 1, height: high - 1 }));
   for (const [t, s, sure] of goldCells(shown, gold)) {
-    svg.append(svgElement("rect", {
-      class: sure ? "gold" : "gold possible", x: left + CELL * s + 1.5, y: top + CELL * t + 1.5, width: CELL - 4, height: CELL - 4,
-    }));
+    const place = { x: cell * s + 1.5, y: cell * t + 1.5, width: cell - 4, height: cell - 4 };
+    body.append(svgElement("rect", { class: sure ? "gold" : "gold possible", ...place, "data-row": t, "data-column": s }));
   }
-  shown.rows.forEach((label, t) => {
-    svg.append(svgElement("text", { x: left - 6, y: top + CELL * (t + .5) + 4, "text-anchor": "end" }, isolate(shorten(label))));
+  const picture = htmlElement("div", { class: "matrix" });
+  picture.append(corner, columns, rows, body);
+  listenToMatrix(picture, shown, { cell, bands, rowLabels, columnLabels, pin, tell, choose });
+  return picture;
+}
+
+function drawCells(shown, cell, pin, focus) {
+  return shown.matrix.map((weights, t) => {
+    const row = svgElement("g", { role: "row", "aria-label": shown.rows[t] });
+    row.append(...Array.from(weights, (weight, s) => {
+      const dim = pin && (pin.axis === "row" ? pin.place !== t : pin.place !== s);
+      return svgElement("rect", {
+        class: dim ? "cell dim" : "cell", x: cell * s, y: cell * t, width: cell - 1, height: cell - 1,
+        "fill-opacity": weight.toFixed(4), "data-row": t, "data-column": s, "data-weight": weight.toFixed(6),
+        "data-focus": `${focus} ${t} ${s}`, role: "gridcell", "aria-label": describe(shown, t, s),
+      });
+    }));
+    return row;
   });
-  shown.columns.forEach((label, s) => {
-    const x = left + CELL * (s + .5), y = top - 6;
-    svg.append(svgElement("text", { x, y, transform: `rotate(-60 ${x} ${y})` }, isolate(shorten(label))));
+}
+
+function listenToMatrix(picture, shown, { cell, bands, rowLabels, columnLabels, pin, tell, choose }) {
+  const mark = (t, s) => {
+    rowLabels.forEach((label, i) => label.classList.toggle("marked", i === t));
+    columnLabels.forEach((label, i) => label.classList.toggle("marked", i === s));
+    bands.row.classList.toggle("shown", t !== null);
+    bands.column.classList.toggle("shown", s !== null);
+    if (t !== null) bands.row.setAttribute("y", cell * t);
+    if (s !== null) bands.column.setAttribute("x", cell * s);
+  };
+  const rest = () => {
+    mark(pin?.axis === "row" ? pin.place : null, pin?.axis === "column" ? pin.place : null);
+    tell(pin ? describeLinks(shown, pin) : "");
+  };
+  const point = ({ target }) => {
+    const { row, column } = target.dataset;
+    if (row === undefined && column === undefined) return;
+    const t = row === undefined ? null : Number(row), s = column === undefined ? null : Number(column);
+    mark(t, s);
+    if (t !== null && s !== null) tell(describe(shown, t, s));
+    else tell(describeLinks(shown, t === null ? { axis: "column", place: s } : { axis: "row", place: t }));
+  };
+  picture.addEventListener("pointerover", point);
+  picture.addEventListener("focusin", point);
+  picture.addEventListener("pointerleave", rest);
+  picture.addEventListener("focusout", rest);
+  const pinned = pin && `${pin.axis[0]}${pin.place}`;
+  const turn = (name) => choose(name === pinned ? null : name);
+  picture.addEventListener("click", ({ target: { dataset: { row, column } } }) => {
+    if (row !== undefined) turn(`r${row}`);
+    else if (column !== undefined) turn(`c${column}`);
   });
-  return svg;
+  picture.addEventListener("keydown", (event) => {
+    const { row, column } = event.target.dataset;
+    if (row === undefined || !["Enter", " "].includes(event.key)) return;
+    event.preventDefault();
+    turn(event.key === "Enter" ? `r${row}` : `c${column}`);
+  });
+  makeRoving(picture, [...picture.querySelectorAll(".cell")], Math.max(1, shown.columns.length));
+  rest();
 }

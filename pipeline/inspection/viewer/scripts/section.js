@@ -1,46 +1,77 @@
 "use strict";
-// What is shown of one run: its heads, the matrix or the lines of the chosen one, and the table.
+// What is shown of one run: its heads, the picture of the chosen one, and the table.
 
-// `hooks`: {heads: [decorate(button, place)], panels: [panel(section, place)]}; places say {run, sentence, site} and,
-// of heads, {layer, head}, with `run` as an index.
-function drawSection(store, index, hooks) {
+// Draws into `section` in two steps, since the picture is made for the width of its place: `drawSection` returns the
+// second, a function. `hooks`: {heads: [decorate(button, place)], panels: [panel(section, place)]}; places say {run,
+// sentence, site} and, of heads, {layer, head}, with `run` as an index.
+function drawSection(section, store, index, hooks) {
   const { state, runs } = store, run = runs[index], sentence = store.sentence(index, state.id);
-  const section = htmlElement("section", { class: "run", "aria-label": run.name });
-  if (runs.length > 1) section.append(htmlElement("h2", { dir: "auto" }, run.name));
-  const [layers, heads] = store.size(index);
+  const several = runs.length > 1, [layers, heads] = store.size(index);
+  section.setAttribute("aria-label", run.name);
+  if (several) section.append(htmlElement("h2", { dir: "auto" }, run.name));
+  if (several && run.facts?.length) section.append(htmlElement("p", { class: "facts" }, run.facts.join(" · ")));
   if (!layers || !sentence) {
     section.append(htmlElement("p", {}, sentence ? "This model has no such attention." : "This run does not have this sentence."));
-    return section;
+    return () => {};
   }
-  const place = { run: index, sentence, site: state.site };
+  const place = { run: index, sentence, site: state.site }, large = state.view === "grid";
+  const layer = Math.min(state.layer, layers - 1), head = state.head === "mean" || state.head < heads ? state.head : "mean";
   section.append(
     drawHeads({
-      layers, heads, chosen: state,
+      layers, heads, chosen: { layer, head }, large, focus: `heads ${index}`,
       matrixOf: (layer, head) => store.matrix(index, sentence.id, state.site, layer, head),
-      choose: (layer, head) => store.set({ layer, head }),
+      choose: (layer, head) => store.set(large ? { layer, head, view: "matrix" } : { layer, head }),
       decorate: (button, { layer, head }) => hooks.heads.forEach((hook) => hook(button, { ...place, layer, head })),
     }),
   );
-  const layer = Math.min(state.layer, layers - 1), head = state.head === "mean" || state.head < heads ? state.head : "mean";
-  section.append(...drawHead(store, index, sentence, layer, head));
+  const fill = large ? () => {} : drawPicture(section, store, index, sentence, layer, head);
   for (const panel of hooks.panels) panel(section, place);
-  return section;
+  return fill;
 }
 
-function drawHead(store, index, sentence, layer, head) {
+function drawPicture(section, store, index, sentence, layer, head) {
   const { state } = store, run = store.runs[index], { title, axes, aligns } = store.sites[state.site];
   const texts = { rows: wordsOf(run, sentence, axes[0]), columns: wordsOf(run, sentence, axes[1]) };
-  const tokens = tokensOf(sentence, axes, state.side);
-  const shown = present(store.matrix(index, sentence.id, state.site, layer, head), tokens, texts, state);
-  const heading = `${title}, layer ${layer}, ${head === "mean" ? "mean of heads" : `head ${head}`}, ${state.side} side`;
-  const parts = [htmlElement("h2", {}, heading + (state.hideEos ? " (without EOS, rows renormalised)" : ""))];
+  const tokens = tokensOf(sentence, axes, state.side), all = state.view === "heads";
+  const shownOf = (head) => present(store.matrix(index, sentence.id, state.site, layer, head), tokens, texts, state);
+  const shown = shownOf(all ? "mean" : head), pin = readPin(state.pin, shown);
+  const which = all ? "all heads" : head === "mean" ? "mean of heads" : `head ${head}`;
+  const heading = `${title}, layer ${layer}, ${which}, ${state.side} side${state.hideEos ? " (without EOS, rows renormalised)" : ""}`;
+  const bar = htmlElement("div", { class: "bar" }), value = htmlElement("div", { class: "value", dir: "auto", "aria-live": "polite" });
+  const view = htmlElement("div", { class: "view" }), figure = htmlElement("div", { class: "figure" });
+  const picture = htmlElement("div", { class: "picture" }), aside = htmlElement("div", { class: "aside" });
+  const save = htmlElement("button", { type: "button", title: "Save this picture as a file, in light colours", "data-focus": `save ${index}` }, "Save SVG");
+  save.addEventListener("click", () => saveFile(standalonePicture(picture, heading), `${fileName([run.name, sentence.id, state.site, layer, head])}.svg`));
+  bar.append(htmlElement("h2", {}, heading), state.view === "matrix" ? drawScale() : drawThickness(), save);
   const units = state.words ? describeUnits(run.units) : "";
-  if (units) parts.push(htmlElement("p", { class: "units" }, units));
-  const value = htmlElement("div", { class: "value", dir: "auto", "aria-live": "polite" });
-  const picture = htmlElement("div", { class: "picture" });
-  const gold = state.gold && aligns && state.words ? sentence.gold : [];
-  const draw = state.lines ? drawLines : drawMatrix;
-  picture.append(draw(shown, gold, (text) => { value.textContent = text; }));
   const whole = !state.words && !state.hideEos && axes[0] === "target" && state.side === "output";
-  return [...parts, value, picture, drawTable(shown, whole ? sentence.logProbabilities : null)];
+  aside.append(drawTable(shown, whole ? sentence.logProbabilities : null, all ? "mean of heads" : ""));
+  figure.append(picture);
+  view.append(figure, aside);
+  section.append(bar, ...(units ? [htmlElement("p", { class: "units" }, units)] : []), value, view);
+  return () => {
+    view.classList.toggle("stacked", shown.columns.length * LEGIBLE_CELL > view.clientWidth - aside.offsetWidth - 100);
+    const beside = getComputedStyle(view).flexDirection === "row" ? aside.offsetWidth + 24 : 0;
+    const options = {
+      pin, frame: { width: view.clientWidth - beside, height: 0.78 * innerHeight }, axes: axisNames(axes, state.side), focus: `cell ${index}`,
+      gold: state.gold && aligns && state.words ? sentence.gold : [],
+      tell: (text) => { value.textContent = text; },
+      choose: (pin) => store.set({ pin }),
+    };
+    if (state.view === "matrix") picture.append(drawMatrix(shown, options));
+    else picture.append(drawLines(shown, { ...options, strands: all ? strandsOf(store.size(index)[1], shownOf) : [{ matrix: shown.matrix, kind: "" }] }));
+    if (all) picture.before(drawHeadColours(store.size(index)[1], picture, (head) => store.set({ head, view: "lines" })));
+  };
+}
+
+const LEGIBLE_CELL = 16; // pixels; where the table leaves less, it stands below the picture
+
+function strandsOf(heads, shownOf) {
+  return Array.from({ length: heads }, (_, head) => ({ matrix: shownOf(head).matrix, kind: headClass(head), name: nameOfHead(head) }));
+}
+
+// What rows and columns are: the words of which sentence.
+function axisNames(axes, side) {
+  const row = axes[0] === "source" ? "source" : side === "output" ? "predicted" : "just read";
+  return { rows: row, columns: axes[1] === "source" ? "source" : "read so far" };
 }

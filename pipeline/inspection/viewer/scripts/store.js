@@ -1,39 +1,66 @@
 "use strict";
 // The store: the sentences of each run with their weights, and the state of the page, which is what is shown of them.
 //
-//   store.addRun(run)                           adds a run {name, sites, units, sentences: []} and returns its index;
-//                                               its `sites` map each site to [layers, heads]
+//   store.addRun(run)                           adds a run {name, sites, units, facts, sentences: []} and returns its
+//                                               index; its `sites` map each site to [layers, heads]
 //   store.addSentence(run, sentence, weights)   adds a sentence to the run of that index, or replaces the one of its
 //                                               id. `sentence` is made by `ViewerRun` in viewer_run.py; `weights` are
 //                                               those of all the run's sites in the order of `sites`, each (layer, head,
 //                                               row, column): a Uint16Array of parts of 65535, or a Float32Array
 //   store.select(id)                            shows that sentence of every run
-//   store.set({layer: 1, head: "mean", ...})    changes the state; see `state` below for its keys
+//   store.set({layer: 1, head: "mean", ...})    changes the state; its keys are those of `STATE`
 //   store.sentence(run, id)                     the sentence, or undefined
 //   store.matrix(run, id, site, layer, head)    an array of rows; `head` is a number or "mean"
-//   store.subscribe(listener)                   listener(changes): after every change of the state ({key: value}) and
-//                                               after sentences were added ({sentences: true}), at once
+//   store.subscribe(listener)                   listener(changes, how): at once after every change of the state ({key:
+//                                               value}) and after sentences were added ({sentences: true})
+//
+// The last argument of `select` and `set`, `how`, is "step" for one of many small changes, such as those of a key that
+// is held: together they are one step of the browser's Back.
+
+const STATE = {
+  id: null, // of the sentence
+  site: null,
+  layer: 0,
+  head: "mean", // or a number
+  side: "output",
+  view: "matrix", // one of VIEWS
+  words: true, // words for subwords
+  hideEos: false,
+  gold: true,
+  pin: null, // the word whose links are shown: "r3", of row 3, or "c2", of column 2
+  stage: 0, // which run, where runs are stages of a training
+  aside: false, // whether stages are shown side by side
+  query: "",
+  sort: null,
+  only: null,
+};
+
+const VIEWS = { matrix: "matrix", lines: "lines", heads: "all heads", grid: "all layers" };
 
 class Store {
   constructor(data, state) {
     this.sites = data.sites; // {title, axes, aligns} by name
+    this.stages = data.stages ?? false;
     this.runs = [];
     this.listeners = [];
-    this.state = {
-      id: null, site: null, layer: 0, head: "mean", side: "output",
-      words: true, hideEos: false, lines: false, gold: true, query: "", sort: "", only: "", ...state,
-    };
-    for (const run of data.runs) this.addRun(run);
+    this.state = { ...STATE, ...state };
+    for (const run of data.runs) this.placeRun(run);
+    this.settle();
   }
 
   addRun(run) {
-    const index = this.runs.push({ ...run, byId: new Map(), weights: new Map() }) - 1;
-    for (const sentence of run.sentences) this.runs[index].byId.set(sentence.id, sentence);
+    this.placeRun(run);
     this.settle();
-    return index;
+    return this.runs.length - 1;
   }
 
-  // Gives the sentences with which the page was written their weights: run after run, sentence after sentence.
+  placeRun(run) {
+    const byId = new Map(run.sentences.map((sentence) => [sentence.id, sentence]));
+    this.runs.push({ ...run, byId, weights: new Map() });
+  }
+
+  // Gives the sentences with which the page was written their weights: run after run, sentence after sentence. Others
+  // can be added afterwards.
   placeWeights(array) {
     let start = 0;
     for (const run of this.runs) {
@@ -76,14 +103,23 @@ class Store {
     return this.runs[index]?.sites[this.state.site] ?? [0, 0];
   }
 
-  select(id) {
-    this.set({ id });
+  // The indices of the runs that are shown: all, or the stage that is chosen.
+  shownRuns() {
+    const all = [...this.runs.keys()];
+    if (!this.stages) return all;
+    return this.state.aside ? evenlySpread(all, MOST_ASIDE) : [this.state.stage];
   }
 
-  set(changes) {
+  select(id, how) {
+    this.set({ id }, how);
+  }
+
+  set(changes, how) {
+    const moved = ["id", "site", "side", "words", "hideEos"].some((key) => key in changes && changes[key] !== this.state[key]);
+    if (moved) this.state.pin = null; // its place is another word's now
     Object.assign(this.state, changes);
     this.settle();
-    this.notify(changes);
+    this.notify(changes, how);
   }
 
   // Keeps the state within what there is.
@@ -92,15 +128,24 @@ class Store {
     if (!(state.site in sites)) state.site = Object.keys(sites)[0] ?? null;
     if (!runs[0]?.byId.has(state.id)) state.id = runs[0]?.sentences[0]?.id ?? null;
     const [layers, heads] = this.size();
-    state.layer = Math.min(state.layer, Math.max(0, layers - 1));
-    if (state.head !== "mean" && state.head >= heads) state.head = "mean";
+    state.layer = Math.max(0, Math.min(state.layer, layers - 1));
+    if (state.head !== "mean" && !(state.head < heads)) state.head = "mean";
+    state.stage = Math.max(0, Math.min(state.stage, runs.length - 1));
   }
 
   subscribe(listener) {
     this.listeners.push(listener);
   }
 
-  notify(changes) {
-    for (const listener of this.listeners) listener(changes);
+  notify(changes, how = null) {
+    for (const listener of this.listeners) listener(changes, how);
   }
+}
+
+const MOST_ASIDE = 8; // stages side by side
+
+// Some of many items, with the first and the last.
+function evenlySpread(items, count) {
+  if (items.length <= count) return items;
+  return Array.from({ length: count }, (_, i) => items[Math.round((i * (items.length - 1)) / (count - 1))]);
 }

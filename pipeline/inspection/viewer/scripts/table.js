@@ -1,9 +1,10 @@
 "use strict";
 // The table: the picture as text.
 
-// Lists for each row the column with the largest weight.
-function drawTable(shown, probabilities) {
+// Lists for each row the column with the largest weight; `probabilities` are of the tokens, or null.
+function drawTable(shown, probabilities, caption) {
   const table = htmlElement("table");
+  if (caption) table.append(htmlElement("caption", {}, caption));
   const head = htmlElement("tr");
   for (const [text, kind] of [["word", ""], ["most attended word", ""], ["weight", "number"], ["probability", "number"]]) {
     if (text !== "probability" || probabilities) head.append(htmlElement("th", { scope: "col", class: kind }, text));

@@ -14,10 +14,12 @@ class Viewer {
     this.data = data;
     this.hooks = { heads: [], panels: [] };
     addOrders(data.orders);
-    const { site, layer, head, side } = data;
-    this.store = new Store(data, { site, layer, head, side, sort: Object.keys(SORTS)[0], only: Object.keys(FILTERS)[0] });
+    const { site, layer, head, side } = data, own = { sort: Object.keys(SORTS)[0], only: Object.keys(FILTERS)[0] };
+    this.toldHead = head !== null; // whether the head that opens first is known
+    this.store = new Store(data, { site, layer: layer ?? 0, head: head ?? "mean", side, ...own, stage: data.runs.length - 1 });
     this.list = new SentenceList(document.getElementById("list"), data.notes, (id) => this.store.select(id));
-    this.form = document.getElementById("controls");
+    this.controls = document.getElementById("controls");
+    this.filters = document.getElementById("filters");
     this.ready = this.start();
     this.ready.catch(({ message }) => {
       document.getElementById("runs").replaceChildren(htmlElement("p", { class: "warning" }, `This page cannot be shown: ${message}`));
@@ -26,18 +28,20 @@ class Viewer {
 
   async start() {
     const { store, data } = this;
-    document.title = data.title;
-    document.getElementById("title").textContent = data.title;
-    const asked = Number(location.hash.slice(1));
-    if (location.hash.length > 1 && store.sentence(0, asked)) store.state.id = asked;
-    this.form.addEventListener("submit", (event) => event.preventDefault());
-    fillFilters(document.getElementById("filters"), store);
-    this.fillControls();
-    this.filter();
+    fillHeader(document.querySelector("header"), data);
+    for (const form of [this.controls, this.filters]) form.addEventListener("submit", (event) => event.preventDefault());
+    fillFilters(this.filters, store);
     store.placeWeights(await readWeights(document.getElementById("weights").textContent));
-    listenToKeys(store, this.list, document.getElementById("search"));
-    store.subscribe((changes) => this.change(changes));
-    this.change({});
+    this.openTellingHead();
+    const allowed = { view: Object.keys(VIEWS), side: data.sides, sort: Object.keys(SORTS), only: Object.keys(FILTERS), site: Object.keys(store.sites) };
+    const address = new Address(store, { ...store.state }, allowed);
+    Object.assign(store.state, address.read());
+    store.settle();
+    store.listeners.unshift((changes, how) => this.change(changes, how)); // before the address is written
+    listenToKeys(store, this.list, this.filters.elements.query);
+    listenToCopy(document.getElementById("copy"), document.getElementById("copied"));
+    this.watchWindow();
+    store.notify({ sentences: true }, "open");
     document.documentElement.dataset.ready = "true";
   }
 
@@ -49,35 +53,75 @@ class Viewer {
     this.hooks.panels.push(hook);
   }
 
-  change(changes) {
-    if ("sentences" in changes) this.fillControls();
-    if (["query", "sort", "only", "sentences"].some((key) => key in changes)) this.filter();
+  // Opens the head that tells most, once there are sentences, where the page was not told which.
+  openTellingHead() {
+    const { store } = this, found = this.toldHead ? null : mostTellingHead(store, store.stages ? store.runs.length - 1 : 0, store.state.site);
+    if (!found) return;
+    this.toldHead = true;
+    Object.assign(store.state, found);
+  }
+
+  change(changes, how) {
+    const filtered = ["query", "sort", "only"].some((key) => key in changes);
+    if ("sentences" in changes) {
+      this.openTellingHead();
+      this.fillControls();
+    }
+    if (filtered || "sentences" in changes) this.filter(filtered && how !== "address");
     this.list.select(this.store.state.id);
     this.draw();
   }
 
   fillControls() {
-    const gold = this.store.runs.some((run) => run.sentences.some((sentence) => sentence.gold.length));
-    fillControls(this.form, this.store, { sides: this.data.sides, gold });
+    const { store } = this, gold = store.runs.some((run) => run.sentences.some((sentence) => sentence.gold.length));
+    const kind = JSON.stringify([gold, Object.keys(store.runs[0]?.sites ?? {})]);
+    if (kind !== this.controlsKind) fillControls(this.controls, store, { sides: this.data.sides, gold });
+    this.controlsKind = kind;
   }
 
-  filter() {
-    const { sentences } = this.store.runs[0] ?? { sentences: [] };
-    const found = chosenSentences([...sentences], this.store.state);
-    this.list.show(found);
-    document.getElementById("count").textContent = `${found.length} of ${sentences.length} sentences`;
+  // Lists the sentences that are searched for; `open` shows the top of the list and opens the first of them.
+  filter(open) {
+    const { state, runs } = this.store, { sentences } = runs[0] ?? { sentences: [] };
+    const found = chosenSentences([...sentences], state);
+    this.list.show(found, state.query);
+    const [shown, all] = [found.length, sentences.length].map((number) => number.toLocaleString("en"));
+    document.getElementById("count").textContent = `${shown === all ? "" : `${shown} of `}${all} ${all === "1" ? "sentence" : "sentences"}`;
+    if (!open) return;
+    this.list.element.scrollTop = 0;
+    const left = state.query === "" && found.some(({ id }) => id === state.id) && this.searched;
+    this.searched = state.query !== "";
+    if (found.length && !left) Object.assign(state, { id: found[0].id, pin: null });
   }
 
   draw() {
     const { store, hooks } = this, { state, runs } = store, sentence = store.sentence(0, state.id);
-    showState(this.form, state);
+    const [texts, place] = ["texts", "runs"].map((id) => document.getElementById(id));
+    for (const form of [this.controls, this.filters]) showState(form, state);
     if (!sentence) {
-      for (const place of ["texts", "runs"]) document.getElementById(place).replaceChildren();
+      for (const element of [texts, place]) element.replaceChildren();
       return;
     }
-    const own = runs.map((run, index) => ({ run, sentence: store.sentence(index, state.id) })).filter((one) => one.sentence);
-    document.getElementById("texts").replaceChildren(...drawTexts(sentence, own, runs.length > 1));
-    document.getElementById("runs").replaceChildren(...runs.map((_, index) => drawSection(store, index, hooks)));
-    location.replace(`#${state.id}`);
+    const indices = store.shownRuns();
+    const own = indices.map((index) => ({ run: runs[index], sentence: store.sentence(index, state.id) })).filter((one) => one.sentence);
+    texts.replaceChildren(...drawTexts(sentence, own, own.length > 1, state.query));
+    keepPlace(place, () => {
+      const sections = indices.map(() => htmlElement("section", { class: "run" }));
+      const fills = sections.map((section, i) => drawSection(section, store, indices[i], hooks));
+      place.replaceChildren(...sections);
+      fills.forEach((fill) => fill());
+    });
+  }
+
+  // Pictures are made for the width of the window and the colours of the system.
+  watchWindow() {
+    const place = document.getElementById("runs");
+    let width = place.clientWidth, waiting = 0;
+    new ResizeObserver(() => {
+      if (place.clientWidth === width) return;
+      width = place.clientWidth;
+      cancelAnimationFrame(waiting);
+      waiting = requestAnimationFrame(() => this.draw());
+    }).observe(place);
+    for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) matchMedia(query).addEventListener("change", () => this.draw());
   }
 }

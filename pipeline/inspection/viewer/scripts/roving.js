@@ -1,0 +1,41 @@
+"use strict";
+// Many places that are one stop of the Tab key: arrow keys move between them.
+
+// `items` are in rows of `width`; `first` is the one that the Tab key reaches. Home and End go to the ends of a row.
+function makeRoving(root, items, width, first = 0) {
+  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: width, ArrowUp: -width };
+  const target = (place, key) => {
+    const column = place % width;
+    if (key === "Home") return place - column;
+    if (key === "End") return Math.min(items.length - 1, place - column + width - 1);
+    const leaves = (key === "ArrowRight" && column === width - 1) || (key === "ArrowLeft" && column === 0);
+    return leaves && width > 1 ? place : place + (steps[key] ?? 0);
+  };
+  const reach = (item) => {
+    root.querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
+    item.setAttribute("tabindex", "0");
+  };
+  items.forEach((item, place) => item.setAttribute("tabindex", place === first ? "0" : "-1"));
+  root.addEventListener("focusin", ({ target }) => items.includes(target) && reach(target));
+  root.addEventListener("keydown", (event) => {
+    const place = items.indexOf(event.target);
+    const known = event.key in steps || event.key === "Home" || event.key === "End";
+    if (place < 0 || !known || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    items[target(place, event.key)]?.focus();
+  });
+}
+
+// Draws, and leaves the focus and the scrolled pictures where they were: on what has the same name, `data-focus`.
+function keepPlace(root, draw) {
+  const focused = root.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
+  const scrolled = [...root.querySelectorAll(".picture")].map(({ scrollLeft, scrollTop }) => [scrollLeft, scrollTop]);
+  draw();
+  root.querySelectorAll(".picture").forEach((picture, i) => {
+    if (scrolled[i]) [picture.scrollLeft, picture.scrollTop] = scrolled[i];
+  });
+  if (!focused) return;
+  const kind = focused.split(" ")[0];
+  const same = root.querySelector(`[data-focus="${focused}"]`) ?? root.querySelector(`[data-focus^="${kind} "][tabindex="0"]`);
+  same?.focus({ preventScroll: true });
+}

@@ -1,0 +1,57 @@
+"use strict";
+// Pictures as files that stand alone, and files that the browser saves.
+
+const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor"];
+
+// The SVG file of a picture: its parts beside each other below a caption, every colour and font written out, so that
+// programs without style sheets show it too. Its colours are those of the light page.
+function standalonePicture(picture, caption) {
+  const root = document.documentElement;
+  root.dataset.palette = "light";
+  try {
+    const parts = [...picture.querySelectorAll("svg")], corner = picture.querySelector(".corner");
+    const head = 30, margin = 8, file = svgElement("svg");
+    let width = 0, height = 0;
+    for (const svg of parts) {
+      const right = svg.matches(".columns, .body"), below = svg.matches(".rows, .body");
+      const x = margin + (right ? sizeOf(corner).width : 0), y = head + (below ? sizeOf(corner).height : 0), copy = paintedCopy(svg);
+      copy.setAttribute("x", x);
+      copy.setAttribute("y", y);
+      file.append(copy);
+      width = Math.max(width, x + sizeOf(svg).width + margin);
+      height = Math.max(height, y + sizeOf(svg).height + margin);
+    }
+    const text = svgElement("text", { x: margin, y: 20, "font-family": "system-ui, sans-serif", "font-size": 13, "font-weight": 600, fill: "#1a1a1a" }, caption);
+    width = Math.ceil(Math.max(width, 2 * margin + textWidth(caption) * 1.1));
+    file.prepend(svgElement("title", {}, caption), svgElement("rect", { width, height, fill: "#ffffff" }), text);
+    for (const [key, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) file.setAttribute(key, value);
+    return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(file)}\n`;
+  } finally {
+    delete root.dataset.palette;
+  }
+}
+
+function sizeOf(svg) {
+  return { width: Number(svg.getAttribute("width")), height: Number(svg.getAttribute("height")) };
+}
+
+// A copy whose elements have their colours and fonts as attributes, and nothing that only the page needs.
+function paintedCopy(element) {
+  const copy = element.cloneNode(false), style = getComputedStyle(element);
+  for (const name of copy.getAttributeNames()) {
+    if (/^(aria-|data-|class|role|tabindex|style)/.test(name)) copy.removeAttribute(name);
+  }
+  for (const name of PAINT) copy.setAttribute(name, style.getPropertyValue(name));
+  copy.append(...[...element.childNodes].filter((node) => !node.matches?.(".band")).map((node) => (node.nodeType === 1 ? paintedCopy(node) : node.cloneNode())));
+  return copy;
+}
+
+function fileName(parts) {
+  return parts.join("-").replace(/[^\p{L}\p{N}.-]+/gu, "_");
+}
+
+function saveFile(text, name) {
+  const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+  htmlElement("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10000);
+}
