@@ -17,15 +17,17 @@ function compare(before, after) {
       text.append(kept.has(place) ? spelt : htmlElement("mark", {}, spelt));
     });
     row.append(htmlElement("th", { scope: "row" }, name), text);
-    row.append(htmlElement("td", { class: "number" }, `log-probability ${total(sentence).toFixed(2)}`));
+    row.append(htmlElement("td", { class: "number" }, `log-probability ${signedText(total(sentence))}`));
     table.append(row);
   }
-  const signed = `${difference < 0 ? "−" : "+"}${Math.abs(difference).toFixed(2)}`;
+  const signed = `${difference < 0 ? "" : "+"}${signedText(difference)}`;
   const verdict = !same ? `The translation changed; log-probability ${signed}.`
     : Math.abs(difference) < NOTICEABLE ? "Nothing changed: the same tokens, as likely as before."
       : `The translation did not change, only its log-probability: ${signed}.`;
   return [htmlElement("p", { class: "verdict" }, verdict), table];
 }
+
+const signedText = (number) => number.toFixed(2).replace("-", "−");
 
 // The places of a longest common subsequence in both lists.
 function commonTokens(one, other) {

@@ -19,7 +19,7 @@ class LivePanel {
 
   build(examples) {
     const form = htmlElement("form", { class: "live" }), label = htmlElement("label", {}, "Sentence ");
-    this.input = htmlElement("textarea", { rows: 2, maxlength: this.longest, dir: "auto", spellcheck: "false" });
+    this.input = htmlElement("textarea", { rows: 1, maxlength: this.longest, dir: "auto", spellcheck: "false" });
     this.send = htmlElement("button", { class: "send" }, "Translate");
     this.bar = htmlElement("progress", { hidden: true, "aria-label": "Progress of the translation" });
     this.status = htmlElement("p", { role: "status", class: "status" });
@@ -92,24 +92,27 @@ class LivePanel {
   }
 
   // Puts a small button beside a head's picture; the mean's switches the whole layer.
-  addSwitch(button, { run, site, layer, head }) {
+  addSwitch(button, { site, layer, head }) {
     if (!this.sites.includes(site) || !button.isConnected) return;
     const heads = head === "mean" ? [...Array(this.viewer.store.size()[1]).keys()] : [head];
     const isOff = heads.every((one) => this.isOff(layer, one, site));
     const cell = htmlElement("span", { class: isOff ? "switchable off" : "switchable" });
+    const focused = document.activeElement === button;
     button.replaceWith(cell);
     cell.append(button);
-    if (isOff && run === 1) button.classList.add("zeroed");
+    if (focused) button.focus({ preventScroll: true });
     const name = head === "mean" ? `all heads of layer ${layer}` : `layer ${layer}, head ${head}`;
     const toggle = htmlElement("button", {
-      type: "button", class: "switch", "aria-pressed": String(isOff), "aria-label": `off: ${name}`,
+      type: "button", class: "switch", tabindex: -1, "aria-pressed": String(isOff), "aria-label": `off: ${name}`,
       title: isOff ? `switch ${name} on again` : `switch ${name} off: it contributes nothing`,
     }, isOff ? "off" : "on");
     toggle.addEventListener("click", () => this.change(
       isOff ? this.off.filter((one) => one[0] !== layer || one[2] !== site || !heads.includes(one[1]))
         : [...this.off, ...heads.filter((one) => !this.isOff(layer, one, site)).map((one) => [layer, one, site])],
-      `[aria-label="off: ${name}"]`,
+      button.matches(":focus") ? null : `[aria-label="off: ${name}"]`,
     ));
+    button.setAttribute("aria-keyshortcuts", "x");
+    button.addEventListener("keydown", (event) => { if (event.key === "x") toggle.click(); });
     cell.append(toggle);
   }
 
@@ -159,7 +162,7 @@ class LivePanel {
   }
 
   drawChanges() {
-    const { store } = this.viewer, { off, changes } = this, hint = "Each head's picture has a button that switches it off.";
+    const { store } = this.viewer, { off, changes } = this, hint = "The button under a head's picture switches it off, so that it contributes nothing; so does the key x on the picture.";
     if (!off.length && !this.history.length) return changes.replaceChildren(htmlElement("p", { class: "units" }, hint));
     const buttons = htmlElement("p");
     const add = (text, action) => {

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..config.names import SITES
 from ..errors import InputError
+from ..evaluation.page_facts import page_facts
 from ..files import write_atomically
 from ..inspection.viewer.page import ViewerRun, viewer_page
 from ..inspection.viewer.page_file import origin_of, refuse_other_file
@@ -53,7 +54,6 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         InputError: see `write_model_page`.
     """
     check_model(run)
-    data = run.config.data
     units = _units(run)
     header = {
         "model": model_settings(run),
@@ -62,9 +62,10 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         "units": units._asdict(),
         "examples": list(islice(_examples(run), EXAMPLES)),
     }
+    facts = page_facts(run.config, run.model.count_params(), {"search": "greedy"})
     return viewer_page(
-        f"{run.config.run.name}: {data.source_language} to {data.target_language}, greedy search",
-        [ViewerRun(str(run.config.run.name), sites=_sites(run), units=units._asdict())],
+        str(run.config.run.name),
+        [ViewerRun(str(run.config.run.name), sites=_sites(run), units=units._asdict(), facts=facts)],
         origin=origin,
         scripts=read_scripts(*ENGINE, *PAGE),
         styles=[(ASSETS / "live_panel.css").read_text(encoding="utf-8")],
@@ -81,9 +82,9 @@ def read_scripts(*names: str) -> list[str]:
 def _sites(run: TrainedRun) -> dict[str, list[int]]:
     """Returns numbers of layers and heads of the sites that the page shows, in the order of its weights."""
     model: Any = run.config.model
-    layers = {"encoder": model.encoder_layers, "decoder": model.decoder_layers, "cross": model.decoder_layers}
     shown = {site: row.weighed_at for site, row in SITES.items() if row.weighed_at and site != "norms"}
-    return {site: [layers[name.removesuffix("_self")], model.num_heads] for site, name in shown.items()}
+    sides = {site: "encoder" if place.startswith("encoder") else "decoder" for site, place in shown.items()}
+    return {site: [getattr(model, f"{side}_layers"), model.num_heads] for site, side in sides.items()}
 
 
 def _units(run: TrainedRun) -> WordUnits:

@@ -2,7 +2,7 @@
 // Reads the model that the page holds: see packed_model.py. The sum at its end is checked while it is unpacked.
 
 async function unpack(text) {
-  const packed = Uint8Array.from(atob(text.trim()), (character) => character.charCodeAt(0));
+  const packed = Uint8Array.fromBase64?.(text) ?? bytesOf(atob(text.trim()));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const length = new DataView(bytes.buffer).getUint32(0, true), start = 4 + length;
@@ -16,6 +16,12 @@ async function unpack(text) {
   }
   if (place !== start + count) throw new Error("the model's arrays do not fill its block");
   return { header, arrays };
+}
+
+function bytesOf(characters) {
+  const bytes = new Uint8Array(characters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = characters.charCodeAt(i);
+  return bytes;
 }
 
 // The number of each 16-bit float.

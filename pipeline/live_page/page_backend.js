@@ -38,10 +38,11 @@ class PageBackend {
       sourceWords: [...this.wordsOfSource(source, found.ends.slice(0, sourceIds.length)), null],
       targetWords: this.wordsOfTarget(result.ids),
       logProbabilities: result.logProbabilities, likelihood: mean(result.logProbabilities),
-      mode: "greedy", truncated: result.truncated || cut, score: null, gold: [], measures: {}, underAttended: "",
+      mode: "greedy", truncated: result.truncated || cut, score: null, gold: [],
     };
     measure(sentence, result.attention.cross, this.model.settings.sites.cross.heads);
-    if (this.units.source !== "spaces") sentence.underAttended = "";
+    const words = this.units.source === "spaces" ? source.split(" ").filter(Boolean) : sentence.source;
+    sentence.underAttended = sentence.underAttendedWords.map((word) => words[word].replaceAll(SPACE, "")).filter(Boolean).join(" ");
     return { sentence, weights: join(Object.values(SITE_NAMES).flatMap((site) => result.attention[site])) };
   }
 
@@ -100,7 +101,7 @@ function join(arrays) {
 
 // Takes the measures that the list shows: see inspection/measures.py and sentences.py of the Python package.
 function measure(sentence, layers, heads) {
-  const S = sentence.source.length, T = sentence.target.length, covered = new Float64Array(S);
+  const S = sentence.source.length, T = sentence.target.length, covered = new Float64Array(S), marked = new Map();
   let entropy = 0, eos = 0;
   for (const weights of layers) {
     weights.forEach((weight, place) => {
@@ -109,12 +110,11 @@ function measure(sentence, layers, heads) {
       covered[place % S] += weight;
     });
   }
-  const rows = layers.length * heads * T, coverage = [...covered].map((total) => total / rows * S), marked = new Map();
+  const rows = layers.length * heads * T, coverage = [...covered].map((total) => total / rows * S);
   sentence.sourceWords.forEach((word, place) => {
     if (word !== null) marked.set(word, (marked.get(word) ?? true) && coverage[place] < .2);
   });
   const least = Math.min(...coverage.filter((_, place) => sentence.sourceWords[place] !== null));
   sentence.measures = { entropy: entropy / rows, eos_share: eos / rows, least_coverage: Number.isFinite(least) ? least : 0 };
-  const words = sentence.sourceText.split(" ").filter(Boolean);
-  sentence.underAttended = [...marked].filter(([, all]) => all).map(([word]) => words[word]).filter(Boolean).join(" ");
+  sentence.underAttendedWords = [...marked].filter(([, all]) => all).map(([word]) => word);
 }

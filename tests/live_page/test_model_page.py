@@ -10,7 +10,7 @@ import pytest
 from pipeline.config import RunConfig
 from pipeline.errors import InputError
 from pipeline.inspection.measures import measure_site
-from pipeline.inspection.sentences import sentence_row
+from pipeline.inspection.sentences import sentence_row, under_attended_words
 from pipeline.live_page.model_page import write_model_page
 from tests.browser import open_page
 from tests.exchange.random_runs import random_run
@@ -67,7 +67,8 @@ def test_it_translates_the_first_example_when_it_opens_and_others_at_a_click(pag
     page.click(f"text={PROBES[1]['source']}")
     page.wait_for_selector("#sentence-1[aria-selected=true]")
     assert page.locator("#list .row").count() == 2
-    assert page.evaluate("document.title").startswith("random: en to fr")
+    facts = ["en → fr", "Transformer, 2 + 2 layers × 3 heads, 7,040 parameters", "greedy search"]
+    assert page.inner_text("#facts") == " · ".join(facts)
 
 
 def test_what_it_shows_is_what_the_run_records(page, run):
@@ -90,6 +91,7 @@ def test_what_it_shows_is_what_the_run_records(page, run):
         for name, value in found["measures"].items():
             assert value == pytest.approx(row[name], abs=1e-4), name
         assert found["underAttended"] == row["under_attended"]
+        assert found["underAttendedWords"] == under_attended_words(record)
         for site, weights in record.attention.items():
             for layer, head in np.ndindex(weights.shape[:2]):
                 ours = page.evaluate(
@@ -109,13 +111,26 @@ def test_a_head_is_switched_off_and_on_again(page):
     assert changed["logProbabilities"] != before["logProbabilities"]
     assert sentence(page) == before
     total = [sum(one["logProbabilities"]) for one in (before, changed)]
-    assert f"log-probability {total[0]:.2f}" in page.inner_text(".compared")
+    assert f"log-probability −{-total[0]:.2f}" in page.inner_text(".compared")
     assert f"{abs(total[1] - total[0]):.2f}" in page.inner_text(".verdict")
     marked = page.locator(".compared mark").count()
     assert bool(marked) == (changed["target"] != before["target"])
     switch(page, 0, 1)
     assert "All heads are on." in page.inner_text(".changes")
     assert page.evaluate("viewer.store.runs.length") == 1
+
+
+def test_a_head_is_switched_off_by_a_key(page):
+    """The focus stays on its picture, although all pictures are drawn anew."""
+    picture = page.locator("button[aria-label='layer 0, head 2']").first
+    picture.focus()
+    picture.press("x")
+    page.wait_for_selector(".compared")
+    assert "Off (layer.head): 0.2" in page.inner_text(".changes")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "layer 0, head 2"
+    page.keyboard.press("x")
+    page.wait_for_selector(".compared", state="detached")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "layer 0, head 2"
 
 
 def test_a_layer_is_switched_off_and_undone(page):

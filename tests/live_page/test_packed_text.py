@@ -1,6 +1,7 @@
 """SentencePiece and the normalisation of typed text in JavaScript give what the libraries give, on hostile lines."""
 
 import random
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +29,14 @@ MARKS = [
 ]
 
 
+def any_character(chance):
+    """A character of any script that Python knows; a browser may know newer ones."""
+    while True:
+        character = chr(chance.choice([chance.randrange(0xA0, 0x2FFF), chance.randrange(0xE000, 0x1FFFF)]))
+        if unicodedata.category(character) != "Cn":
+            return character
+
+
 def lines_with(odd, seed, count=200):
     """Lines of words and odd parts, with and without spaces between them."""
     chance = random.Random(seed)
@@ -37,8 +46,7 @@ def lines_with(odd, seed, count=200):
         line = ""
         for _ in range(chance.choice([0, 1, 2, 4, 8, 16])):
             kind = chance.random()
-            any_character = chr(chance.choice([chance.randrange(0xA0, 0x2FFF), chance.randrange(0xE000, 0x1FFFF)]))
-            line += chance.choice(words if kind < 0.45 else odd if kind < 0.9 else [any_character])
+            line += chance.choice(words if kind < 0.45 else odd if kind < 0.9 else [any_character(chance)])
             line += " " * chance.choice([0, 0, 1, 1, 1, 3])
         lines.append(line.capitalize() if chance.random() < 0.3 else line)
     return [*SENTENCES, *lines]
