@@ -18,6 +18,7 @@ COMMANDS = {
     "compare": "compares runs: confidence intervals, significance",
     "measure": "measures an attention archive of any program",
     "view": "shows the attention of several runs on one page",
+    "live": "shows the attention of sentences that one types",
     "draw": "draws heat maps for papers",
     "live": "translates what you type on a page, and shows where attention went",
     "export": "writes a run for other programs",

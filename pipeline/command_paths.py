@@ -112,7 +112,7 @@ CHECKS: dict[str, Callable[[Path], object]] = {
         ("source", "target", "source_words", "target_words", "reference", "alignments", "prefix"), check_text
     ),
     **dict.fromkeys(("archive", "choose_on"), lambda path: find_evaluation(path, "test")),
-    **dict.fromkeys(("output", "csv"), check_file_to_write),
+    **dict.fromkeys(("output", "csv", "page"), check_file_to_write),
     "folder": check_folder_to_write,
 }
 """Option -> the check of its path."""

@@ -54,6 +54,13 @@ def make_parser() -> argparse.ArgumentParser:
         help="further name by which browsers may call the page, such as that of a proxy; repeatable",
     )
     parser.add_argument("--no_browser", action="store_true", help="print the address only")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="instead, write one HTML file with the model of RUN inside, which translates greedily in the browser, "
+        "without a server and without a network; only a page of the same run is overwritten",
+    )
     return parser
 
 
@@ -65,8 +72,26 @@ def main(arguments: list[str]) -> None:
     chosen = [(root, checkpoint) for root in options.runs for checkpoint in weights]
     if len(chosen) > MOST_RUNS:
         raise InputError(f"runs: expected at most {MOST_RUNS} side by side, found {len(chosen)}")
+    if options.page is not None and len(chosen) > 1:
+        raise InputError(f"--page: expected one run with one checkpoint, found {len(chosen)}")
     for root in options.runs:
         load_started_run(RunDirectory.open(root).config)  # wrong ones are told before TensorFlow is loaded
+    if options.page is not None:
+        _write_page(*chosen[0], options.page)
+    else:
+        _serve(chosen, options)
+
+
+def _write_page(root: Path, checkpoint: str, page: Path) -> None:
+    with importing_tensorflow():
+        from .live_page.model_page import write_model_page
+        from .trained_run import load_run
+
+    write_model_page(load_run(root, checkpoint), page)
+    sys.stdout.write(f"{page}\n")
+
+
+def _serve(chosen: list[tuple[Path, str]], options: argparse.Namespace) -> None:
     with importing_tensorflow():
         from .live_page.serve import load_live_runs, serve
 

@@ -39,12 +39,13 @@ ORDER = [
     "alignment",
     "evaluation",
     "exchange",
+    "live_page",
     "run_training",
     "plugins",
 ]
 # These may import all of ORDER, and nothing imports them.
 COMMANDS = {"__main__", "align", "compare", "doctor", "draw", "evaluate", "export", "measure", "train", "translate"}
-COMMANDS |= {"view", "import_marian"}
+COMMANDS |= {"view", "import_marian", "live"}
 
 MODULES = sorted(PIPELINE.rglob("*.py"))
 
@@ -131,7 +132,7 @@ def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords(
     assert users == {f"pipeline.text.{name}" for name in of_text} | {"pipeline.exchange.saved_translator"}
 
 
-NEED_A_MODEL = {"recorder", "intervention", "perturbation"}
+NEED_A_MODEL = {"changed_model", "recorder", "intervention", "perturbation"}
 
 
 def test_inspection_reads_and_draws_without_tensorflow_and_keras():

@@ -9,6 +9,7 @@ occurs in that text, is divided as in the Penn Treebank (`do n't`), so that the 
 
 import re
 import unicodedata
+from typing import Any
 
 _UNIFIED = str.maketrans(
     dict.fromkeys("‘’‛ʼ′´`", "'")
@@ -57,6 +58,11 @@ def tokenize(text: str, language: str) -> str:
         KeyError: any other language.
     """
     return " ".join(PATTERNS[language].findall(unify(text)))
+
+
+def rules(language: str) -> dict[str, Any]:
+    """Returns the tables that `tokenize` goes by, for programs in other languages."""
+    return {"language": language, "unified": {chr(code): text or "" for code, text in _UNIFIED.items()}}
 
 
 def join(text: str, language: str) -> str:

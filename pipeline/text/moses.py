@@ -1,6 +1,7 @@
 """The tokeniser, the normaliser of punctuation and the detokeniser of Moses (Koehn et al. 2007), by `sacremoses`."""
 
 import functools
+import re
 from typing import Any
 
 # sacremoses is imported where it is used: that takes a third of a second, and many lines do without.
@@ -29,6 +30,46 @@ def detokenize(text: str, language: str) -> str:
     """
     plain = str(_detokenizer(_code(language)).detokenize(text.split(" ")))
     return plain[:1].upper() + plain[1:]
+
+
+def rules(language: str, *, escaped: bool = False) -> dict[str, Any]:
+    """Returns what `tokenize` goes by, for programs in other languages.
+
+    Args:
+        language: its code.
+        escaped: see `tokenize`.
+
+    Returns:
+        `substitutions`: pairs of a regular expression and what replaces it, as JavaScript has them;
+        `alnum`, `alpha`, `number`, `lower`: the characters of these kinds as ranges of a regular expression's class;
+        `prefixes` and `numeric`: words after which a full stop is theirs, always or before numbers;
+        `apostrophes`: whose rules for them apply: `en`, `fr` or `other`;
+        `escape`: pairs of a character and how it is written.
+    """
+    tokenizer, code = _tokenizer(_code(language)), _code(language)
+    kinds = {"alnum": "IsAlnum", "alpha": "IsAlpha", "number": "IsN", "lower": "IsLower"}
+    return {
+        "substitutions": [_to_javascript(*pair) for pair in _normalizer(code).substitutions],
+        **{name: _ranges(getattr(tokenizer, kind)) for name, kind in kinds.items()},
+        "prefixes": sorted(tokenizer.NONBREAKING_PREFIXES),
+        "numeric": sorted(tokenizer.NUMERIC_ONLY_PREFIXES),
+        "apostrophes": {"en": "en", "fr": "fr", "it": "fr"}.get(code, "other"),
+        "escape": [[p.pattern[-1], name] for p, name in tokenizer.MOSES_ESCAPE_XML_REGEXES] if escaped else [],
+    }
+
+
+def _to_javascript(pattern: str, replacement: str) -> list[str]:
+    """Returns a substitution as JavaScript has it, whose classes are of ASCII alone and whose escapes are fewer."""
+    pattern = re.sub(r"\\([!%])", r"\1", pattern).replace(r"\d", r"\p{Nd}")
+    return [pattern, re.sub(r"\\g<(\d)>", r"$\1", replacement)]
+
+
+def _ranges(characters: str) -> str:
+    """Returns characters as the ranges of a class: `0-9A-Z`, in JavaScript's escapes."""
+    codes = sorted(set(map(ord, characters)))
+    starts = [code for code, before in zip(codes, [-2, *codes], strict=False) if code != before + 1]
+    ends = [code for code, after in zip(codes, [*codes[1:], -2], strict=True) if code != after - 1]
+    return "".join(rf"\u{{{start:x}}}-\u{{{end:x}}}" for start, end in zip(starts, ends, strict=True))
 
 
 def _code(language: str) -> str:

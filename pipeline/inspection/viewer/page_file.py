@@ -35,7 +35,7 @@ def origin_of(folders: Sequence[Path]) -> str:
     return hashlib.sha256(names.encode()).hexdigest()[:16]
 
 
-def refuse_other_file(path: Path, origin: str) -> None:
+def refuse_other_file(path: Path, origin: str, shown: str = "these evaluations", option: str = "--output") -> None:
     """Refuses to overwrite anything but a page of the same origin.
 
     Raises:
@@ -46,6 +46,5 @@ def refuse_other_file(path: Path, origin: str) -> None:
     mark = _MARK.search(path.read_bytes()[:4096]) if path.is_file() else None
     if mark is None or mark[1].decode() != origin:
         raise InputError(
-            f"{path}: already there, and not the page of these evaluations; choose another name with --output, "
-            "or delete it"
+            f"{path}: already there, and not the page of {shown}; choose another name with {option}, or delete it"
         )

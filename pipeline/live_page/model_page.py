@@ -1,0 +1,111 @@
+"""The page that translates by itself: the viewer's, with a run's model and what computes it inside.
+
+It is one file that opens from a disk without a network and without installing anything.
+"""
+
+import base64
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ..config.names import SITES
+from ..errors import InputError
+from ..evaluation.page_facts import page_facts
+from ..files import write_atomically
+from ..inspection.viewer.page import ViewerRun, viewer_page
+from ..inspection.viewer.page_file import origin_of, refuse_other_file
+from ..text.corpus import read_corpus
+from ..text.words import WordUnits
+from ..trained_run import TrainedRun
+from .packed_model import check_model, model_settings, named_arrays, pack
+from .packed_text import pack_normalizer, pack_tokenizer
+
+ASSETS = Path(__file__).parent
+ENGINE = ("packed", "typed_text", "subword", "layers", "transformer")
+PAGE = ("page_backend", "compared", "live_panel", "start_page")
+EXAMPLES = 4
+LONGEST_EXAMPLE = 120  # characters
+NOTICE = """\
+<p id="notice">The model is being opened. If this line stays, the file is damaged, or this browser is too old: it needs
+Chrome 103, Firefox 113, Safari 16.4 or later.</p>
+<script type="text/plain" id="model">{model}</script>"""
+
+
+def write_model_page(run: TrainedRun, path: Path) -> None:
+    """Writes the page, whole or not at all.
+
+    Args:
+        run: the run.
+        path: the file; a page of the same run is overwritten.
+
+    Raises:
+        InputError: something else is there, the model is too large, or a part of it has no counterpart in the page.
+    """
+    origin = origin_of([run.directory.root])
+    refuse_other_file(path, origin, "this run", "--page")
+    write_atomically(path, model_page(run, origin).encode())
+
+
+def model_page(run: TrainedRun, origin: str = "") -> str:
+    """Returns the page's HTML.
+
+    Raises:
+        InputError: see `write_model_page`.
+    """
+    check_model(run)
+    units = _units(run)
+    header = {
+        "model": model_settings(run),
+        "tokenizer": pack_tokenizer(run),
+        "typed": pack_normalizer(run),
+        "units": units._asdict(),
+        "examples": list(islice(_examples(run), EXAMPLES)),
+    }
+    facts = page_facts(run.config, run.model.count_params(), {"search": "greedy"})
+    return viewer_page(
+        str(run.config.run.name),
+        [ViewerRun(str(run.config.run.name), sites=_sites(run), units=units._asdict(), facts=facts)],
+        origin=origin,
+        scripts=read_scripts(*ENGINE, *PAGE),
+        styles=[(ASSETS / "live_panel.css").read_text(encoding="utf-8")],
+        html=NOTICE.format(model=base64.b64encode(pack(header, named_arrays(run))).decode()),
+    )
+
+
+def read_scripts(*names: str) -> list[str]:
+    """Returns the text of scripts of this folder."""
+    texts = ((ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in names)
+    return [text.replace('"use strict";\n', "") for text in texts]
+
+
+def _sites(run: TrainedRun) -> dict[str, list[int]]:
+    """Returns numbers of layers and heads of the sites that the page shows, in the order of its weights."""
+    model: Any = run.config.model
+    shown = {site: row.weighed_at for site, row in SITES.items() if row.weighed_at and site != "norms"}
+    sides = {site: "encoder" if place.startswith("encoder") else "decoder" for site, place in shown.items()}
+    return {site: [getattr(model, f"{side}_layers"), model.num_heads] for site, side in sides.items()}
+
+
+def _units(run: TrainedRun) -> WordUnits:
+    """Returns what counts as a word on each side; where the config leaves it to the text, the examples decide."""
+    probes = run.config.inspection.probes or ()
+    found = run.cutter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
+    return WordUnits(*(unit if unit == "spaces" else "subwords" for unit in found))
+
+
+def _examples(run: TrainedRun) -> Iterator[str]:
+    """Yields the sources of the run's probes, then short sentences of its test set where its text is there."""
+    seen = {""}
+    for text in (*(probe.source for probe in run.config.inspection.probes or ()), *_test_sources(run)):
+        if text not in seen and len(text) <= LONGEST_EXAMPLE:
+            seen.add(text)
+            yield text
+
+
+def _test_sources(run: TrainedRun) -> Iterator[str]:
+    if run.config.data.test is not None:
+        try:
+            yield from read_corpus(run.config.data.test).source
+        except InputError:  # a page can be written where the text is not
+            return

@@ -1,0 +1,120 @@
+"use strict";
+// Translates in the page: the backend of live_panel.js where the model is inside.
+//
+//   backend.translate({text, off}, {progress, signal})   a promise of {sentence, weights}, as store.addSentence takes
+//       them, but for the sentence's id. `off`: [[layer, head, site], ...], the heads whose context is zero; site is
+//       "cross" if it is left out. `progress(done, most)` is called now and then; `signal` can abort.
+
+const SITE_NAMES = { cross: "cross", encoder: "encoder_self", decoder: "decoder_self" }; // the viewer's and the model's
+const PAUSE = 30; // milliseconds after which the browser may draw
+
+class PageBackend {
+  constructor({ header, arrays }) {
+    this.model = new Transformer(header.model, arrays);
+    this.subwords = new SubwordModel(header.tokenizer);
+    this.normalize = typedText(header.typed);
+    this.units = header.units;
+    this.special = header.model.special;
+    this.limit = header.model.limits.max_positions;
+  }
+
+  async translate({ text, off = [] }, { progress = () => {}, signal = null } = {}) {
+    const source = this.normalize(text.toWellFormed ? text.toWellFormed() : text), found = this.subwords.encode(source);
+    const cut = found.ids.length >= this.limit, sourceIds = found.ids.slice(0, this.limit - 1);
+    const zeroed = new Set(off.map(([layer, head, site = "cross"]) => `${SITE_NAMES[site]}/${layer}/${head}`));
+    let last = performance.now();
+    const pause = async (done, most) => {
+      if (done && performance.now() - last < PAUSE) return;
+      progress(done, most);
+      await new Promise((resolve) => setTimeout(resolve));
+      signal?.throwIfAborted();
+      last = performance.now();
+    };
+    if (!sourceIds.length) throw new Error("there is nothing to translate in this text");
+    const ids = [...sourceIds, this.special.eos], result = await this.model.translate(ids, zeroed, pause);
+    const sentence = {
+      sourceText: source, reference: null, hypothesis: this.subwords.decode(result.ids), plain: null,
+      source: this.spell(ids), target: this.spell(result.ids),
+      sourceWords: [...this.wordsOfSource(source, found.ends.slice(0, sourceIds.length)), null],
+      targetWords: this.wordsOfTarget(result.ids),
+      logProbabilities: result.logProbabilities, likelihood: mean(result.logProbabilities),
+      mode: "greedy", truncated: result.truncated || cut, score: null, gold: [],
+    };
+    measure(sentence, result.attention.cross, this.model.settings.sites.cross.heads);
+    const words = this.units.source === "spaces" ? source.split(" ").filter(Boolean) : sentence.source;
+    sentence.underAttended = sentence.underAttendedWords.map((word) => words[word].replaceAll(SPACE, "")).filter(Boolean).join(" ");
+    return { sentence, weights: join(Object.values(SITE_NAMES).flatMap((site) => result.attention[site])) };
+  }
+
+  spell(ids) {
+    return ids.map((id) => this.subwords.pieces[id]);
+  }
+
+  // The word of each token of the source, by the bytes up to its end.
+  wordsOfSource(text, ends) {
+    if (this.units.source !== "spaces") return [...ends.keys()];
+    const wordEnds = [], encoder = new TextEncoder();
+    let bytes = 0;
+    for (const word of text.split(" ")) {
+      bytes += encoder.encode(word).length;
+      if (word) wordEnds.push(bytes);
+      bytes++;
+    }
+    return ends.map((end) => {
+      const word = wordEnds.findIndex((wordEnd) => wordEnd > end - 1);
+      return word < 0 ? null : word;
+    });
+  }
+
+  // The word of each token of the translation, as `Tokenizer.words_from_ids`.
+  wordsOfTarget(ids) {
+    const special = Object.values(this.special);
+    if (this.units.target !== "spaces") return ids.map((id, place) => (special.includes(id) ? null : place));
+    let current = -1, atStart = true;
+    const words = ids.map((id) => {
+      if (special.includes(id)) return null;
+      const piece = this.subwords.pieces[id], unknown = id === this.subwords.unknown;
+      atStart ||= piece.startsWith(SPACE) || unknown;
+      const word = atStart ? current + 1 : current;
+      if (atStart && piece !== SPACE) {
+        current++;
+        atStart = false;
+      }
+      atStart ||= unknown;
+      return word;
+    });
+    return words.map((word) => (word === current + 1 ? null : word)); // a lone mark at the end is no word
+  }
+}
+
+const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / Math.max(1, numbers.length);
+
+function join(arrays) {
+  const joined = new Float32Array(arrays.reduce((sum, array) => sum + array.length, 0));
+  let place = 0;
+  for (const array of arrays) {
+    joined.set(array, place);
+    place += array.length;
+  }
+  return joined;
+}
+
+// Takes the measures that the list shows: see inspection/measures.py and sentences.py of the Python package.
+function measure(sentence, layers, heads) {
+  const S = sentence.source.length, T = sentence.target.length, covered = new Float64Array(S), marked = new Map();
+  let entropy = 0, eos = 0;
+  for (const weights of layers) {
+    weights.forEach((weight, place) => {
+      if (weight > 0) entropy -= weight * Math.log(weight);
+      if (place % S === S - 1) eos += weight;
+      covered[place % S] += weight;
+    });
+  }
+  const rows = layers.length * heads * T, coverage = [...covered].map((total) => total / rows * S);
+  sentence.sourceWords.forEach((word, place) => {
+    if (word !== null) marked.set(word, (marked.get(word) ?? true) && coverage[place] < .2);
+  });
+  const least = Math.min(...coverage.filter((_, place) => sentence.sourceWords[place] !== null));
+  sentence.measures = { entropy: entropy / rows, eos_share: eos / rows, least_coverage: Number.isFinite(least) ? least : 0 };
+  sentence.underAttendedWords = [...marked].filter(([, all]) => all).map(([word]) => word);
+}

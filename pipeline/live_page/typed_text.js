@@ -1,0 +1,83 @@
+"use strict";
+// Makes typed text look like the training text: see the Python package's text/typed_text.py, text/moses.py and
+// text/europarl_words.py, which this follows rule by rule.
+
+const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // Python's spaces
+const WORD = "[\\p{L}\\p{N}_]", LETTER = "[\\p{L}\\p{Nl}\\p{No}]"; // Python's \w, and \w without decimals and _
+const EDGE = `(?:(?<=${WORD})(?!${WORD})|(?<!${WORD})(?=${WORD}))`; // Python's \b
+
+const every = (pattern) => new RegExp(pattern, "gu");
+const strip = (text) => text.replace(every(`^[${WHITE}]+|[${WHITE}]+$`), "");
+
+// Returns the function of a line that `rules` describe; they are made by `pack_normalizer`, null for none.
+function typedText(rules) {
+  if (!rules) return (line) => line;
+  const marked = new Set(rules.marked), capitalised = new Set(rules.capitalised);
+  const divide = rules.moses ? mosesDivider(rules.moses) : rules.europarl ? europarlDivider(rules.europarl) : null;
+  const isWhole = (word) => /^[\p{L}\p{N}]+$/u.test(word) || marked.has(word) || divide(word) === word;
+  return (line) => {
+    if (rules.lowercase && rules.capitals === "none") line = line.toLowerCase();
+    if (divide && !line.split(" ").filter(Boolean).every(isWhole)) line = divide(line);
+    if (rules.lowercase && rules.capitals === "names") {
+      line = line.replace(new RegExp(`${WORD}+`, "u"), (word) => (capitalised.has(word) ? word : word.toLowerCase()));
+    }
+    return line;
+  };
+}
+
+// Moses' normaliser of punctuation and tokeniser, by the tables of the library: see `moses.rules`.
+function mosesDivider({ substitutions, alnum, alpha, number, lower, prefixes, numeric, apostrophes, escape }) {
+  const known = new Set(prefixes), beforeNumbers = new Set(numeric), one = (letters) => new RegExp(`[${letters}]`, "u");
+  const [hasLetter, isLower] = [one(alpha), new RegExp(`^[${lower}]`, "u")];
+  const steps = substitutions.map(([pattern, text]) => [every(pattern), text]);
+  const apostropheSteps = {
+    en: [
+      [`([^${alpha}])'([^${alpha}])`, "$1 ' $2"], [`([^${alpha}${number}])'([${alpha}])`, "$1 ' $2"],
+      [`([${alpha}])'([^${alpha}])`, "$1 ' $2"], [`([${alpha}])'([${alpha}])`, "$1 '$2"], [`([${number}])'(s)`, "$1 '$2"],
+    ],
+    fr: [
+      [`([^${alpha}])'([^${alpha}])`, "$1 ' $2"], [`([^${alpha}])'([${alpha}])`, "$1 ' $2"],
+      [`([${alpha}])'([^${alpha}])`, "$1 ' $2"], [`([${alpha}])'([${alpha}])`, "$1' $2"],
+    ],
+    other: [["'", " ' "]],
+  }[apostrophes];
+  const divisions = [
+    [`([^${alnum}${WHITE}.'\`,\\-])`, " $1 "],
+    ["\\.{2,}", (run, at, whole) => ` ${"DOT".repeat(run.length)}MULTI${at + run.length < whole.length ? " " : ""}`],
+    [`([^${number}]),`, "$1 , "], [`,([^${number}])`, " , $1"], [`([${number}]),$`, "$1 , "],
+    ...apostropheSteps,
+  ].map(([pattern, text]) => [every(pattern), text]);
+  const staysWhole = (prefix, next) => (prefix.includes(".") && hasLetter.test(prefix))
+    || (known.has(prefix) && !beforeNumbers.has(prefix)) || (next && isLower.test(next))
+    || (beforeNumbers.has(prefix) && next && /^[0-9]/.test(next));
+  const apply = (text, rules) => rules.reduce((changed, [pattern, replacement]) => changed.replace(pattern, replacement), text);
+  return (line) => {
+    let text = strip(apply(line, steps)).replace(every(`[${WHITE}]+`), " ").replace(/[\0-\x1f]/g, "");
+    text = apply(strip(text), divisions);
+    const tokens = strip(text).split(every(`[${WHITE}]+`)).filter(Boolean);
+    text = tokens.map((token, i) => {
+      const prefix = /^[^]+\.$/u.test(token) ? token.slice(0, -1) : null;
+      return prefix === null || staysWhole(prefix, tokens[i + 1]) ? token : `${prefix} .`;
+    }).join(" ").replace(/\.' ?$/, " . ' ");
+    text = text.replace(/(?:DOT)+MULTI/g, (mark) => ".".repeat((mark.length - 5) / 3));
+    return escape.reduce((changed, [character, name]) => changed.replaceAll(character, name), text);
+  };
+}
+
+// The words of Europarl's alignments: see `europarl_words.tokenize`.
+function europarlDivider({ language, unified }) {
+  const clitic = `(?:n't|'(?:s|m|re|ll|ve|d))${EDGE}`, next = `(?=[${WHITE}]*${WORD})`;
+  const { abbreviations, clitics, within } = {
+    en: {
+      abbreviations: `${EDGE}(?:mr|mrs|ms|dr|st|prof)`, clitics: `${LETTER}+?(?=${clitic})|${clitic}`,
+      within: `(?:'(?=${WORD}{2})(?!(?:re|ll|ve)${EDGE})${LETTER}+)*`,
+    },
+    fr: { abbreviations: `${EDGE}(?:m|mm|mme|mlle|dr|st)`, clitics: "(?!)", within: "" },
+  }[language];
+  const word = every([
+    "\\p{Nd}+(?:[.,:]\\p{Nd}+)+", `${LETTER}(?:\\.${LETTER})+${EDGE}(?:\\.${next})?`, `(?:${abbreviations})\\.${next}`,
+    clitics, `[\\p{L}\\p{N}]+${within}`, "\\.{2,}", `[^${WHITE}]`,
+  ].join("|"));
+  const unify = (text) => [...text.normalize("NFC")].map((character) => unified[character] ?? character).join("").toLowerCase();
+  return (line) => (unify(line).match(word) ?? []).join(" ");
+}

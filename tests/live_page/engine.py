@@ -1,0 +1,20 @@
+"""The page's scripts in a window of the browser, without the page."""
+
+from contextlib import contextmanager
+
+from pipeline.live_page.model_page import ENGINE, read_scripts
+
+
+@contextmanager
+def scripts_in(browser, *names):
+    """A window that has run these scripts, by default those that need no page."""
+    context = browser.new_context()
+    page, errors = context.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    try:
+        for text in read_scripts(*(names or ENGINE)):
+            page.add_script_tag(content=text)
+        yield page
+        assert errors == []
+    finally:
+        context.close()
