@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline import live
-from tests.exchange.random_runs import random_run
+from tests.random_runs import random_run
 
 
 @pytest.fixture
@@ -14,6 +14,7 @@ def root(tokenizer, tmp_path, monkeypatch):
     for name in ("config.yaml", "checkpoints/best.npz"):
         (run.directory.root / name).touch()
     monkeypatch.setattr("pipeline.trained_run.load_run", lambda root, checkpoint: run)
+    monkeypatch.setattr("pipeline.live.load_started_run", lambda path: run.config)
     return run.directory.root
 
 
@@ -25,8 +26,8 @@ def test_it_writes_a_page_and_says_where(root, tmp_path, capsys):
 
 
 def test_it_says_what_it_cannot_write(root, tmp_path, capsys, monkeypatch):
-    assert live.main([str(root)]) == 2
-    assert "--page: missing; expected the file to write" in capsys.readouterr().err
+    assert live.main([str(root), str(root), "--page", str(tmp_path / "page.html")]) == 2
+    assert "--page: expected one run" in capsys.readouterr().err
     (tmp_path / "mine.html").write_text("mine")
     assert live.main([str(root), "--page", str(tmp_path / "mine.html")]) == 2
     assert "mine.html: already there, and not the page of this run" in capsys.readouterr().err

@@ -19,12 +19,12 @@ def changeable_layers(model: keras.Model) -> dict[str, Sequence[AttentionLayer]]
     encoder, decoder = (getattr(model, f"{side}_blocks", ()) for side in ("encoder", "decoder"))
     if not encoder or not decoder:
         return {}
-    layers = {
-        "encoder_self": [block.self_attention for block in encoder],
-        "decoder_self": [block.self_attention for block in decoder],
-        "cross": [block.cross_attention for block in decoder],
-    }
-    return {site: layers[site] for site in ATTENTION_SITES if all(map(_gives_shares, layers[site]))}
+    layers = (
+        [block.self_attention for block in encoder],
+        [block.self_attention for block in decoder],
+        [block.cross_attention for block in decoder],
+    )
+    return {site: found for site, found in zip(ATTENTION_SITES, layers, strict=True) if all(map(_gives_shares, found))}
 
 
 def _gives_shares(layer: AttentionLayer) -> bool:

@@ -13,7 +13,7 @@ from pipeline.inspection.measures import measure_site
 from pipeline.inspection.sentences import sentence_row, under_attended_words
 from pipeline.live_page.model_page import write_model_page
 from tests.browser import open_page
-from tests.exchange.random_runs import random_run
+from tests.random_runs import random_run
 
 PROBES = [{"source": "the cat sees the dog"}, {"source": "le petit chien voit Éva"}]
 HOSTILE = "</script><script>document.title='broken'</script> & <b>bold</b> \u202eرجل é 猫 \ud83d\ude00"

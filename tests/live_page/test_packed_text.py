@@ -14,7 +14,7 @@ from pipeline.live_page.packed_text import pack_normalizer, pack_tokenizer
 from pipeline.text.look import measure_look
 from pipeline.text.tokenizer import Tokenizer
 from tests.conftest import SENTENCES
-from tests.exchange.random_runs import random_run
+from tests.random_runs import random_run
 from tests.live_page.engine import scripts_in
 
 ODD = [

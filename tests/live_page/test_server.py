@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,7 @@ from pipeline.live_page.page import live_page
 from pipeline.live_page.question import MOST_CHARACTERS, Question
 from pipeline.live_page.server import MOST_BYTES, MOST_WAITING, LivePage, check_address, make_live_server
 from tests.inspection.viewer.test_page import make_record
+from tests.patience import PATIENCE_SECONDS
 
 TOKEN = "secret"
 HEADERS = {TOKEN_HEADER: TOKEN, "Host": "localhost:8000"}
@@ -34,7 +36,7 @@ class StubRun:
 
     def answer(self, question):
         self.asked.append(question)
-        self.gate.wait(60)
+        self.gate.wait(PATIENCE_SECONDS)
         if self.error:
             raise self.error
         return Answer(make_record(0, "a b", "c d"), {"text": question.text}, question)
@@ -155,7 +157,7 @@ def test_who_comes_when_enough_are_waiting_is_told_so(client, stub):
     for thread in threads:
         thread.start()
     while client.application._places._value:  # until all places are taken
-        threading.Event().wait(0.01)
+        time.sleep(0)
     answer = ask(client)
     stub.gate.set()
     for thread in threads:
