@@ -241,6 +241,7 @@ def test_every_test_file_stands_at_its_modules_path():
         if place.parts[0] in ("data", "benchmarks", "journeys") or str(place.with_suffix("")) in OF_NO_MODULE:
             continue
         module = PIPELINE / place.with_name(place.name.removeprefix("test_"))
-        assert module.is_file() or (module.with_suffix("") / "__init__.py").is_file(), f"{path}: no {module}"
+        kinds = [module, module.with_suffix("") / "__init__.py", module.with_suffix(".js")]
+        assert any(kind.is_file() for kind in kinds), f"{path}: no {module}"
     gone = {name for name in OF_NO_MODULE if not (ROOT / "tests" / f"{name}.py").is_file()}
     assert not gone, f"listed and not there: {gone}"

@@ -11,6 +11,7 @@ class Address {
     this.allowed = allowed;
     this.stepping = false; // whether the last entry of the history was made by a step
     this.timer = null;
+    this.kept = true; // false in a frame without an address of its own, such as a notebook's
     this.store.subscribe((_, how) => how === "address" || this.write(how));
     addEventListener("popstate", () => this.follow());
   }
@@ -21,7 +22,7 @@ class Address {
     if (/^\d+$/.test(text)) return { id: Number(text) };
     for (const [key, given] of new URLSearchParams(text)) {
       const kind = typeof STATE[key], allowed = this.allowed[key];
-      if (!(key in STATE) || (allowed && !allowed.includes(given))) continue;
+      if (!Object.hasOwn(STATE, key) || (allowed && !allowed.includes(given))) continue;
       if (key === "pin" && !/^[rc]\d+$/.test(given)) continue;
       const number = /^\d{1,15}$/.test(given) ? Number(given) : null;
       if (key === "head") changes.head = number ?? "mean";
@@ -59,7 +60,7 @@ class Address {
     try {
       history[method](null, "", fragment);
     } catch {
-      // In a frame without an address of its own, such as a notebook's, the state is not kept.
+      this.kept = !location.protocol.startsWith("about"); // elsewhere the browser only had too many entries at once
     }
   }
 

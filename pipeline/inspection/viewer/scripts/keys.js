@@ -25,9 +25,10 @@ function listenToKeys(store, list, search) {
   keys.ArrowUp = keys.k;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    const typing = event.target.matches?.("input:not([type=checkbox]), select, textarea, [contenteditable]");
+    const typing = event.target.matches?.("input:not([type=checkbox], [type=radio], [type=range]), select, textarea, [contenteditable]");
+    const turning = event.target.matches?.("[type=radio], [type=range]") && event.key.startsWith("Arrow");
     if (typing && event.key === "Escape") event.target.blur();
-    if (typing || !(event.key in keys)) return;
+    if (typing || turning || !Object.hasOwn(keys, event.key)) return;
     event.preventDefault();
     keys[event.key]();
   });

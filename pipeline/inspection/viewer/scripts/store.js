@@ -135,7 +135,7 @@ class Store {
   // Keeps the state within what there is.
   settle() {
     const { state, runs } = this, sites = runs[0]?.sites ?? {};
-    if (!(state.site in sites)) state.site = Object.keys(sites)[0] ?? null;
+    if (!Object.hasOwn(sites, state.site)) state.site = Object.keys(sites)[0] ?? null;
     if (!runs[0]?.byId.has(state.id)) state.id = runs[0]?.sentences[0]?.id ?? null;
     const [layers, heads] = this.size();
     state.layer = Math.max(0, Math.min(state.layer, layers - 1));

@@ -42,6 +42,7 @@ class Viewer {
     listenToCopy(document.getElementById("copy"), document.getElementById("copied"));
     this.watchWindow();
     store.notify({ sentences: true }, "open");
+    document.getElementById("copy").hidden = !address.kept;
     document.documentElement.dataset.ready = "true";
   }
 
@@ -62,12 +63,12 @@ class Viewer {
   }
 
   change(changes, how) {
-    const filtered = ["query", "sort", "only"].some((key) => key in changes);
+    const filtered = ["query", "sort", "only"].some((key) => key in changes), cleared = changes.query === "";
     if ("sentences" in changes) {
       this.openTellingHead();
       this.fillControls();
     }
-    if (filtered || "sentences" in changes) this.filter(filtered && how !== "address");
+    if (filtered || "sentences" in changes) this.filter(filtered && !cleared && how !== "address");
     this.list.select(this.store.state.id);
     this.draw();
   }
@@ -79,7 +80,8 @@ class Viewer {
     this.controlsKind = kind;
   }
 
-  // Lists the sentences that are searched for; `open` shows the top of the list and opens the first of them.
+  // Lists the sentences that are searched for; `open` shows the top of the list and opens the first of them. When a
+  // search is cleared, what it found stays open.
   filter(open) {
     const { state, runs } = this.store, { sentences } = runs[0] ?? { sentences: [] };
     const found = chosenSentences([...sentences], state);
@@ -88,9 +90,7 @@ class Viewer {
     document.getElementById("count").textContent = `${shown === all ? "" : `${shown} of `}${all} ${all === "1" ? "sentence" : "sentences"}`;
     if (!open) return;
     this.list.element.scrollTop = 0;
-    const left = state.query === "" && found.some(({ id }) => id === state.id) && this.searched;
-    this.searched = state.query !== "";
-    if (found.length && !left) Object.assign(state, { id: found[0].id, pin: null });
+    if (found.length) Object.assign(state, { id: found[0].id, pin: null });
   }
 
   draw() {

@@ -1,0 +1,113 @@
+"""The page as a whole: what it says of the run, what opens first, the slider over training, saved pictures."""
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from pipeline.inspection.viewer.page import ViewerRun, viewer_page
+from tests.inspection.viewer.opened import GOLD, RECORDS, make_record, open_viewer, press, read_cells, read_state
+
+
+def test_the_header_says_what_the_page_is_about(browser, tmp_path):
+    facts = ["en → fr", "Transformer, 2 + 1 layers × 4 heads", "greedy search", "BLEU 41.3"]
+    run = ViewerRun("one", facts=facts, sentences_in_set=1156).add_all(RECORDS)
+    with open_viewer(browser, tmp_path, viewer_page("demo, test", [run])) as page:
+        assert page.title() == page.inner_text("h1") == "demo, test"
+        assert page.inner_text("#facts") == " · ".join([*facts, "first 5 of 1,156 sentences"])
+
+
+def test_a_bare_archive_has_no_facts(browser, tmp_path):
+    with open_viewer(browser, tmp_path, viewer_page("t5", [ViewerRun("t5").add_all(RECORDS)])) as page:
+        assert page.inner_text("#facts") == ""
+
+
+def divergence(weights):
+    """The generalised Jensen-Shannon divergence of the rows, as a NumPy loop."""
+
+    def entropy(p):
+        return -sum(x * np.log(x) for x in p if x > 0)
+
+    return entropy(weights.mean(axis=0)) - np.mean([entropy(row) for row in weights])
+
+
+def test_the_head_that_tells_most_opens_first(browser, tmp_path):
+    """Neither a head that always looks at one place, which is sharpest, nor one that looks everywhere."""
+    record = make_record(0, "a b c", "x y z")
+    weights = np.full_like(record.attention["cross"], 0.25)
+    weights[0, 1] = [1, 0, 0, 0]
+    weights[1, 0] = 0.7 * np.eye(4) + 0.075
+    weights[1, 1] = 0.9 * np.eye(4)[::-1] + 0.025
+    attention = {**record.attention, "cross": weights}
+    best = max(np.ndindex(2, 3), key=lambda place: divergence(weights[place]))
+    assert best == (1, 1)
+    html = viewer_page("title", [ViewerRun("one").add_all([replace(record, attention=attention)])])
+    with open_viewer(browser, tmp_path, html) as page:
+        assert read_state(page, "layer", "head") == [1, 1]
+        for layer, head in np.ndindex(2, 3):
+            told = page.evaluate(f"divergenceOfRows(viewer.store.matrix(0, 0, 'cross', {layer}, {head}))")
+            assert told == pytest.approx(divergence(weights[layer, head]), abs=1e-3)
+
+
+def test_a_slider_runs_over_the_stages_of_a_training(browser, tmp_path):
+    stages = [
+        ViewerRun(f"update {i:,}", facts=["en → fr"]).add_all([make_record(0, "the cat", "le chat", seed=i)])
+        for i in range(0, 1200, 100)
+    ]
+    with open_viewer(browser, tmp_path, viewer_page("over training", stages, stages=True)) as page:
+        last = read_cells(page)
+        assert page.locator(".run").count() == 1 and page.inner_text(".stage") == "update 1,100"
+        assert page.inner_text("#facts") == "en → fr"
+        page.locator("[name=stage]").fill("3")
+        assert page.inner_text(".stage") == "update 300" and read_cells(page) != last
+        press(page, "[[")
+        assert read_state(page, "stage") == [1]
+        page.locator("[name=stage]").focus()
+        press(page, ["End"])
+        assert read_cells(page) == last
+        page.check("[name=aside]")
+        names = page.locator(".run > h2").all_text_contents()
+        assert len(names) == 8 and (names[0], names[-1]) == ("update 0", "update 1,100")
+        page.locator("[name=stage]").fill("0")
+        assert page.locator(".run > h2").all_text_contents() == ["update 0"]
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize("view", ["matrix", "lines", "heads"])
+def test_a_picture_is_saved_as_a_file_that_stands_alone(browser, tmp_path, view):
+    html = viewer_page("title", [ViewerRun("a <run>", GOLD).add_all(RECORDS)], layer=1, head=2)
+    with open_viewer(browser, tmp_path, html, f"#id=0&view={view}", color_scheme="dark", accept_downloads=True) as page:
+        dark = page.locator("body").evaluate("one => getComputedStyle(one).backgroundColor")
+        with page.expect_download() as waited:
+            page.get_by_role("button", name="Save SVG").click()
+        assert waited.value.suggested_filename == "a_run_-0-cross-1-2.svg"
+        waited.value.save_as(tmp_path / "picture.svg")
+        assert page.locator("body").evaluate("one => getComputedStyle(one).backgroundColor") == dark
+    text = (tmp_path / "picture.svg").read_text(encoding="utf-8")
+    picture = ElementTree.fromstring(text)
+    assert not {"class", "tabindex", "role", "style"} & {name for element in picture.iter() for name in element.attrib}
+    assert "var(" not in text and "data-" not in text
+    words = [element.text for element in picture.iter(f"{SVG}text")]
+    which = "all heads" if view == "heads" else "head 2"
+    assert words[0] == f"cross-attention, layer 1, {which}, output side"
+    assert set(RECORDS[0].source.split()) | set(RECORDS[0].hypothesis.split()) <= set(words)
+    assert picture.find(f"{SVG}rect").get("fill") == "#ffffff"
+    if view == "matrix":
+        inked = [e for e in picture.iter(f"{SVG}rect") if e.get("fill") == "rgb(11, 61, 145)"]
+        assert len(inked) == 25 and all(0 <= float(cell.get("fill-opacity")) <= 1 for cell in inked)
+    width, height = float(picture.get("width")), float(picture.get("height"))
+    for part in picture.findall(f"{SVG}svg"):
+        assert float(part.get("x")) + float(part.get("width")) <= width
+        assert float(part.get("y")) + float(part.get("height")) <= height
+
+
+def test_a_page_that_cannot_be_read_says_so(browser, tmp_path):
+    html = viewer_page("title", [ViewerRun("one").add_all(RECORDS)])
+    start = html.index('id="weights">') + len('id="weights">')
+    html = html.replace("<html", '<html data-ready="true"', 1).replace(html[start : start + 40], "AAAA")
+    with open_viewer(browser, tmp_path, html) as page:
+        page.locator("#runs .warning").wait_for()
+        assert page.inner_text("#runs").startswith("This page cannot be shown: ")
