@@ -16,7 +16,7 @@ from pipeline.live_page.live_run import Answer
 from pipeline.live_page.page import live_page
 from pipeline.live_page.question import MOST_CHARACTERS, Question
 from pipeline.live_page.server import MOST_BYTES, MOST_WAITING, LivePage, check_address, make_live_server
-from tests.inspection.viewer.test_page import make_record
+from tests.inspection.viewer.opened import make_record
 from tests.patience import PATIENCE_SECONDS
 
 TOKEN = "secret"
