@@ -106,7 +106,7 @@ class CaseView {
   drawBelow(section, { run: column, site }) {
     const place = this.panel.columns[column], at = WEIGHED_AT[site], { layer, head } = this.panel.store.state;
     const heads = place && this.panel.backend.runs[place.run].heads[at];
-    if (!heads || !this.panel.case || this.panel.backend.changes.length === 0) return;
+    if (!heads || place.changed || !this.panel.case || this.panel.backend.changes.length === 0) return;
     const edits = this.panel.case.edits[place.run];
     const bar = drawSwitchBar({
       site: at, layer, head, heads: heads[1], changes: this.panel.backend.changes, edits,
