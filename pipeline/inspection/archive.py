@@ -38,6 +38,7 @@ from .archive_format import (
     array_key,
     axes_of,
     check_weights,
+    describe_missing,
     is_natural,
     parse_line,
 )
@@ -162,8 +163,7 @@ class AttentionArchive:
     def _read_manifest(self) -> dict[str, Any]:
         path = self._path / MANIFEST
         if not path.is_file():
-            found = "an unfinished attention archive" if (self._path / SENTENCES).exists() else "no attention archive"
-            raise InputError(f"{self._path}: {found} (no {MANIFEST}); evaluate.py and write_archive write one")
+            raise InputError(describe_missing(self._path))
         try:
             manifest = read_json_object(path)
             version = manifest["format_version"]
