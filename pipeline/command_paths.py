@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from .config import RunConfig
-from .config.ensemble import check_members
+from .config.members import check_members
 from .errors import InputError
 from .files import LONGEST_NAME, refuse_other_than_file
 from .run_directory import RunDirectory, find_evaluation

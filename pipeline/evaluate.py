@@ -13,7 +13,7 @@ from .cli import (
     log_to_output,
     whole_number,
 )
-from .config.ensemble import check_members_search, ensemble_suffix
+from .config.members import check_members_search, ensemble_suffix
 from .config.names import BLEU_TOKENIZERS, describe
 from .config.options import add_decoding_options, add_prefix_option, with_decoding_options
 from .config.started_run import load_started_run, settings_of_set

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .cli import ArgumentParser, add_checkpoint_option, add_members_argument, add_run_argument, exit_cleanly
-from .config.ensemble import check_members_search
+from .config.members import check_members_search
 from .config.options import add_decoding_options, add_prefix_option, add_seed_option, with_decoding_options
 from .config.started_run import load_started_run
 from .invocation import invocation
@@ -49,7 +49,9 @@ def main(arguments: list[str]) -> None:
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():
         from .text.prefixes import PrefixFile
-        from .trained_run.ensemble import load_runs  # not at the top: it imports TensorFlow, and --help must be fast
+        from .trained_run.trained_ensemble import (
+            load_runs,  # not at the top: it imports TensorFlow, and --help must be fast
+        )
 
     loaded = load_runs([options.run, *options.others], options.checkpoint)
     run = replace(loaded, config=with_decoding_options(loaded.config, options))

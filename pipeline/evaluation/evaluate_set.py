@@ -14,8 +14,7 @@ from ..metrics import MetricInputs, measure_all
 from ..metrics.bleu import score_translations
 from ..metrics.likelihood import LikelihoodMeter
 from ..runtime.devices import parallel_batches
-from ..trained_run import TrainedRun
-from ..trained_run.ensemble import TrainedEnsemble
+from ..trained_run.trained_ensemble import TrainedEnsemble
 from .inspected import inspect_members, inspect_run, sites_to_record
 from .request import EvaluationRequest
 from .resumable import evaluation_folder, fingerprint, translate_resumably
@@ -34,7 +33,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
     ensemble = isinstance(run, TrainedEnsemble)
     if request.perturbed_sentences:
         check_perturbable(run.model)  # before anything is written
-    digest = fingerprint(run, set=data, force_references=request.force_references, **_members(run))
+    digest = fingerprint(run, set=data, force_references=request.force_references)
     with evaluation_folder(run.directory.evaluation(data.name), digest) as folder:
         log.info("%s: translating %d sentences", data.name, len(data.source))
         translating = _Clock()
@@ -96,13 +95,6 @@ def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -
         "truncated": sum(translation.truncated for translation in translations),
         **({} if request.data.prefixes is None else {"with_prefix": sum(map(bool, request.data.prefixes))}),
     }
-
-
-def _members(run: TrainedRun) -> dict[str, Any]:
-    """Returns what sets the evaluation of an ensemble apart, besides weights; nothing of a single run."""
-    if not isinstance(run, TrainedEnsemble):
-        return {}
-    return {"members": {name: member.config.model_dump(mode="json") for name, member in run.members.items()}}
 
 
 class _Clock:

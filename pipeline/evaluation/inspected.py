@@ -18,7 +18,7 @@ from ..json_file import read_json_object
 from ..run_directory import EvaluationDirectory
 from ..text.words import WordUnits
 from ..trained_run import TrainedRun
-from ..trained_run.ensemble import TrainedEnsemble
+from ..trained_run.trained_ensemble import TrainedEnsemble
 from .alignment import score_readouts, sites_to_read
 from .archive_scores import ReadoutScores
 from .outputs import Outputs, fill_viewer, translate_probes, write_measured, write_outputs, write_translations_of

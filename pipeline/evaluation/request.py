@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config import RunConfig
-from ..config.ensemble import ensemble_suffix
+from ..config.members import ensemble_suffix
 from ..config.options import with_decoding_options
 from ..config.started_run import settings_of_set
 from ..metrics.bleu import check_bleu_tokenizer
@@ -15,7 +15,7 @@ from ..text.corpus import read_corpus, read_parallel_files
 from ..text.lines import read_lines
 from ..text.prefixes import PrefixFile
 from ..trained_run import TrainedRun
-from ..trained_run.ensemble import load_runs
+from ..trained_run.trained_ensemble import load_runs
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,6 @@ def test_attention_over_references_has_a_folder_of_its_own(corpus, monkeypatch, 
 def read(monkeypatch, run, options):
     for reader in ("read_configured_gold", "read_choice_set"):
         monkeypatch.setattr(request, reader, lambda *_: None)
-    monkeypatch.setattr(request, "load_run", lambda *_: run)
+    monkeypatch.setattr(request, "load_runs", lambda *_: run)
     monkeypatch.setattr(request, "replace", lambda run, config: run)
     return request.read_request(make_parser().parse_args([str(run.directory.root), *options])).data
