@@ -42,6 +42,8 @@ class ArgumentParser(HelpPrinter, argparse.ArgumentParser):
         if unknown:
             known = [name for name in self._option_string_actions if name.startswith("--")]
             meant = did_you_mean(unknown[0].partition("=")[0], known)
+            if not unknown[0].startswith("-") and any(action.nargs in ("*", "+") for action in self._actions):
+                meant = "; give all folders side by side, before the options"
             raise InputError(f"unrecognized arguments: {' '.join(unknown)}{meant}; see --help")
         check_paths(options)
         return options

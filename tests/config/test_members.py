@@ -58,6 +58,8 @@ def test_commands_check_further_runs_while_they_read_their_arguments(command, ma
     options = command.make_parser().parse_args([str(a), str(b), "--beam_size", "1"])
     assert (options.run, options.others) == (a, [b])
     assert command.make_parser().parse_args([str(a)]).others == []
+    assert command.main([str(a), "--beam_size", "1", str(b)]) == 2
+    assert f"unrecognized arguments: {b}; give all folders side by side, before the opt" in capsys.readouterr().err
     assert command.main([str(a), str(b), str(c)]) == 2
     assert "have different tokenizers" in capsys.readouterr().err
 
