@@ -11,9 +11,10 @@ from ..model.interface import DecoderOutput, Memory, TranslationModel
 class Ensemble(TranslationModel):
     """Predicts each token by the geometric mean of the probabilities that its members give.
 
-    The logits are the mean of the members' log-probabilities, so whoever takes the softmax of them, as every search
-    and every teacher-forced pass does, gets that mean divided by its sum. Members may be of any architecture, size and
-    precision.
+    The logits are the mean of the members' logits. Log-probabilities are logits less a number that is the same for all
+    tokens, so the softmax of that mean, which every search and every teacher-forced pass takes, is the softmax of the
+    mean of the members' log-probabilities. Members may be of any architecture, size and precision. Twice the
+    same model gives the very numbers of that model.
 
     An ensemble has no attention of its own. In place of layers, `DecoderOutput.cross` has one entry for each member
     that has cross-attention, the mean over its layers and heads as `(B, 1, T, S)`: what a coverage penalty counts, in
@@ -32,7 +33,7 @@ class Ensemble(TranslationModel):
         if not members:
             raise ValueError("members: expected at least one model, found none")
         self.members = list(members)
-        self.output_embedding = _MeanLogProbabilities(self.members)
+        self.output_embedding = _MeanLogits(self.members)
         self.built = True
 
     def encode(self, source_ids, training=None):
@@ -66,18 +67,15 @@ class Ensemble(TranslationModel):
         ]
 
 
-class _MeanLogProbabilities:
+class _MeanLogits:
     """The members' output embeddings as one: see `TokenEmbedding.logits`."""
 
     def __init__(self, members):
         self._members = members
 
     def logits(self, states):
-        scores = [
-            ops.log_softmax(ops.cast(member.output_embedding.logits(own), "float32"))
-            for member, own in zip(self._members, states, strict=True)
-        ]
-        return ops.mean(ops.stack(scores), axis=0)
+        pairs = zip(self._members, states, strict=True)
+        return ops.mean(ops.stack([member.output_embedding.logits(own) for member, own in pairs]), axis=0)
 
 
 def _mean_of_layers(layers):
