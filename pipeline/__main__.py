@@ -18,9 +18,8 @@ COMMANDS = {
     "compare": "compares runs: confidence intervals, significance",
     "measure": "measures an attention archive of any program",
     "view": "shows the attention of several runs on one page",
-    "live": "shows the attention of sentences that one types",
     "draw": "draws heat maps for papers",
-    "live": "translates what you type on a page, and shows where attention went",
+    "live": "a page that translates what you type, and shows and changes attention",
     "export": "writes a run for other programs",
     "import_marian": "makes a run of a Marian or OPUS-MT model",
 }

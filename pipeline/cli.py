@@ -42,6 +42,8 @@ class ArgumentParser(HelpPrinter, argparse.ArgumentParser):
         if unknown:
             known = [name for name in self._option_string_actions if name.startswith("--")]
             meant = did_you_mean(unknown[0].partition("=")[0], known)
+            if not unknown[0].startswith("-") and any(action.nargs in ("*", "+") for action in self._actions):
+                meant = "; give all folders side by side, before the options"
             raise InputError(f"unrecognized arguments: {' '.join(unknown)}{meant}; see --help")
         check_paths(options)
         return options
@@ -75,14 +77,27 @@ def add_run_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, such as runs/demo")
 
 
+def add_members_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds further runs, as `options.others`."""
+    parser.add_argument(
+        "others",
+        type=Path,
+        nargs="*",
+        metavar="RUN2",
+        help="folders of further runs: all translate together as an ensemble, each token by the mean of their "
+        "log-probabilities. They need the same tokenizer, and may be of any architecture. Settings are those of RUN; "
+        "sentences have as many tokens as every model accepts",
+    )
+
+
 def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
     """Adds the choice of a run's weights, as `options.checkpoint`."""
     parser.add_argument(
         "--checkpoint",
         choices=("best", "last"),
         default="best",
-        help="which weights to use. best: those that were best on validation; last: the newest, also during training "
-        "(default: best)",
+        help="which weights of each run to use. best: those that were best on validation; last: the newest, also "
+        "during training (default: best)",
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from .config import RunConfig
+from .config.members import check_members
 from .errors import InputError
 from .files import LONGEST_NAME, refuse_other_than_file
 from .run_directory import RunDirectory, find_evaluation
@@ -22,8 +23,11 @@ def check_paths(options: argparse.Namespace) -> None:
     for name, check in CHECKS.items():
         if (path := getattr(options, name, None)) is not None:
             check(path)
-    if hasattr(options, "checkpoint"):
-        _check_weights(RunDirectory(options.run))
+    runs = [options.run, *getattr(options, "others", [])] if hasattr(options, "checkpoint") else []
+    for run in runs:
+        _check_weights(RunDirectory.open(run))
+    if len(runs) > 1:
+        check_members(runs)
 
 
 def check_config_paths(config: RunConfig) -> None:

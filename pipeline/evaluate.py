@@ -4,7 +4,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly, log_to_output, whole_number
+from .cli import (
+    ArgumentParser,
+    add_checkpoint_option,
+    add_members_argument,
+    add_run_argument,
+    exit_cleanly,
+    log_to_output,
+    whole_number,
+)
+from .config.members import check_members_search, ensemble_suffix
 from .config.names import BLEU_TOKENIZERS, describe
 from .config.options import add_decoding_options, add_prefix_option, with_decoding_options
 from .config.started_run import load_started_run, settings_of_set
@@ -21,9 +30,11 @@ def make_parser() -> argparse.ArgumentParser:
         prog=invocation("evaluate"),
         description="Evaluates a trained run on a set. Writes scores, translations, the attention of every layer and "
         "head, heat maps, a page that shows them and, if there are gold alignments, alignment error rates to "
-        "RUN/evaluations/NAME.",
+        "RUN/evaluations/NAME. With several runs it evaluates their ensemble; attention and alignment error rates are "
+        "those of each model by itself, in RUN/evaluations/NAME/members/RUN2.",
     )
     add_run_argument(parser)
+    add_members_argument(parser)
     parser.add_argument(
         "--set",
         choices=("test", "validation"),
@@ -33,7 +44,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_own_text(parser)
     parser.add_argument(
         "--name",
-        help="name of the results' folder (default: the set's or the source file's; with --forced, .forced is added)",
+        help="name of the results' folder (default: the set's or the source file's; with --forced, .forced is added, "
+        "with further runs .ensemble-with-RUN2-and-RUN3)",
     )
     add_checkpoint_option(parser)
     parser.add_argument(
@@ -87,11 +99,15 @@ def check_options(options: argparse.Namespace) -> None:
         raise InputError("--forced needs --reference, the text that the model is made to read")
     if options.forced and options.prefix:
         raise InputError("--forced reads whole references, so --prefix has no effect; leave one of them out")
-    name = options.name if options.name is not None else options.source and options.source.name
-    if name is not None and (problem := name_problem(name)):
+    if options.perturb and options.others:
+        raise InputError("--perturb replaces heads of one model; evaluate each run of the ensemble by itself")
+    origin = options.source.name if options.source else options.set
+    name = options.name if options.name is not None else origin + ensemble_suffix(options.others)
+    if problem := name_problem(name):
         raise InputError(f"--name: {problem}")
     directory = RunDirectory.open(options.run)
     config = with_decoding_options(load_started_run(directory.config), options)
+    check_members_search(config, options.others)
     if not options.source:
         settings_of_set(config, options.set, directory.config)
 

@@ -171,3 +171,8 @@ class EvaluationDirectory:
         self.viewer = root / "viewer.html"
         self.attention = root / "attention" if attention is None else attention
         self.parts = root / "parts"  # while it is being evaluated
+        self.members = root / "members"  # of an ensemble, which has no archive of its own
+
+    def member(self, name: str) -> "EvaluationDirectory":
+        """Returns the folder of what is written of one model of an ensemble."""
+        return EvaluationDirectory(self.members / name)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly
+from .cli import ArgumentParser, add_checkpoint_option, add_members_argument, add_run_argument, exit_cleanly
+from .config.members import check_members_search
 from .config.options import add_decoding_options, add_prefix_option, add_seed_option, with_decoding_options
 from .config.started_run import load_started_run
 from .invocation import invocation
@@ -30,6 +31,7 @@ def make_parser() -> argparse.ArgumentParser:
         "`number ||| translation ||| LogProbability= value ||| score`.",
     )
     add_run_argument(parser)
+    add_members_argument(parser)
     add_checkpoint_option(parser)
     add_decoding_options(parser)
     add_seed_option(parser)
@@ -42,13 +44,16 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Translates standard input, as its lines arrive."""
     options = make_parser().parse_args(arguments)
-    with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)  # wrong ones are told first
+    config = with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)
+    check_members_search(config, options.others)  # what is wrong is told first
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():
         from .text.prefixes import PrefixFile
-        from .trained_run import load_run  # not at the top: it imports TensorFlow, and --help must be fast
+        from .trained_run.trained_ensemble import (
+            load_runs,  # not at the top: it imports TensorFlow, and --help must be fast
+        )
 
-    loaded = load_run(options.run, options.checkpoint)
+    loaded = load_runs([options.run, *options.others], options.checkpoint)
     run = replace(loaded, config=with_decoding_options(loaded.config, options))
     format_line = format_best if options.n_best is None else format_n_best
     translator, number = run.translator, 0

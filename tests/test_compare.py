@@ -87,6 +87,19 @@ def test_a_gate_fails_where_a_run_is_worse_and_not_by_chance(make, capsys):
     assert len(said) == 2 and all("gate bad is worse than " in line and line.endswith("p 0.001") for line in said)
 
 
+def test_an_ensemble_is_no_seed_of_its_first_run_and_has_the_parameters_of_all_models(make, tmp_path, capsys):
+    members = [{"name": name, "parameters": 12345} for name in ("first", "second")]
+    runs = [make("first", worsened(3)), make("second", worsened(4), seed=2)]
+    make("second", worsened(5), seed=2, evaluation="together", metrics={"members": members})
+    evaluations = [str(runs[0]), str(runs[1] / "evaluations/together")]
+    assert compare.main([*evaluations, "--csv", str(tmp_path / "table.csv")]) == 0
+    printed = capsys.readouterr().out
+    assert "ensemble of 2, beam 5" in printed and "mean BLEU" not in printed
+    table = pd.read_csv(tmp_path / "table.csv")
+    assert table["parameters"].tolist() == [12345, 24690]
+    assert table["seed"].isna().tolist() == table["minutes"].isna().tolist() == [False, True]
+
+
 def test_two_evaluations_of_one_run_can_be_compared_and_are_not_taken_for_seeds(make, capsys):
     run = make("both", worsened(3))
     decoding = {"beam_size": 8, "length_penalty": 1.4}

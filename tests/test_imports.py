@@ -180,6 +180,7 @@ def test_settings_stop_at_the_door():
         "pipeline.train",
         "pipeline.trained_run",
         "pipeline.trained_run.manifest",
+        "pipeline.trained_run.trained_ensemble",
         "pipeline.training.best_weights",
         "pipeline.training.build",
         "pipeline.training.callbacks.build",

@@ -5,6 +5,7 @@ Letters: B batch, H heads, T target positions, U of them whose output tokens are
 
 from typing import Any, NamedTuple
 
+import keras
 from keras import ops
 
 
@@ -39,7 +40,8 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Teacher
 def forced_decode(model, memory, target_input, target_output, sites=()) -> TeacherForced:
     """Runs the second half of `forced_pass`: reads the target, given the memory of the source."""
     output = model.decode(target_input, memory, training=False)
-    states = output.states[:, : ops.shape(target_output)[1]]
+    given = ops.shape(target_output)[1]
+    states = keras.tree.map_structure(lambda x: x[:, :given], output.states)  # an ensemble has those of each member
     scores = ops.log_softmax(model.output_embedding.logits(states))
     layers = {"cross": output.cross, "encoder": memory.self_attention, "decoder": output.decoder_self}
     if "norms" in sites:

@@ -1,7 +1,6 @@
 """An evaluation that was written before, read back with what is known of its run."""
 
 import json
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +12,8 @@ from ..config import RunConfig
 from ..config.started_run import load_started_run
 from ..errors import InputError
 from ..invocation import invocation
-from ..json_file import read_json_object
 from ..run_directory import EvaluationDirectory, RunDirectory
+from .metrics_file import read_manifest, read_metrics
 from .translations import read_translations
 
 
@@ -72,9 +71,14 @@ class Evaluated:
         return table
 
     @property
-    def seed(self) -> int:
-        """The run's seed."""
-        return self.config.run.seed
+    def members(self) -> list[dict[str, Any]]:
+        """What is said of each model of an ensemble; empty for a single run."""
+        return self.metrics.get("members", [])
+
+    @property
+    def seed(self) -> int | None:
+        """The run's seed; None for an ensemble."""
+        return None if self.members else self.config.run.seed
 
     @property
     def bleu_tokenizer(self) -> str:
@@ -95,31 +99,35 @@ class Evaluated:
         checkpoint = Path(self.metrics.get("checkpoint", "model.keras")).stem.partition("-")[0]
         corpus = self._manifest.get("data_sha256")
         evaluated = [self.bleu_tokenizer, self.mode or "translated", checkpoint, self.metrics.get("search"), decoding]
-        return json.dumps([settings, corpus, evaluated], sort_keys=True)
+        return json.dumps([settings, corpus, evaluated, *self.members], sort_keys=True)
 
     def facts(self) -> dict[str, Any]:
-        """Returns further scores of the evaluation, and the sizes and costs of its run, which the table shows."""
-        last = self._last_history_row()
+        """Returns further scores of the evaluation, and the sizes and costs of its run, which the table shows; of an
+        ensemble the parameters of all models."""
+        last = {} if self.members else self._last_history_row()
+        parameters = sum(member["parameters"] for member in self.members) or self._manifest.get("parameters")
         return {
             "AER": self.metrics.get("alignment", {}).get("aer"),
             "loss": self.metrics.get("loss"),
             "search": self._search(),
             "seed": self.seed,
-            "parameters": self._manifest.get("parameters"),
+            "parameters": parameters,
             "updates": last.get("update"),
             "minutes": last.get("minutes"),
         }
 
     def _search(self) -> str:
         name, decoding = self.metrics.get("search", ""), self.metrics.get("decoding", {})
-        if name != "beam" or not decoding:
+        if self.members:
+            name = f"ensemble of {len(self.members)}, {name}"
+        if not name.endswith("beam") or not decoding:
             return name
         penalty = decoding.get("length_penalty", 1.0)
         return f"{name} {decoding.get('beam_size', '')}" + (f", length penalty {penalty:g}" if penalty != 1 else "")
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
-        return _read_json(self.run.manifest, _MANIFEST) if self.run.manifest.is_file() else {}
+        return read_manifest(self.run.manifest) if self.run.manifest.is_file() else {}
 
     def _last_history_row(self) -> Any:
         if not self.run.history.is_file():
@@ -132,58 +140,3 @@ class Evaluated:
             if not pd.api.types.is_numeric_dtype(history.get(name, pd.Series(dtype=float))):
                 raise InputError(f"{self.run.history}: not the table that train.py writes: {name} is not a number")
         return history.iloc[-1] if len(history) else {}
-
-
-def read_metrics(path: Path) -> dict[str, Any]:
-    """Reads `metrics.json`.
-
-    Raises:
-        InputError: it is damaged.
-    """
-    metrics = _read_json(path, _METRICS)
-    _check_types(path, metrics.get("decoding", {}), _DECODING, "decoding.")
-    _check_types(path, metrics.get("alignment", {}), _ALIGNMENT, "alignment.")
-    return metrics
-
-
-def _is_text(value: Any) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _is_number(value: Any) -> bool:
-    return value is None or (type(value) in (int, float) and not abs(value) > 1e18)  # not-a-number is one
-
-
-def _is_section(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-Types = Mapping[str, Callable[[Any], bool]]
-
-_METRICS: Types = {
-    **dict.fromkeys(("bleu_tokenizer", "mode"), _is_text),
-    **dict.fromkeys(("checkpoint", "search"), lambda value: isinstance(value, str)),
-    **dict.fromkeys(("decoding", "alignment"), _is_section),
-    "loss": _is_number,
-}
-_DECODING: Types = dict.fromkeys(("beam_size", "length_penalty"), lambda value: value is not None and _is_number(value))
-_ALIGNMENT: Types = {"aer": _is_number}
-_MANIFEST: Types = {"parameters": _is_number, "data_sha256": _is_section}
-
-
-def _read_json(path: Path, types: Types) -> dict[str, Any]:
-    try:
-        value = read_json_object(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read: {error}; evaluate the run again") from None
-    _check_types(path, value, types)
-    return value
-
-
-def _check_types(path: Path, values: Mapping[str, Any], types: Types, section: str = "") -> None:
-    for name, is_valid in types.items():
-        if name in values and not is_valid(values[name]):
-            raise InputError(
-                f"{path}: {section}{name} cannot be {str(values[name])[:40]!r}; restore the file, or evaluate the run "
-                "again"
-            )

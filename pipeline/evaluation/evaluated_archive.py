@@ -11,7 +11,8 @@ from ..errors import InputError
 from ..inspection.archive import AttentionArchive
 from ..run_directory import EvaluationDirectory, find_evaluation
 from .archive_scores import archive_metrics, score_alignments
-from .evaluated import Evaluated, read_metrics
+from .evaluated import Evaluated
+from .metrics_file import read_metrics
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Outputs:
-    """The data from which the files are written.
+    """The data from which the files are written; those of an ensemble are of one of its models.
 
     Args:
         request: what was asked for.
@@ -46,6 +46,7 @@ class Outputs:
         translations: of the set's sentences.
         readouts: the alignment readout and its scores.
         recorder: records the run's attention over the probes.
+        probes: the config's probes with their translations.
         metrics: what `metrics.json` holds so far.
     """
 
@@ -56,18 +57,46 @@ class Outputs:
     translations: Sequence[Translation]
     readouts: ReadoutScores
     recorder: AttentionRecorder
+    probes: Sequence[ForcedPair]
     metrics: Mapping[str, Any]
 
 
 def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, float]:
-    """Writes every file but the archive and `metrics.json`, and returns the seconds of those that take long."""
+    """Writes every file but the archive and `metrics.json`, and returns the seconds of those that take long.
+
+    The page opens at the head from which alignments are read; where that is a mean of heads, or there is none, at the
+    head that tells most.
+    """
+    request, folder = outputs.request, outputs.folder
+    run = request.run
+    table = write_translations_of(request, outputs.translations, folder)
+    rows = write_measured(outputs)
+    viewer = fill_viewer(outputs, run.directory.root.name, rows, table)
+    readout = outputs.readouts.readout
+    shown: dict[str, Any] = {"side": readout.side} if readout else {}
+    if readout and readout.head != "mean":
+        shown |= {"site": readout.site, "layer": readout.layer, "head": readout.head}
+    write_viewer(folder.viewer, f"{viewer.name}, {request.data.name}", [viewer], **shown)
+    if not request.perturbed_sentences:
+        return {}
+    return {"perturbation_seconds": write_perturbation(run, pairs[: request.perturbed_sentences], folder.perturbation)}
+
+
+def write_translations_of(
+    request: EvaluationRequest, translations: Sequence[Translation], folder: EvaluationDirectory
+) -> pd.DataFrame:
+    """Writes translations.tsv, and returns the table."""
+    data, tokenizer = request.data, request.run.config.data.scoring_tokenizer
+    table = translations_table(data.source, data.reference, translations, bleu_tokenizer=tokenizer)
+    write_translations(table, folder.translations)
+    return table
+
+
+def write_measured(outputs: Outputs) -> list[dict[str, Any]]:
+    """Writes what is measured and drawn of one model's attention, and returns the rows of sentences.csv."""
     request, folder, archive, readouts = outputs.request, outputs.folder, outputs.archive, outputs.readouts
     run, data = request.run, request.data
     settings = run.config.inspection
-
-    tokenizer = run.config.data.scoring_tokenizer
-    table = translations_table(data.source, data.reference, outputs.translations, bleu_tokenizer=tokenizer)
-    write_translations(table, folder.translations)
     if readouts.table is not None:
         write_csv(readouts.table, folder.head_alignment)
     rows = write_measures(archive.records(["cross"]), folder)
@@ -75,13 +104,10 @@ def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, fl
         write_alignments(archive.records(["cross", readouts.readout.site]), readouts.readout, folder.alignments)
     drawn = drawn_sentences(settings.heatmap_sentences, settings.drawn_sentences, own=data.own)
     draw_heatmaps(archive.records(["cross"], drawn), folder.heatmaps, "sentence")
-    if not data.own:
-        draw_heatmaps(record_probes(run, outputs.recorder), folder.heatmaps, "probe")
-    write_page(outputs, rows[: settings.viewer_sentences], table)
+    if outputs.probes:
+        draw_heatmaps(outputs.recorder.record(outputs.probes, sites=["cross"]), folder.heatmaps, "probe")
     write_spectra(run.model, folder.spectra)
-    if not request.perturbed_sentences:
-        return {}
-    return {"perturbation_seconds": write_perturbation(run, pairs[: request.perturbed_sentences], folder.perturbation)}
+    return rows
 
 
 def drawn_sentences(given: int | None, of_sets: int, *, own: bool) -> int:
@@ -99,24 +125,28 @@ def draw_heatmaps(records: Iterable[Record], folder: Path, name: str) -> None:
             save_figure(attention_figure(record, "cross", layer), path)
 
 
-def record_probes(run: TrainedRun, recorder: AttentionRecorder) -> Iterable[Record]:
-    """Translates the config's probes and records their cross-attention."""
-    probes = run.config.inspection.probes
-    if not probes:
-        return ()
+def translate_probes(request: EvaluationRequest) -> list[ForcedPair]:
+    """Translates the config's probes, unless text of one's own is evaluated."""
+    run, probes = request.run, request.run.config.inspection.probes
+    if not probes or request.data.own:
+        return []
     sources = [probe.source for probe in probes]
     references = [probe.reference or "" for probe in probes]
-    pairs = pair_translations(sources, references, run.translator.translate(sources), run.config.decoding.kind)
-    return recorder.record(pairs, sites=["cross"])
+    return list(pair_translations(sources, references, run.translator.translate(sources), run.config.decoding.kind))
 
 
-def write_page(outputs: Outputs, rows: Sequence[dict[str, Any]], table: pd.DataFrame) -> None:
-    """Writes viewer.html with the first sentences, one for each of `rows`. It opens at the head from which alignments
-    are read; where that is a mean of heads, or there is none, at the head that tells most."""
-    data, readout = outputs.request.data, outputs.readouts.readout
-    name = outputs.request.run.directory.root.name
+def fill_viewer(outputs: Outputs, name: str, rows: Sequence[dict[str, Any]], table: pd.DataFrame) -> ViewerRun:
+    """Returns the first sentences as the page holds them.
+
+    Args:
+        outputs: of one model.
+        name: what the page calls it.
+        rows: of sentences.csv.
+        table: of the translations.
+    """
+    run, data = outputs.request.run, outputs.request.data
+    rows = rows[: run.config.inspection.viewer_sentences]
     scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else ()
-    run = outputs.request.run
     viewer = ViewerRun(
         name,
         data.gold.gold if data.gold else (),
@@ -127,10 +157,7 @@ def write_page(outputs: Outputs, rows: Sequence[dict[str, Any]], table: pd.DataF
     )
     for record, row in zip(outputs.archive.records(outputs.sites, len(rows)), rows, strict=True):
         viewer.add(record, row)
-    shown: dict[str, Any] = {"side": readout.side} if readout else {}
-    if readout and readout.head != "mean":
-        shown |= {"site": readout.site, "layer": readout.layer, "head": readout.head}
-    write_viewer(outputs.folder.viewer, f"{name}, {data.name}", [viewer], **shown)
+    return viewer
 
 
 def write_spectra(model: keras.Model, path: Path) -> None:

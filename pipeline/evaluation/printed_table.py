@@ -46,6 +46,9 @@ def _rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "truncated", f"{metrics['truncated']} sentences whose source or translation was cut short"
     if "alignment" in metrics:
         yield from _alignment_rows(metrics["alignment"])
+    for member in metrics.get("members", []):
+        if "alignment" in member:
+            yield from _alignment_rows(member["alignment"], f"AER of {member['name']}")
     if "seconds" in metrics:
         yield "seconds", f"{metrics['seconds']:.1f}"
 
@@ -71,9 +74,9 @@ def _likelihood_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "token accuracy", f"{metrics['token_accuracy']:.4f}"
 
 
-def _alignment_rows(alignment: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _alignment_rows(alignment: dict[str, Any], label: str = "AER") -> Iterator[tuple[str, str]]:
     yield (
-        "AER",
+        label,
         f"{alignment['aer']:.2f} %   (precision {alignment['precision']:.2f} %, recall {alignment['recall']:.2f} %; "
         f"layer {alignment['layer']}, head {alignment['head']}, {alignment['side']} side, {alignment['linked']} links, "
         f"chosen on {alignment['chosen_on']})",

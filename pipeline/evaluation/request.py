@@ -7,13 +7,15 @@ from pathlib import Path
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config import RunConfig
+from ..config.members import ensemble_suffix
 from ..config.options import with_decoding_options
 from ..config.started_run import settings_of_set
 from ..metrics.bleu import check_bleu_tokenizer
 from ..text.corpus import read_corpus, read_parallel_files
 from ..text.lines import read_lines
 from ..text.prefixes import PrefixFile
-from ..trained_run import TrainedRun, load_run
+from ..trained_run import TrainedRun
+from ..trained_run.trained_ensemble import load_runs
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def read_request(options: argparse.Namespace) -> EvaluationRequest:
     Raises:
         InputError: options, files or the run do not fit together.
     """
-    run = load_run(options.run, options.checkpoint)
+    run = load_runs([options.run, *options.others], options.checkpoint)
     run = replace(run, config=_replace_bleu_tokenizer(with_decoding_options(run.config, options), options))
     data = _read_own_set(options, run) if options.source else _read_configured_set(options, run)
     if options.prefix:
@@ -129,6 +131,7 @@ def _read_configured_set(options: argparse.Namespace, run: TrainedRun) -> Evalua
 
 
 def _results_name(options: argparse.Namespace, origin: str) -> str:
-    """Returns the name of the results' folder: attention over references, or over translations whose beginning was
-    given, must not replace that over translations."""
-    return options.name or origin + ".forced" * bool(options.forced) + ".prefix" * bool(options.prefix)
+    """Returns the name of the results' folder: attention over references, over translations whose beginning was given,
+    or of an ensemble must not replace that over translations."""
+    usual = origin + ".forced" * bool(options.forced) + ".prefix" * bool(options.prefix)
+    return options.name or usual + ensemble_suffix(options.others)

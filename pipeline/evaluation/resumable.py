@@ -25,6 +25,7 @@ from ..json_file import read_json
 from ..run_directory import EvaluationDirectory
 from ..runtime.processes import is_running
 from ..trained_run import TrainedRun
+from ..trained_run.trained_ensemble import TrainedEnsemble
 from .tokenised import TokenisedSet
 
 log = logging.getLogger(__name__)
@@ -94,9 +95,11 @@ def fingerprint(run: TrainedRun, **request: Any) -> str:
     """Computes a digest of weights, tokenizer, settings and request, by which an interrupted evaluation is
     recognised."""
     digest = hashlib.sha256(sha256(run.directory.tokenizer).encode())
-    for variable in run.model.variables:
+    for variable in run.model.weights:  # not the states of random numbers, which every process draws anew
         digest.update(keras.ops.convert_to_numpy(variable).tobytes())
     settings = run.config.model_dump(mode="json", include={"model", "decoding", "inspection"})
+    if isinstance(run, TrainedEnsemble):
+        request["members"] = {name: member.config.model_dump(mode="json") for name, member in run.members.items()}
     digest.update(json.dumps([settings, request], sort_keys=True, default=repr).encode())
     return digest.hexdigest()[:32]
 

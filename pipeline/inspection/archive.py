@@ -15,8 +15,6 @@ ARCHIVE.md has every field. To read a sentence without this package:
     print(weights.shape, sentence["target_output_tokens"], sentence["source_tokens"])
 """
 
-import html
-import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -38,21 +36,19 @@ from .archive_format import (
     array_key,
     axes_of,
     check_weights,
+    describe_missing,
     is_natural,
     parse_line,
 )
+from .archive_frame import sentence_frame, summary_html
 from .archive_gold import read_gold
 from .record import Record
+from .viewer.inline import InlinePage
 
 if TYPE_CHECKING:
     import pandas as pd  # takes half a second; see `Record`
 
 _LONGEST_LINE = 1 << 26  # characters
-
-_COLUMNS = [
-    *("id", "source", "reference", "hypothesis", "mode", "truncated"),
-    *("source_tokens", "target_tokens", "log_probability"),
-]
 
 
 class AttentionArchive:
@@ -101,25 +97,21 @@ class AttentionArchive:
 
     def to_frame(self) -> "pd.DataFrame":
         """Returns the text of all sentences, a row for each, with numbers of tokens and summed log-probabilities."""
-        import pandas as pd
-
-        rows = [
-            {
-                **{name: line[name] for name in ("id", "source", "reference", "hypothesis", "mode", "truncated")},
-                "source_tokens": len(line["source_tokens"]),
-                "target_tokens": len(line["target_output_tokens"]),
-                "log_probability": sum(line["token_log_probabilities"] or [math.nan]),
-            }
-            for line in self._sentences.values()
-        ]
-        return pd.DataFrame(rows, columns=_COLUMNS).set_index("id")
+        return sentence_frame(self._sentences.values())
 
     def _repr_html_(self) -> str:
         """Returns the HTML that a notebook shows: the number of sentences, layers and heads, and the first
         sentences."""
-        sites = ", ".join(f"{site}: {layers} x {heads}" for site, (layers, heads) in self.manifest["sites"].items())
-        table = self.to_frame().head(10)[["source", "hypothesis", "log_probability"]].to_html(notebook=True)
-        return f"<p>{len(self)} sentences; layers x heads of {html.escape(sites)}</p>{table}"
+        return summary_html(self.to_frame(), self.manifest["sites"])
+
+    def show(self, id_: int, height: int = 900) -> InlinePage:
+        """Returns the viewer's page of one sentence, which a notebook shows in the cell. An unknown id raises KeyError.
+
+        Args:
+            id_: of the sentence.
+            height: in pixels.
+        """
+        return InlinePage.of_record(self[id_], self.manifest.get("run", self._path.name), height)
 
     def sentence(self, id_: int) -> dict[str, Any]:
         """Returns a sentence's line of `sentences.jsonl` without reading arrays. An unknown id raises KeyError."""
@@ -162,8 +154,7 @@ class AttentionArchive:
     def _read_manifest(self) -> dict[str, Any]:
         path = self._path / MANIFEST
         if not path.is_file():
-            found = "an unfinished attention archive" if (self._path / SENTENCES).exists() else "no attention archive"
-            raise InputError(f"{self._path}: {found} (no {MANIFEST}); evaluate.py and write_archive write one")
+            raise InputError(describe_missing(self._path))
         try:
             manifest = read_json_object(path)
             version = manifest["format_version"]

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,15 @@ OPTIONAL = {"source_unit": "spaces", "target_unit": "spaces", "prefix_tokens": 0
 
 
 METADATA = tuple(field.name for field in fields(Record) if field.name not in ("attention", *OPTIONAL))
+
+
+def describe_missing(path: Path) -> str:
+    """Returns the message that there is no finished archive in a folder."""
+    if members := sorted(path.parent.glob(f"members/*/attention/{MANIFEST}")):
+        folders = " ".join(str(member.parents[1]) for member in members)
+        return f"{path.parent}: an ensemble, of which each model has an archive of its own; give instead {folders}"
+    found = "an unfinished attention archive" if (path / SENTENCES).exists() else "no attention archive"
+    return f"{path}: {found} (no {MANIFEST}); evaluate.py and write_archive write one"
 
 
 def sites_of(record: Record) -> dict[str, list[int]]:

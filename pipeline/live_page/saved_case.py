@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError
-from ..evaluation.evaluate_set import archive_manifest
+from ..evaluation.inspected import archive_manifest
 from ..inspection.archive_writer import ArchiveWriter
 from ..new_folder import new_folder
 from .live_run import Answer, LiveRun

@@ -63,9 +63,7 @@ class TokenEmbedding(keras.Layer):
         )
         if self.has_bias:
             # It is added to logits in float32, so Keras shall not round it.
-            self.bias = self.add_weight(
-                name="bias", shape=(self.vocabulary_size,), initializer="zeros", autocast=False
-            )
+            self.bias = self.add_weight(name="bias", shape=(self.vocabulary_size,), initializer="zeros", autocast=False)
 
     def call(self, ids):
         vectors = ops.cast(ops.take(self.table, ids, axis=0), self.compute_dtype)

@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.decoding import forced_graph
 from pipeline.evaluation import evaluate_set as module
+from pipeline.evaluation import inspected
 from pipeline.evaluation.alignment import ReadoutScores
 from pipeline.evaluation.request import EvaluationRequest, EvaluationSet
 from pipeline.inspection import AttentionArchive
@@ -33,7 +34,7 @@ def test_gradients_are_computed_for_the_archive_but_not_for_scores(monkeypatch, 
     inspection = run.config.inspection.model_copy(update={"attention": ("cross", "gradients")})
     run = replace(run, config=run.config.model_copy(update={"inspection": inspection}))
     scored = []
-    monkeypatch.setattr(module, "score_readouts", lambda *_: scored.append(True) or ReadoutScores())
+    monkeypatch.setattr(inspected, "score_readouts", lambda *_: scored.append(True) or ReadoutScores())
     with pytest.raises(GradientsComputedError):
         module.evaluate_set(EvaluationRequest(run, EvaluationSet("test", ["a b", "b"], ["b", "a b c"])))
     assert scored  # by then

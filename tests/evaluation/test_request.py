@@ -1,5 +1,7 @@
 """Where the results of an evaluation go, and what they are said to be of."""
 
+from argparse import Namespace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -42,6 +44,18 @@ def test_attention_over_references_has_a_folder_of_its_own(corpus, monkeypatch, 
 def read(monkeypatch, run, options):
     for reader in ("read_configured_gold", "read_choice_set"):
         monkeypatch.setattr(request, reader, lambda *_: None)
-    monkeypatch.setattr(request, "load_run", lambda *_: run)
+    monkeypatch.setattr(request, "load_runs", lambda *_: run)
     monkeypatch.setattr(request, "replace", lambda run, config: run)
     return request.read_request(make_parser().parse_args([str(run.directory.root), *options])).data
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [({}, "test"), ({"forced": True}, "test.forced"), ({"name": "mine"}, "mine")],
+)
+def test_an_ensemble_has_a_folder_of_its_own_unless_it_is_named(given, name):
+    options = Namespace(
+        **{"name": None, "forced": False, "prefix": None, "others": [Path("runs/b"), Path("c")]} | given
+    )
+    expected = name if options.name else f"{name}.ensemble-with-b-and-c"
+    assert request._results_name(options, "test") == expected

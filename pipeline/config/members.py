@@ -1,0 +1,84 @@
+"""The runs of an ensemble: whether their models can translate together, and what they are called."""
+
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+from ..errors import InputError
+from ..files import sha256
+from ..invocation import invocation
+from ..run_directory import RunDirectory
+from .checks import check_coverage
+from .run import RunConfig
+from .started_run import load_started_run
+
+LANGUAGES = ("source_language", "target_language")
+
+
+def check_members(roots: Sequence[Path]) -> None:
+    """Checks that the models of several runs have one vocabulary and translate between the same languages.
+
+    Raises:
+        InputError: two runs have different tokenizers, or name different languages.
+    """
+    first, *others = (RunDirectory.open(root) for root in roots)
+    for other in others:
+        _check_tokenizers(first, other)
+        _check_languages(first, other)
+
+
+def _check_tokenizers(first: RunDirectory, other: RunDirectory) -> None:
+    if not (first.tokenizer.is_file() and other.tokenizer.is_file()):
+        return  # whoever loads the run says so
+    digests = [sha256(run.tokenizer) for run in (first, other)]
+    if digests[0] != digests[1]:
+        found = " and ".join(
+            f"{run.tokenizer} (SHA-256 {digest[:12]}...)" for run, digest in zip((first, other), digests, strict=True)
+        )
+        raise InputError(
+            f"{first.root} and {other.root} have different tokenizers, {found}; the models of an ensemble need the "
+            f"same one, or there is nothing to average. Training on the same text with the same settings of data and "
+            f"tokenizer gives the same tokenizer, whatever the seed and the model: {invocation('train')} "
+            f"--config {first.config} --run.name NAME --run.seed 2"
+        )
+
+
+def _check_languages(first: RunDirectory, other: RunDirectory) -> None:
+    data = [load_started_run(run.config).data for run in (first, other)]
+    for name in LANGUAGES:
+        found = [getattr(one, name) for one in data]
+        if found[0] != found[1]:
+            raise InputError(
+                f"{first.config} and {other.config} have different data.{name}, {found[0]} and {found[1]}; the models "
+                "of an ensemble must translate between the same languages"
+            )
+
+
+def check_members_search(config: RunConfig, others: Sequence[Path]) -> None:
+    """Checks that the models of further runs can be searched as the first run's config says.
+
+    Raises:
+        InputError: one cannot.
+    """
+    for root in others:
+        run = RunDirectory.open(root)
+        try:
+            check_coverage(config.decoding, load_started_run(run.config).model)
+        except ValueError as error:
+            raise InputError(f"{run.config}: {error}") from None
+
+
+def member_names(roots: Sequence[Path]) -> list[str]:
+    """Returns a name for each run: that of its folder, with a number behind it from the second of a name on."""
+    names: list[str] = []
+    for root in roots:
+        name = Path(root).absolute().name
+        numbered = (name if number == 1 else f"{name}-{number}" for number in count(1))
+        names.append(next(one for one in numbered if one not in names))
+    return names
+
+
+def ensemble_suffix(others: Sequence[Path]) -> str:
+    """Returns what the name of a results' folder ends with; nothing for a single run."""
+    names = [root.absolute().name for root in others]
+    return f".ensemble-with-{'-and-'.join(names)}" if names else ""
