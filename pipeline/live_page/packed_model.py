@@ -16,7 +16,7 @@ from ..exchange.counterpart import STANDARD_ATTENTION, NamedWeights, check_setti
 from ..text.tokenizer import BOS, EOS, PAD
 from ..trained_run import TrainedRun
 
-MOST_PARAMETERS = 30_000_000
+MOST_PARAMETERS = 20_000_000
 """A page with more takes seconds to open and seconds for a sentence: tests/benchmarks/README.md."""
 
 LARGEST = float(np.finfo(np.float16).max)
