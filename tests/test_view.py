@@ -4,14 +4,16 @@ import pytest
 
 from pipeline import view
 from pipeline.inspection import ArchiveWriter
+from tests.config_files import MINIMAL
 from tests.inspection.viewer.test_page import embedded, make_record
 
 
-def write_evaluation(root, name, source="the cat sleeps"):
+def write_evaluation(root, name, source="the cat sleeps", sentences=1):
     root.mkdir(exist_ok=True)
     (root / "config.yaml").touch()
     with ArchiveWriter(root / "evaluations" / name / "attention", manifest={}) as archive:
-        archive.append(make_record(0, source, "le chat dort"))
+        for number in range(sentences):
+            archive.append(make_record(number, source, "le chat dort"))
 
 
 @pytest.fixture
@@ -98,3 +100,14 @@ def test_evaluations_of_other_sentences_are_refused(runs, capsys):
     assert view.main([str(runs / "demo"), str(runs / "demo/evaluations/mine")]) == 2
     assert "have different sentences" in capsys.readouterr().err
     assert not list((runs / "here").iterdir())
+
+
+def test_the_page_says_what_is_known_of_the_run_and_which_part_of_the_set_it_shows(runs):
+    write_evaluation(runs / "known", "test", sentences=3)
+    (runs / "known" / "config.yaml").write_text(MINIMAL, encoding="utf-8")
+    metrics = runs / "known" / "evaluations" / "test" / "metrics.json"
+    metrics.write_text('{"bleu": 41.31, "search": "greedy"}', encoding="utf-8")
+    assert view.main([str(runs / "known"), "--sentences", "2", "--output", "page.html"]) == 0
+    (run,) = embedded((runs / "here" / "page.html").read_text(encoding="utf-8"))[0]["runs"]
+    assert run["facts"][0] == "en → fr" and run["facts"][-2:] == ["greedy search", "BLEU 41.3"]
+    assert (len(run["sentences"]), run["sentencesInSet"]) == (2, 3)

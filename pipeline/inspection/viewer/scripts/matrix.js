@@ -12,9 +12,9 @@ function cellSize(shown, { width, height }, { left, top }) {
 // `frame`: {width, height} of the place for it; `axes`: the names of the axes; `pin` a pinned word; `tell(text)` says
 // what is pointed at; `choose(pin)` pins a word. `focus` is the name of its cells, see `keepPlace`.
 function drawMatrix(shown, { gold, frame, axes, pin, tell, choose, focus }) {
-  const margins = (size) => ({
-    left: Math.ceil(Math.max(widest(shown.rows, size), textWidth(`${axes.rows} ↓`, 11)) + 12),
-    top: Math.ceil(Math.max(widest(shown.columns, size) * 0.87, 26) + 16),
+  const margins = (size) => ({ // for labels that are marked too, which are bold
+    left: Math.ceil(Math.max(1.1 * widest(shown.rows, size), textWidth(`${axes.rows} ↓`, 11)) + 12),
+    top: Math.ceil(Math.max(1.1 * widest(shown.columns, size) * 0.87, 26) + 16),
   });
   const cell = cellSize(shown, frame, margins(13)), size = Math.min(13, 0.8 * cell), { left, top } = margins(size);
   const spill = Math.max(8, textWidth(shorten(shown.columns.at(-1) ?? "")) * 0.5 - cell / 2 + 6);

@@ -1,0 +1,77 @@
+"""What the page's header says of a run, of any architecture, and of folders that are not whole."""
+
+import json
+
+import pytest
+
+from pipeline.config.run import RunConfig
+from pipeline.evaluation.page_facts import describe_model, page_facts, read_page_facts
+from pipeline.run_directory import EvaluationDirectory, RunDirectory
+from tests.config_files import MINIMAL
+
+METRICS = {
+    "mode": "translated",
+    "search": "beam",
+    "decoding": {"beam_size": 5},
+    "bleu": 41.31,
+    "chrf": 66.666,
+    "alignment": {"aer": 3.58},
+}
+
+
+@pytest.fixture
+def config(config_file):
+    from pipeline.config.started_run import load_started_run
+
+    return load_started_run(config_file)
+
+
+def test_the_facts_are_languages_model_search_and_scores(config):
+    assert page_facts(config, 720_256, METRICS) == [
+        "en → fr",
+        describe_model(config.model) + ", 0.7 M parameters",
+        "beam of 5",
+        "BLEU 41.3",
+        "chrF 66.7",
+        "alignment error rate 3.6 %",
+    ]
+    assert page_facts(config, None, {}) == ["en → fr", describe_model(config.model)]
+    assert page_facts(config, 999, {"mode": "forced", "search": "beam"})[1:] == [
+        describe_model(config.model) + ", 999 parameters",
+        "references as targets",
+    ]
+    assert "greedy search" in page_facts(config, None, {"search": "greedy", "decoding": {"beam_size": 1}})
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (
+            {"architecture": "transformer", "encoder_layers": 6, "decoder_layers": 2},
+            "Transformer, 6 + 2 layers × 4 heads",
+        ),
+        ({"architecture": "decoder_only", "layers": 3}, "decoder alone, 3 layers × 4 heads"),
+        ({"architecture": "recurrent", "cross_attention": "additive"}, "recurrent, additive attention"),
+    ],
+)
+def test_every_architecture_is_described(config, model, said):
+    changed = RunConfig.model_validate(config.model_dump(exclude={"model"}) | {"model": model})
+    assert describe_model(changed.model) == said
+
+
+def test_a_folder_is_read_as_far_as_it_goes(tmp_path):
+    (tmp_path / "config.yaml").write_text(MINIMAL, encoding="utf-8")
+    run, evaluation = RunDirectory(tmp_path), EvaluationDirectory(tmp_path / "evaluations" / "test")
+    bare = read_page_facts(run, evaluation)
+    assert bare[0] == "en → fr" and len(bare) == 2
+    evaluation.root.mkdir(parents=True)
+    evaluation.metrics.write_text(json.dumps(METRICS), encoding="utf-8")
+    run.manifest.write_text('{"parameters": 720256}', encoding="utf-8")
+    assert read_page_facts(run, evaluation)[1].endswith(", 0.7 M parameters")
+    assert "BLEU 41.3" in read_page_facts(run, evaluation)
+    for wrong in ('{"decoding": 3, "search": "beam", "alignment": [1], "bleu": "high", "chrf": null}', "[", "[1]"):
+        evaluation.metrics.write_text(wrong, encoding="utf-8")
+        run.manifest.write_text(wrong, encoding="utf-8")
+        assert read_page_facts(run, evaluation)[:2] == bare
+    run.config.write_text("model: 7", encoding="utf-8")
+    assert read_page_facts(run, evaluation) == read_page_facts(None, evaluation) == []
