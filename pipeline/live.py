@@ -3,6 +3,7 @@
 import argparse
 import sys
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,30 @@ def make_parser() -> argparse.ArgumentParser:
         "without a server and without a network; only a page of the same run is overwritten",
     )
     return parser
+
+
+def live(
+    *runs: str | Path, checkpoint: str = "best", port: int = 0, allow_hosts: Sequence[str] = (), height: int = 900
+) -> "ServedPage":
+    """Serves the page of runs from a notebook or a program; as the last value of a cell it is shown there.
+
+    Args:
+        runs: folders of trained runs, which answer side by side.
+        checkpoint: their weights, `best` or `last`.
+        port: 0 for any that is free.
+        allow_hosts: names by which browsers call it, where a proxy passes their requests on.
+        height: of the page in the cell, in pixels.
+
+    Returns:
+        The page, served until its `close()` or the end of the process; its `address` opens it in a browser.
+
+    Raises:
+        InputError: a run cannot be loaded, or the port is taken.
+    """
+    from .live_page.serve import load_live_runs, serve
+
+    chosen = [(Path(run), checkpoint) for run in runs]
+    return serve(load_live_runs(chosen), port=port, allow_hosts=allow_hosts, height=height)
 
 
 @exit_cleanly

@@ -1,5 +1,8 @@
 """The command that writes the page with the model inside."""
 
+from urllib.error import URLError
+from urllib.request import urlopen
+
 import pytest
 
 from pipeline import live
@@ -13,7 +16,8 @@ def root(tokenizer, tmp_path, monkeypatch):
     (run.directory.root / "checkpoints").mkdir(parents=True)
     for name in ("config.yaml", "checkpoints/best.npz"):
         (run.directory.root / name).touch()
-    monkeypatch.setattr("pipeline.trained_run.load_run", lambda root, checkpoint: run)
+    for module in ("trained_run", "live_page.serve"):
+        monkeypatch.setattr(f"pipeline.{module}.load_run", lambda root, checkpoint: run)
     monkeypatch.setattr("pipeline.live.load_started_run", lambda path: run.config)
     return run.directory.root
 
@@ -35,3 +39,30 @@ def test_it_says_what_it_cannot_write(root, tmp_path, capsys, monkeypatch):
     assert live.main([str(root), "--page", str(tmp_path / "page.html")]) == 2
     assert "of use up to 10" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_notebook_shows_the_page_in_a_cell(root):
+    with live.live(root) as page:
+        shown = page._repr_html_()
+        assert shown.startswith("<iframe ") and page.address.replace("&", "&amp;") in shown
+        with urlopen(page.address) as answer:
+            assert b'id="live"' in answer.read()
+    with pytest.raises(URLError):
+        urlopen(page.address)
+
+
+def test_at_most_four_runs_stand_side_by_side(root, capsys):
+    assert live.main([*[str(root)] * 3, "--checkpoint", "both"]) == 2
+    assert "runs: expected at most 4 side by side, found 6" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_it(root, capsys, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(
+        "pipeline.live_page.serve.ServedPage.wait", lambda page: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
+    assert live.main([str(root)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("http://127.0.0.1:") and "token=" in printed.out
+    assert printed.err.endswith("Ctrl-C ends it\nended\n") and opened == [printed.out.strip()]

@@ -1,11 +1,12 @@
 """Serves the live page of runs: loads them, lets each translate a first sentence, and listens."""
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from werkzeug.serving import ThreadedWSGIServer
 
 from ..errors import InputError
 from ..inspection.intervention import CHANGES
@@ -24,16 +25,31 @@ LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 class ServedPage:
-    """A page that is being served; in a notebook it shows itself.
+    """A page that is being served, until it is closed; in a notebook it shows itself.
 
-    Attributes:
+    Args:
+        server: bound to its address.
         address: what to open, token included.
+        height: of the page in a notebook, in pixels.
     """
 
-    def __init__(self, address: str, thread: threading.Thread, height: int) -> None:
+    def __init__(self, server: ThreadedWSGIServer, address: str, height: int) -> None:
         self.address = address
-        self._thread = thread
+        self._server = server
         self._height = height
+        self._thread = threading.Thread(target=server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the server."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def wait(self) -> None:
         """Returns when the server has ended, which it does not by itself."""
@@ -56,7 +72,6 @@ def load_live_runs(chosen: Sequence[tuple[Path, str]]) -> list[LiveRun]:
     return [LiveRun(load_run(*one), name) for one, name in zip(chosen, names, strict=True)]
 
 
-@contextmanager
 def serve(
     runs: Sequence[LiveRun],
     *,
@@ -64,15 +79,15 @@ def serve(
     port: int = 0,
     allow_hosts: Sequence[str] = (),
     height: int = 900,
-) -> Iterator[ServedPage]:
-    """Serves a page within the block.
+) -> ServedPage:
+    """Serves a page.
 
     Args:
         runs: what answers, side by side.
         host: address to listen on.
         port: 0 for any that is free.
         allow_hosts: further names by which browsers may call it.
-        height: of the page in a notebook, in pixels.
+        height: see `ServedPage`.
 
     Raises:
         InputError: the address is taken.
@@ -89,14 +104,8 @@ def serve(
     gate = Gate([*LOCAL_NAMES, host], allow_hosts)
     title = " and ".join(run.name for run in runs)
     server = make_live_server(LivePage(runs, lambda: live_page(title, facts), gate), host, port)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
     shown = f"[{host}]" if ":" in host else host
-    try:
-        yield ServedPage(f"http://{shown}:{server.port}/?token={gate.token}", thread, height)
-    finally:
-        server.shutdown()
-        server.server_close()
+    return ServedPage(server, f"http://{shown}:{server.port}/?token={gate.token}", height)
 
 
 def find_examples(run: TrainedRun) -> list[str]:

@@ -13,8 +13,8 @@ from pipeline.errors import InputError
 from pipeline.live_page import packed_model
 from pipeline.live_page.packed_model import check_model, model_settings, named_arrays, pack
 from pipeline.text.tokenizer import BOS, EOS
-from tests.random_runs import random_run
 from tests.live_page.engine import scripts_in
+from tests.random_runs import random_run
 
 SOURCES = [[5, 9, 14, 30, 7], [8], [11, 12, 13, 14, 15, 4, 40, 41, 42]]
 TRANSLATE = """async ({packed, sources, off}) => {

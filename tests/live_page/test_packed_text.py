@@ -14,8 +14,8 @@ from pipeline.live_page.packed_text import pack_normalizer, pack_tokenizer
 from pipeline.text.look import measure_look
 from pipeline.text.tokenizer import Tokenizer
 from tests.conftest import SENTENCES
-from tests.random_runs import random_run
 from tests.live_page.engine import scripts_in
+from tests.random_runs import random_run
 
 ODD = [
     *"  \t\u00a0\u3000\u2003\u200b\u200d\ufeff\u2581\u2581ΩшЖ中文日本éﬁ①Ａ½ǅ😀𝔘\x00\x01\x7f\x85\u2028\ue000",
