@@ -4,28 +4,21 @@ It is one file that opens from a disk without a network and without installing a
 """
 
 import base64
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..config.names import SITES
-from ..errors import InputError
 from ..evaluation.page_facts import page_facts
 from ..files import write_atomically
-from ..inspection.viewer.page import ViewerRun, viewer_page
 from ..inspection.viewer.page_file import origin_of, refuse_other_file
-from ..text.corpus import read_corpus
 from ..text.words import WordUnits
 from ..trained_run import TrainedRun
+from .examples import find_examples
 from .packed_model import check_model, model_settings, named_arrays, pack
 from .packed_text import pack_normalizer, pack_tokenizer
+from .page import live_page, read_scripts
 
-ASSETS = Path(__file__).parent
 ENGINE = ("packed", "typed_text", "subword", "layers", "transformer")
-PAGE = ("page_backend", "compared", "live_panel", "start_page")
-EXAMPLES = 4
-LONGEST_EXAMPLE = 120  # characters
 NOTICE = """\
 <p id="notice">The model is being opened. If this line stays, the file is damaged, or this browser is too old: it needs
 Chrome 103, Firefox 113, Safari 16.4 or later.</p>
@@ -60,23 +53,23 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         "tokenizer": pack_tokenizer(run),
         "typed": pack_normalizer(run),
         "units": units._asdict(),
-        "examples": list(islice(_examples(run), EXAMPLES)),
     }
-    facts = page_facts(run.config, run.model.count_params(), {"search": "greedy"})
-    return viewer_page(
+    sites = _sites(run)
+    described = {
+        "name": run.config.run.name,
+        "sites": sites,
+        "units": units._asdict(),
+        "heads": {SITES[site].weighed_at: size for site, size in sites.items()},
+        "facts": page_facts(run.config, run.model.count_params(), {"search": "greedy"}),
+    }
+    return live_page(
         str(run.config.run.name),
-        [ViewerRun(str(run.config.run.name), sites=_sites(run), units=units._asdict(), facts=facts)],
-        origin=origin,
-        scripts=read_scripts(*ENGINE, *PAGE),
-        styles=[(ASSETS / "live_panel.css").read_text(encoding="utf-8")],
+        {"runs": [described], "examples": find_examples(run)},
+        backend=read_scripts(*ENGINE, "page_backend"),
         html=NOTICE.format(model=base64.b64encode(pack(header, named_arrays(run))).decode()),
+        policy={},
+        origin=origin,
     )
-
-
-def read_scripts(*names: str) -> list[str]:
-    """Returns the text of scripts of this folder."""
-    texts = ((ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in names)
-    return [text.replace('"use strict";\n', "") for text in texts]
 
 
 def _sites(run: TrainedRun) -> dict[str, list[int]]:
@@ -92,20 +85,3 @@ def _units(run: TrainedRun) -> WordUnits:
     probes = run.config.inspection.probes or ()
     found = run.cutter.units([probe.source for probe in probes], [probe.reference or "" for probe in probes])
     return WordUnits(*(unit if unit == "spaces" else "subwords" for unit in found))
-
-
-def _examples(run: TrainedRun) -> Iterator[str]:
-    """Yields the sources of the run's probes, then short sentences of its test set where its text is there."""
-    seen = {""}
-    for text in (*(probe.source for probe in run.config.inspection.probes or ()), *_test_sources(run)):
-        if text not in seen and len(text) <= LONGEST_EXAMPLE:
-            seen.add(text)
-            yield text
-
-
-def _test_sources(run: TrainedRun) -> Iterator[str]:
-    if run.config.data.test is not None:
-        try:
-            yield from read_corpus(run.config.data.test).source
-        except InputError:  # a page can be written where the text is not
-            return

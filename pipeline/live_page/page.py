@@ -21,7 +21,9 @@ def live_page(
     facts: Mapping[str, Any],
     *,
     backend: Sequence[str] = (SERVER_BACKEND,),
-    policy: Mapping[str, str] | None = None,
+    html: str = "",
+    policy: Mapping[str, str] = SERVED,
+    origin: str = "",
 ) -> str:
     """Returns the page's HTML.
 
@@ -29,9 +31,14 @@ def live_page(
         title: its heading.
         facts: JSON-ready, given to the backend: at least `runs`, see scripts/panel_backend.js.
         backend: the text of scripts that define `makeBackend(facts)`; by default a server answers.
+        html: elements that these scripts need, which stand below the panel.
         policy: further directives of the content security policy; by default the page may ask its own server.
+        origin: a mark of what it shows, see `inspection.viewer.page_file`.
     """
-    runs = [ViewerRun(run["name"], sites=run["sites"], units=run["units"]) for run in facts["runs"]]
+    runs = [
+        ViewerRun(run["name"], sites=run["sites"], units=run["units"], facts=run.get("facts", []))
+        for run in facts["runs"]
+    ]
     # Only "<" can end a script element; in JSON it stands in strings alone, where it has another spelling.
     data = json.dumps(facts, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     return viewer_page(
@@ -39,16 +46,20 @@ def live_page(
         runs,
         scripts=[*panel_scripts(), *backend, _read("scripts/panel_start.js")],
         styles=[_read("panel.css")],
-        html=f'{_read("panel.html")}<script type="application/json" id="live">{data}</script>',
-        policy=SERVED if policy is None else policy,
+        html=f'{_read("panel.html")}<script type="application/json" id="live">{data}</script>{html}',
+        policy=policy,
+        origin=origin,
     )
 
 
 def panel_scripts() -> list[str]:
     """Returns the text of the panel's scripts, in their order."""
-    return [_read(f"scripts/panel_{name}.js") for name in SCRIPTS] + [
-        _read(f"scripts/{name}.js") for name in ("panel", "panel_tour")
-    ]
+    return read_scripts(*(f"panel_{name}" for name in SCRIPTS), "panel", "panel_tour")
+
+
+def read_scripts(*names: str) -> list[str]:
+    """Returns the text of scripts of this package."""
+    return [_read(f"scripts/{name}.js") for name in names]
 
 
 def _read(name: str) -> str:

@@ -8,10 +8,10 @@ from typing import Any, Self
 
 from werkzeug.serving import ThreadedWSGIServer
 
-from ..errors import InputError
+from ..evaluation.page_facts import page_facts
 from ..inspection.intervention import CHANGES
-from ..text.corpus import read_corpus
-from ..trained_run import TrainedRun, load_run
+from ..trained_run import load_run
+from .examples import find_examples
 from .gate import Gate
 from .live_run import LiveRun
 from .page import live_page
@@ -19,8 +19,6 @@ from .question import Question
 from .server import LivePage, check_address, make_live_server
 
 BEAMS = (1, 5, 10)
-EXAMPLES = 12
-LONGEST_EXAMPLE = 15  # words
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -108,24 +106,16 @@ def serve(
     return ServedPage(server, f"http://{shown}:{server.port}/?token={gate.token}", height)
 
 
-def find_examples(run: TrainedRun) -> list[str]:
-    """Returns sentences that a run can be asked: its probes, and short ones of its validation text if that is there."""
-    found = [probe.source for probe in run.config.inspection.probes or ()]
-    try:
-        for source in read_corpus(run.config.data.validation).source if run.config.data.validation else ():
-            if len(found) == EXAMPLES:
-                break
-            if 0 < len(source.split()) <= LONGEST_EXAMPLE:
-                found.append(source)
-    except InputError:
-        pass  # the text was moved
-    return list(dict.fromkeys(found))
-
-
 def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:
     """Returns what the page must know of a run; its first answer prepares the graphs."""
     facts = live.answer(Question(text=examples[0] if examples else "a")).facts
-    return {"name": live.name, "heads": live.changes.heads, "sites": facts["sites"], "units": facts["units"]}
+    return {
+        "name": live.name,
+        "heads": live.changes.heads,
+        "sites": facts["sites"],
+        "units": facts["units"],
+        "facts": page_facts(live.run.config, live.run.model.count_params(), {}),
+    }
 
 
 def _name_all(runs: Sequence[tuple[Path, str]]) -> list[str]:

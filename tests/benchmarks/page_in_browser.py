@@ -30,10 +30,10 @@ from tests.browser import open_browser, open_page
 from tests.live_page.test_packed_text import MARKS, ODD, lines_with
 
 SENTENCES, LINES, TIMED = 200, 2000, 50
-READY = "html[data-live=ready]"
+READY = "#extension[data-ready=true]"
 TRANSLATE = """async (text) => {
   const start = performance.now();
-  const { sentence, weights } = await livePanel.backend.translate({ text });
+  const { sentence, weights } = await livePanel.backend.answer({ text, changes: [], prefix: [] });
   const seconds = (performance.now() - start) / 1000;
   const bytes = new Uint8Array(weights.buffer);
   let packed = "";

@@ -2,7 +2,8 @@
 
 from contextlib import contextmanager
 
-from pipeline.live_page.model_page import ENGINE, read_scripts
+from pipeline.live_page.model_page import ENGINE
+from pipeline.live_page.page import read_scripts
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
+from pipeline.live_page.examples import find_examples
 from pipeline.live_page.live_run import LiveRun
 from pipeline.live_page.question import Question
 from pipeline.live_page.serve import serve
@@ -18,7 +19,9 @@ OTHER = "le chat voit le chien"
 
 @pytest.fixture(scope="module")
 def live(tokenizer, tmp_path_factory):
-    return LiveRun(random_run(tokenizer, tmp_path_factory.mktemp("one")), "one")
+    run = random_run(tokenizer, tmp_path_factory.mktemp("one"))
+    assert not find_examples(run)  # its text is not there
+    return LiveRun(run, "one")
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +68,7 @@ def test_a_sentence_is_translated_and_its_attention_is_drawn(page, live):
     assert page.inner_text("[data-part=status]") == ""
 
 
-def test_the_page_begins_empty_and_asks_for_a_sentence(page):
+def test_a_run_without_examples_begins_empty_and_asks_for_a_sentence(page):
     assert page.locator("#list .row").count() == 0 and page.locator(".token").count() == 0
     ask(page, "   ")
     assert page.inner_text("[data-part=status]") == "Type a sentence first."
@@ -80,8 +83,7 @@ def test_markup_that_is_typed_stays_text(page):
 
 def test_heads_are_switched_on_their_pictures_and_undone(page):
     ask(page)
-    page.check("[data-part=clicking]")
-    page.locator(".run:not(.absent) .heads button").nth(1).click()
+    page.click("[aria-label='off: layer 0, head 0']")
     settle(page)
     assert page.locator(".chip").all_inner_texts() == ["cross-attention, layer 0, head 0: off ×"]
     assert page.locator(".run:not(.absent)").count() == 2

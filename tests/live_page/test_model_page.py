@@ -11,6 +11,7 @@ from pipeline.config import RunConfig
 from pipeline.errors import InputError
 from pipeline.inspection.measures import measure_site
 from pipeline.inspection.sentences import sentence_row, under_attended_words
+from pipeline.live_page.alternatives import Alternatives
 from pipeline.live_page.model_page import write_model_page
 from tests.browser import open_page
 from tests.random_runs import random_run
@@ -41,34 +42,36 @@ def path(run, tmp_path_factory):
 @pytest.fixture
 def page(browser, path):
     with open_page(browser, path.as_uri(), offline=True) as page:
-        page.wait_for_selector("html[data-live=ready]", state="attached")
+        page.wait_for_selector("#extension[data-ready=true]", state="attached")
         yield page
 
 
 def type_and_send(page, text):
     page.fill("textarea", text)
     page.press("textarea", "Enter")
-    page.wait_for_selector("progress[hidden]", state="attached")
+    page.wait_for_selector("[data-part=form]:not([aria-busy])")
 
 
 def switch(page, layer, head):
     """Switches a head of the first run's pictures off or on."""
     page.locator(f"[aria-label='off: layer {layer}, head {head}']").first.click()
-    page.wait_for_selector("progress[hidden]", state="attached")
+    page.wait_for_selector("[data-part=form]:not([aria-busy])")
 
 
 def sentence(page, run=0):
     return page.evaluate(f"viewer.store.sentence({run}, viewer.store.state.id)")
 
 
-def test_it_translates_the_first_example_when_it_opens_and_others_at_a_click(page, run):
+def test_it_translates_the_first_example_when_it_opens_and_others_when_chosen(page, run):
     assert page.input_value("textarea") == PROBES[0]["source"]
     assert page.locator("#list .row").count() == 1
-    page.click(f"text={PROBES[1]['source']}")
+    page.select_option("[data-part=examples]", PROBES[1]["source"])
     page.wait_for_selector("#sentence-1[aria-selected=true]")
     assert page.locator("#list .row").count() == 2
     facts = ["en → fr", "Transformer, 2 + 2 layers × 3 heads, 7,040 parameters", "greedy search"]
     assert page.inner_text("#facts") == " · ".join(facts)
+    for part in ("save", "beam"):
+        assert page.locator(f"[data-part={part}]").is_hidden()
 
 
 def test_what_it_shows_is_what_the_run_records(page, run):
@@ -105,19 +108,14 @@ def test_what_it_shows_is_what_the_run_records(page, run):
 def test_a_head_is_switched_off_and_on_again(page):
     before = sentence(page)
     switch(page, 0, 1)
-    assert "Off (layer.head): 0.1" in page.inner_text(".changes")
     changed = sentence(page, 1)
     assert changed["sourceText"] == before["sourceText"]
     assert changed["logProbabilities"] != before["logProbabilities"]
     assert sentence(page) == before
-    total = [sum(one["logProbabilities"]) for one in (before, changed)]
-    assert f"log-probability −{-total[0]:.2f}" in page.inner_text(".compared")
-    assert f"{abs(total[1] - total[0]):.2f}" in page.inner_text(".verdict")
-    marked = page.locator(".compared mark").count()
-    assert bool(marked) == (changed["target"] != before["target"])
+    totals = [f"{sum(one['logProbabilities']):.2f}".replace("-", "−") for one in (before, changed)]
+    assert f"log-probability {totals[0]} → {totals[1]}" in page.inner_text(".comparison")
     switch(page, 0, 1)
-    assert "All heads are on." in page.inner_text(".changes")
-    assert page.evaluate("viewer.store.runs.length") == 1
+    assert page.locator(".comparison").count() == 0 and page.locator(".chip").count() == 0
 
 
 def test_a_head_is_switched_off_by_a_key(page):
@@ -125,50 +123,49 @@ def test_a_head_is_switched_off_by_a_key(page):
     picture = page.locator("button[aria-label='layer 0, head 2']").first
     picture.focus()
     picture.press("x")
-    page.wait_for_selector(".compared")
-    assert "Off (layer.head): 0.2" in page.inner_text(".changes")
+    page.wait_for_selector(".comparison")
+    assert page.locator(".chip").all_inner_texts() == ["cross-attention, layer 0, head 2: off ×"]
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "layer 0, head 2"
     page.keyboard.press("x")
-    page.wait_for_selector(".compared", state="detached")
+    page.wait_for_selector(".comparison", state="detached")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "layer 0, head 2"
 
 
 def test_a_layer_is_switched_off_and_undone(page):
     page.click("[aria-label='off: all heads of layer 1']")
-    page.wait_for_selector(".compared")
-    assert "Off (layer.head): 1.0, 1.1, 1.2" in page.inner_text(".changes")
+    page.wait_for_selector(".comparison")
+    assert page.locator(".chip").count() == 3
     switch(page, 0, 0)
-    assert "1.0, 1.1, 1.2, 0.0" in page.inner_text(".changes")
-    page.click("text=Undo")
-    page.wait_for_selector("progress[hidden]", state="attached")
-    assert "1.0, 1.1, 1.2\n" in page.inner_text(".changes")
-    page.click("text=All heads on")
-    assert page.locator(".compared").count() == 0
-
-
-def test_heads_stay_off_for_the_next_sentence(page):
-    switch(page, 0, 2)
-    first = sentence(page, 1)
-    type_and_send(page, "der große Hund")
-    page.wait_for_selector("#sentence-1[aria-selected=true]")
-    page.wait_for_selector(".compared")
-    assert sentence(page, 1)["sourceText"] == "der große Hund"
-    page.click("#list .row >> nth=0")
-    page.wait_for_selector("#sentence-0[aria-selected=true]")
-    page.wait_for_selector(".compared")
-    assert sentence(page, 1) == first
-    assert page.input_value("textarea") == PROBES[0]["source"]
+    assert page.locator(".chip").count() == 4
+    page.get_by_role("button", name="Undo", exact=True).click()
+    page.wait_for_selector(".chip >> nth=3", state="detached")
+    assert page.locator(".chip").count() == 3
 
 
 def test_heads_of_self_attention_can_be_off_too(page):
     page.select_option("[name=site]", "encoder")
     switch(page, 0, 2)
-    assert "encoder 0.2" in page.inner_text(".changes")
+    assert page.locator(".chip").all_inner_texts() == ["encoder, layer 0, head 2: off ×"]
     assert sentence(page, 1)["logProbabilities"] != sentence(page)["logProbabilities"]
 
 
+def test_a_token_is_replaced_and_the_translation_goes_on(page, run):
+    """As a search that is given the beginning does, and the alternatives are the likeliest tokens."""
+    page.locator(".token").first.click()
+    page.locator(".alternatives button:not([disabled])").nth(1).click()
+    page.wait_for_selector(".comparison")
+    prefix = page.evaluate("livePanel.case.edits[0].prefix")
+    source = run.tokenizer.encode([PROBES[0]["source"]])
+    ((expected,),) = run.translator.translate_ids(source, [prefix])
+    assert page.evaluate("livePanel.case.changed[0].ids") == expected.ids
+    found = page.evaluate("livePanel.case.changed[0].alternatives")
+    theirs = Alternatives(run.model, run.tokenizer).at_each_token(source[0], expected.ids)
+    for ours, rows in zip(found, theirs, strict=True):
+        np.testing.assert_allclose([value for _, _, value in ours], [value for _, _, value in rows], atol=1e-3)
+
+
 def test_nothing_changed_is_said(browser, run, tmp_path):
-    """A head whose part of the output projection is zero contributes nothing in the first place."""
+    """A head whose part of the output projection is zero adds nothing in the first place."""
     (kernel,) = [v for v in run.model.variables if v.path.endswith("decoder_0/cross_attention/output/kernel")]
     values = kernel.numpy()
     kernel.assign(np.concatenate([np.zeros_like(values[:4]), values[4:]]))
@@ -177,9 +174,9 @@ def test_nothing_changed_is_said(browser, run, tmp_path):
     finally:
         kernel.assign(values)
     with open_page(browser, (tmp_path / "page.html").as_uri(), offline=True) as page:
-        page.wait_for_selector("html[data-live=ready]", state="attached")
+        page.wait_for_selector("#extension[data-ready=true]", state="attached")
         switch(page, 0, 0)
-        assert page.inner_text(".verdict") == "Nothing changed: the same tokens, as likely as before."
+        assert page.inner_text(".comparison") == "Nothing changed: the same translation, with the same probability."
         assert sentence(page, 1)["logProbabilities"] == sentence(page)["logProbabilities"]
 
 
@@ -187,7 +184,7 @@ def test_nothing_changed_is_said(browser, run, tmp_path):
 def test_an_empty_line_is_no_sentence(page, text):
     type_and_send(page, text)
     assert page.locator("#list .row").count() == 1
-    assert re.search("Type a sentence|nothing to translate", page.inner_text(".status"))
+    assert re.search("Type a sentence|nothing to translate", page.inner_text("[data-part=status]"))
 
 
 def test_hostile_text_is_text(page):
@@ -202,7 +199,7 @@ def test_hostile_text_is_text(page):
 
 
 def test_half_a_character_is_harmless(page):
-    assert page.evaluate("livePanel.translate('a\\ud83d b')") == 1
+    page.evaluate("livePanel.ask('a\\ud83d b')")
     assert sentence(page)["sourceText"] == "a\ufffd b"
 
 
@@ -215,8 +212,8 @@ def test_a_damaged_page_says_so(browser, path, tmp_path, share):
     damaged = tmp_path / "damaged.html"
     damaged.write_text(text[:place] + other + text[place + 1 :], encoding="utf-8")
     with open_page(browser, damaged.as_uri(), offline=True) as page:
-        page.wait_for_selector("#notice.warning")
-        assert "This page is damaged" in page.inner_text("#notice")
+        page.wait_for_selector("#extension [role=alert]")
+        assert "This page cannot translate: it is damaged" in page.inner_text("#extension")
         assert page.locator("textarea").count() == 0
 
 

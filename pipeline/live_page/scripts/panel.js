@@ -14,10 +14,8 @@ class Panel {
     this.fillForm();
     decorateSwitches(viewer, {
       columns: (column) => this.columns[column],
-      edits: (run) => this.case.edits[run],
-      clicking: () => this.find("clicking").checked,
-      toggle: (run, site, layer, head) =>
-        this.edit(run, (edits) => edits.setHeads(site, [[layer, head]], edits.changeOf(site, layer, head) ? null : "zeroed")),
+      edits: (run, site) => (site in backend.runs[run].heads ? this.case?.edits[run] : null),
+      set: (run, site, places, change) => this.edit(run, (edits) => edits.setHeads(site, places, change)),
     });
     this.view = new CaseView(this);
     viewer.addPanel((section, place) => this.view.drawBelow(section, place));
@@ -71,7 +69,6 @@ class Panel {
     this.find("link").addEventListener("click", () => this.copyLink());
     this.find("save").hidden = !this.backend.save;
     this.find("save").addEventListener("click", () => this.save());
-    this.find("clicking").closest("label").hidden = this.backend.changes.length === 0;
   }
 
   tell(text, kind = "") {

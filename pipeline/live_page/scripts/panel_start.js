@@ -3,16 +3,20 @@
 
 async function startPanel() {
   const fragment = location.hash; // before the viewer writes its own
+  const root = document.getElementById("extension");
   const backend = await makeBackend(JSON.parse(document.getElementById("live").textContent));
   await viewer.ready;
-  const root = document.getElementById("extension"), panel = new Panel(viewer, backend, root);
+  document.getElementById("notice")?.remove();
+  const panel = new Panel(viewer, backend, root), asked = readLink(fragment, backend);
+  globalThis.livePanel = panel; // for the console
   new Tour(panel, panel.find("tour"), panel.find("start-tour"));
-  const asked = readLink(fragment, backend);
   if (asked) await panel.ask(asked.text, asked);
+  else if (backend.examples.length) await panel.ask(backend.examples[0]);
   panel.find("text").focus();
   root.dataset.ready = "true";
 }
 
+// A page that cannot answer says so, in the place of its form.
 startPanel().catch(({ message }) => {
-  document.querySelector("#extension [data-part=status]").textContent = `This page cannot answer: ${message}`;
+  document.getElementById("extension").replaceChildren(htmlElement("p", { class: "warning", role: "alert" }, `This page cannot translate: ${message}.`));
 });

@@ -1,24 +1,41 @@
 "use strict";
-// Switches for heads: on their pictures, and in a bar below them for the chosen head or its whole layer.
+// Switches for heads: a button under each picture, the key x on it, and a bar below them for all kinds of change.
 
-// Marks the pictures of heads that are changed; `edits(run)` are those of a run's sentence that is shown. While
-// `clicking()`, a click on a picture switches its head off or on by `toggle(run, site, layer, head)`.
-function decorateSwitches(viewer, { edits, columns, clicking, toggle }) {
+// Marks the pictures of heads that are changed, and puts a switch under each. `columns(column)` says which run a column
+// of the viewer shows and whether it is the changed one; `edits(run, site)` are those of the sentence
+// that is shown, null where heads of that site cannot be changed;
+// `set(run, site, places, change)` changes heads, [[layer, head], ...].
+function decorateSwitches(viewer, { edits, columns, set }) {
   viewer.decorateHeads((button, { run: column, site, layer, head }) => {
     const place = columns(column), at = WEIGHED_AT[site];
-    if (!place || !at || head === "mean") return;
-    const change = place.changed ? edits(place.run).changeOf(at, layer, head) : null;
-    if (change) {
+    const made = place && at ? edits(place.run, at) : null;
+    if (!made) return;
+    const heads = head === "mean" ? [...Array(viewer.store.size(column)[1]).keys()] : [head];
+    const changes = heads.map((one) => made.changeOf(at, layer, one)), isOff = changes.every((one) => one === "zeroed");
+    const change = changes[0];
+    if (place.changed && head !== "mean" && change) {
       button.classList.add("switched", `switched-${change}`);
       button.setAttribute("aria-label", `${button.getAttribute("aria-label")}, ${CHANGE_NAMES[change]}`);
       button.title = button.getAttribute("aria-label");
     }
-    button.addEventListener("click", (event) => {
-      if (!clicking()) return;
-      event.stopImmediatePropagation();
-      toggle(place.run, at, layer, head);
-    }, { capture: true });
+    const toggle = () => set(place.run, at, heads.map((one) => [layer, one]), isOff ? null : "zeroed");
+    button.setAttribute("aria-keyshortcuts", "x");
+    button.addEventListener("keydown", (event) => { if (event.key === "x") toggle(); });
+    if (!place.changed) queueMicrotask(() => addSwitch(button, head === "mean" ? `all heads of layer ${layer}` : `layer ${layer}, head ${head}`, isOff, toggle));
   });
+}
+
+function addSwitch(button, name, isOff, toggle) {
+  if (!button.isConnected) return;
+  const cell = htmlElement("span", { class: "switchable" }), focused = document.activeElement === button;
+  button.replaceWith(cell);
+  const element = htmlElement("button", {
+    type: "button", class: "switch", tabindex: -1, "aria-pressed": String(isOff), "aria-label": `off: ${name}`,
+    title: isOff ? `switch ${name} on again` : `switch ${name} off: it adds nothing`,
+  }, isOff ? "off" : "on");
+  element.addEventListener("click", toggle);
+  cell.append(button, element);
+  if (focused) button.focus({ preventScroll: true });
 }
 
 // The bar for the head that is shown: one button a kind of change, for the head and for its layer.

@@ -29,7 +29,7 @@ const TOUR = [
   },
   {
     question: "What is a head?",
-    text: "Each layer compares queries and keys several times at once, each time with matrices of its own: a head. The small pictures show them all. Some look at the word that is translated, some at its neighbours, some nowhere in particular. Here head 0 of the last layer is switched off: see what is lost, then try the others. “Click on a picture switches its head” makes that quick.",
+    text: "Each layer compares queries and keys several times at once, each time with matrices of its own: a head. The small pictures show them all. Some look at the word that is translated, some at its neighbours, some nowhere in particular. Here head 0 of the last layer is switched off: see what is lost, then try the others with the buttons under their pictures.",
     sentence: "the mother often goes to the forest .",
     show: (panel) => {
       panel.store.set({ site: "cross", layer: panel.lastLayer(), head: 0 });

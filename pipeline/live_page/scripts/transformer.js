@@ -124,26 +124,31 @@ class Transformer {
     return logits.map((logit) => logit - shift);
   }
 
-  // The translation of ids, which end in EOS: { ids, logProbabilities, truncated, attention }, where `attention` has
-  // for each site the weights of every layer and head, row after row. `off` is a set of "site/layer/head"; `pause` is
-  // awaited before each token, with the number of tokens so far and the largest one.
-  async translate(source, off = new Set(), pause = () => {}) {
+  // The translation of ids, which end in EOS: { ids, logProbabilities, likeliest, truncated, attention }, where
+  // `attention` has for each site the weights of every layer and head, row after row, and `likeliest` for each token
+  // the [id, log-probability] of the likeliest ones there. `off` is a set of "site/layer/head"; the translation begins
+  // with the ids of `prefix`; `pause` is awaited before each token, with the number of tokens so far and the largest one.
+  async translate(source, off = new Set(), pause = () => {}, prefix = []) {
     const { sites, decoder_layers, limits, special: { pad, bos, eos } } = this.settings;
-    const longest = Math.min(Math.trunc(limits.max_target_ratio * (source.length - 1)) + limits.max_target_extra, limits.max_positions);
+    const usual = Math.trunc(limits.max_target_ratio * (source.length - 1)) + limits.max_target_extra;
+    const longest = Math.min(Math.max(usual, prefix.length && prefix.length + limits.max_target_extra), limits.max_positions);
     const { heads, keySize, valueSize } = sites.decoder_self;
     const cache = Array.from({ length: decoder_layers }, () => ({
       keys: new Float32Array(longest * heads * keySize), values: new Float32Array(longest * heads * valueSize),
     }));
     await pause(0, longest);
-    const encoded = this.encode(source, off), ids = [], logProbabilities = [], steps = [];
+    const encoded = this.encode(source, off), ids = [], logProbabilities = [], likeliest = [], steps = [];
     while (ids.length < longest && ids.at(-1) !== eos) {
       await pause(ids.length, longest);
       const found = this.step(ids.at(-1) ?? bos, ids.length, encoded, cache, off);
       const banned = new Set([pad, bos, ...(ids.length < limits.min_length ? [eos] : []), ...repeats(ids, limits.no_repeat_ngram)]);
-      let best = -1;
-      found.logProbabilities.forEach((value, id) => {
-        if (!banned.has(id) && (best < 0 || value > found.logProbabilities[best])) best = id;
-      });
+      let best = prefix[ids.length] ?? -1;
+      if (best < 0) {
+        found.logProbabilities.forEach((value, id) => {
+          if (!banned.has(id) && (best < 0 || value > found.logProbabilities[best])) best = id;
+        });
+      }
+      likeliest.push(largest(found.logProbabilities, SHOWN_TOKENS));
       ids.push(best);
       logProbabilities.push(found.logProbabilities[best]);
       steps.push(found.weights);
@@ -154,8 +159,23 @@ class Transformer {
         attention[site].push(stack(steps.map((step) => step[site][layer]), sites[site].heads, columns));
       }
     }
-    return { ids, logProbabilities, truncated: ids.at(-1) !== eos, attention };
+    return { ids, logProbabilities, likeliest, truncated: ids.at(-1) !== eos, attention };
   }
+}
+
+const SHOWN_TOKENS = 8; // as in alternatives.py
+
+// The [id, value] of the largest values, the largest first; of equal ones the first.
+function largest(values, count) {
+  const found = [];
+  values.forEach((value, id) => {
+    if (found.length === count && value <= found[count - 1][1]) return;
+    let place = found.length;
+    while (place > 0 && found[place - 1][1] < value) place--;
+    found.splice(place, 0, [id, value]);
+    found.length = Math.min(found.length, count);
+  });
+  return found;
 }
 
 // The tokens that would repeat an n-gram.

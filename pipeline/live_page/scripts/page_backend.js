@@ -1,15 +1,14 @@
 "use strict";
-// Translates in the page: the backend of live_panel.js where the model is inside.
-//
-//   backend.translate({text, off}, {progress, signal})   a promise of {sentence, weights}, as store.addSentence takes
-//       them, but for the sentence's id. `off`: [[layer, head, site], ...], the heads whose context is zero; site is
-//       "cross" if it is left out. `progress(done, most)` is called now and then; `signal` can abort.
+// Translates in the page: the panel's backend where the model is inside, see panel_backend.js. Search is greedy, and heads
+// can be switched off.
 
-const SITE_NAMES = { cross: "cross", encoder: "encoder_self", decoder: "decoder_self" }; // the viewer's and the model's
+const MODEL_SITES = { cross: "cross", encoder: "encoder_self", decoder: "decoder_self" }; // the viewer's and the model's
 const PAUSE = 30; // milliseconds after which the browser may draw
 
 class PageBackend {
-  constructor({ header, arrays }) {
+  // `facts`: what the panel knows of the run; `model`: {header, arrays}, see packed.js.
+  constructor(facts, { header, arrays }) {
+    Object.assign(this, { ...facts, beams: [1], changes: ["zeroed"], rows: false });
     this.model = new Transformer(header.model, arrays);
     this.subwords = new SubwordModel(header.tokenizer);
     this.normalize = typedText(header.typed);
@@ -18,20 +17,19 @@ class PageBackend {
     this.limit = header.model.limits.max_positions;
   }
 
-  async translate({ text, off = [] }, { progress = () => {}, signal = null } = {}) {
+  async answer({ text, changes, prefix }, tell = () => {}) {
     const source = this.normalize(text.toWellFormed ? text.toWellFormed() : text), found = this.subwords.encode(source);
     const cut = found.ids.length >= this.limit, sourceIds = found.ids.slice(0, this.limit - 1);
-    const zeroed = new Set(off.map(([layer, head, site = "cross"]) => `${SITE_NAMES[site]}/${layer}/${head}`));
+    const zeroed = new Set(changes.map(({ site, layer, head }) => `${site}/${layer}/${head}`));
     let last = performance.now();
-    const pause = async (done, most) => {
+    const pause = async (done) => {
       if (done && performance.now() - last < PAUSE) return;
-      progress(done, most);
+      tell(done ? `translating: ${done} tokens …` : "translating …");
       await new Promise((resolve) => setTimeout(resolve));
-      signal?.throwIfAborted();
       last = performance.now();
     };
     if (!sourceIds.length) throw new Error("there is nothing to translate in this text");
-    const ids = [...sourceIds, this.special.eos], result = await this.model.translate(ids, zeroed, pause);
+    const ids = [...sourceIds, this.special.eos], result = await this.model.translate(ids, zeroed, pause, prefix);
     const sentence = {
       sourceText: source, reference: null, hypothesis: this.subwords.decode(result.ids), plain: null,
       source: this.spell(ids), target: this.spell(result.ids),
@@ -43,7 +41,13 @@ class PageBackend {
     measure(sentence, result.attention.cross, this.model.settings.sites.cross.heads);
     const words = this.units.source === "spaces" ? source.split(" ").filter(Boolean) : sentence.source;
     sentence.underAttended = sentence.underAttendedWords.map((word) => words[word].replaceAll(SPACE, "")).filter(Boolean).join(" ");
-    return { sentence, weights: join(Object.values(SITE_NAMES).flatMap((site) => result.attention[site])) };
+    const logProbability = result.logProbabilities.reduce((sum, value) => sum + value, 0);
+    return {
+      sentence, units: this.units, ids: result.ids, logProbability, prefixTokens: prefix.length, difference: null,
+      weights: join(Object.values(MODEL_SITES).flatMap((site) => result.attention[site])),
+      alternatives: result.likeliest.map((row) => row.map(([id, value]) => [id, this.subwords.pieces[id], value])),
+      nBest: [{ text: sentence.hypothesis, ids: result.ids, score: logProbability, logProbability }],
+    };
   }
 
   spell(ids) {
@@ -117,4 +121,13 @@ function measure(sentence, layers, heads) {
   const least = Math.min(...coverage.filter((_, place) => sentence.sourceWords[place] !== null));
   sentence.measures = { entropy: entropy / rows, eos_share: eos / rows, least_coverage: Number.isFinite(least) ? least : 0 };
   sentence.underAttendedWords = [...marked].filter(([, all]) => all).map(([word]) => word);
+}
+
+// Opens the model that the page holds.
+async function makeBackend(facts) {
+  try {
+    return new PageBackend(facts, await unpack(document.getElementById("model").textContent));
+  } catch (error) {
+    throw new Error(`it is damaged: the model inside is not the one it was written with (${error.message}). Get the file again`);
+  }
 }
