@@ -4,7 +4,7 @@
 // generalised Jensen-Shannon divergence of its rows (Lin 1991), the entropy of their mean less the mean of their
 // entropies: 0 where all rows are alike, log S where each looks at one of S places of its own.
 
-const MEASURED_SENTENCES = 50;
+const MEASURED_SENTENCES = 50, MEASURED_WEIGHTS = 5e6; // of a site; large models are measured on fewer sentences
 
 function entropy(shares) {
   let sum = 0;
@@ -30,8 +30,11 @@ function divergenceOfRows(matrix) {
 // has rows; null without sentences.
 function mostTellingHead(store, index, site) {
   const run = store.runs[index], [layers, heads] = run?.sites[site] ?? [0, 0];
-  let best = null, most = -1;
-  const sentences = (run?.sentences ?? []).slice(0, MEASURED_SENTENCES);
+  let best = null, most = -1, weights = 0;
+  const sentences = (run?.sentences ?? []).slice(0, MEASURED_SENTENCES).filter(({ source, target }, i) => {
+    weights += layers * heads * source.length * target.length;
+    return i === 0 || weights < MEASURED_WEIGHTS;
+  });
   for (let layer = 0; layer < layers && sentences.length; layer++) {
     for (let head = 0; head < heads; head++) {
       let total = 0;
