@@ -105,6 +105,13 @@ def test_what_it_shows_is_what_the_run_records(page, run):
                 np.testing.assert_allclose(ours, weights[layer, head], atol=1e-4)
 
 
+def test_words_of_any_translation_are_those_of_the_tokenizer(page, tokenizer):
+    rows = np.random.default_rng(4).integers(0, tokenizer.vocabulary_size, (200, 8)).tolist()
+    rows += [[token % 6 for token in row] for row in rows]  # often the unknown token
+    found = page.evaluate("(rows) => rows.map((row) => livePanel.backend.wordsOfTarget(row))", rows)
+    assert found == [tokenizer.words_from_ids(row) for row in rows]
+
+
 def test_a_head_is_switched_off_and_on_again(page):
     before = sentence(page)
     switch(page, 0, 1)

@@ -12,7 +12,8 @@ from pipeline.config import RunConfig
 from pipeline.errors import InputError
 from pipeline.live_page.packed_text import pack_normalizer, pack_tokenizer
 from pipeline.text.look import measure_look
-from pipeline.text.tokenizer import Tokenizer
+from pipeline.text.subword_model import SentencePieceModel
+from pipeline.text.tokenizer import Tokenizer, train_tokenizer
 from tests.conftest import SENTENCES
 from tests.live_page.engine import scripts_in
 from tests.random_runs import random_run
@@ -53,10 +54,19 @@ def lines_with(odd, seed, count=200):
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_subwords_are_those_of_the_library(browser, tokenizers, tmp_path, kind):
-    """The ids, where they end in the text, and the text that any ids spell."""
+@pytest.mark.parametrize("repeated", [False, True])
+def test_subwords_are_those_of_the_library(browser, tokenizers, tmp_path, kind, repeated):
+    """The ids, where they end in the text, and the text that any ids spell; also where parts are equally good, of which TensorFlow
+    Text takes others than SentencePiece itself."""
     tokenizer = tokenizers[kind]
-    lines = [*lines_with(ODD, seed=1), "", "   ", "x" * 5000, ("le chat noir " * 400)[:5000]]
+    if repeated:
+        chance = random.Random(5)
+        words = ["".join(chance.choices(["aa", "a", "b", "bc"], k=1 + i % 6)) for i in range(360)]
+        text = [" ".join(words[place : place + 6]) for place in range(0, len(words), 6)]
+        train_tokenizer(text, tmp_path / "model", kind=kind, vocabulary_size=20, character_coverage=1.0)
+        tokenizer = Tokenizer(tmp_path / "model")
+    lines = ["a" * i + "b" * j + "a" * i for i in range(12) for j in range(5)] if repeated else []
+    lines += [*lines_with(ODD, seed=1), "", "   ", "x" * 5000, ("le chat noir " * 400)[:5000]]
     chance = random.Random(2)
     rows = [[chance.randrange(tokenizer.vocabulary_size) for _ in range(chance.randrange(12))] for _ in range(200)]
     with scripts_in(browser) as page:
@@ -68,8 +78,9 @@ def test_subwords_are_those_of_the_library(browser, tokenizers, tmp_path, kind):
             }""",
             {"model": pack_tokenizer(random_run(tokenizer, tmp_path)), "lines": lines, "rows": rows},
         )
-    ends = tokenizer._subwords.ends(lines)
-    for line, one, ids, places in zip(lines, found["encoded"], tokenizer.encode(lines), ends, strict=True):
+    library = SentencePieceModel(tokenizer.model) if repeated else tokenizer._subwords
+    pairs = zip(library.encode(lines), library.ends(lines), strict=True)
+    for line, one, (ids, places) in zip(lines, found["encoded"], pairs, strict=True):
         assert (one["ids"], one["ends"]) == (ids, places), repr(line[:200])
     assert found["texts"] == tokenizer.decode(rows)
 
