@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly, log_to_output, whole_number
 from .config.names import BLEU_TOKENIZERS, describe
-from .config.options import add_decoding_options, add_prefix_option, with_decoding_options
+from .config.options import add_decoding_options, add_given_options, check_required, with_decoding_options
 from .config.started_run import load_started_run, settings_of_set
 from .errors import InputError
 from .files import name_problem
@@ -39,7 +39,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--forced", action="store_true", help="write the attention over the references instead of the translations"
     )
-    add_prefix_option(parser, "; the results' folder is then SET.prefix")
+    add_given_options(parser, ", with which the results' folder is SET.prefix, SET.require, SET.ban")
     parser.add_argument(
         "--bleu_tokenizer",
         choices=list(BLEU_TOKENIZERS),
@@ -85,13 +85,15 @@ def check_options(options: argparse.Namespace) -> None:
         raise InputError("--alignments needs --reference: the links are between those two texts")
     if options.forced and options.source and not options.reference:
         raise InputError("--forced needs --reference, the text that the model is made to read")
-    if options.forced and options.prefix:
-        raise InputError("--forced reads whole references, so --prefix has no effect; leave one of them out")
+    for name in ("prefix", "require", "ban"):
+        if options.forced and getattr(options, name):
+            raise InputError(f"--forced reads whole references, so --{name} has no effect; leave one of them out")
     name = options.name if options.name is not None else options.source and options.source.name
     if name is not None and (problem := name_problem(name)):
         raise InputError(f"--name: {problem}")
     directory = RunDirectory.open(options.run)
     config = with_decoding_options(load_started_run(directory.config), options)
+    check_required(config, options)
     if not options.source:
         settings_of_set(config, options.set, directory.config)
 

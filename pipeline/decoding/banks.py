@@ -6,6 +6,7 @@ from .constraints import MINUS_INFINITY
 
 MOST_BANKS = 8
 
+
 def order_by_banks(totals, indices, then, longest, count, banks):
     """Orders extensions of a sentence's hypotheses: first the likeliest of each bank, then the second of each, and so
     on; within a round those that need least come first.

@@ -12,7 +12,9 @@ from .constraints import MINUS_INFINITY, ban_early_end, ban_repeated_ngrams, ban
 from .hypotheses import Hypotheses, concatenate, gather_columns, gather_rows, write_at
 
 
-def extend_hypotheses(logits, state: BeamState, settings: BeamSettings, constraint: Constraint, is_last=None, given=None):
+def extend_hypotheses(
+    logits, state: BeamState, settings: BeamSettings, constraint: Constraint, is_last=None, given=None
+):
     """Finds the 2 K likeliest extensions of a sentence's K live hypotheses by one token.
 
     Args:

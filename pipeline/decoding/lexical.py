@@ -100,9 +100,11 @@ class LexicalConstraint(Constraint):
         # Proposed tokens first: of two equal extensions the first counts.
         proposed = ops.take_along_axis(totals, need.tokens, axis=1), numbers + need.tokens, need.then
         others = likeliest, numbers + ops.cast(tokens, "int32"), then
-        columns = (ops.reshape(ops.concatenate(pair, 1), (sentences, -1)) for pair in zip(proposed, others, strict=True))
+        totals, indices, then = (
+            ops.reshape(ops.concatenate(pair, 1), (sentences, -1)) for pair in zip(proposed, others, strict=True)
+        )
         longest = ops.sum(self._costs(ops.take(self.given.lengths, rows, axis=0)), axis=1)
-        return order_by_banks(*columns, longest, count, min(size, MOST_BANKS))
+        return order_by_banks(totals, indices, then, longest, count, min(size, MOST_BANKS))
 
     def open_scores(self, scores, ends, size):
         if not self.given:
@@ -149,9 +151,8 @@ class LexicalConstraint(Constraint):
         is_enough = ops.logical_or(need.all <= remaining, ops.equal(need.all, 0))
         kept = ops.where(column(is_enough), allowed, MINUS_INFINITY)
         if self.ban:
-            enough_then = ops.where(
-                ops.expand_dims(self.ban.opens, 0), column(need.left <= remaining + 1), column(need.all <= remaining + 1)
-            )
+            then_left, then_all = (column(after <= remaining + 1) for after in (need.left, need.all))
+            enough_then = ops.where(ops.expand_dims(self.ban.opens, 0), then_left, then_all)
             kept = ops.where(ops.logical_and(self.ban.is_free(following), enough_then), allowed, kept)
         is_eos = ops.equal(ops.arange(ops.shape(scores)[1], dtype="int32"), EOS)
         at_end = ops.where(column(ops.equal(need.left, 0)), allowed, MINUS_INFINITY)
@@ -174,6 +175,7 @@ def _put(kept, allowed, scores, tokens, is_enough):
     is_enough = ops.any(ops.logical_and(same, ops.expand_dims(is_enough, 1)), axis=2)
     old, wanted, raw = (ops.take_along_axis(x, tokens, axis=1) for x in (kept, allowed, scores))
     wanted = ops.where(ops.equal(wanted, MINUS_INFINITY), raw, wanted)
-    hypotheses = ops.broadcast_to(ops.expand_dims(ops.arange(ops.shape(tokens)[0], dtype="int32"), 1), ops.shape(tokens))
+    hypotheses = ops.expand_dims(ops.arange(ops.shape(tokens)[0], dtype="int32"), 1)
+    hypotheses = ops.broadcast_to(hypotheses, ops.shape(tokens))
     places = ops.reshape(ops.stack([hypotheses, tokens], axis=2), (-1, 2))
     return ops.scatter_update(kept, places, ops.reshape(ops.where(is_enough, wanted, old), (-1,)))

@@ -118,9 +118,7 @@ class Translator:
             required: the phrases that each translation contains as whole words; by default none. Only a beam search can
                 meet them. With the prefix they need at most `max_positions` tokens, see `tokens_needed`.
         """
-        given = zip(
-            source_ids, prefix_ids or [[]] * len(source_ids), required or [()] * len(source_ids), strict=True
-        )
+        given = zip(source_ids, prefix_ids or [[]] * len(source_ids), required or [()] * len(source_ids), strict=True)
         # One more for EOS.
         rows = [_Row(ids[: self.max_positions - 1], prefix, phrases) for ids, prefix, phrases in given]
         translations = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]

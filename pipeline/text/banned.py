@@ -31,7 +31,7 @@ class BanTable:
         opens: bool `(V,)`, the tokens that begin with a character that divides words.
     """
 
-    following: npt.NDArray[np.int16] | npt.NDArray[np.int32]
+    following: npt.NDArray[np.signedinteger]
     closed: int
     opens: npt.NDArray[np.bool_]
 

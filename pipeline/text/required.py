@@ -48,15 +48,11 @@ class RequiredFile(GivenLines):
         banned: what no translation may contain, if anything.
     """
 
-    def __init__(
-        self, path: Path, tokens: TokenText, max_positions: int, banned: BannedPhrases | None = None
-    ) -> None:
+    def __init__(self, path: Path, tokens: TokenText, max_positions: int, banned: BannedPhrases | None = None) -> None:
         super().__init__(path)
         self._tokens, self._longest, self._banned = tokens, max_positions, banned
 
-    def take(
-        self, count: int, prefixes: Sequence[list[int]] | None = None
-    ) -> list[list[RequiredPhrase]]:
+    def take(self, count: int, prefixes: Sequence[list[int]] | None = None) -> list[list[RequiredPhrase]]:
         """Returns the phrases of the next `count` sentences.
 
         Args:
