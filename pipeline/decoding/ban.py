@@ -37,8 +37,8 @@ class Ban:
         Args:
             scores: float32 `(R, V)`.
             following: of the hypotheses, see `following`.
-            must_end: bool `(R,)`, the hypotheses whose text may end after the next token, so that no banned phrase may
-                be whole there.
+            must_end: bool `(R,)`, the hypotheses in which no banned phrase may be whole after the next token, even if
+                its last word could go on.
         """
         is_closed = ops.logical_and(ops.expand_dims(must_end, 1), following >= self._closed)
         return ops.where(ops.logical_or(following < 0, is_closed), MINUS_INFINITY, scores)

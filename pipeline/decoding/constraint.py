@@ -52,6 +52,6 @@ class Constraint:
         return top_k_of_many(ops.reshape(totals, (sentences, size * vocabulary)), count)
 
     def open_scores(self, scores, ends, size):
-        """Returns the scores of candidates `(A, 2 K)`, in the order of preference, with minus infinity for those that do
-        not stay live: here those that end."""
+        """Returns the scores of candidates `(A, 2 K)`, which stand in the order of preference, with minus infinity for
+        those that do not stay live: here those that end."""
         return ops.where(ends, MINUS_INFINITY, scores)

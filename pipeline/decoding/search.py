@@ -77,8 +77,8 @@ class GreedySearch:
             scores = ban_early_end(scores, step, self.min_length)
             scores = ban_repeated_ngrams(scores, ids, step, self.no_repeat_ngram)
             if self.ban:
-                must_end = step + 1 + int(self.force_eos) >= limits
-                scores = self.ban.allow(scores, self.ban.following(state[1]), must_end)
+                # Nothing goes back: a banned word that may not end would be glued to the next one.
+                scores = self.ban.allow(scores, self.ban.following(state[1]), ops.ones_like(limits, "bool"))
             if self.force_eos:
                 scores = force_end(scores, step + 1 >= limits)
             chosen = choose(scores, ids, step, state)

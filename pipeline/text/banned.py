@@ -56,8 +56,13 @@ class BannedPhrases:
         return self.find([*self.tokens.of_tokens(ids), ord("a")])
 
 
-def read_banned(path: Path, tokens: TokenText) -> BannedPhrases:
+def read_banned(path: Path, tokens: TokenText, leads_out: bool = False) -> BannedPhrases:
     """Reads a file of phrases, one a line, in the form of the training text.
+
+    Args:
+        path: the file.
+        tokens: those of the target language.
+        leads_out: see `make_ban_table`.
 
     Raises:
         InputError: a line is empty, or there are too many.
@@ -67,26 +72,35 @@ def read_banned(path: Path, tokens: TokenText) -> BannedPhrases:
         raise InputError(f"{path}:{texts.index('') + 1}: an empty line; expected a word or phrase on each line")
     texts = list(dict.fromkeys(texts))
     symbols = tuple(map(tokens.of_text, texts))
-    states, most = 2 + sum(map(len, symbols)), LARGEST_TABLE // len(tokens.symbols)
-    if states > most:
+    size, most = sum(map(len, symbols)), LARGEST_TABLE // len(tokens.symbols) - 2  # two states are always there
+    if size > most:
         raise InputError(
-            f"{path}: {states:,} bytes; expected at most {most:,} for a vocabulary of {len(tokens.symbols):,} tokens, "
+            f"{path}: {size:,} bytes; expected at most {most:,} for a vocabulary of {len(tokens.symbols):,} tokens, "
             "since the table of what may come next grows with both; divide the list, or leave out what is rare"
         )
-    return BannedPhrases(tuple(texts), symbols, tokens, make_ban_table(symbols, tokens))
+    return BannedPhrases(tuple(texts), symbols, tokens, make_ban_table(symbols, tokens, leads_out))
 
 
-def make_ban_table(phrases: Sequence[Symbols], tokens: TokenText) -> BanTable:
-    """Makes the table of phrases."""
+def make_ban_table(phrases: Sequence[Symbols], tokens: TokenText, leads_out: bool = False) -> BanTable:
+    """Makes the table of phrases.
+
+    Args:
+        phrases: their symbols.
+        tokens: those of the target language.
+        leads_out: whether to avoid what a banned phrase begins with where no word that comes next would end that, so
+            that required phrases can always be begun. A vocabulary has to be tiny for this to matter.
+    """
     automaton = PhraseAutomaton(phrases, [1] * len(phrases), unsure_divides=True)
     following, opens = _lift_to_tokens(automaton, tokens), tokens.symbols[:, 0] >= DIVIDING
     opens[[PAD, UNK, BOS, EOS]] = False
-    # Where the text must not end, some token has to lead out of it, and from everywhere else one that begins a word.
+    # Where the text must not end, some token has to lead out of it.
     closed = automaton.pending > 0
-    leads_out = (following == APART) | (following == JOINED)
-    leads_out[:, [PAD, UNK, BOS, EOS]] = False
-    is_way = leads_out[:, opens].any(axis=1) | (closed & leads_out.any(axis=1))
-    is_way[[APART, JOINED]] = True
+    is_out = (following == APART) | (following == JOINED) if leads_out else np.append(~closed, False)[following]
+    is_out[:, [PAD, UNK, BOS, EOS]] = False
+    is_way = is_out.any(axis=1) | ~closed
+    if leads_out:
+        is_way = np.where(closed, is_way, is_out[:, opens].any(axis=1))
+        is_way[[APART, JOINED]] = True
     order = np.argsort(closed, kind="stable")
     numbers = np.argsort(order)
     numbers[~is_way] = NONE

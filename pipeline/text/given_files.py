@@ -28,7 +28,7 @@ class GivenFiles:
     def __init__(
         self, prefix: Path | None, require: Path | None, ban: Path | None, tokens: "TokenText", max_positions: int
     ) -> None:
-        self.banned = read_banned(ban, tokens) if ban else None
+        self.banned = read_banned(ban, tokens, leads_out=require is not None) if ban else None
         self._prefixes = PrefixFile(prefix, tokens.tokenizer, max_positions, self.banned) if prefix else None
         self._required = RequiredFile(require, tokens, max_positions, self.banned) if require else None
 

@@ -85,12 +85,13 @@ class TokenText:
 def _spell_tokens(tokenizer: Tokenizer) -> list[tuple[str, str]]:
     """Returns the piece of each token, and what it adds to a text in which other tokens stand before and after it."""
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
-    letters = [token for token, piece in enumerate(pieces) if token > EOS and len(piece) == 1 and piece.isalpha()]
-    between = letters[0] if letters else EOS + 1
-    (around,) = tokenizer.decode([[between, between]])
-    width = len(around) // 2
-    texts = tokenizer.decode([[between, token, between] for token in range(len(pieces))])
-    return [(piece, text[width : len(text) - width]) for piece, text in zip(pieces, texts, strict=True)]
+    letters = [token for token, piece in enumerate(pieces) if token > EOS and piece.isalpha()]
+    between = min(letters, key=lambda token: len(pieces[token]), default=EOS + 1)
+    before, both, *texts = tokenizer.decode(
+        [[between], [between] * 2, *([between, token, between] for token in range(len(pieces)))]
+    )
+    first, last = len(before), len(both) - len(before)
+    return [(piece, text[first : len(text) - last]) for piece, text in zip(pieces, texts, strict=True)]
 
 
 def contains(text: Sequence[int], phrase: Symbols) -> bool:
