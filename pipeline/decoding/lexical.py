@@ -17,7 +17,7 @@ from ..text.tokenizer import EOS, PAD
 from .ban import Ban
 from .banks import MOST_BANKS, order_by_banks
 from .constraint import Constraint
-from .constraints import MINUS_INFINITY
+from .constraints import MINUS_INFINITY, ban_special_tokens
 from .hypotheses import top_k_of_many
 from .requirements import Requirements, is_in, next_of_phrases, opens_word, read_tokens, start_met
 
@@ -84,9 +84,18 @@ class LexicalConstraint(Constraint):
     def allow(self, allowed, scores, state, step, rows):
         remaining = ops.repeat(ops.take(self.max_lengths, rows) - step - 1, self.size)
         following = self.ban.following(state.banned) if self.ban else None
-        if self.given:
-            allowed = self._lead(allowed, scores, self._need(state, rows), following, remaining - 1)
-        return self.ban.allow(allowed, following, remaining <= int(self.force_eos)) if self.ban else allowed
+        need = self._need(state, rows) if self.given else None
+
+        def keep(allowed):
+            kept = self._lead(allowed, scores, need, following, remaining - 1) if need else allowed
+            return self.ban.allow(kept, following, remaining <= int(self.force_eos)) if self.ban else kept
+
+        kept = keep(allowed)
+        # Where settings leave nothing that phrases allow, phrases win.
+        is_left = ops.any(kept > MINUS_INFINITY, axis=1, keepdims=True)
+        return ops.cond(
+            ops.all(is_left), lambda: kept, lambda: ops.where(is_left, kept, keep(ban_special_tokens(scores)))
+        )
 
     def best_extensions(self, totals, state, rows, count):
         if not self.given:
@@ -148,8 +157,11 @@ class LexicalConstraint(Constraint):
         def column(x):
             return ops.expand_dims(x, 1)
 
+        assert self.given is not None
+        opens = ops.expand_dims(opens_word(self.given.symbols), 0)
         is_enough = ops.logical_or(need.all <= remaining, ops.equal(need.all, 0))
-        kept = ops.where(column(is_enough), allowed, MINUS_INFINITY)
+        is_enough = ops.logical_or(column(is_enough), ops.logical_and(opens, column(need.left <= remaining)))
+        kept = ops.where(is_enough, allowed, MINUS_INFINITY)
         if self.ban:
             then_left, then_all = (column(after <= remaining + 1) for after in (need.left, need.all))
             enough_then = ops.where(ops.expand_dims(self.ban.opens, 0), then_left, then_all)
