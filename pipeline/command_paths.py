@@ -112,9 +112,8 @@ def _check_weights(run: RunDirectory) -> None:
 
 CHECKS: dict[str, Callable[[Path], object]] = {
     **dict.fromkeys(("run", "reverse"), RunDirectory.open),
-    **dict.fromkeys(
-        ("source", "target", "source_words", "target_words", "reference", "alignments", "prefix"), check_text
-    ),
+    **dict.fromkeys(("source", "target", "source_words", "target_words", "reference", "alignments"), check_text),
+    **dict.fromkeys(("prefix", "require", "ban"), check_text),
     **dict.fromkeys(("archive", "choose_on"), lambda path: find_evaluation(path, "test")),
     **dict.fromkeys(("output", "csv", "page"), check_file_to_write),
     "folder": check_folder_to_write,

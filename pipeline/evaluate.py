@@ -15,7 +15,7 @@ from .cli import (
 )
 from .config.members import check_members_search, ensemble_suffix
 from .config.names import BLEU_TOKENIZERS, describe
-from .config.options import add_decoding_options, add_prefix_option, with_decoding_options
+from .config.options import add_decoding_options, add_given_options, check_required, with_decoding_options
 from .config.started_run import load_started_run, settings_of_set
 from .errors import InputError
 from .files import name_problem
@@ -51,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--forced", action="store_true", help="write the attention over the references instead of the translations"
     )
-    add_prefix_option(parser, "; the results' folder is then SET.prefix")
+    add_given_options(parser, ", with which the results' folder is SET.prefix, SET.require, SET.ban")
     parser.add_argument(
         "--bleu_tokenizer",
         choices=list(BLEU_TOKENIZERS),
@@ -97,8 +97,9 @@ def check_options(options: argparse.Namespace) -> None:
         raise InputError("--alignments needs --reference: the links are between those two texts")
     if options.forced and options.source and not options.reference:
         raise InputError("--forced needs --reference, the text that the model is made to read")
-    if options.forced and options.prefix:
-        raise InputError("--forced reads whole references, so --prefix has no effect; leave one of them out")
+    for name in ("prefix", "require", "ban"):
+        if options.forced and getattr(options, name):
+            raise InputError(f"--forced reads whole references, so --{name} has no effect; leave one of them out")
     if options.perturb and options.others:
         raise InputError("--perturb replaces heads of one model; evaluate each run of the ensemble by itself")
     origin = options.source.name if options.source else options.set
@@ -108,6 +109,7 @@ def check_options(options: argparse.Namespace) -> None:
     directory = RunDirectory.open(options.run)
     config = with_decoding_options(load_started_run(directory.config), options)
     check_members_search(config, options.others)
+    check_required(config, options)
     if not options.source:
         settings_of_set(config, options.set, directory.config)
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from .cli import ArgumentParser, add_checkpoint_option, add_members_argument, add_run_argument, exit_cleanly
 from .config.members import check_members_search
-from .config.options import add_decoding_options, add_prefix_option, add_seed_option, with_decoding_options
+from .config.options import (
+    add_decoding_options,
+    add_given_options,
+    add_seed_option,
+    check_required,
+    with_decoding_options,
+)
 from .config.started_run import load_started_run
 from .invocation import invocation
 from .run_directory import RunDirectory
@@ -35,7 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_checkpoint_option(parser)
     add_decoding_options(parser)
     add_seed_option(parser)
-    add_prefix_option(parser)
+    add_given_options(parser)
     add_text_options(parser)
     return parser
 
@@ -46,34 +52,32 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     config = with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)
     check_members_search(config, options.others)  # what is wrong is told first
+    check_required(config, options)
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
-    with importing_tensorflow():
-        from .text.prefixes import PrefixFile
-        from .trained_run.trained_ensemble import (
-            load_runs,  # not at the top: it imports TensorFlow, and --help must be fast
-        )
+    with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
+        from .text.given_files import GivenFiles
+        from .trained_run.trained_ensemble import load_runs
 
     loaded = load_runs([options.run, *options.others], options.checkpoint)
     run = replace(loaded, config=with_decoding_options(loaded.config, options))
+    given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
+    run = replace(run, banned=given.banned)
     format_line = format_best if options.n_best is None else format_n_best
     translator, number = run.translator, 0
     if sys.stdin.buffer.isatty():
         sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
     normalize = None if options.no_normalize else run.normalizer
     look_warning = LookWarning(run.source_look)
-    prefixes = PrefixFile(options.prefix, run.tokenizer, run.config.model.max_positions) if options.prefix else None
     for window in lines.windows():
         typed = [normalize(line) for line in window] if normalize else window
         look_warning.check(typed)
-        given = prefixes.take(len(window)) if prefixes else None
-        for translations in translator.translate_ids(run.tokenizer.encode(typed), given):
+        for translations in translator.translate_ids(run.tokenizer.encode(typed), *given.take(len(window))):
             if options.detokenize:
                 translations = [replace(one, text=run.detokenize(one.text)) for one in translations]
             sys.stdout.buffer.write(format_line(number, translations).encode())
             number += 1
         sys.stdout.buffer.flush()
-    if prefixes:
-        prefixes.check_all_taken()
+    given.check_all_taken()
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

@@ -416,6 +416,53 @@ def test_a_missing_text_of_ones_own_is_named(trained, tmp_path, refused):
     refused(evaluate.main, [trained, "--source", tmp_path / "nowhere.en"], r"nowhere\.en: there is no such file")
 
 
+@pytest.mark.parametrize(
+    ("options", "pattern"),
+    [
+        (["--require", A_TEXT, "--beam_size", 1], "--require: needs a beam of 2 to 200 .* beam_size is 1; expected"),
+        (
+            ["--require", A_TEXT, "--beam_size", 201],
+            "--require: needs a beam of 2 to 200 .* beam_size is 201; expected",
+        ),
+        (["--require", A_TEXT, "--search", "sampling"], "--require: needs a beam, .* sampling; expected --search beam"),
+        (["--require", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
+        (["--ban", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
+    ],
+)
+def test_phrases_that_a_search_cannot_keep_to_are_refused_by_both_commands(options, pattern, trained, refused):
+    for command in (translate, evaluate):
+        refused(command.main, [trained, *options], pattern)
+
+
+@pytest.mark.parametrize("option", ["prefix", "require", "ban"])
+def test_what_is_given_has_no_effect_on_references(option, trained, refused):
+    refused(evaluate.main, [trained, "--forced", f"--{option}", A_TEXT], f"--{option} has no effect; leave one of")
+
+
+@pytest.mark.parametrize(
+    ("files", "pattern"),
+    [
+        ({"require": "le\t\n"}, r"require:1: an empty phrase"),
+        ({"require": "le\n漢\n"}, r"require:2: '漢' cannot be written with this vocabulary: it has no token for '漢'"),
+        ({"require": "le\n"}, r"require: 1 lines, and there are more sentences to translate"),
+        ({"require": "le\n\n\n"}, r"require: 3 lines, and only 2 sentences to translate"),
+        ({"require": "le\nle la\n", "ban": "la\n"}, r"require:2: 'le la' is required, and 'la' is banned"),
+        ({"prefix": "le la le\n\n", "ban": "la\n"}, r"prefix:1: contains 'la', which is banned; remove it from one"),
+        ({"ban": "la\n\n"}, r"ban:2: an empty line; expected a word or phrase on each line"),
+    ],
+)
+def test_phrases_that_do_not_fit_are_named_by_their_line(files, pattern, trained, tmp_path, monkeypatch, refused):
+    options = []
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        options += [f"--{name}", tmp_path / name]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a b c\nd e\n")))
+    refused(translate.main, [trained, *options], pattern)
+    if "3 lines" not in pattern:  # the run's sets have more
+        refused(evaluate.main, [trained, *own_text(tmp_path), *options], pattern)
+        assert not (trained / "evaluations").exists()
+
+
 def test_standard_input_that_is_not_utf8_is_named_by_its_line(trained, monkeypatch, refused):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("a\nété\n".encode("latin-1"))))
     refused(translate.main, [trained], r"standard input:2: not UTF-8 \(byte 0xe9\)")

@@ -29,6 +29,7 @@ from pipeline.alignment.error_rate import alignment_error_rate
 from pipeline.config import load_run_config
 from pipeline.evaluation import request as command
 from pipeline.evaluation.resumable import evaluation_folder
+from pipeline.inspection.archive import AttentionArchive
 from pipeline.run_directory import EvaluationDirectory, RunDirectory
 from pipeline.text.moses import detokenize
 from pipeline.text.pharaoh import read_pharaoh
@@ -264,6 +265,24 @@ def test_a_run_trained_in_half_precision_is_evaluated_in_single(text, tmp_path):
     assert (folder / "attention/manifest.json").is_file()
 
 
+def test_what_is_required_is_in_translations_and_archive_and_what_is_banned_is_not(run, text, tmp_path):
+    required = [["le", "gouvernement"], [], ["la commission"]]
+    files = {"source": "".join(f"{line}\n" for line in first_lines("test.en", 3)), "ban": "de\n.\n"}
+    files["require"] = "".join("\t".join(row) + "\n" for row in required)
+    options = []
+    for name, lines in files.items():
+        (tmp_path / f"own.{name}").write_text(lines, encoding="utf-8")
+        options += [f"--{name}", str(tmp_path / f"own.{name}")]
+    assert evaluate.main([str(run), *options, "--beam_size", "5"]) == 0
+    folder = run / "evaluations/own.source.require.ban"
+    metrics = read_json(folder / "metrics.json")
+    assert metrics["set"] == "own.source" and metrics["with_required"] == 2 and metrics["banned"] == ["de", "."]
+    for record, phrases in zip(AttentionArchive(folder / "attention"), required, strict=True):
+        assert record.required == phrases
+        assert all(f" {phrase} " in f" {record.hypothesis} " for phrase in phrases)
+        assert not {"de", "."} & set(record.hypothesis.split())
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -289,7 +308,7 @@ def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
     trained = SimpleNamespace(config=config, directory=RunDirectory(run), cutter=AT_SPACES)
     choose_on = {
         name: command._read_configured_set(
-            argparse.Namespace(set=name, name=None, forced=False, prefix=None), trained
+            argparse.Namespace(set=name, name=None, forced=False, prefix=None, require=None, ban=None), trained
         ).choose_on
         for name in ("test", "validation")
     }

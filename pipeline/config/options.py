@@ -17,6 +17,9 @@ from .messages import expectation, parse_value, sections_of, validate, walk
 from .renamed import replaced
 from .run import RunConfig, RunSettings
 
+WIDEST_REQUIRED = 200
+"""The widest beam that is divided among hypotheses by the phrases that they have met: memory grows with its square."""
+
 USAGE = f"""{invocation("train")} --config FILE [--section.key VALUE ...] [--print_config]
        {invocation("train")} --resume RUN [--section.key VALUE ...]"""
 
@@ -39,15 +42,49 @@ def add_seed_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="VALUE", help=text)
 
 
-def add_prefix_option(parser: argparse.ArgumentParser, note: str = "") -> None:
-    """Adds the file of the texts with which translations begin, as `options.prefix`."""
-    parser.add_argument(
+def add_given_options(parser: argparse.ArgumentParser, note: str = "") -> None:
+    """Adds the files of what is known of translations, as `options.prefix`, `options.require` and `options.ban`."""
+    group = parser.add_argument_group(
+        f"what is known of the translations{note}", "All in the form of the training text."
+    )
+    group.add_argument(
         "--prefix",
         type=Path,
         metavar="FILE",
-        help="a line for each sentence, with which its translation begins, in the form of the training text; empty for "
-        f"none. The last word may be the beginning of one{note}",
+        help="a line for each sentence, with which its translation begins; empty for none. The last word may be the "
+        "beginning of one",
     )
+    group.add_argument(
+        "--require",
+        type=Path,
+        metavar="FILE",
+        help="a line for each sentence: words or phrases that its translation contains as whole words, separated by "
+        "tabs; empty for none. Needs a beam",
+    )
+    group.add_argument(
+        "--ban",
+        type=Path,
+        metavar="FILE",
+        help="words or phrases, one a line, that no translation contains as whole words",
+    )
+
+
+def check_required(config: RunConfig, options: argparse.Namespace) -> None:
+    """Checks that the search can meet requirements, if there are any.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if options.require is None:
+        return
+    decoding = config.decoding
+    if decoding.search != "beam":
+        raise InputError(f"--require: needs a beam, and decoding.search is {decoding.search}; expected --search beam")
+    if not 2 <= decoding.beam_size <= WIDEST_REQUIRED:
+        raise InputError(
+            f"--require: needs a beam of 2 to {WIDEST_REQUIRED} hypotheses, and decoding.beam_size is "
+            f"{decoding.beam_size}; expected, for example, --beam_size 5"
+        )
 
 
 def with_decoding_options(config: RunConfig, options: argparse.Namespace) -> RunConfig:

@@ -7,64 +7,15 @@ vocabulary, S source positions.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from keras import ops
 
 from ..text.tokenizer import BOS, EOS
-from .beam_state import BeamState, drop_finished, start_beam
-from .constraints import MINUS_INFINITY, ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end, force_tokens
-from .hypotheses import Hypotheses, concatenate, gather_columns, gather_rows, top_k_of_many, write_at
-
-
-@dataclass(frozen=True)
-class BeamSettings:
-    """How hypotheses are searched and ranked.
-
-    Args:
-        size: K, how many hypotheses of each sentence are extended at every step.
-        best: N, how many finished hypotheses of each sentence are returned, at most K.
-        length_penalty: alpha. A hypothesis of n tokens, EOS included, scores its log-probability divided by
-            `((5 + n) / 6) ^ alpha`: 0 favours short ones, as every token lowers the score; 1 is close to the mean per
-            token.
-        coverage_penalty: beta. `beta * sum_s log(min(1, attention that source token s received))` is added to the score
-            of a finished hypothesis.
-        min_length: the minimum number of tokens before EOS.
-        no_repeat_ngram: no n-gram of this length occurs twice in a hypothesis; 0 allows all.
-        divisor: by what log-probabilities are divided, one of `config.names.LENGTH_DIVISORS`; above it is gnmt.
-        end: when the search of a sentence ends, one of `config.names.BEAM_ENDS`.
-        force_eos: whether the last of the tokens that a target may have is EOS, as certain.
-        renormalize: whether hypotheses are ranked by the probability among the tokens that may come next, and not among
-            all tokens.
-
-    Raises:
-        ValueError: `best` is not between 1 and `size`.
-    """
-
-    size: int = 5
-    best: int = 1
-    length_penalty: float = 1.0
-    coverage_penalty: float = 0.0
-    min_length: int = 0
-    no_repeat_ngram: int = 0
-    divisor: str = "gnmt"
-    end: str = "full"
-    force_eos: bool = False
-    renormalize: bool = False
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.best <= self.size:
-            raise ValueError(f"best: expected between 1 and the size of the beam, {self.size}, found {self.best}")
-
-    def length_divisor(self, length):
-        """Returns the number by which the log-probability of a hypothesis of `length` tokens is divided."""
-        tokens = ops.cast(length, "float32")
-        return (tokens if self.divisor == "power" else (5.0 + tokens) / 6.0) ** self.length_penalty
-
-    def coverage_bonus(self, attention):
-        """Returns the number that is added to a hypothesis' score for its attention `(..., S)`: `(...)`, never
-        positive."""
-        return self.coverage_penalty * ops.sum(ops.log(ops.clip(attention, 1e-9, 1.0)), axis=-1)
+from .beam_settings import BeamSettings
+from .beam_state import drop_finished, start_beam
+from .beam_step import extend_hypotheses, finish_hypotheses
+from .constraint import Constraint
+from .hypotheses import Hypotheses, gather_columns
 
 
 def beam_search(
@@ -76,6 +27,7 @@ def beam_search(
     settings: BeamSettings,
     coverage: Callable | None = None,
     prefix=None,
+    constraint: Constraint | None = None,
 ) -> Hypotheses:
     """Extends K hypotheses of every sentence by one token at a time.
 
@@ -97,6 +49,7 @@ def beam_search(
         coverage: takes both states and returns the attention that each source token received from each hypothesis,
             float32 `(A * K, S)`, 1 for padding. Needed for a coverage penalty only.
         prefix: int32 `(B, L)`, the tokens with which each target begins, then PAD; by default none.
+        constraint: what hypotheses keep to besides; by default nothing.
 
     Raises:
         ValueError: a coverage penalty without `coverage`.
@@ -104,87 +57,32 @@ def beam_search(
     if settings.coverage_penalty and coverage is None:
         raise ValueError("coverage: expected a function, because settings have a coverage penalty, found None")
 
+    kept_to = constraint or Constraint()
+
     def any_remaining(state):
         return ops.shape(state.rows)[0] > 0
 
     def extend(state):
         last = ops.take(state.live.ids, ops.maximum(state.step - 1, 0), axis=2)
         last = ops.reshape(ops.where(state.step > 0, last, BOS), (-1, 1))
-        logits, target_state = next_token_logits(last, state.source_state, state.target_state)
+        target_state, kept = state.target_state
+        logits, target_state = next_token_logits(last, state.source_state, target_state)
+        kept = kept_to.advance(kept, last[:, 0], state.rows)
         is_last = state.step + 1 >= ops.take(max_lengths, state.rows) if settings.force_eos else None
         given = None if prefix is None else ops.take(ops.take(prefix, state.step, axis=1), state.rows)
-        candidates, parents, tokens = extend_hypotheses(logits, state, settings, is_last, given)
-        state = state._replace(step=state.step + 1, target_state=target_state)
+        state = state._replace(target_state=(target_state, kept))
+        candidates, parents, tokens = extend_hypotheses(logits, state, settings, kept_to, is_last, given)
+        state = state._replace(step=state.step + 1)
         bonus = None
         if coverage is not None and settings.coverage_penalty:
             attention = coverage(state.source_state, target_state)
             bonus = settings.coverage_bonus(ops.reshape(attention, (ops.shape(state.rows)[0], settings.size, -1)))
         ends = ops.equal(tokens, EOS)
         finished = finish_hypotheses(state, candidates, parents, ends, bonus, settings)
-        open_scores = ops.where(ends, MINUS_INFINITY, candidates.scores)
+        open_scores = kept_to.open_scores(candidates.scores, ends, settings.size)
         live, indices = candidates._replace(scores=open_scores).select_best(settings.size)
         return drop_finished(state, finished, live, gather_columns(parents, indices), max_lengths, settings)
 
-    state = start_beam(source_state, target_state, max_lengths, length, settings.size)
+    state = start_beam(source_state, (target_state, kept_to.start()), max_lengths, length, settings.size)
     (state,) = ops.while_loop(any_remaining, lambda state: (extend(state),), (state,))
     return Hypotheses(*(x[:, : settings.best] for x in state.finished))
-
-
-def extend_hypotheses(logits, state: BeamState, settings: BeamSettings, is_last=None, given=None):
-    """Finds the 2 K likeliest extensions of a sentence's K live hypotheses by one token.
-
-    Args:
-        logits: `(A * K, V)`.
-        state: before the step.
-        settings: `BeamSettings`.
-        is_last: bool `(A,)`, the sentences whose hypotheses must end; by default none.
-        given: int32 `(A,)`, the tokens that must come next, PAD where any may; by default any.
-
-    Returns:
-        `(candidates, parents, tokens)`: `Hypotheses` `(A, 2 K, ...)` scored by log-probability; int32 `(A, 2 K)`, the
-        hypothesis that each extends; and int32 `(A, 2 K)`, the token that it adds.
-    """
-    size = settings.size
-    scores = ops.log_softmax(ops.cast(logits, "float32"))
-    _, _, length = ops.shape(state.live.ids)
-    vocabulary = ops.shape(scores)[-1]
-    allowed = ban_early_end(ban_special_tokens(scores), state.step, settings.min_length)
-    history = ops.reshape(state.live.ids, (-1, length))
-    allowed = ban_repeated_ngrams(allowed, history, state.step, settings.no_repeat_ngram)
-    if settings.renormalize:
-        allowed = ops.log_softmax(allowed)
-    if is_last is not None:
-        allowed = force_end(allowed, ops.repeat(is_last, size))
-    if given is not None:
-        allowed = force_tokens(allowed, scores, ops.repeat(given, size))
-    totals = ops.reshape(state.live.scores, (-1, 1)) + allowed
-    totals, indices = top_k_of_many(ops.reshape(totals, (-1, size * vocabulary)), 2 * size)
-    parents, tokens = indices // vocabulary, indices % vocabulary
-    token_scores = ops.take_along_axis(ops.reshape(scores, (-1, size * vocabulary)), indices, axis=1)
-    candidates = Hypotheses(
-        write_at(gather_columns(state.live.ids, parents), state.step, tokens),
-        write_at(gather_columns(state.live.log_probabilities, parents), state.step, token_scores),
-        totals,
-    )
-    return candidates, parents, tokens
-
-
-def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, bonus, settings: BeamSettings):
-    """Returns the best K finished hypotheses `(A, K, ...)`, among those finished before this step and those of the
-    first K candidates that end.
-
-    Args:
-        state: after the step.
-        candidates: `(A, 2 K, ...)`, scored by log-probability.
-        parents: int32 `(A, 2 K)`, the hypothesis that each candidate extends.
-        ends: bool `(A, 2 K)`, which candidates end in EOS.
-        bonus: float32 `(A, K)`, added to the score of the candidates that extend each hypothesis; or None.
-        settings: `BeamSettings`.
-    """
-    scores = candidates.scores / settings.length_divisor(state.step)
-    if bonus is not None:
-        scores = scores + ops.take_along_axis(bonus, parents, axis=1)
-    among_first = ops.arange(2 * settings.size) < settings.size
-    scores = ops.where(ops.logical_and(ends, among_first), scores, MINUS_INFINITY)
-    finished = Hypotheses(*gather_rows(state.finished, state.rows))
-    return concatenate(finished, candidates._replace(scores=scores)).select_best(settings.size)[0]

@@ -5,15 +5,21 @@ import keras
 from ..config import RunConfig
 from ..config.decoding import DecodingSettings
 from ..runtime.devices import parallel_batches
+from ..text.banned import BannedPhrases
+from ..text.token_text import TokenText
 from ..text.tokenizer import Tokenizer
+from .ban import Ban
 from .beam import BeamSettings
 from .sampling import Sampler
 from .search import BeamSearch, GreedySearch, Sampling, Search
 from .translator import Translator
 
 
-def build_translator(model: keras.Model, tokenizer: Tokenizer, config: RunConfig, search: Search) -> Translator:
-    """Builds a translator that uses `search`, with the batch size and the length limits of the config."""
+def build_translator(
+    model: keras.Model, tokenizer: Tokenizer, config: RunConfig, search: Search, tokens: TokenText | None = None
+) -> Translator:
+    """Builds a translator that uses `search`, with the batch size and the length limits of the config; `tokens` are
+    those of the target language."""
     settings = config.decoding
     return Translator(
         model,
@@ -25,17 +31,25 @@ def build_translator(model: keras.Model, tokenizer: Tokenizer, config: RunConfig
         max_positions=config.model.max_positions,
         # Random draws depend on their order, so batches that are sampled run one after the other.
         workers=1 if settings.kind == "sampling" else parallel_batches(),
+        tokens=tokens,
     )
 
 
-def build_search(settings: DecodingSettings, seed: int) -> Search:
-    """Builds the search that the settings ask for; `seed` seeds the draws of sampling."""
+def build_search(settings: DecodingSettings, seed: int, banned: BannedPhrases | None = None) -> Search:
+    """Builds the search that the settings ask for.
+
+    Args:
+        settings: of decoding.
+        seed: of the draws of sampling.
+        banned: what no translation contains, if anything.
+    """
     constraints = settings.model_dump(include={"min_length", "no_repeat_ngram", "force_eos"})
+    ban = Ban(banned.table) if banned else None
     if settings.kind == "sampling":
         sampler = Sampler(settings.temperature, settings.top_k, settings.top_p, seed)
-        return Sampling(**constraints, sampler=sampler, count=settings.n_best)
+        return Sampling(**constraints, ban=ban, sampler=sampler, count=settings.n_best)
     if settings.kind == "greedy":
-        return GreedySearch(**constraints)
+        return GreedySearch(**constraints, ban=ban)
     return BeamSearch(
         BeamSettings(
             settings.beam_size,
@@ -46,5 +60,6 @@ def build_search(settings: DecodingSettings, seed: int) -> Search:
             end=settings.beam_end,
             renormalize=settings.renormalize,
             **constraints,
-        )
+        ),
+        ban,
     )

@@ -11,7 +11,7 @@ from .constraints import ban_special_tokens
 from .hypotheses import write_at
 
 
-def choose_likeliest(scores, ids, step):
+def choose_likeliest(scores, ids, step, state):
     """Returns the token with the highest of scores `(B, V)`; ties go to the lower id."""
     return ops.argmax(scores, axis=-1)
 
@@ -26,7 +26,7 @@ def greedy_search(next_token_logits, state, max_lengths, length, choose=choose_l
         max_lengths: int32 `(B,)`, the maximum number of tokens of each target, EOS included.
         length: L, at least the largest of `max_lengths`.
         choose: takes the log-probabilities of the next tokens, float32 `(B, V)`, the tokens so far, int32 `(B, L)`, and
-            their number, and returns the next token of each target, int `(B,)`.
+            their number and the new state, and returns the next token of each target, int `(B,)`.
 
     Returns:
         `(ids, log_probabilities)`: int32 `(B, L)`, ending in EOS unless truncated, then PAD; and float32 `(B, L)`, the
@@ -40,7 +40,7 @@ def greedy_search(next_token_logits, state, max_lengths, length, choose=choose_l
     def extend(step, tokens, finished, ids, log_probabilities, state):
         logits, state = next_token_logits(tokens, state)
         scores = ops.log_softmax(ops.cast(logits, "float32"))
-        chosen = ops.cast(choose(ban_special_tokens(scores), ids, step), "int32")
+        chosen = ops.cast(choose(ban_special_tokens(scores), ids, step, state), "int32")
         score = ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(chosen, 1), axis=1), 1)
         chosen = ops.where(finished, PAD, chosen)
         score = ops.where(finished, 0.0, score)

@@ -1,8 +1,9 @@
 """Translates sentences: batches them by length, searches in a graph, and decodes the results to text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -10,7 +11,10 @@ import tensorflow as tf
 
 from ..runtime.cores import in_order
 from ..text.batches import pad, round_up
+from ..text.required import RequiredPhrase, tokens_needed
+from ..text.token_text import TokenText
 from ..text.tokenizer import EOS, PAD, Tokenizer
+from .requirements import Requirements, make_requirements
 from .search import GreedySearch, Search
 
 LENGTH_MULTIPLE = 8
@@ -28,6 +32,7 @@ class Translation:
         truncated: whether the longest length was reached before EOS, or the source was too long and was cut.
         score: the score by which the search ranked it.
         prefix_tokens: how many of `ids` were given, rather than found.
+        required: the phrases that had to be in the text.
     """
 
     text: str
@@ -37,6 +42,7 @@ class Translation:
     truncated: bool
     score: float = 0.0
     prefix_tokens: int = 0
+    required: list[str] = field(default_factory=list)
 
 
 class Translator:
@@ -51,6 +57,7 @@ class Translator:
         max_target_extra: see `max_target_ratio`.
         max_positions: the maximum number of tokens on either side; longer sources are cut.
         workers: batches translated at the same time.
+        tokens: those of the target language, needed where phrases are required.
     """
 
     def __init__(
@@ -64,6 +71,7 @@ class Translator:
         max_target_extra: int = 10,
         max_positions: int = 512,
         workers: int = 1,
+        tokens: TokenText | None = None,
     ) -> None:
         self.workers = workers
         self.tokenizer = tokenizer
@@ -72,19 +80,19 @@ class Translator:
         self.max_target_extra = max_target_extra
         self.max_positions = max_positions
 
+        self._tokens = tokens
         search = search or GreedySearch()
 
-        def search_with_prefix(source, max_lengths, length, prefix):
-            memory = model.encode(source, training=False)._replace(self_attention=())
-            return search(model, memory, max_lengths, length, prefix)
+        def make_graph(*names):
+            def search_batch(source, max_lengths, length, *given):
+                memory = model.encode(source, training=False)._replace(self_attention=())
+                return search(model, memory, max_lengths, length, **dict(zip(names, given, strict=True)))
 
-        def search_batch(source, max_lengths, length):
-            return search_with_prefix(source, max_lengths, length, None)
+            signature = (_IDS, _ROW, _NUMBER, *(_GIVEN[name] for name in names))
+            return tf.function(search_batch, input_signature=signature, autograph=False)
 
-        ids, row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None], []))
-        self._search_graph = tf.function(search_batch, input_signature=(ids, row, number), autograph=False)
-        signature = (ids, row, number, ids)
-        self._prefix_graph = tf.function(search_with_prefix, input_signature=signature, autograph=False)
+        # Each is traced when it is first called.
+        self._graphs = {names: make_graph(*names) for names in [(), *combinations(_GIVEN, 1), tuple(_GIVEN)]}
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
         """Returns the best translation of each sentence, in the order given. The translation of an empty sentence is
@@ -96,7 +104,10 @@ class Translator:
         return self.translate_ids(self.tokenizer.encode(sentences))
 
     def translate_ids(
-        self, source_ids: Sequence[list[int]], prefix_ids: Sequence[list[int]] | None = None
+        self,
+        source_ids: Sequence[list[int]],
+        prefix_ids: Sequence[list[int]] | None = None,
+        required: Sequence[Sequence[RequiredPhrase]] | None = None,
     ) -> list[list[Translation]]:
         """Translates like `translate_n_best`, given the ids of the sentences, without BOS and EOS.
 
@@ -104,10 +115,12 @@ class Translator:
             source_ids: the sentences.
             prefix_ids: the tokens with which each translation begins, fewer than `max_positions`; by default none. They
                 are scored as if they had been found; constraints of the search do not apply to them.
+            required: the phrases that each translation contains as whole words; by default none. Only a beam search can
+                meet them. With the prefix they need at most `max_positions` tokens, see `tokens_needed`.
         """
-        prefix_ids = prefix_ids or [[]] * len(source_ids)
+        given = zip(source_ids, prefix_ids or [[]] * len(source_ids), required or [()] * len(source_ids), strict=True)
         # One more for EOS.
-        rows = [_Row(ids[: self.max_positions - 1], prefix) for ids, prefix in zip(source_ids, prefix_ids, strict=True)]
+        rows = [_Row(ids[: self.max_positions - 1], prefix, phrases) for ids, prefix, phrases in given]
         translations = [[Translation("", [], [EOS], [0.0], truncated=False)] for _ in rows]
         order = sorted((i for i, row in enumerate(rows) if any(row)), key=lambda i: -len(rows[i].source))
         batches = [order[first : first + self.batch_sentences] for first in range(0, len(order), self.batch_sentences)]
@@ -129,16 +142,18 @@ class Translator:
             [[*row.source, EOS] for row in rows],
             min(round_up(int(lengths.max()) + 1, LENGTH_MULTIPLE), self.max_positions),
         )
-        max_lengths = self.max_lengths(lengths)
-        if prefix_lengths.any():
-            longest = np.minimum(prefix_lengths + self.max_target_extra, self.max_positions)
-            max_lengths = np.maximum(max_lengths, longest).astype(np.int32)
+        needed = prefix_lengths + np.array([tokens_needed(row.required) for row in rows])
+        longest = np.where(needed > 0, np.minimum(needed + self.max_target_extra, self.max_positions), 0)
+        max_lengths = np.maximum(self.max_lengths(lengths), longest).astype(np.int32)
         length = min(int(round_up(int(max_lengths.max()), LENGTH_MULTIPLE)), self.max_positions)
+        given: dict[str, Any] = {}
         if prefix_lengths.any():
-            prefix = pad([row.prefix for row in rows], length)
-            result = self._prefix_graph(source, max_lengths, length, prefix)
-        else:
-            result = self._search_graph(source, max_lengths, length)
+            given["prefix"] = pad([row.prefix for row in rows], length)
+        if any(row.required for row in rows):
+            if self._tokens is None:
+                raise ValueError("tokens: expected those of the target language, because phrases are required")
+            given["required"] = make_requirements([row.required for row in rows], self._tokens.symbols)
+        result = self._graphs[tuple(given)](source, max_lengths, length, *given.values())
         all_ids, all_log_probabilities, all_scores = (x.numpy() for x in result)
         places = np.argwhere(np.isfinite(all_scores))  # (sentence, rank)
         targets = [[int(token) for token in all_ids[i, n] if token != PAD] for i, n in places]
@@ -147,8 +162,9 @@ class Translator:
             log_probabilities = [float(value) for value in all_log_probabilities[i, n, : len(ids)]]
             score = float(all_scores[i, n])
             is_cut = ids[-1] != EOS
+            row, phrases = rows[i], [phrase.text for phrase in rows[i].required]
             translations[i].append(
-                Translation(text, rows[i].source, ids, log_probabilities, is_cut, score, len(rows[i].prefix))
+                Translation(text, row.source, ids, log_probabilities, is_cut, score, len(row.prefix), phrases)
             )
         return translations
 
@@ -156,3 +172,21 @@ class Translator:
 class _Row(NamedTuple):
     source: list[int]
     prefix: list[int]
+    required: Sequence[RequiredPhrase]
+
+
+_IDS, _ROW, _NUMBER = (tf.TensorSpec(shape, tf.int32) for shape in ([None, None], [None], []))
+_GIVEN: dict[str, Any] = {
+    "prefix": _IDS,
+    "required": Requirements(
+        symbols=tf.TensorSpec([None, None], tf.int16),
+        following=_IDS,
+        completed=_IDS,
+        pending=_ROW,
+        starts=_ROW,
+        bits=_ROW,
+        tokens=tf.TensorSpec([None, None, None], tf.int32),
+        lengths=_IDS,
+    ),
+}
+"""What can be given for each sentence, with its signature."""

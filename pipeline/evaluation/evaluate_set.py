@@ -33,7 +33,8 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
     ensemble = isinstance(run, TrainedEnsemble)
     if request.perturbed_sentences:
         check_perturbable(run.model)  # before anything is written
-    digest = fingerprint(run, set=data, force_references=request.force_references)
+    banned = run.banned and run.banned.texts
+    digest = fingerprint(run, set=data, force_references=request.force_references, banned=banned)
     with evaluation_folder(run.directory.evaluation(data.name), digest) as folder:
         log.info("%s: translating %d sentences", data.name, len(data.source))
         translating = _Clock()
@@ -93,7 +94,16 @@ def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -
         "search": run.config.decoding.kind,
         "decoding": run.config.decoding.model_dump(),
         "truncated": sum(translation.truncated for translation in translations),
-        **({} if request.data.prefixes is None else {"with_prefix": sum(map(bool, request.data.prefixes))}),
+        **_describe_given(request),
+    }
+
+
+def _describe_given(request: EvaluationRequest) -> dict[str, Any]:
+    data, banned = request.data, request.run.banned
+    return {
+        **({} if data.prefixes is None else {"with_prefix": sum(map(bool, data.prefixes))}),
+        **({} if data.required is None else {"with_required": sum(map(bool, data.required))}),
+        **({} if banned is None else {"banned": banned.texts}),
     }
 
 

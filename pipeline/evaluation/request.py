@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config import RunConfig
@@ -12,8 +11,9 @@ from ..config.options import with_decoding_options
 from ..config.started_run import settings_of_set
 from ..metrics.bleu import check_bleu_tokenizer
 from ..text.corpus import read_corpus, read_parallel_files
+from ..text.given_files import GivenFiles
 from ..text.lines import read_lines
-from ..text.prefixes import PrefixFile
+from ..text.required import RequiredPhrase
 from ..trained_run import TrainedRun
 from ..trained_run.trained_ensemble import load_runs
 
@@ -31,6 +31,7 @@ class EvaluationSet:
         origin: the set of the config, or the file of text of one's own, that these sentences are; None for `name`.
         own: whether they are text of one's own.
         prefixes: the tokens with which each translation begins, or None.
+        required: the phrases that each translation contains, or None.
     """
 
     name: str
@@ -41,6 +42,7 @@ class EvaluationSet:
     origin: str | None = None
     own: bool = False
     prefixes: Sequence[list[int]] | None = None
+    required: Sequence[Sequence[RequiredPhrase]] | None = None
 
     @property
     def set_name(self) -> str:
@@ -82,16 +84,11 @@ def read_request(options: argparse.Namespace) -> EvaluationRequest:
     run = load_runs([options.run, *options.others], options.checkpoint)
     run = replace(run, config=_replace_bleu_tokenizer(with_decoding_options(run.config, options), options))
     data = _read_own_set(options, run) if options.source else _read_configured_set(options, run)
-    if options.prefix:
-        data = replace(data, prefixes=_read_prefixes(options.prefix, run, len(data.source)))
-    return EvaluationRequest(run, data, options.forced, options.perturb)
-
-
-def _read_prefixes(path: Path, run: TrainedRun, sentences: int) -> list[list[int]]:
-    file = PrefixFile(path, run.tokenizer, run.config.model.max_positions)
-    prefixes = file.take(sentences)
-    file.check_all_taken()
-    return prefixes
+    given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
+    prefixes, required = given.take(len(data.source))
+    given.check_all_taken()
+    data = replace(data, prefixes=prefixes, required=required)
+    return EvaluationRequest(replace(run, banned=given.banned), data, options.forced, options.perturb)
 
 
 def _replace_bleu_tokenizer(config: RunConfig, options: argparse.Namespace) -> RunConfig:
@@ -131,7 +128,7 @@ def _read_configured_set(options: argparse.Namespace, run: TrainedRun) -> Evalua
 
 
 def _results_name(options: argparse.Namespace, origin: str) -> str:
-    """Returns the name of the results' folder: attention over references, over translations whose beginning was given,
-    or of an ensemble must not replace that over translations."""
-    usual = origin + ".forced" * bool(options.forced) + ".prefix" * bool(options.prefix)
-    return options.name or usual + ensemble_suffix(options.others)
+    """Returns the name of the results' folder: attention over references, over translations of which something was
+    given, or of an ensemble must not replace that over translations."""
+    added = [f".{name}" for name in ("forced", "prefix", "require", "ban") if getattr(options, name)]
+    return options.name or "".join([origin, *added, ensemble_suffix(options.others)])

@@ -119,10 +119,10 @@ def translate_resumably(translator: Translator, text: TokenisedSet, folder: Path
         if path.is_file():
             chunk = [Translation(**values) for values in read_json(path)]
         else:
-            given = text.data.prefixes
-            prefixes = None if given is None else [given[row] for row in rows]
-            sources_of_chunk = [text.source[row].tolist() for row in rows]
-            chunk = [best for best, *_ in translator.translate_ids(sources_of_chunk, prefixes)]
+            data, sources_of_chunk = text.data, [text.source[row].tolist() for row in rows]
+            prefixes = None if data.prefixes is None else [data.prefixes[row] for row in rows]
+            required = None if data.required is None else [data.required[row] for row in rows]
+            chunk = [best for best, *_ in translator.translate_ids(sources_of_chunk, prefixes, required)]
             write_json(path, [asdict(translation) for translation in chunk])
         for row, translation in zip(rows, chunk, strict=True):
             translations[row] = translation

@@ -29,7 +29,7 @@ GOLD = "gold.pharaoh"
 SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
 
 
-OPTIONAL = {"source_unit": "spaces", "target_unit": "spaces", "prefix_tokens": 0}
+OPTIONAL: dict[str, Any] = {"source_unit": "spaces", "target_unit": "spaces", "prefix_tokens": 0, "required": []}
 """What is written only where it is not this."""
 
 
@@ -105,6 +105,8 @@ def parse_line(text: str) -> dict[str, Any] | None:
     if not all(is_valid(line[name]) for name, is_valid in _FIELDS.items()):
         return None
     if not is_natural(given := line.get("prefix_tokens", 0)) or given > len(line["target_output_tokens"]):
+        return None
+    if not _TEXTS(line.get("required", [])):
         return None
     return line if all(_words_exist(line, side) for side in ("source", "target")) else None
 

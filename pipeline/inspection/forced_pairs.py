@@ -22,6 +22,7 @@ class ForcedPair:
         truncated: whether source or target was cut to the maximum number of tokens that the model accepts.
         log_probabilities: of the target's tokens, where they are known.
         prefix_tokens: how many of the target's tokens were given to the search.
+        required: the phrases that the search had to find.
     """
 
     id: int
@@ -34,6 +35,7 @@ class ForcedPair:
     truncated: bool
     log_probabilities: list[float] | None = None
     prefix_tokens: int = 0
+    required: Sequence[str] = ()
 
 
 def pair_translations(
@@ -41,6 +43,7 @@ def pair_translations(
 ) -> Iterator[ForcedPair]:
     """Pairs each source with the translation that a search found."""
     for i, (source, translation) in enumerate(zip(sources, translations, strict=True)):
+        given = translation.prefix_tokens or translation.required
         yield ForcedPair(
             i,
             source,
@@ -51,8 +54,9 @@ def pair_translations(
             mode,
             translation.truncated,
             # An empty source was not searched.
-            translation.log_probabilities if translation.source_ids or translation.prefix_tokens else None,
+            translation.log_probabilities if translation.source_ids or given else None,
             translation.prefix_tokens,
+            translation.required,
         )
 
 

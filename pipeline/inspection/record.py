@@ -2,7 +2,7 @@
 
 import html
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +46,7 @@ class Record:
         source_unit: what counts as a word of the source, one of `config.names.WORD_UNITS`.
         target_unit: what counts as a word of the hypothesis.
         prefix_tokens: how many of the first target output tokens were given to the search, which found the others.
+        required: the phrases that the search had to find.
     """
 
     id: int
@@ -64,6 +65,7 @@ class Record:
     source_unit: str = "spaces"
     target_unit: str = "spaces"
     prefix_tokens: int = 0
+    required: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         """Returns one line: number, texts, mode, and the shape of the attention at each site."""

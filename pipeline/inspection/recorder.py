@@ -189,4 +189,5 @@ class AttentionRecorder:
             source_unit=self.units.source,
             target_unit=self.units.target,
             prefix_tokens=pair.prefix_tokens,
+            required=list(pair.required),
         )

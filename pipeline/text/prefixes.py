@@ -4,57 +4,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from .lines import read_lines
+from .given_lines import GivenLines
 
 if TYPE_CHECKING:
+    from .banned import BannedPhrases
     from .tokenizer import Tokenizer  # loads SentencePiece, and help texts must be fast
 
 
-class PrefixFile:
+class PrefixFile(GivenLines):
     """Reads prefixes, in turn.
 
     Args:
         path: the file.
         tokenizer: the run's.
         max_positions: the maximum number of tokens of a target.
+        banned: what no translation may contain, if anything.
     """
 
-    def __init__(self, path: Path, tokenizer: "Tokenizer", max_positions: int) -> None:
-        self._path = path
-        self._lines = read_lines(path)
-        self._tokenizer = tokenizer
+    def __init__(
+        self, path: Path, tokenizer: "Tokenizer", max_positions: int, banned: "BannedPhrases | None" = None
+    ) -> None:
+        super().__init__(path)
+        self._tokenizer = tokenizer.of_target
         self._longest = max_positions - 1  # one more token at least
-        self._taken = 0
+        self._banned = banned
 
     def take(self, count: int) -> list[list[int]]:
         """Returns the ids of the next `count` prefixes.
 
         Raises:
-            InputError: there are fewer, or one is too long.
+            InputError: there are fewer, or one is too long or contains a banned phrase.
         """
-        first, self._taken = self._taken, self._taken + count
-        if self._taken > len(self._lines):
-            raise InputError(
-                f"{self._path}: {len(self._lines):,} lines, and there are more sentences to translate; expected a line "
-                "for each, empty where nothing is given"
-            )
-        prefixes = self._tokenizer.encode(self._lines[first : self._taken])
-        for line, ids in enumerate(prefixes, first + 1):
+        lines = self.take_lines(count)
+        prefixes = self._tokenizer.encode([line for _, line in lines])
+        for (place, _), ids in zip(lines, prefixes, strict=True):
             if len(ids) > self._longest:
                 raise InputError(
-                    f"{self._path}:{line}: {len(ids):,} tokens; expected at most {self._longest:,}, one less than "
+                    f"{place}: {len(ids):,} tokens; expected at most {self._longest:,}, one less than "
                     "model.max_positions"
                 )
+            if self._banned and (phrase := self._banned.find_in_beginning(ids)):
+                raise InputError(f"{place}: contains {phrase!r}, which is banned; remove it from one of the two files")
         return prefixes
-
-    def check_all_taken(self) -> None:
-        """Checks that no line is left.
-
-        Raises:
-            InputError: there are more lines than sentences.
-        """
-        if self._taken < len(self._lines):
-            raise InputError(
-                f"{self._path}: {len(self._lines):,} lines, and only {self._taken:,} sentences to translate; expected "
-                "a line for each"
-            )

@@ -6,6 +6,7 @@ character is a word, it belongs to the last of them.
 
 import logging
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -39,6 +40,14 @@ BETWEEN_SPACES = WordUnits()
 def words_of(text: str) -> list[str]:
     """Splits a text into words at its spaces, as the tokenizer and alignment files do."""
     return [word for word in text.split(" ") if word]
+
+
+def joins(character: str) -> bool:
+    """Returns whether a character makes one word with another such character before or after it: letters, digits and
+    their marks do, but for those of scripts that are written without spaces."""
+    if _WITHOUT_SPACES.match(character):
+        return False
+    return character.isalnum() or unicodedata.category(character).startswith("M")
 
 
 def has_spaces(sentences: Iterable[str]) -> bool:

@@ -19,11 +19,13 @@ from ..model.build import build_model
 from ..run_directory import RunDirectory
 from ..runtime.devices import parallel_batches
 from ..text import europarl_words, moses
+from ..text.banned import BannedPhrases
 from ..text.corpus import read_corpus
 from ..text.given_tokenizer import load_tokenizer
 from ..text.look import TextLook, measure_look
 from ..text.provenance import origin_of
 from ..text.sets import with_held_out_files
+from ..text.token_text import TokenText
 from ..text.tokenizer import Tokenizer
 from ..text.typed_text import Normalizer
 from ..text.words import BETWEEN_SPACES, WordCutter, WordUnits
@@ -35,19 +37,26 @@ from .weights_file import check_weights_file
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """The parts of a run that evaluation and translation need; `weights` is the file that the model's are from."""
+    """The parts of a run that evaluation and translation need; `weights` is the file that the model's are from, and
+    `banned` what no translation contains, if anything."""
 
     directory: RunDirectory
     config: RunConfig
     tokenizer: Tokenizer
     model: keras.Model
     weights: Path
+    banned: BannedPhrases | None = None
 
     @cached_property
     def translator(self) -> Translator:
         """The translator with the search of the config. It is made once, since its graph takes seconds to trace."""
-        search = build_search(self.config.decoding, self.config.run.seed)
-        return build_translator(self.model, self.tokenizer, self.config, search)
+        search = build_search(self.config.decoding, self.config.run.seed, self.banned)
+        return build_translator(self.model, self.tokenizer, self.config, search, self.target_tokens)
+
+    @cached_property
+    def target_tokens(self) -> TokenText:
+        """What the tokens of the target language add to a text."""
+        return self.banned.tokens if self.banned else TokenText(self.tokenizer, self.config.data.tokenized)
 
     @cached_property
     def source_look(self) -> TextLook | None:

@@ -54,4 +54,4 @@ def load_runs(roots: Sequence[Path], checkpoint: str = "best") -> TrainedRun:
     fewest = min(run.config.model.max_positions for run in loaded.values())
     config = first.config.model_copy(update={"model": first.config.model.model_copy(update={"max_positions": fewest})})
     model = Ensemble([run.model for run in runs.values()])
-    return TrainedEnsemble(first.directory, config, first.tokenizer, model, first.weights, runs)
+    return TrainedEnsemble(first.directory, config, first.tokenizer, model, first.weights, runs=runs)

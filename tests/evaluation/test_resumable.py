@@ -29,7 +29,7 @@ class FakeTranslator:
         self.asked = []
         self.calls = calls
 
-    def translate_ids(self, source_ids, prefix_ids):
+    def translate_ids(self, source_ids, prefix_ids, required):
         if self.calls == len(self.asked):
             raise KeyboardInterrupt
         sentences = ["".join(map(chr, ids)) for ids in source_ids]
@@ -60,18 +60,21 @@ def test_chunks_in_the_folder_are_read_and_the_others_are_translated(tmp_path, m
     assert killed.asked + again.asked == whole.asked
 
 
-def test_every_sentence_keeps_its_prefix_whatever_the_order_of_translation(tmp_path):
+def test_every_sentence_keeps_what_is_given_for_it_whatever_the_order_of_translation(tmp_path):
     given = {}
 
     class Translator(FakeTranslator):
-        def translate_ids(self, source_ids, prefix_ids):
-            given.update(zip(("".join(map(chr, ids)) for ids in source_ids), prefix_ids, strict=True))
-            return super().translate_ids(source_ids, prefix_ids)
+        def translate_ids(self, source_ids, prefix_ids, required):
+            sentences = ("".join(map(chr, ids)) for ids in source_ids)
+            given.update(zip(sentences, zip(prefix_ids, required, strict=True), strict=True))
+            return super().translate_ids(source_ids, prefix_ids, required)
 
     text = tokenised(SENTENCES)
     prefixes = [[number] * number for number in range(len(SENTENCES))]
-    translate_resumably(Translator(), replace(text, data=replace(text.data, prefixes=prefixes)), tmp_path)
-    assert given == dict(zip(SENTENCES, prefixes, strict=True))
+    required = [[f"phrase {number}"] for number in range(len(SENTENCES))]
+    data = replace(text.data, prefixes=prefixes, required=required)
+    translate_resumably(Translator(), replace(text, data=data), tmp_path)
+    assert given == dict(zip(SENTENCES, zip(prefixes, required, strict=True), strict=True))
 
 
 class FakeRecorder:

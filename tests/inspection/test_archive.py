@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.inspection import ArchiveWriter, AttentionArchive, archive, archive_writer
+from pipeline.inspection.archive_format import parse_line
 
 
 def write(path, records, sentences_per_shard=3, manifest=None):
@@ -62,6 +63,15 @@ def test_what_counts_as_a_word_is_kept_and_written_only_where_it_is_not_between_
     assert "target_unit" in read.sentence(0) and not {"source_unit", "target_unit"} & read.sentence(1).keys()
     with pytest.raises(ValueError, match="target_unit: expected spaces, subwords, characters"):
         write(tmp_path / "b", [make_record(0, target_unit="lines")])
+
+
+def test_required_phrases_are_kept_and_written_only_where_there_are_some(tmp_path, make_record):
+    write(tmp_path / "a", [make_record(0, required=["le chat", "Éva"]), make_record(1)])
+    read = AttentionArchive(tmp_path / "a")
+    assert [record.required for record in read] == [["le chat", "Éva"], []]
+    assert "required" in read.sentence(0) and "required" not in read.sentence(1)
+    line = (tmp_path / "a" / "sentences.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    assert parse_line(line) and not parse_line(json.dumps(json.loads(line) | {"required": [1]}))
 
 
 def test_where_a_prefix_ends_is_kept_and_written_only_where_there_is_one(tmp_path, make_record):
