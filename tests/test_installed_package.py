@@ -78,8 +78,9 @@ def test_qkv_says_its_version(site):
 
 
 def test_the_page_comes_with_its_scripts(site):
-    files = {path.name for path in (site / "qkv" / "inspection" / "viewer").iterdir()}
-    assert files >= {path.name for path in (ROOT / "pipeline/inspection/viewer").iterdir() if path.is_file()}
+    installed, own = site / "qkv" / "inspection" / "viewer", ROOT / "pipeline/inspection/viewer"
+    files = {path.relative_to(own) for suffix in ("html", "css", "js") for path in own.rglob(f"*.{suffix}")}
+    assert len(files) > 20 and all((installed / file).is_file() for file in files)
 
 
 def test_every_folder_of_the_package_is_installed():

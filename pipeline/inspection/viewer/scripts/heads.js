@@ -25,8 +25,10 @@ function drawHeads({ layers, heads, chosen, matrixOf, choose, decorate, large = 
   const grid = htmlElement("div", { class: large ? "heads large" : "heads", role: "group", "aria-label": "Layers and heads" });
   const names = ["mean", ...Array(heads).keys()], ink = inkColour(), buttons = [];
   grid.style.setProperty("--columns", names.length);
-  grid.style.setProperty("--thumbnail", `${Math.max(26, Math.min(64, Math.floor(216 / layers), Math.floor(900 / names.length)))}px`);
-  grid.append(htmlElement("span"), ...names.map((head) => htmlElement("span", { class: "column" }, nameOfHead(head))));
+  const size = Math.max(26, Math.min(64, Math.floor(216 / layers), Math.floor(900 / names.length)));
+  grid.style.setProperty("--thumbnail", `${size}px`);
+  const caption = (head) => (large || size >= 44 || head === "mean" ? nameOfHead(head) : String(head));
+  grid.append(htmlElement("span"), ...names.map((head) => htmlElement("span", { class: "column" }, caption(head))));
   for (let layer = 0; layer < layers; layer++) {
     grid.append(htmlElement("span", { class: "layer" }, `layer ${layer}`));
     for (const head of names) {
@@ -35,7 +37,7 @@ function drawHeads({ layers, heads, chosen, matrixOf, choose, decorate, large = 
       const canvas = htmlElement("canvas");
       drawThumbnail(canvas, matrixOf(layer, head), ink);
       canvas.classList.toggle("fine", Math.max(canvas.width, canvas.height) > 40);
-      button.append(canvas, ...(large ? [htmlElement("span", { "aria-hidden": "true" }, name)] : []));
+      button.append(canvas, ...(large ? [htmlElement("span", { "aria-hidden": "true" }, `L${layer} ${head === "mean" ? head : `H${head}`}`)] : []));
       button.addEventListener("click", () => choose(layer, head));
       decorate(button, { layer, head });
       buttons.push(button);

@@ -26,16 +26,28 @@ function makeRoving(root, items, width, first = 0) {
   });
 }
 
-// Draws, and leaves the focus and the scrolled pictures where they were: on what has the same name, `data-focus`.
+const SCROLLED = ".picture, .heads";
+
+// Draws, and leaves the focus and what is scrolled where they were: the focus on what has the same name, `data-focus`.
 function keepPlace(root, draw) {
   const focused = root.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
-  const scrolled = [...root.querySelectorAll(".picture")].map(({ scrollLeft, scrollTop }) => [scrollLeft, scrollTop]);
+  const scrolled = [...root.querySelectorAll(SCROLLED)].map(({ scrollLeft, scrollTop }) => [scrollLeft, scrollTop]);
   draw();
-  root.querySelectorAll(".picture").forEach((picture, i) => {
-    if (scrolled[i]) [picture.scrollLeft, picture.scrollTop] = scrolled[i];
+  root.querySelectorAll(SCROLLED).forEach((part, i) => {
+    if (scrolled[i]) [part.scrollLeft, part.scrollTop] = scrolled[i];
+    revealPressed(part);
   });
   if (!focused) return;
   const kind = focused.split(" ")[0];
   const same = root.querySelector(`[data-focus="${focused}"]`) ?? root.querySelector(`[data-focus^="${kind} "][tabindex="0"]`);
   same?.focus({ preventScroll: true });
+}
+
+// Scrolls to the chosen one of some buttons, without scrolling the page.
+function revealPressed(part) {
+  const button = part.querySelector('[aria-pressed="true"]');
+  if (!button || !part.matches(".heads")) return;
+  const { offsetTop: top, offsetLeft: left, offsetHeight: height, offsetWidth: width } = button;
+  part.scrollTop = Math.min(top, Math.max(part.scrollTop, top + height + 2 - part.clientHeight));
+  part.scrollLeft = Math.min(left, Math.max(part.scrollLeft, left + width + 2 - part.clientWidth));
 }

@@ -80,17 +80,15 @@ class Viewer {
     this.controlsKind = kind;
   }
 
-  // Lists the sentences that are searched for; `open` shows the top of the list and opens the first of them. When a
-  // search is cleared, what it found stays open.
+  // Lists the sentences that are searched for; `open` opens the first of them, to which the list scrolls. When
+  // a search is cleared, what it found stays open.
   filter(open) {
     const { state, runs } = this.store, { sentences } = runs[0] ?? { sentences: [] };
     const found = chosenSentences([...sentences], state);
     this.list.show(found, state.query);
     const [shown, all] = [found.length, sentences.length].map((number) => number.toLocaleString("en"));
     document.getElementById("count").textContent = `${shown === all ? "" : `${shown} of `}${all} ${all === "1" ? "sentence" : "sentences"}`;
-    if (!open) return;
-    this.list.element.scrollTop = 0;
-    if (found.length) Object.assign(state, { id: found[0].id, pin: null });
+    if (open && found.length) Object.assign(state, { id: found[0].id, pin: null });
   }
 
   draw() {

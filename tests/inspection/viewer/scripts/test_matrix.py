@@ -1,5 +1,8 @@
 """The matrix: pointing, pinning, the keyboard, labels that stay in sight, gold links."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from pipeline.alignment.word_matrix import row_words, word_matrix
@@ -90,6 +93,18 @@ def test_pictures_of_heads_are_reached_by_keys_and_keep_the_focus(browser, html,
         assert page.evaluate(FOCUS) == "heads 0 0 1" and read_state(page, "layer", "head") == [1, 2]
         press(page, ["Enter"])
         assert page.evaluate(FOCUS) == "heads 0 0 1" and read_state(page, "layer", "head") == [0, 1]
+
+
+def test_the_chosen_head_of_many_is_in_sight(browser, tmp_path):
+    record = make_record(0, "the cat", "le chat")
+    weights = np.repeat(np.repeat(record.attention["cross"], 12, axis=0), 6, axis=1)  # 24 layers of 18 heads
+    html = viewer_page("title", [ViewerRun("one").add_all([replace(record, attention={"cross": weights})])], head=0)
+    with open_viewer(browser, tmp_path, html, "#layer=23&head=17", viewport={"width": 500, "height": 800}) as page:
+        outer, inner = (page.locator(one).bounding_box() for one in (".heads", ".heads [aria-pressed=true]"))
+        for axis, size in (("x", "width"), ("y", "height")):
+            assert outer[axis] <= inner[axis] and inner[axis] + inner[size] <= outer[axis] + outer[size]
+        press(page, "h")
+        assert page.locator(".heads").evaluate("heads => heads.scrollTop > 100 && heads.scrollLeft > 100")
 
 
 def test_labels_stay_in_sight_when_a_long_matrix_is_scrolled(browser, tmp_path):

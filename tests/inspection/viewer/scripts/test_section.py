@@ -151,7 +151,7 @@ def test_the_scale_the_axes_and_the_heads_have_names(browser, html, tmp_path):
         press(page, "vvv")
         large = page.locator(".heads.large button")
         assert large.count() == 8 and page.locator(".picture").count() == 0
-        assert large.nth(6).inner_text() == "layer 1, head 1"
+        assert large.nth(6).inner_text() == "L1 H1"
         assert large.first.bounding_box()["width"] > 100
         large.nth(6).click()
         assert "layer 1, head 1" in page.inner_text(HEADING) and read_cells(page)
