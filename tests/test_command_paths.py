@@ -75,6 +75,9 @@ CASES = {
     "measure --alignments": (["measure", "run", "--alignments", "none.fr"], r"none\.fr: there is no such file"),
     "measure --folder": (["measure", "run", "--folder", "text"], "text: this is a file; expected the name of a folder"),
     "view RUN": (["view", "none"], "none: no such run"),
+    "live RUN": (["live", "none", "--page", "page.html"], "none: no such run"),
+    "live --page": (["live", "run", "--page", "corpus"], "corpus: this is a directory; expected the name of a file"),
+    "live": (["live", "run"], "--page: missing; expected the file to write"),
     "draw RUN": (["draw", "none", "--sentence", "0"], "none: no such run"),
 }
 

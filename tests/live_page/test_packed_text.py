@@ -56,8 +56,8 @@ def lines_with(odd, seed, count=200):
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 @pytest.mark.parametrize("repeated", [False, True])
 def test_subwords_are_those_of_the_library(browser, tokenizers, tmp_path, kind, repeated):
-    """The ids, where they end in the text, and the text that any ids spell; also where parts are equally good, of which TensorFlow
-    Text takes others than SentencePiece itself."""
+    """The ids, where they end in the text, and the text that any ids spell; also where parts are equally good, of which
+    TensorFlow Text takes others than SentencePiece itself."""
     tokenizer = tokenizers[kind]
     if repeated:
         chance = random.Random(5)
