@@ -28,7 +28,7 @@ from .saved_case import save_case
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
-MOST_WAITING = 4
+MOST_WAITING = 16  # a class; an answer takes a tenth of a second
 MOST_CONNECTIONS = 40
 MOST_KEPT = 200  # answers that can be saved
 MOST_KEPT_BYTES = 100_000_000  # of their weights
