@@ -419,10 +419,10 @@ def test_a_missing_text_of_ones_own_is_named(trained, tmp_path, refused):
 @pytest.mark.parametrize(
     ("options", "pattern"),
     [
-        (["--require", A_TEXT, "--beam_size", 1], "--require: needs a beam of 2 to 200 .* beam_size is 1; expected"),
+        (["--require", A_TEXT, "--beam_size", "1"], "--require: needs a beam of 2 to 200 .*beam_size is 1; expected"),
         (
             ["--require", A_TEXT, "--beam_size", 201],
-            "--require: needs a beam of 2 to 200 .* beam_size is 201; expected",
+            "--require: needs a beam of 2 to 200 .*beam_size is 201; expected",
         ),
         (["--require", A_TEXT, "--search", "sampling"], "--require: needs a beam, .* sampling; expected --search beam"),
         (["--require", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
@@ -442,7 +442,7 @@ def test_what_is_given_has_no_effect_on_references(option, trained, refused):
 @pytest.mark.parametrize(
     ("files", "pattern"),
     [
-        ({"require": "le\t\n"}, r"require:1: an empty phrase"),
+        ({"require": "le\t\n\n"}, r"require:1: an empty phrase"),
         ({"require": "le\n漢\n"}, r"require:2: '漢' cannot be written with this vocabulary: it has no token for '漢'"),
         ({"require": "le\n"}, r"require: 1 lines, and there are more sentences to translate"),
         ({"require": "le\n\n\n"}, r"require: 3 lines, and only 2 sentences to translate"),

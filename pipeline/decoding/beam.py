@@ -17,6 +17,8 @@ from .beam_step import extend_hypotheses, finish_hypotheses
 from .constraint import Constraint
 from .hypotheses import Hypotheses, gather_columns
 
+UNCONSTRAINED = Constraint()
+
 
 def beam_search(
     next_token_logits: Callable,
@@ -27,7 +29,7 @@ def beam_search(
     settings: BeamSettings,
     coverage: Callable | None = None,
     prefix=None,
-    constraint: Constraint | None = None,
+    constraint: Constraint = UNCONSTRAINED,
 ) -> Hypotheses:
     """Extends K hypotheses of every sentence by one token at a time.
 
@@ -57,21 +59,16 @@ def beam_search(
     if settings.coverage_penalty and coverage is None:
         raise ValueError("coverage: expected a function, because settings have a coverage penalty, found None")
 
-    kept_to = constraint or Constraint()
-
-    def any_remaining(state):
-        return ops.shape(state.rows)[0] > 0
-
     def extend(state):
         last = ops.take(state.live.ids, ops.maximum(state.step - 1, 0), axis=2)
         last = ops.reshape(ops.where(state.step > 0, last, BOS), (-1, 1))
         target_state, kept = state.target_state
         logits, target_state = next_token_logits(last, state.source_state, target_state)
-        kept = kept_to.advance(kept, last[:, 0], state.rows)
+        kept = constraint.advance(kept, last[:, 0], state.rows)
         is_last = state.step + 1 >= ops.take(max_lengths, state.rows) if settings.force_eos else None
         given = None if prefix is None else ops.take(ops.take(prefix, state.step, axis=1), state.rows)
         state = state._replace(target_state=(target_state, kept))
-        candidates, parents, tokens = extend_hypotheses(logits, state, settings, kept_to, is_last, given)
+        candidates, parents, tokens = extend_hypotheses(logits, state, settings, constraint, is_last, given)
         state = state._replace(step=state.step + 1)
         bonus = None
         if coverage is not None and settings.coverage_penalty:
@@ -79,10 +76,10 @@ def beam_search(
             bonus = settings.coverage_bonus(ops.reshape(attention, (ops.shape(state.rows)[0], settings.size, -1)))
         ends = ops.equal(tokens, EOS)
         finished = finish_hypotheses(state, candidates, parents, ends, bonus, settings)
-        open_scores = kept_to.open_scores(candidates.scores, ends, settings.size)
+        open_scores = constraint.open_scores(candidates.scores, ends, settings.size)
         live, indices = candidates._replace(scores=open_scores).select_best(settings.size)
         return drop_finished(state, finished, live, gather_columns(parents, indices), max_lengths, settings)
 
-    state = start_beam(source_state, (target_state, kept_to.start()), max_lengths, length, settings.size)
-    (state,) = ops.while_loop(any_remaining, lambda state: (extend(state),), (state,))
+    state = start_beam(source_state, (target_state, constraint.start()), max_lengths, length, settings.size)
+    (state,) = ops.while_loop(lambda state: ops.shape(state.rows)[0] > 0, lambda state: (extend(state),), (state,))
     return Hypotheses(*(x[:, : settings.best] for x in state.finished))

@@ -11,7 +11,8 @@ from keras import ops
 from ..model.interface import Memory, TranslationModel, rows_for_each
 from ..text.tokenizer import PAD
 from .ban import Ban
-from .beam import BeamSettings, beam_search
+from .beam import UNCONSTRAINED, BeamSettings, beam_search
+from .constraint import Constraint
 from .constraints import ban_early_end, ban_repeated_ngrams, force_end
 from .greedy import choose_likeliest, greedy_search
 from .hypotheses import Hypotheses
@@ -149,7 +150,7 @@ class BeamSearch:
 
         sources = ops.shape(memory.mask)[-1] if uses_coverage else 0
         state = (rows_for_each(model.start_cache(memory), hypotheses), ops.zeros((hypotheses, sources)))
-        constraint = None
+        constraint: Constraint = UNCONSTRAINED
         if self.ban or required:
             settings = self.settings
             constraint = LexicalConstraint(self.ban, required, max_lengths, settings.size, settings.force_eos)

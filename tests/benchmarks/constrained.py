@@ -1,12 +1,11 @@
 """What required and banned words do to translations, and what they cost.
 
-`python -m tests.benchmarks.constrained RUN --source FILE --reference FILE [--sentences 1000] [--beam_size 5]`: requires
-of each sentence one word of its reference, then two, then bans the 20 most frequent nouns (words of five letters or
-more) of the free translations. The text is that of the run's training: tokenised, if that is.
+`python -m tests.benchmarks.constrained RUN --source FILE --reference FILE --ban FILE [--beam_size 5]`: requires of each
+sentence one word of its reference, then two, then bans the words of the file. The text is in the form of the run's
+training text, tokenised.
 """
 
 import argparse
-import collections
 import dataclasses
 import random
 import time
@@ -15,12 +14,10 @@ from pathlib import Path
 import sacrebleu
 
 from pipeline.decoding.build import build_search, build_translator
-from pipeline.text.banned import BannedPhrases, make_ban_table
+from pipeline.text.banned import read_banned
 from pipeline.text.required import write_phrase
 from pipeline.text.token_text import TokenText
 from pipeline.trained_run import load_run
-
-TURNS = 3
 
 
 def main():
@@ -28,6 +25,8 @@ def main():
     parser.add_argument("run", type=Path)
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--reference", type=Path, required=True)
+    parser.add_argument("--ban", type=Path, required=True)
+    parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--beam_size", type=int, default=5)
     options = parser.parse_args()
@@ -47,7 +46,7 @@ def main():
     def report(name, of, phrases=None, words=()):
         of.translate_ids(ids[:8], None, phrases and phrases[:8])  # traces the graph
         seconds = []
-        for _ in range(TURNS):
+        for _ in range(options.turns):
             started = time.monotonic()
             texts = [best.text for best, *_ in of.translate_ids(ids, None, phrases)]
             seconds.append(time.monotonic() - started)
@@ -68,16 +67,10 @@ def main():
         there = sum(is_in(text, word) for text, row in zip(texts, drawn, strict=True) for word in row)
         print(f"{there} of {sum(map(len, drawn))} words are in the free translations")
         report(f"{count} required", free, [[write_phrase(word, tokens, "") for word in row] for row in drawn])
-    counted = collections.Counter(word for text in texts for word in text.split() if word.isalpha() and len(word) >= 5)
-    banned = [word for word, _ in counted.most_common(20)]
-    print(f"{sum(is_in(text, word) for text in texts for word in banned)} in the free translations: {' '.join(banned)}")
-    symbols = tuple(map(tokens.of_text, banned))
-    report(
-        "banned",
-        translator(BannedPhrases(tuple(banned), symbols, tokens, make_ban_table(symbols, tokens))),
-        None,
-        banned,
-    )
+    texts = report("free", free)
+    banned = options.ban.read_text(encoding="utf-8").splitlines()
+    print(f"{sum(is_in(text, word) for text in texts for word in banned)} banned words in the free translations")
+    report("banned", translator(read_banned(options.ban, tokens)), None, banned)
 
 
 def is_in(text, word):

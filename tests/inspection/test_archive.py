@@ -70,7 +70,7 @@ def test_required_phrases_are_kept_and_written_only_where_there_are_some(tmp_pat
     read = AttentionArchive(tmp_path / "a")
     assert [record.required for record in read] == [["le chat", "Éva"], []]
     assert "required" in read.sentence(0) and "required" not in read.sentence(1)
-    line = (tmp_path / "a" / "sentences.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    line = (tmp_path / "a" / "sentences.jsonl").read_text(encoding="utf-8").split("\n")[0]
     assert parse_line(line) and not parse_line(json.dumps(json.loads(line) | {"required": [1]}))
 
 

@@ -1,6 +1,6 @@
 """The automaton finds what a search through the text finds."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.text.phrase_automaton import PhraseAutomaton
@@ -12,6 +12,7 @@ PHRASES = st.lists(LETTERS.map(lambda text: " ".join(text.split())).filter(bool)
 
 
 @given(text=LETTERS, phrases=PHRASES, tokenized=st.booleans())
+@example(text="a   b", phrases=["a b"], tokenized=True)
 def test_phrases_are_found_as_whole_words_and_pending_where_the_text_may_end(text, phrases, tokenized):
     tokens = TokenText(ToyTokenizer(), tokenized)
     marks = [1 << place for place in range(len(phrases))]
