@@ -308,11 +308,8 @@ def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
     trained = SimpleNamespace(config=config, directory=RunDirectory(run), cutter=AT_SPACES)
     choose_on = {
         name: command._read_configured_set(
-<<<<<<< HEAD
-            argparse.Namespace(set=name, name=None, forced=False, prefix=None, require=None, ban=None), trained
-=======
-            argparse.Namespace(set=name, name=None, forced=False, prefix=None, others=[]), trained
->>>>>>> hb
+            argparse.Namespace(set=name, name=None, forced=False, prefix=None, require=None, ban=None, others=[]),
+            trained,
         ).choose_on
         for name in ("test", "validation")
     }
