@@ -1,6 +1,6 @@
 """Requests that TensorFlow Serving sends itself before a model counts as ready, so that no client waits for graphs.
 
-The file holds protocol buffers of TensorFlow Serving's `prediction_log.proto`, `predict.proto` and `model.proto`. All of
+The file holds protocol buffers of its `prediction_log.proto`, `predict.proto` and `model.proto`. All of
 their fields that are needed are messages or strings, which have one form: number, length, content.
 """
 

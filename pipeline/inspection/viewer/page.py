@@ -28,7 +28,12 @@ SCRIPTS = (
 )
 """The scripts in `scripts/`, in the order in which the page holds them: each may use those before it."""
 
-POLICY = {"default-src": "'none'", "style-src": "'unsafe-inline'", "script-src": "'unsafe-inline'"}
+POLICY = {
+    "default-src": "'none'",
+    "style-src": "'unsafe-inline'",
+    "script-src": "'unsafe-inline'",
+    "img-src": "data:",  # of which PNG files are painted
+}
 """The page's content security policy: it loads nothing and sends nothing."""
 
 

@@ -50,8 +50,20 @@ function fileName(parts) {
   return parts.join("-").replace(/[^\p{L}\p{N}.-]+/gu, "_");
 }
 
-function saveFile(text, name) {
-  const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+const PNG_SCALE = 3; // pixels for each of the page's: sharp on paper
+
+// The picture of an SVG file as a PNG file.
+async function paintPng(text) {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  const canvas = htmlElement("canvas", { width: PNG_SCALE * image.width, height: PNG_SCALE * image.height });
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((done) => canvas.toBlob(done, "image/png"));
+}
+
+function saveFile(blob, name) {
+  const address = URL.createObjectURL(blob);
   htmlElement("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }

@@ -41,9 +41,15 @@ function drawPicture(section, store, index, sentence, layer, head) {
   const bar = htmlElement("div", { class: "bar" }), value = htmlElement("div", { class: "value", dir: "auto", "aria-live": "polite" });
   const view = htmlElement("div", { class: "view" }), figure = htmlElement("div", { class: "figure" });
   const picture = htmlElement("div", { class: "picture" }), aside = htmlElement("div", { class: "aside" });
-  const save = htmlElement("button", { type: "button", title: "Save this picture as a file, in light colours", "data-focus": `save ${index}` }, "Save SVG");
-  save.addEventListener("click", () => saveFile(standalonePicture(picture, heading), `${fileName([run.name, sentence.id, state.site, layer, head])}.svg`));
-  bar.append(htmlElement("h2", {}, heading), state.view === "matrix" ? drawScale() : drawThickness(), save);
+  const saves = ["SVG", "PNG"].map((kind) => {
+    const button = htmlElement("button", { type: "button", title: "Save this picture as a file, in light colours", "data-focus": `save ${kind} ${index}` }, `Save ${kind}`);
+    button.addEventListener("click", async () => {
+      const text = standalonePicture(picture, heading), name = fileName([run.name, sentence.id, state.site, layer, head]);
+      saveFile(kind === "PNG" ? await paintPng(text) : new Blob([text], { type: "image/svg+xml" }), `${name}.${kind.toLowerCase()}`);
+    });
+    return button;
+  });
+  bar.append(htmlElement("h2", {}, heading), state.view === "matrix" ? drawScale() : drawThickness(), ...saves);
   const units = state.words ? describeUnits(run.units) : "";
   const whole = !state.words && !state.hideEos && axes[0] === "target" && state.side === "output";
   aside.append(drawTable(shown, whole ? sentence.logProbabilities : null, all ? "mean of heads" : ""));

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 
 from pipeline.inspection.viewer.page import ViewerRun, viewer_page
 from tests.inspection.viewer.opened import GOLD, RECORDS, make_record, open_viewer, press, read_cells, read_state
@@ -102,6 +103,25 @@ def test_a_picture_is_saved_as_a_file_that_stands_alone(browser, tmp_path, view)
     for part in picture.findall(f"{SVG}svg"):
         assert float(part.get("x")) + float(part.get("width")) <= width
         assert float(part.get("y")) + float(part.get("height")) <= height
+
+
+def test_a_picture_is_saved_as_pixels_too(browser, tmp_path):
+    html = viewer_page("title", [ViewerRun("run").add_all(RECORDS)], layer=1, head=2)
+    with open_viewer(browser, tmp_path, html, "#id=0&words=0", color_scheme="dark", accept_downloads=True) as page:
+        with page.expect_download() as waited:
+            page.get_by_role("button", name="Save PNG").click()
+        assert waited.value.suggested_filename == "run-0-cross-1-2.png"
+        waited.value.save_as(tmp_path / "picture.png")
+        sizes = page.evaluate(
+            "['.columns', '.rows', '.body'].map((name) => sizeOf(document.querySelector(`svg${name}`)))"
+        )
+    pixels = imread(tmp_path / "picture.png")
+    assert pixels.shape[0] > 3 * (sizes[0]["height"] + sizes[2]["height"])
+    assert pixels.shape[1] > 3 * (sizes[1]["width"] + sizes[2]["width"])
+    assert np.all(pixels[:5] == 1)  # white, and not see-through
+    darkest = pixels[..., :3].reshape(-1, 3)[pixels[..., :3].sum(-1).argmin()]
+    assert darkest.max() < 0.3  # the caption
+    assert np.mean(pixels[..., 2] - pixels[..., 0] > 0.1) > 0.01  # cells, in blue ink
 
 
 def test_a_page_that_cannot_be_read_says_so(browser, tmp_path):
