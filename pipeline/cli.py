@@ -83,6 +83,7 @@ def add_members_argument(parser: argparse.ArgumentParser) -> None:
         "others",
         type=Path,
         nargs="*",
+        default=[],
         metavar="RUN2",
         help="folders of further runs: all translate together as an ensemble, each token by the mean of their "
         "log-probabilities. They need the same tokenizer, and may be of any architecture. Settings are those of RUN; "

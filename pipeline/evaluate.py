@@ -52,6 +52,12 @@ def make_parser() -> argparse.ArgumentParser:
         "--forced", action="store_true", help="write the attention over the references instead of the translations"
     )
     add_given_options(parser, ", with which the results' folder is SET.prefix, SET.require, SET.ban")
+    _add_measures(parser)
+    add_decoding_options(parser)
+    return parser
+
+
+def _add_measures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bleu_tokenizer",
         choices=list(BLEU_TOKENIZERS),
@@ -66,8 +72,6 @@ def make_parser() -> argparse.ArgumentParser:
         help="also replace the attention of each head in turn on the first N sentences, and write the resulting "
         "rise of the loss to perturbation.csv; takes four passes per head (default: 0, none)",
     )
-    add_decoding_options(parser)
-    return parser
 
 
 def _add_own_text(parser: argparse.ArgumentParser) -> None:

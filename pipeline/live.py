@@ -38,6 +38,18 @@ def make_parser() -> argparse.ArgumentParser:
         help="which weights to use. best: those that were best on validation; last: the newest, also during training; "
         "both: these two side by side (default: best)",
     )
+    _add_server_options(parser)
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="instead, write one HTML file with the model of RUN inside, which translates greedily in the browser, "
+        "without a server and without a network; only a page of the same run is overwritten",
+    )
+    return parser
+
+
+def _add_server_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=whole_number(0, 65535), default=0, metavar="N", help="port to listen on; 0: any (default: 0)"
     )
@@ -55,14 +67,6 @@ def make_parser() -> argparse.ArgumentParser:
         help="further name by which browsers may call the page, such as that of a proxy; repeatable",
     )
     parser.add_argument("--no_browser", action="store_true", help="print the address only")
-    parser.add_argument(
-        "--page",
-        type=Path,
-        metavar="FILE",
-        help="instead, write one HTML file with the model of RUN inside, which translates greedily in the browser, "
-        "without a server and without a network; only a page of the same run is overwritten",
-    )
-    return parser
 
 
 def live(

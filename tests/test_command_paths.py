@@ -77,7 +77,6 @@ CASES = {
     "view RUN": (["view", "none"], "none: no such run"),
     "live RUN": (["live", "none", "--page", "page.html"], "none: no such run"),
     "live --page": (["live", "run", "--page", "corpus"], "corpus: this is a directory; expected the name of a file"),
-    "live": (["live", "run"], "--page: missing; expected the file to write"),
     "draw RUN": (["draw", "none", "--sentence", "0"], "none: no such run"),
 }
 

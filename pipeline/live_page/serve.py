@@ -11,12 +11,13 @@ from werkzeug.serving import ThreadedWSGIServer
 from ..evaluation.page_facts import page_facts
 from ..inspection.intervention import CHANGES
 from ..trained_run import load_run
+from .connections import check_address, make_live_server
 from .examples import find_examples
 from .gate import Gate
 from .live_run import LiveRun
 from .page import live_page
 from .question import Question
-from .server import LivePage, check_address, make_live_server
+from .server import LivePage
 
 BEAMS = (1, 5, 10)
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")

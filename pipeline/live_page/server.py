@@ -7,7 +7,6 @@
 
 import json
 import logging
-import socket
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import BoundedSemaphore, Lock
@@ -16,7 +15,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from werkzeug.exceptions import BadRequest, HTTPException, ServiceUnavailable
 from werkzeug.routing import Map, Rule
-from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 from werkzeug.wrappers import Request, Response
 
 from ..errors import InputError
@@ -29,14 +27,13 @@ log = logging.getLogger(__name__)
 
 MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
 MOST_WAITING = 16  # a class; an answer takes a tenth of a second
-MOST_CONNECTIONS = 40
 MOST_KEPT = 200  # answers that can be saved
 MOST_KEPT_BYTES = 100_000_000  # of their weights
-PATIENCE_SECONDS = 20  # for what a client sends
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
 HEADERS = {
-    "Content-Security-Policy": POLICY + "; frame-ancestors 'self'; base-uri 'none'; form-action 'none'",
+    # Notebooks show the page in a frame; others cannot, since they do not know the token.
+    "Content-Security-Policy": POLICY + "; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
@@ -153,65 +150,3 @@ def _error(status: int, message: str) -> Response:
     if status == ServiceUnavailable.code:
         response.headers["Retry-After"] = "1"
     return response
-
-
-class _Handler(WSGIRequestHandler):
-    timeout = PATIENCE_SECONDS
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Says nothing of requests that went well: the token would be in the log."""
-
-    def log(self, *args: Any) -> None:
-        """Says nothing of clients that hang up; called by the library."""
-
-
-class _Server(ThreadedWSGIServer):
-    """A thread for each connection, and no more connections than `MOST_CONNECTIONS`: further ones are closed."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._connections = BoundedSemaphore(MOST_CONNECTIONS)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Starts a thread; called by the standard library."""
-        if self._connections.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serves one connection; called by the standard library."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._connections.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing of connections that broke; called by the standard library."""
-
-
-def make_live_server(page: LivePage, host: str, port: int) -> ThreadedWSGIServer:
-    """Binds the server to an address that `check_address` has found free.
-
-    Args:
-        page: the application.
-        host: the address to listen on.
-        port: 0 for any that is free.
-    """
-    return _Server(host, port, page, _Handler)
-
-
-def check_address(host: str, port: int) -> None:
-    """Checks that an address can be listened on: the server itself would end the process.
-
-    Raises:
-        InputError: it is taken, or not this machine's.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family) as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            tried.bind((host, port))
-    except OSError as error:
-        mend = "choose another --port, or leave it out" if port else "expected an address of this machine"
-        raise InputError(f"--host {host}, --port {port}: cannot listen there: {error.strerror}; {mend}") from None

@@ -36,7 +36,8 @@ def corpus(tmp_path_factory):
 )
 def test_attention_over_references_has_a_folder_of_its_own(corpus, monkeypatch, options, name, origin, own):
     config = make_run_config(small_settings(corpus, corpus), {}, "run")
-    run = SimpleNamespace(config=config, directory=RunDirectory(corpus / "run"), cutter=None)
+    directory = RunDirectory(corpus / "run")
+    run = SimpleNamespace(config=config, directory=directory, cutter=None, target_tokens=None)
     data = read(monkeypatch, run, [str(corpus / text) if "." in text else text for text in options])
     assert (data.name, data.set_name, data.own) == (name, origin, own)
 
@@ -45,7 +46,7 @@ def read(monkeypatch, run, options):
     for reader in ("read_configured_gold", "read_choice_set"):
         monkeypatch.setattr(request, reader, lambda *_: None)
     monkeypatch.setattr(request, "load_runs", lambda *_: run)
-    monkeypatch.setattr(request, "replace", lambda run, config: run)
+    monkeypatch.setattr(request, "replace", lambda changed, **_: changed)
     return request.read_request(make_parser().parse_args([str(run.directory.root), *options])).data
 
 
@@ -54,8 +55,7 @@ def read(monkeypatch, run, options):
     [({}, "test"), ({"forced": True}, "test.forced"), ({"name": "mine"}, "mine")],
 )
 def test_an_ensemble_has_a_folder_of_its_own_unless_it_is_named(given, name):
-    options = Namespace(
-        **{"name": None, "forced": False, "prefix": None, "others": [Path("runs/b"), Path("c")]} | given
-    )
+    none = {"name": None, "forced": False, "prefix": None, "require": None, "ban": None}
+    options = Namespace(**none | {"others": [Path("runs/b"), Path("c")]} | given)
     expected = name if options.name else f"{name}.ensemble-with-b-and-c"
     assert request._results_name(options, "test") == expected

@@ -166,7 +166,7 @@ def test_a_link_holds_the_sentence_and_the_changes(browser, served, page):
     ask(page)
     page.locator(".switches button", has_text="off").first.click()
     settle(page)
-    page.get_by_role("button", name="Copy link").nth(-1).click()
+    page.get_by_role("button", name="Copy link").click()
     address = page.evaluate("location.href")
     assert "#live=" in address
     with open_live(browser, address) as other:
@@ -203,6 +203,19 @@ def test_the_tour_sets_up_six_questions(page):
     assert "head?" in titles[3] and page.locator(".chip").count() == 1
     page.get_by_role("button", name="End the tour").click()
     assert page.locator(".tour").is_hidden()
+
+
+def test_a_page_of_another_origin_shows_it_in_a_frame(browser, served, tmp_path):
+    """As notebooks do."""
+    (tmp_path / "notebook.html").write_text(f'<html data-ready="true">{served._repr_html_()}', encoding="utf-8")
+    context = browser.new_context()
+    notebook = context.new_page()
+    notebook.goto((tmp_path / "notebook.html").as_uri())
+    frame = notebook.frame_locator("iframe")
+    frame.locator("[data-part=text]").fill(TEXT)
+    frame.get_by_role("button", name="Translate").click()
+    frame.locator(".token").first.wait_for()
+    context.close()
 
 
 def test_two_runs_answer_side_by_side(browser, live, tokenizer, tmp_path):

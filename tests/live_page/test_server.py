@@ -1,6 +1,5 @@
 """The live page's server: who may ask, how much, how many at once, and that hostile requests do no harm."""
 
-import socket
 import threading
 import time
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ from pipeline.live_page.gate import TOKEN_HEADER, Gate
 from pipeline.live_page.live_run import Answer
 from pipeline.live_page.page import live_page
 from pipeline.live_page.question import MOST_CHARACTERS, Question
-from pipeline.live_page.server import MOST_BYTES, MOST_WAITING, LivePage, check_address, make_live_server
+from pipeline.live_page.server import MOST_BYTES, MOST_WAITING, LivePage
 from tests.inspection.viewer.opened import make_record
 from tests.patience import PATIENCE_SECONDS
 
@@ -186,39 +185,3 @@ def test_old_answers_are_dropped(client, stub, monkeypatch):
     numbers = [ask(client).json["answer"] for _ in range(5)]
     assert client.post("/save", headers=HEADERS, json={"answers": numbers[:1]}).status_code == 400
     assert client.post("/save", headers=HEADERS, json={"answers": numbers[-3:]}).status_code == 200
-
-
-def test_an_address_that_is_taken_is_refused():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(InputError, match=rf"--port {port}: cannot listen there.*leave it out"):
-            check_address("127.0.0.1", port)
-    with pytest.raises(InputError, match="an address of this machine"):
-        check_address("192.0.2.1", 0)
-
-
-def test_silent_and_broken_connections_do_not_stop_the_server(client, monkeypatch):
-    monkeypatch.setattr("pipeline.live_page.server.MOST_CONNECTIONS", 3)
-    server = make_live_server(client.application, "127.0.0.1", 0)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        address = ("127.0.0.1", server.port)
-        silent = [socket.create_connection(address) for _ in range(3)]
-        silent[0].sendall(b"POST /answer HTTP/1.1\r\nContent-Length: 100\r\n")
-        with socket.create_connection(address) as refused:
-            assert refused.recv(100) == b""  # no place is left
-        for one in silent:
-            one.close()
-        while True:  # until a place is free again
-            with socket.create_connection(address) as asked:
-                asked.sendall(b"GET /?token=secret HTTP/1.0\r\nHost: localhost\r\n\r\n")
-                if answer := asked.recv(100):
-                    break
-        assert b" 200 " in answer
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -7,6 +7,8 @@ from ..record import Record
 from .page import viewer_page
 from .viewer_run import ViewerRun
 
+WITHOUT_LIST = "nav { display: none; } #layout { grid-template-columns: minmax(0, 1fr); }"
+
 
 @dataclass(frozen=True)
 class InlinePage:
@@ -23,8 +25,8 @@ class InlinePage:
 
     @classmethod
     def of_record(cls, record: Record, name: str, height: int) -> "InlinePage":
-        """Makes the page of one sentence."""
-        return cls(viewer_page(name, [ViewerRun(name).add_all([record])]), height)
+        """Makes the page of one sentence, without the list of sentences."""
+        return cls(viewer_page(name, [ViewerRun(name).add_all([record])], styles=[WITHOUT_LIST]), height)
 
     def _repr_html_(self) -> str:
         frame = f'width="100%" height="{self.height}" style="border: 0" sandbox="allow-scripts allow-downloads"'

@@ -23,7 +23,7 @@ __all__ = ["ViewerRun", "viewer_page", "write_viewer"]
 ASSETS = Path(__file__).parent
 SCRIPTS = (
     *("elements", "weights", "words", "store", "telling", "orders", "marks", "differences", "list", "roving", "pinned"),
-    *("matrix", "lines", "legend", "heads", "table", "texts", "save", "section", "address", "header", "controls"),
+    *("matrix", "strands", "legend", "heads", "table", "texts", "save", "section", "address", "header", "controls"),
     *("keys", "viewer", "main"),
 )
 """The scripts in `scripts/`, in the order in which the page holds them: each may use those before it."""

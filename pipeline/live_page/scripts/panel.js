@@ -188,9 +188,9 @@ class Panel {
 
   async copyLink() {
     const address = linkTo(this.case);
-    await navigator.clipboard?.writeText(address).catch(() => {});
     history.replaceState(null, "", address);
-    this.tell("The address of this page now holds the sentence and the changes; it was copied.");
+    const copied = await navigator.clipboard?.writeText(address).then(() => true, () => false);
+    this.tell(`The address of this page now holds the sentence and the changes${copied ? "; it was copied" : ""}.`);
   }
 
   save() {

@@ -76,7 +76,7 @@ def test_a_page_takes_scripts_styles_elements_and_a_wider_policy(page):
         policy={"connect-src": "'self'"},
     )
     assert "connect-src 'self'" in changed and "connect-src" not in page
-    assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\"" in page
+    assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\"" in page
     assert '<div id="extension"><form id="box"></form></div>' in changed
     assert changed.index("const viewer") < changed.index("const added = 1;")
     assert changed.index("#box { color: red; }") < changed.index("</style>")
