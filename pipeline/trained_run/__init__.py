@@ -16,6 +16,7 @@ from ..decoding.translator import Translator
 from ..errors import DAMAGE, InputError
 from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
+from ..model.unset_values import unset_values
 from ..run_directory import RunDirectory
 from ..runtime.devices import parallel_batches
 from ..text import europarl_words, moses
@@ -32,7 +33,7 @@ from ..text.words import BETWEEN_SPACES, WordCutter, WordUnits
 from ..training.checkpoint import load_checkpoint
 from ..training.checkpoint_folder import Checkpoints
 from .manifest import check_digests, check_golden
-from .weights_file import check_weights_file
+from .weights_file import check_weights_file, extracted_weights
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     check_weights_file(weights, config.model.least_parameters(tokenizer.vocabulary_size))
     if run.is_trained():
         check_digests(run, "tokenizer", *(("model",) if weights == run.model else ()))
-    model = build_model(config.model, tokenizer.vocabulary_size)
+    with unset_values():
+        model = build_model(config.model, tokenizer.vocabulary_size)
     if weights == run.model:
         _load_weights(model, weights)
         check_golden(run, model, tokenizer.vocabulary_size)
@@ -153,7 +155,8 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
 
 def _load_weights(model: keras.Model, path: Path) -> None:
     try:
-        model.load_weights(path)
+        with extracted_weights(path) as weights:
+            model.load_weights(weights)
     except DAMAGE as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.trained_run.weights_file import EXPECTED, WEIGHTS, check_weights_file
+from pipeline.trained_run.weights_file import EXPECTED, WEIGHTS, check_weights_file, extracted_weights
 from pipeline.training.checkpoint import Progress, save_checkpoint
 from tests.tiny_models import MODELS, make_model
 
@@ -80,6 +80,21 @@ def test_a_file_of_keras_is_accepted_and_refused_for_a_larger_model(saved):
     with pytest.raises(InputError, match=r"at least 1,000,000 numbers, and [0-9,]+ at most are here"):
         check_weights_file(saved, 1_000_000)
     assert {WEIGHTS} < EXPECTED
+
+
+def test_weights_stand_alone_while_they_are_loaded(saved, monkeypatch):
+    with extracted_weights(saved) as path, zipfile.ZipFile(saved) as archive:
+        assert path.name == WEIGHTS and path.read_bytes() == archive.read(WEIGHTS)
+    assert not path.exists() and not path.parent.exists()
+
+    def extract(archive, name, folder):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "extract", extract)
+    with extracted_weights(saved) as path:
+        assert path == saved
+    with pytest.raises(OSError, match="of the caller"), extracted_weights(saved):
+        raise OSError("of the caller")
 
 
 @pytest.fixture
