@@ -32,8 +32,12 @@ def new_folder(path: Path, what: str) -> Iterator[Path]:
     Raises:
         InputError: there is such a folder already, it cannot be created, or another process writes it.
     """
-    check_new_folder(path)
     hidden = path.parent / f".{path.name}.unfinished"
+    try:
+        check_new_folder(path)
+    except InputError:
+        _delete_left_over(hidden, what)
+        raise
     try:
         hidden.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -53,6 +57,16 @@ def new_folder(path: Path, what: str) -> Iterator[Path]:
                 _delete_all_but(lock)
     finally:
         with suppress(OSError):  # another process may be writing there
+            hidden.rmdir()
+
+
+def _delete_left_over(hidden: Path, what: str) -> None:
+    """Deletes what a process has left that was killed after its folder had appeared, unless one is writing there."""
+    if hidden.is_dir():
+        with suppress(InputError, OSError):
+            with folder_locked(hidden / ".lock", what):
+                _delete_all_but(hidden / ".lock")
+            (hidden / ".lock").unlink(missing_ok=True)
             hidden.rmdir()
 
 

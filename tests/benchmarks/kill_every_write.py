@@ -1,6 +1,6 @@
-"""Kills a training and an evaluation at every write, gives the same command again, and compares the ends.
+"""Kills a training, an evaluation and an export at every write, gives the same command again, and compares the ends.
 
-    python -m tests.benchmarks.kill_every_write [--what training|evaluation] [--every 1] [--kills 8]
+    python -m tests.benchmarks.kill_every_write [--what training|evaluation|export] [--every 1] [--kills 8]
 
 Writes are what Python does to files (open, rename, remove, make and remove folders; writing to a file that is in place,
 of which half is done too) and what TensorFlow does to event files. A kill leaves what is on the disk at that moment:
@@ -34,7 +34,7 @@ with importing_tensorflow():
     import matplotlib.pyplot as plt  # noqa: F401 (here, so that no fork has to)
 
 
-from pipeline import evaluate, train
+from pipeline import evaluate, export, train
 from pipeline.config.yaml import dump_yaml
 from pipeline.files import delete_temporary_files
 from pipeline.run_directory import RunDirectory
@@ -55,6 +55,7 @@ CHANGES = {
     "data.validation": {"share": 0.02},
     "inspection.probes": [{"source": "Jane visits Africa .", "reference": "Jane visite l'Afrique ."}],
 }
+COMMANDS = ("training", "evaluation", "export")
 OPERATIONS = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
@@ -292,6 +293,20 @@ def evaluation_trial(place: Path, run: Path) -> Trial:
     return Trial(place, evaluations, lambda: evaluate.main(command), tidy)
 
 
+def export_trial(place: Path, run: Path) -> Trial:
+    """An export that is written by Python, so that it can be killed at each of its writes."""
+    exports = place / "exports"
+    exports.mkdir()
+    command = [str(run), str(exports / "ct2"), "--format", "ctranslate2", "--sentences", "2"]
+    # Where the folder has appeared already, the command says so.
+    return Trial(place, exports, lambda: int(export.main(command) not in (0, 2)), tidy_export)
+
+
+def tidy_export(root: Path) -> None:
+    """What the next export does first: it deletes what an unfinished one has left."""
+    shutil.rmtree(root / ".ct2.unfinished", ignore_errors=True)
+
+
 @contextlib.contextmanager
 def places() -> Iterator[Path]:
     """A folder for all trials."""
@@ -302,7 +317,7 @@ def places() -> Iterator[Path]:
 def main(arguments: list[str] | None = None) -> int:
     """Copies, kills, continues, compares."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--what", choices=("training", "evaluation"), help="only this (default: both)")
+    parser.add_argument("--what", choices=COMMANDS, help="only this (default: all)")
     parser.add_argument("--every", type=int, default=1, help="continue every n-th state (default: 1, all)")
     parser.add_argument("--kills", type=int, default=8, help="writes that are also killed with SIGKILL (default: 8)")
     options = parser.parse_args(arguments)
@@ -310,15 +325,14 @@ def main(arguments: list[str] | None = None) -> int:
     with places() as folder:
         (folder / "training").mkdir()
         training = training_trial(folder / "training")
-        if options.what != "evaluation":
+        if options.what in (None, "training"):
             bad += check(training, "training", options.every, options.kills)
-        if options.what != "training":
-            training.reset(training.before)
-            assert training.run() == 0
-            (folder / "evaluation").mkdir()
-            bad += check(
-                evaluation_trial(folder / "evaluation", training.target), "evaluation", options.every, options.kills
-            )
+        training.reset(training.before)
+        assert training.run() == 0
+        for name, make_trial in (("evaluation", evaluation_trial), ("export", export_trial)):
+            if options.what in (None, name):
+                (folder / name).mkdir()
+                bad += check(make_trial(folder / name, training.target), name, options.every, options.kills)
     return 1 if bad else 0
 
 
