@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from ..config.names import SITES
+
 
 class TeacherForced(NamedTuple):
     """The result of a teacher-forced pass.
@@ -49,13 +51,16 @@ def forced_decode(model, memory, target_input, target_output, sites=()) -> Teach
         layers["norms"] = tuple(
             normalize_rows(x * ops.expand_dims(y, 2)) for x, y in zip(output.cross, norms, strict=False)
         )
-    (batch, queries), keys = ops.shape(target_input), ops.shape(memory.mask)[-1]
+    batch, targets = ops.shape(target_input)
+    lengths = {"target": targets, "source": ops.shape(memory.mask)[-1]}
     return TeacherForced(
         ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1),
         ops.cast(ops.argmax(scores, axis=-1), "int32"),
         {
             # Without such attention an architecture has 0 layers of it.
-            site: ops.stack(layers[site], axis=1) if layers[site] else ops.zeros((batch, 0, 1, queries, keys))
+            site: ops.stack(layers[site], axis=1)
+            if layers[site]
+            else ops.zeros((batch, 0, 1, *(lengths[axis] for axis in SITES[site].axes)))
             for site in sites
         },
     )

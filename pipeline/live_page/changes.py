@@ -57,9 +57,10 @@ class ChangeVariables:
             self._weights[site].assign(row.weights if row and here else NO_WEIGHTS)
 
     def _check_head(self, place: HeadChange | GivenRow) -> None:
+        if not self.heads:
+            raise InputError("changes: expected none, since heads can be changed in a Transformer alone")
         if place.site not in self.heads:
-            found = ", ".join(self.heads) or "no site: heads can be changed in a Transformer alone"
-            raise InputError(f"site: expected {found}; found {place.site!r:.60}")
+            raise InputError(f"site: expected {', '.join(self.heads)}, found {place.site!r:.60}")
         layers, heads = self.heads[place.site]
         if place.layer >= layers or place.head >= heads:
             raise InputError(

@@ -149,7 +149,8 @@ class LiveRun:
         alternatives: list[list[tuple[int, str, float]]],
         seconds: float,
     ) -> dict[str, Any]:
-        viewed = ViewerRun(self.name, plain=self.run.detokenize).add_all([record])
+        plain = self.run.detokenize if self.run.config.data.tokenized else None
+        viewed = ViewerRun(self.name, plain=plain).add_all([record])
         look = self.run.source_look
         return {
             "sentence": viewed.sentences[0],

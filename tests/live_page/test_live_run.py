@@ -12,7 +12,9 @@ from pipeline.live_page.live_run import LiveRun
 from pipeline.live_page.question import GivenRow, HeadChange, Question
 from pipeline.text.batches import forced_batch
 from pipeline.text.tokenizer import EOS
+from pipeline.trained_run import load_run
 from tests.random_runs import random_run
+from tests.tiny_runs import ROOT
 
 TEXT = "the small cat sees Éva"
 OFF = HeadChange(site="cross", layer=0, head=1, change="zeroed")
@@ -150,5 +152,11 @@ def test_what_the_run_does_not_have_is_refused(live, asked, message):
         live.answer(Question(text=TEXT, **asked))
 
 
-def test_heads_of_other_architectures_stay_as_they_are(live):
-    assert changeable_layers(object()) == {}
+def test_other_architectures_answer_and_keep_their_heads():
+    live = LiveRun(load_run(ROOT / "tests" / "kept_runs" / "0.1.0" / "recurrent"), "recurrent")
+    answer = live.answer(Question(text="the cat sleeps ."))
+    answer.record.validate()
+    assert answer.facts["sites"] == {"cross": [1, 1], "encoder": [0, 1], "decoder": [0, 1]}
+    assert live.changes.heads == {}
+    with pytest.raises(InputError, match="heads can be changed in a Transformer alone"):
+        live.answer(Question(text="the cat sleeps .", changes=[OFF]))
