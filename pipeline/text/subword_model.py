@@ -1,7 +1,8 @@
 """A SentencePiece model, applied by TensorFlow Text or, where that cannot be loaded, by SentencePiece itself.
 
-Both give the same ids, text and ends of tokens. TensorFlow Text has no wheels for Windows, and each of its versions
-fits one version of TensorFlow.
+Both give the same ids, text and ends of tokens, but where a unigram model finds two divisions of a word exactly equally
+likely: there they may differ. TensorFlow Text has no wheels for Windows, and each of its versions fits one version of
+TensorFlow.
 """
 
 from collections.abc import Sequence
