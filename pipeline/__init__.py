@@ -14,13 +14,14 @@ The packages, in the order in which they may import each other:
 - `trained_run`: a finished run, loaded
 - `alignment`: word alignments read off attention, and their error rate
 - `evaluation`: everything that `evaluate.py` writes
-- `exchange`: models of other programs as runs
+- `exchange`: models of other programs as runs, and runs for other programs
+- `live_page`: a page on which one types sentences, sees and changes attention; served, or with the model inside
 
 - `run_training`: one training from its settings to `model.keras`
 
 The commands, a module each: `train`, `evaluate`, `doctor`, `translate`, `align`, `compare`, `measure`, `view`, `draw`,
-`export` and `import_marian`. They are started as `python -m pipeline.NAME`, the first two also as `python NAME.py`, and
-installed as `qkv NAME`.
+`live`, `export` and `import_marian`. They are started as `python -m pipeline.NAME`, the first two also as
+`python NAME.py`, and installed as `qkv NAME`.
 """
 
 from .version import __version__ as __version__

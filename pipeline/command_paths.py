@@ -23,11 +23,12 @@ def check_paths(options: argparse.Namespace) -> None:
     for name, check in CHECKS.items():
         if (path := getattr(options, name, None)) is not None:
             check(path)
-    runs = [options.run, *getattr(options, "others", [])] if hasattr(options, "checkpoint") else []
-    for run in runs:
-        _check_weights(RunDirectory.open(run))
-    if len(runs) > 1:
-        check_members(runs)
+    if hasattr(options, "checkpoint"):
+        members = [options.run, *getattr(options, "others", [])] if hasattr(options, "run") else []
+        for run in members or options.runs:
+            _check_weights(RunDirectory.open(run))
+        if len(members) > 1:
+            check_members(members)
 
 
 def check_config_paths(config: RunConfig) -> None:

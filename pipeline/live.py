@@ -34,7 +34,6 @@ def make_parser() -> argparse.ArgumentParser:
         "--checkpoint",
         choices=("best", "last", "both"),
         default="best",
-        dest="weights",
         help="which weights to use. best: those that were best on validation; last: the newest, also during training; "
         "both: these two side by side (default: best)",
     )
@@ -57,7 +56,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         "--host",
         default="127.0.0.1",
         metavar="ADDRESS",
-        help="address to listen on; 0.0.0.0 lets other machines ask, if they know the token (default: 127.0.0.1)",
+        help="address to listen on; 0.0.0.0 lets other machines ask, by the name of this one and with the token "
+        "(default: 127.0.0.1)",
     )
     parser.add_argument(
         "--allow_host",
@@ -76,7 +76,7 @@ def live(
 
     Args:
         runs: folders of trained runs, which answer side by side.
-        checkpoint: their weights, `best` or `last`.
+        checkpoint: their weights: `best`, `last`, or `both` of them side by side.
         port: 0 for any that is free.
         allow_hosts: names by which browsers call it, where a proxy passes their requests on.
         height: of the page in the cell, in pixels.
@@ -85,11 +85,11 @@ def live(
         The page, served until its `close()` or the end of the process; its `address` opens it in a browser.
 
     Raises:
-        InputError: a run cannot be loaded, or the port is taken.
+        InputError: a run cannot be loaded, there are too many, or the port is taken.
     """
     from .live_page.serve import load_live_runs, serve
 
-    chosen = [(Path(run), checkpoint) for run in runs]
+    chosen = _choose(list(map(Path, runs)), checkpoint)
     return serve(load_live_runs(chosen), port=port, allow_hosts=allow_hosts, height=height)
 
 
@@ -97,18 +97,28 @@ def live(
 def main(arguments: list[str]) -> None:
     """Loads the runs, answers until Ctrl-C."""
     options = make_parser().parse_args(arguments)
-    weights = ("best", "last") if options.weights == "both" else (options.weights,)
-    chosen = [(root, checkpoint) for root in options.runs for checkpoint in weights]
-    if len(chosen) > MOST_RUNS:
-        raise InputError(f"runs: expected at most {MOST_RUNS} side by side, found {len(chosen)}")
+    chosen = _choose(options.runs, options.checkpoint)
     if options.page is not None and len(chosen) > 1:
         raise InputError(f"--page: expected one run with one checkpoint, found {len(chosen)}")
     for root in options.runs:
-        load_started_run(RunDirectory.open(root).config)  # wrong ones are told before TensorFlow is loaded
+        load_started_run(RunDirectory(root).config)  # wrong ones are told before TensorFlow is loaded
     if options.page is not None:
         _write_page(*chosen[0], options.page)
     else:
         _serve(chosen, options)
+
+
+def _choose(roots: Sequence[Path], checkpoint: str) -> list[tuple[Path, str]]:
+    """Returns the folder and the checkpoint of everything that answers.
+
+    Raises:
+        InputError: there is nothing, or too much.
+    """
+    weights = ("best", "last") if checkpoint == "both" else (checkpoint,)
+    chosen = [(root, one) for root in roots for one in weights]
+    if not 1 <= len(chosen) <= MOST_RUNS:
+        raise InputError(f"runs: expected 1 to {MOST_RUNS} side by side, found {len(chosen)}")
+    return chosen
 
 
 def _write_page(root: Path, checkpoint: str, page: Path) -> None:

@@ -77,6 +77,7 @@ CASES = {
     "view RUN": (["view", "none"], "none: no such run"),
     "live RUN": (["live", "none", "--page", "page.html"], "none: no such run"),
     "live --page": (["live", "run", "--page", "corpus"], "corpus: this is a directory; expected the name of a file"),
+    "live weights": (["live", "begun"], r"best\.npz: missing, so there are no weights"),
     "draw RUN": (["draw", "none", "--sentence", "0"], "none: no such run"),
 }
 

@@ -6,6 +6,7 @@ from urllib.request import urlopen
 import pytest
 
 from pipeline import live
+from pipeline.errors import InputError
 from tests.random_runs import random_run
 
 
@@ -53,7 +54,9 @@ def test_a_notebook_shows_the_page_in_a_cell(root):
 
 def test_at_most_four_runs_stand_side_by_side(root, capsys):
     assert live.main([*[str(root)] * 3, "--checkpoint", "both"]) == 2
-    assert "runs: expected at most 4 side by side, found 6" in capsys.readouterr().err
+    assert "runs: expected 1 to 4 side by side, found 6" in capsys.readouterr().err
+    with pytest.raises(InputError, match="found 6"):
+        live.live(*[root] * 3, checkpoint="both")
 
 
 def test_ctrl_c_ends_it(root, capsys, monkeypatch):

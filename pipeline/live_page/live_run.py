@@ -1,7 +1,6 @@
 """A run that answers: translates a sentence, with heads changed or not, and reads the attention over it."""
 
 import threading
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,7 +70,6 @@ class LiveRun:
         Raises:
             InputError: the run has no such token or head.
         """
-        started = time.monotonic()
         text = self.run.normalizer(question.text) if self.run.normalizer else question.text
         with self._lock:
             self.changes.set(question.changes, question.row)
@@ -81,10 +79,10 @@ class LiveRun:
             mode = "forced" if question.target is not None else "greedy" if question.beam_size == 1 else "beam"
             pair = next(pair_translations([text], None, [best], mode))
             if question.target is not None:
-                pair = replace(pair, log_probabilities=None, mode="forced")
+                pair = replace(pair, log_probabilities=None)  # they are read, not found
             record = self._record(pair)
             alternatives = self._alternatives.at_each_token(best.source_ids, best.ids)
-            facts = self._facts(question, record, n_best, alternatives, time.monotonic() - started)
+            facts = self._facts(question, record, n_best, alternatives)
         return Answer(record, facts, question)
 
     def _translate(self, text: str, question: Question) -> list[Translation]:
@@ -147,7 +145,6 @@ class LiveRun:
         record: Record,
         n_best: list[Translation],
         alternatives: list[list[tuple[int, str, float]]],
-        seconds: float,
     ) -> dict[str, Any]:
         plain = self.run.detokenize if self.run.config.data.tokenized else None
         viewed = ViewerRun(self.name, plain=plain).add_all([record])
@@ -166,7 +163,6 @@ class LiveRun:
             "logProbability": sum(record.token_log_probabilities),
             "prefixTokens": len(question.prefix),
             "difference": find_difference(record.source, look) if look else None,
-            "seconds": round(seconds, 3),
         }
 
 

@@ -1,5 +1,6 @@
 """Serves the live page of runs: loads them, lets each translate a first sentence, and listens."""
 
+import socket
 import threading
 from collections.abc import Sequence
 from html import escape
@@ -20,6 +21,7 @@ from .question import Question
 from .server import LivePage
 
 BEAMS = (1, 5, 10)
+EVERY_ADDRESS = ("0.0.0.0", "::")  # of this machine
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -100,10 +102,10 @@ def serve(
         "rows": True,
         "examples": examples,
     }
-    gate = Gate([*LOCAL_NAMES, host], allow_hosts)
+    shown = socket.gethostname() if host in EVERY_ADDRESS else f"[{host}]" if ":" in host else host
+    gate = Gate([*LOCAL_NAMES, shown], allow_hosts)
     title = " and ".join(run.name for run in runs)
     server = make_live_server(LivePage(runs, lambda: live_page(title, facts), gate), host, port)
-    shown = f"[{host}]" if ":" in host else host
     return ServedPage(server, f"http://{shown}:{server.port}/?token={gate.token}", height)
 
 

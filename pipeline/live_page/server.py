@@ -128,9 +128,9 @@ class LivePage:
             raise BadRequest(f"answers: expected the numbers of 1 to {MOST_KEPT} answers") from None
         with self._turn:
             kept = [self._kept[number] for number in wanted if number in self._kept]
-        if len(kept) < len(wanted):
-            raise BadRequest("answers: at least one of them is no longer kept; ask again")
-        folders = save_case(kept)
+            if len(kept) < len(wanted):
+                raise BadRequest("answers: at least one of them is no longer kept; ask again")
+            folders = save_case(kept)
         return _json({"folders": [str(folder) for folder in folders]})
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from unittest import mock
 
 import keras
 
@@ -16,5 +15,8 @@ def unset_values() -> Iterator[None]:
     def add_zeros(layer, shape=None, initializer=None, *arguments, **settings):
         return add_weight(layer, shape, "zeros", *arguments, **settings)
 
-    with mock.patch.object(keras.Layer, "add_weight", add_zeros):
+    keras.Layer.add_weight = add_zeros
+    try:
         yield
+    finally:
+        keras.Layer.add_weight = add_weight
