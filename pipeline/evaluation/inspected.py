@@ -21,6 +21,7 @@ from ..trained_run import TrainedRun
 from ..trained_run.trained_ensemble import TrainedEnsemble
 from .alignment import score_readouts, sites_to_read
 from .archive_scores import ReadoutScores
+from .faithfulness_files import SCORED_SITES, write_faithfulness
 from .outputs import Outputs, fill_viewer, translate_probes, write_measured, write_outputs, write_translations_of
 from .request import EvaluationRequest
 from .resumable import record_resumably
@@ -48,6 +49,8 @@ def inspect_run(
     probes = translate_probes(request)
     outputs = Outputs(request, folder, archive, sites, translations, readouts, recorder, probes, known | metrics)
     metrics |= write_outputs(outputs, pairs)
+    if request.faithful_sentences:
+        metrics |= write_faithfulness(request, text, pairs, recorder, folder)
     archive.close()
     return metrics
 
@@ -90,8 +93,10 @@ def inspect_members(
 
 
 def sites_to_record(request: EvaluationRequest) -> list[str]:
-    """Returns the sites that the config lists, and those among which a readout is chosen."""
-    return [*request.run.config.inspection.attention, *sites_to_read(request)]
+    """Returns the sites that the config lists, those among which a readout is chosen, and those whose faithfulness is
+    measured."""
+    scored = SCORED_SITES if request.faithful_sentences else ()
+    return [*request.run.config.inspection.attention, *sites_to_read(request), *scored]
 
 
 def pair_targets(
