@@ -7,6 +7,9 @@ from ..text.pharaoh import GoldAlignment
 from .shared_tokens import group_words
 
 SURE, POSSIBLE = 1.0, 0.5
+NEARBY = (
+    1e-6  # times what halves with each token of distance: it orders tokens, and leaves the shares of links as they are
+)
 
 
 def score_gold(record: Record, gold: GoldAlignment, word_counts: tuple[int, int]) -> np.ndarray:
@@ -35,4 +38,7 @@ def score_gold(record: Record, gold: GoldAlignment, word_counts: tuple[int, int]
             )
             if min(place) >= 0:  # a word without a token
                 groups[place] = max(groups[place], score)
-    return groups[rows][:, columns[:-1]]
+    scores = groups[rows][:, columns[:-1]]
+    places = np.arange(scores.shape[1])
+    near = 2.0 ** -np.abs(places[:, None] - places)
+    return np.where(scores > 0, scores, NEARBY * ((scores > 0)[:, None, :] * near).max(axis=-1, initial=0.0))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..alignment.readout import aligned_sites
 from ..alignment.token_gold import score_gold
 from ..inspection.faithfulness.measure import SEED, ScoredSentence, measure_sentences
 from ..inspection.faithfulness.plot import faithfulness_figure
@@ -20,8 +21,6 @@ from ..runtime.devices import parallel_batches
 from .archive_tables import write_csv
 from .request import EvaluationRequest
 from .tokenised import TokenisedSet
-
-SCORED_SITES = ("cross", "norms", "gradients")
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +76,7 @@ def _score(
     """Scores the source tokens of each pair. With gold alignments, the target tokens that have a link are measured, for
     all scorers the same; else all but EOS."""
     gold_set = request.data.gold
-    for number, record in enumerate(recorder.record(pairs, sites=SCORED_SITES)):
+    for number, record in enumerate(recorder.record(pairs, sites=aligned_sites())):
         noise = draw_noise(record, SEED)
         gold = None
         if gold_set is not None:

@@ -26,7 +26,7 @@ class ReducedReader:
     """
 
     def __init__(self, model: keras.Model, batch_tokens: int = FORCED_BATCH_TOKENS) -> None:
-        self._batch_tokens = batch_tokens
+        self.batch_tokens = batch_tokens
         # Traced before any thread reads: while one of them is traced, the model's embedding is another one.
         self._masked, self._thinned = (_make_graph(model, thinned) for thinned in (False, True))
 
@@ -93,7 +93,7 @@ class ReducedReader:
         lengths = np.zeros(rows.max() + 1, np.int64)
         np.maximum.at(lengths, rows, positions + 1)
         found = np.zeros(len(rows))
-        for batch in _cut(np.argsort(lengths, kind="stable"), lengths, sources, self._batch_tokens):
+        for batch in _cut(np.argsort(lengths, kind="stable"), lengths, sources, self.batch_tokens):
             place_in_batch = np.full(len(lengths), -1)
             place_in_batch[batch] = np.arange(len(batch))
             here = np.flatnonzero(place_in_batch[rows] >= 0)
