@@ -240,7 +240,7 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
 
     assert 0 < found["perturbation_seconds"] < found["seconds"]
     perturbed = pd.read_csv(mine / "perturbation.csv")
-    assert len(perturbed) == 2 * 4 and perturbed["loss_change"].is_monotonic_decreasing
+    assert len(perturbed) == 2 * (4 + 2) and perturbed["loss_change"].is_monotonic_decreasing
     assert (perturbed["tokens"] == sum(len(line["target_output_tokens"]) for line in forced[:3])).all()
 
     assert found["faithfulness"]["targets"] == "references" and found["faithfulness"]["sentences"] == 2

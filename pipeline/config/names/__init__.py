@@ -23,6 +23,7 @@ from .exchange import EXPORT_FORMATS, QUANTIZATIONS
 from .inspection import (
     EXTRACTIONS,
     LABEL_SIDES,
+    OUTPUT_ABLATIONS,
     RECORD_MODES,
     REMOVALS,
     SITES,
@@ -52,6 +53,7 @@ __all__ = [
     "METRICS",
     "NORMS",
     "OPTIMIZERS",
+    "OUTPUT_ABLATIONS",
     "POSITIONS",
     "POSITION_PLACES",
     "QUANTIZATIONS",

@@ -86,3 +86,9 @@ REMOVALS = {
     "soft": "each unit of an embedding is dropped with a probability in proportion to the score",
 }
 """How source tokens are taken away from a model."""
+
+OUTPUT_ABLATIONS = {
+    "mean": "its mean over all target tokens",
+    "resampled": "its output at a target token of another sentence",
+}
+"""What stands for a head's output, to see what the output is worth."""

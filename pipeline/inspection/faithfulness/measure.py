@@ -15,9 +15,8 @@ from ...text.batches import FORCED_BATCH_TOKENS
 from .passes import ReducedReader
 from .removal import SHARES, UnitDraws, first_of
 from .scorers import Scorer, as_shares
+from .table import KEYS, SUMS
 
-KEYS = (*Scorer._fields, "removal", "share")
-SUMS = ("comprehensiveness", "sufficiency", "taken")
 SEED = 0
 
 

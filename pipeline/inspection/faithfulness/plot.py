@@ -39,7 +39,7 @@ def faithfulness_figure(table: pd.DataFrame, title: str) -> Figure:
         panel = figure.add_axes((left, BELOW / height, PANEL / WIDTH, (height - ABOVE - BELOW) / height))
         _draw(panel, rows, measure)
         names = [str(Scorer(*row)) for row in rows[list(Scorer._fields)].itertuples(index=False)] if not place else []
-        panel.set_yticks(range(len(names)), names, fontsize=FONT)
+        panel.set_yticks(range(len(rows)), names or [""] * len(rows), fontsize=FONT)
     return figure
 
 
@@ -57,7 +57,7 @@ def _draw(panel: Any, rows: pd.DataFrame, measure: str) -> None:
     panel.set_xlabel("mean over the shares, 95 % interval over sentences", fontsize=FONT)
     panel.grid(axis="y", color="0.92", linewidth=0.6)
     panel.set_axisbelow(True)
-    panel.set_yticks([])
+    panel.tick_params(axis="y", length=0)
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)
 

@@ -7,9 +7,12 @@ import numpy as np
 import pandas as pd
 
 from ...statistics.sentence_bootstrap import SAMPLES, interval, ratio, resample, sentence_counts
-from .measure import KEYS, SUMS
+from .scorers import Scorer
 
-MEASURES = SUMS[:2]
+KEYS = (*Scorer._fields, "removal", "share")
+MEASURES = ("comprehensiveness", "sufficiency")
+SUMS = (*MEASURES, "taken")
+"""What is summed over the measured tokens of a sentence."""
 
 
 def with_means(sentences: pd.DataFrame) -> pd.DataFrame:
@@ -25,7 +28,7 @@ def sums_of_sentences(sentences: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray
     """Returns the scorers and removals, a row each; the sums `(N, R, 3)` of `SUMS`; and the tokens `(N, R)`.
 
     Args:
-        sentences: of `measure_sentences`.
+        sentences: of `measure.measure_sentences`.
     """
     rows = with_means(sentences)
     keys = rows[list(KEYS)].drop_duplicates(ignore_index=True)
@@ -41,7 +44,7 @@ def faithfulness_table(sentences: pd.DataFrame, token_share: float, samples: int
     """Makes the table of all scorers.
 
     Args:
-        sentences: of `measure_sentences`.
+        sentences: of `measure.measure_sentences`.
         token_share: the share of the target tokens that were measured.
         samples: B.
 
