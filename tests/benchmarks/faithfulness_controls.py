@@ -1,4 +1,4 @@
-"""Randomises a model layer by layer, and shows what becomes of the scorers (Adebayo et al. 2018, section 3.1).
+"""Randomises a model layer by layer, and takes tokens away in another way, and shows what becomes of the scorers.
 
     python -m tests.benchmarks.faithfulness_controls runs/demo [--sentences 100] [--set test]
 
@@ -6,11 +6,15 @@ From the layer next to the output down to the embeddings, the values of each arr
 shuffled stays so. After each step the source tokens are scored anew, over the same references. A scorer that says what
 the model does must then say something else: Kendall's tau between its new and its old order of the source tokens of a
 target token falls to 0, and what it puts first matters no longer to the model as it was trained: its comprehensiveness
-there falls to that of the random order.
+there falls to that of the random order (Adebayo et al. 2018, section 3.1).
+
+The last table has the trained model once more with the token for unknown words in place of what is taken away, which
+elsewhere becomes padding, and Kendall's tau between both orders of the scorers.
 """
 
 import argparse
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -18,10 +22,12 @@ import pandas as pd
 from pipeline.config.started_run import settings_of_set
 from pipeline.evaluation.request import EvaluationSet
 from pipeline.evaluation.tokenised import TokenisedSet
+from pipeline.inspection.faithfulness import passes
 from pipeline.inspection.faithfulness.measure import ScoredSentence, measure_sentences
 from pipeline.inspection.faithfulness.scorers import Scorer, draw_noise, score_sources
 from pipeline.statistics.rank_correlation import kendall
 from pipeline.text.corpus import read_corpus
+from pipeline.text.tokenizer import UNK
 from pipeline.trained_run import TrainedRun, load_run
 
 SITES = ("cross", "norms", "gradients")
@@ -48,6 +54,11 @@ def main() -> None:
     print(orders.round(2).to_string())
     print("\ncomprehensiveness in the trained model, mean over the shares\n")
     print(costs.round(3).to_string())
+    with patch.object(passes, "PAD", UNK):
+        unknown = pd.Series(comprehensiveness(run, pairs, scores["trained"]))
+    print("\ncomprehensiveness in the trained model, by what stands for the tokens that are taken away\n")
+    print(pd.DataFrame({"padding": costs["trained"], "unknown words": unknown}).round(3).to_string())
+    print(f"\nKendall's tau {float(kendall(costs['trained'].to_numpy(), unknown.to_numpy())):.2f}")
 
 
 def first_pairs(run: TrainedRun, name: str, sentences: int) -> list:

@@ -53,7 +53,8 @@ def score_sources(record: Record, noise: np.ndarray, gold: np.ndarray | None = N
     cross = sites["cross"]
     for layer, heads in enumerate(cross):
         scores |= {Scorer("weights", layer, head): weights for head, weights in enumerate(heads)}
-        scores[Scorer("weights", layer, MEAN)] = heads.mean(axis=0)
+        if len(heads) > 1:
+            scores[Scorer("weights", layer, MEAN)] = heads.mean(axis=0)
     if len(cross) > 1:
         scores[Scorer("weights", MEAN, MEAN)] = cross.mean(axis=(0, 1))
     for site in ("norms", "gradients"):

@@ -36,6 +36,15 @@ def test_one_layer_has_no_mean_of_all_beside_its_own_and_other_sites_are_not_nee
     ]
 
 
+def test_a_head_alone_in_its_layer_is_its_mean(make_record):
+    record = make_record(layers=2, heads=1)
+    assert [*map(str, score_sources(record, draw_noise(record, 0)))][:3] == [
+        "weights, layer 0, head 0",
+        "weights, layer 1, head 0",
+        "weights, all heads",
+    ]
+
+
 def test_noise_is_of_the_sentence_and_the_seed(make_record):
     noise = [draw_noise(make_record(number), seed) for number, seed in ((0, 0), (0, 0), (1, 0), (0, 1))]
     np.testing.assert_array_equal(noise[0], noise[1])
