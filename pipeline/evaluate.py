@@ -69,8 +69,8 @@ def _add_measures(parser: argparse.ArgumentParser) -> None:
         type=whole_number(0, 1_000_000),
         default=0,
         metavar="N",
-        help="also replace the attention of each head in turn on the first N sentences, and write the resulting "
-        "rise of the loss to perturbation.csv; takes four passes per head (default: 0, none)",
+        help="also replace the attention or the output of each head in turn on the first N sentences, and write the "
+        "resulting rise of the loss to perturbation.csv; takes six passes per head (default: 0, none)",
     )
     parser.add_argument(
         "--faithfulness",
