@@ -41,6 +41,7 @@ def main(arguments: list[str]) -> int:
         raise InputError("expected at least two runs to compare, found one; see --help")
     from .evaluation.comparison import as_text, compare, find_worse, means_over_seeds
     from .evaluation.evaluated_archive import find_evaluated
+    from .evaluation.faithfulness_comparison import compare_faithfulness
     from .files import write_atomically
 
     systems = [find_evaluated(path, options.set) for path in options.runs]
@@ -49,6 +50,8 @@ def main(arguments: list[str]) -> int:
     sys.stdout.write(f"{len(systems[0].table)} sentences{against}\n\n{as_text(table)}\n")
     for line in means_over_seeds(systems, table):
         sys.stdout.write(f"\n{line}\n")
+    for block in compare_faithfulness(systems, options.samples):
+        sys.stdout.write(f"\n{block}\n")
     if options.csv:
         write_atomically(options.csv, table.to_csv(index=False, lineterminator="\n").encode())
     if not options.fail_if_worse:

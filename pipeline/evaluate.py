@@ -69,8 +69,17 @@ def _add_measures(parser: argparse.ArgumentParser) -> None:
         type=whole_number(0, 1_000_000),
         default=0,
         metavar="N",
-        help="also replace the attention of each head in turn on the first N sentences, and write the resulting "
-        "rise of the loss to perturbation.csv; takes four passes per head (default: 0, none)",
+        help="also replace the attention or the output of each head in turn on the first N sentences, and write the "
+        "resulting rise of the loss to perturbation.csv; takes six passes per head (default: 0, none)",
+    )
+    parser.add_argument(
+        "--faithfulness",
+        type=whole_number(0, 1_000_000),
+        default=0,
+        metavar="N",
+        help="also take away from the first N sentences the source tokens that attention says matter, or all others, "
+        "and write to faithfulness.csv what that costs, beside gold links, gradients and chance; 200 sentences take "
+        "minutes (default: 0, none)",
     )
 
 
@@ -106,6 +115,8 @@ def check_options(options: argparse.Namespace) -> None:
             raise InputError(f"--forced reads whole references, so --{name} has no effect; leave one of them out")
     if options.perturb and options.others:
         raise InputError("--perturb replaces heads of one model; evaluate each run of the ensemble by itself")
+    if options.faithfulness and options.others:
+        raise InputError("--faithfulness measures one model's attention; evaluate each run of the ensemble by itself")
     origin = options.source.name if options.source else options.set
     name = options.name if options.name is not None else origin + ensemble_suffix(options.others)
     if problem := name_problem(name):

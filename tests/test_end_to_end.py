@@ -27,6 +27,7 @@ import train
 from pipeline import align, translate, view
 from pipeline.alignment.error_rate import alignment_error_rate
 from pipeline.config import load_run_config
+from pipeline.config.names import REMOVALS, SOURCE_SCORERS
 from pipeline.evaluation import request as command
 from pipeline.evaluation.resumable import evaluation_folder
 from pipeline.inspection.archive import AttentionArchive
@@ -214,6 +215,7 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
     own = ["--source", str(text / "test.en"), "--reference", str(text / "test.fr")]
     with caplog.at_level(logging.INFO):
         own += ["--alignments", str(text / "test.align"), "--name", "mine", "--forced", "--perturb", "3"]
+        own += ["--faithfulness", "2"]
         assert evaluate.main([str(run), *own]) == 0
     assert not (mine / "left over").exists()
     assert not [path.name for path in mine.parent.iterdir() if path.name.startswith(".")]
@@ -238,8 +240,13 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
 
     assert 0 < found["perturbation_seconds"] < found["seconds"]
     perturbed = pd.read_csv(mine / "perturbation.csv")
-    assert len(perturbed) == 2 * 4 and perturbed["loss_change"].is_monotonic_decreasing
+    assert len(perturbed) == 2 * (4 + 2) and perturbed["loss_change"].is_monotonic_decreasing
     assert (perturbed["tokens"] == sum(len(line["target_output_tokens"]) for line in forced[:3])).all()
+
+    assert found["faithfulness"]["targets"] == "references" and found["faithfulness"]["sentences"] == 2
+    faithful = pd.read_csv(mine / "faithfulness.csv", keep_default_na=False)
+    assert set(faithful["scorer"]) == set(SOURCE_SCORERS) and set(faithful["removal"]) == set(REMOVALS)
+    assert (mine / "faithfulness.png").is_file() and len(pd.read_csv(mine / "faithfulness_sentences.csv")) == 2 * 8 * 4
 
     printed = caplog.text
     for value in ("sentences", "BLEU", "chrF", "AER", "chosen on validation", "for the diagonal", str(mine)):

@@ -249,7 +249,7 @@ def test_a_run_with_a_pipe_in_it_is_refused(name, tmp_path):
 EVERY_PARSER = {
     "compare": (["run", "run"], ["--samples"]),
     "draw": (["run", "--sentence", "0"], ["--sentence", "--layer", "--head"]),
-    "evaluate": (["run"], ["--perturb", *(f"--{name}" for name in numeric_names())]),
+    "evaluate": (["run"], ["--perturb", "--faithfulness", *(f"--{name}" for name in numeric_names())]),
     "translate": (["run"], ["--seed", *(f"--{name}" for name in numeric_names())]),
     "view": (["run"], ["--sentences"]),
 }

@@ -365,7 +365,7 @@ def test_evaluating_leaves_the_files_of_the_table(folder):
     folder.make_runs("pipeline.view", ["runs/demo"])
     table = README.read_text(encoding="utf-8").split("## Evaluating")[1].split("\n## ")[0]
     for name in re.findall(r"`([\w.]+/?)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))):
-        if name != "perturbation.csv":  # only with --perturb
+        if not name.startswith(("perturbation", "faithfulness")):  # only with --perturb and --faithfulness
             assert (folder.root / "runs/demo/evaluations/test" / name).exists(), name
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..alignment.readout import aligned_sites
 from ..config.names import MECHANISMS, SITES
 from ..decoding.translator import Translation
 from ..files import sha256, write_json
@@ -21,6 +22,7 @@ from ..trained_run import TrainedRun
 from ..trained_run.trained_ensemble import TrainedEnsemble
 from .alignment import score_readouts, sites_to_read
 from .archive_scores import ReadoutScores
+from .faithfulness_files import write_faithfulness
 from .outputs import Outputs, fill_viewer, translate_probes, write_measured, write_outputs, write_translations_of
 from .request import EvaluationRequest
 from .resumable import record_resumably
@@ -48,6 +50,8 @@ def inspect_run(
     probes = translate_probes(request)
     outputs = Outputs(request, folder, archive, sites, translations, readouts, recorder, probes, known | metrics)
     metrics |= write_outputs(outputs, pairs)
+    if request.faithful_sentences:
+        metrics |= write_faithfulness(request, text, pairs, recorder, folder)
     archive.close()
     return metrics
 
@@ -90,8 +94,10 @@ def inspect_members(
 
 
 def sites_to_record(request: EvaluationRequest) -> list[str]:
-    """Returns the sites that the config lists, and those among which a readout is chosen."""
-    return [*request.run.config.inspection.attention, *sites_to_read(request)]
+    """Returns the sites that the config lists, those among which a readout is chosen, and those whose faithfulness is
+    measured."""
+    scored = aligned_sites() if request.faithful_sentences else ()
+    return [*request.run.config.inspection.attention, *sites_to_read(request), *scored]
 
 
 def pair_targets(

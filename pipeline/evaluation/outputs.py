@@ -15,6 +15,7 @@ from ..decoding.translator import Translation
 from ..inspection.archive import AttentionArchive
 from ..inspection.forced_pairs import ForcedPair, pair_translations
 from ..inspection.heatmap import attention_figure, save_figure
+from ..inspection.output_ablation import ablation_table
 from ..inspection.perturbation import cross_attention_layers, perturbation_table
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder
@@ -178,7 +179,9 @@ def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], path: Path)
     started = time.monotonic()
     log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
     ids = [(pair.source_ids, pair.target_ids) for pair in pairs]
-    write_csv(perturbation_table(run.model, ids, workers=parallel_batches()), path, float_format="%.6f")
+    tables = [measure(run.model, ids, workers=parallel_batches()) for measure in (perturbation_table, ablation_table)]
+    table = pd.concat(tables).sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
+    write_csv(table, path, float_format="%.6f")
     seconds = round(time.monotonic() - started, 2)
     log.info("that took %.0f s", seconds)
     return seconds

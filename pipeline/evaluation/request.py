@@ -60,6 +60,8 @@ class EvaluationRequest:
         force_references: whether to record the attention over the references instead of the translations.
         perturbed_sentences: the number of first sentences on which heads are replaced in turn, see
             `perturbation_table`.
+        faithful_sentences: the number of first sentences on which the faithfulness of attention is measured, see
+            `write_faithfulness`.
 
     Raises:
         ValueError: references are to be forced and there are none.
@@ -69,6 +71,7 @@ class EvaluationRequest:
     data: EvaluationSet
     force_references: bool = False
     perturbed_sentences: int = 0
+    faithful_sentences: int = 0
 
     def __post_init__(self) -> None:
         if self.force_references and self.data.reference is None:
@@ -88,7 +91,8 @@ def read_request(options: argparse.Namespace) -> EvaluationRequest:
     prefixes, required = given.take(len(data.source))
     given.check_all_taken()
     data = replace(data, prefixes=prefixes, required=required)
-    return EvaluationRequest(replace(run, banned=given.banned), data, options.forced, options.perturb)
+    run = replace(run, banned=given.banned)
+    return EvaluationRequest(run, data, options.forced, options.perturb, options.faithfulness)
 
 
 def _replace_bleu_tokenizer(config: RunConfig, options: argparse.Namespace) -> RunConfig:

@@ -11,6 +11,8 @@ from pipeline.alignment.links import as_links, extract_links
 from pipeline.alignment.word_matrix import row_words, word_matrix
 from pipeline.config.names import LABEL_SIDES
 from pipeline.decoding.forced import forced_pass
+from pipeline.inspection.faithfulness.measure import ScoredSentence, measure_sentences
+from pipeline.inspection.faithfulness.scorers import Scorer, score_diagonal
 from pipeline.model.transformer import Transformer
 from pipeline.text.batches import forced_batch
 from pipeline.text.pharaoh import GoldAlignment
@@ -66,3 +68,24 @@ def test_links_are_right_on_the_output_side_and_wrong_on_the_input_side(task, mo
         golds = [GoldAlignment(frozenset(one), frozenset(one)) for one in gold]
         rates[side] = alignment_error_rate(links, golds).aer
     assert rates["output"] < 0.05 and rates["input"] > 0.7, rates
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_attention_is_as_faithful_as_the_known_links_and_the_diagonal_only_where_it_is_the_alignment(task, model):
+    pairs = pairs_of([task] * 20, np.random.default_rng(2))
+    weights = forced_pass(model, *forced_batch(pairs).ids, ("cross",)).attention["cross"].numpy()[:, 0, 0]
+    sentences = []
+    for number, (matrix, (source, target)) in enumerate(zip(weights, pairs, strict=True)):
+        shape = len(target), len(source)
+        noise = np.random.default_rng(number).exponential(size=shape)
+        gold = np.array([[float(symbol == predicted) for symbol in source] for predicted in target])
+        scores = {"gold": gold, "weights": matrix[: shape[0], : shape[1]], "random": noise}
+        scores["diagonal"] = score_diagonal(len(target), len(source) - 1)
+        scores["diagonal"] = np.pad(scores["diagonal"], [(0, 0), (1, 0)])  # after the symbol of the task
+        named = {Scorer(name): score for name, score in scores.items()}
+        sentences.append(ScoredSentence(number, source, target, named, noise, np.array(target) != EOS))
+    table = measure_sentences(model, sentences, shares=(0.1,))
+    sums = table[table["removal"] == "hard"].groupby("scorer")[["comprehensiveness", "tokens"]].sum()
+    found = sums["comprehensiveness"] / sums["tokens"]
+    assert found["gold"] > 0.9 and found["weights"] > 0.9 and found["random"] < 0.5, found
+    assert (found["diagonal"] > 0.9) if task == "copy" else (found["diagonal"] < 0.5), found

@@ -20,7 +20,17 @@ from .attention import (
 from .bleu_tokenizers import BLEU_TOKENIZERS, BleuTokenizer, bleu_tokenizer_of
 from .decoding import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
 from .exchange import EXPORT_FORMATS, QUANTIZATIONS
-from .inspection import EXTRACTIONS, LABEL_SIDES, RECORD_MODES, SITES, SYMMETRISATIONS, Site
+from .inspection import (
+    EXTRACTIONS,
+    LABEL_SIDES,
+    OUTPUT_ABLATIONS,
+    RECORD_MODES,
+    REMOVALS,
+    SITES,
+    SOURCE_SCORERS,
+    SYMMETRISATIONS,
+    Site,
+)
 from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
 from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS, WORD_MARKS, WORD_UNITS
 from .training import METRICS, OPTIMIZERS, SCHEDULES, Metric, Schedule, choosing_metrics, rank
@@ -43,15 +53,18 @@ __all__ = [
     "METRICS",
     "NORMS",
     "OPTIMIZERS",
+    "OUTPUT_ABLATIONS",
     "POSITIONS",
     "POSITION_PLACES",
     "QUANTIZATIONS",
     "RECORD_MODES",
     "RECURRENT_DECODERS",
+    "REMOVALS",
     "SCHEDULES",
     "SCORES",
     "SEARCHES",
     "SITES",
+    "SOURCE_SCORERS",
     "SYMMETRISATIONS",
     "TIED_EMBEDDINGS",
     "TOKENIZERS",

@@ -69,3 +69,26 @@ EXTRACTIONS = {
 
 RECORD_MODES = ("greedy", "beam", "sampling", "forced")
 """Where the target of a record comes from: a search, or a given text."""
+
+SOURCE_SCORERS = {
+    "gold": "the source tokens of the words that gold links name",
+    "weights": "cross-attention weights of a head, or their mean over the heads of a layer or of all layers",
+    "norms": "the site norms, its mean over all heads",
+    "gradients": "the site gradients",
+    "diagonal": "the source tokens nearest to the same place of the sentence",
+    "random": "an order that is drawn for each target token",
+}
+"""What orders the source tokens by how much they are said to matter to a target token."""
+
+REMOVALS = {
+    "hard": "the first tokens of the order are masked",
+    "mean": "the mean of the hard removal over its shares",
+    "soft": "each unit of an embedding is dropped with a probability in proportion to the score",
+}
+"""How source tokens are taken away from a model."""
+
+OUTPUT_ABLATIONS = {
+    "mean": "its mean over all target tokens",
+    "resampled": "its output at a target token of another sentence",
+}
+"""What stands for a head's output, to see what the output is worth."""

@@ -1,0 +1,166 @@
+"""How much the output of each head matters: the change of the predictions when it is replaced by an ordinary one.
+
+A head never gives zeros, so a model may fail on them though the head says little: what it misses may be a constant. The
+mean of the head's outputs keeps the constant and drops what depends on the sentence; the output at a token of another
+sentence also keeps the spread (Chan et al. 2022, causal scrubbing). Outputs have no source axis, so sentences of any
+length can stand for each other.
+
+Letters: B batch, L layers, H heads, T target positions, V value size of a head, N target tokens.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import numpy as np
+import pandas as pd
+import tensorflow as tf
+
+from ..attention.cross_attention import CrossAttention
+from ..config.names import OUTPUT_ABLATIONS
+from ..decoding.forced import forced_decode
+from ..runtime.cores import in_order
+from ..text.batches import FORCED_BATCH_TOKENS, Batch, batches_by_length, forced_batch
+from ..text.tokenizer import PAD
+from .perturbation import NOWHERE, check_perturbable, cross_attention_layers
+
+
+def ablation_table(
+    model: keras.Model,
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
+    batch_tokens: int = FORCED_BATCH_TOKENS,
+    workers: int = 1,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Replaces the output of one head of the cross-attention at a time, and measures what that costs on given targets.
+
+    Args:
+        model: a Transformer.
+        pairs: source ids without EOS, and target ids ending in EOS unless truncated.
+        batch_tokens: the maximum number of positions of either side of a batch, padding included.
+        workers: number of batches read in parallel.
+        seed: of the tokens of other sentences, one for each target token, the same for all heads.
+
+    Returns:
+        The columns of `perturbation_table`, with a row per layer, head and one of `config.names.OUTPUT_ABLATIONS` as
+        the change. A single sentence has none to be resampled from, so it has no such rows.
+
+    Raises:
+        InputError: see `check_perturbable`.
+    """
+    check_perturbable(model)
+    layers = cross_attention_layers(model)
+    record, measure = _make_graphs(model, layers)
+    source, lengths = (np.array([len(pair[side]) for pair in pairs], int) for side in (0, 1))
+    plan = batches_by_length(source + 1, lengths, batch_tokens)  # EOS
+    batches = [(rows, forced_batch([pairs[row] for row in rows])) for rows in plan]
+    found = in_order(lambda batch: record(*batch[1].ids).numpy(), batches, workers)
+    replacements = _choose_replacements(_in_order_of_sentences(batches, found, lengths), lengths, seed)
+    firsts = np.cumsum(lengths) - lengths
+    kinds = range(len(replacements))
+    places = [(i, head, kind) for i, layer in enumerate(layers) for head in range(layer.num_heads) for kind in kinds]
+
+    def measure_batch(batch: tuple[np.ndarray, Batch]) -> np.ndarray:
+        rows, ids = batch
+        real = ids.target_output != PAD
+        tokens = np.concatenate([firsts[row] + np.arange(lengths[row]) for row in rows])
+        given = np.zeros((len(replacements), *real.shape, *replacements.shape[2:]), np.float32)
+        given[:, real] = replacements[:, tokens]
+        likelihoods, likeliest = (x.numpy()[:, real] for x in measure(*ids.ids, given, [NOWHERE, *places]))
+        changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)
+        return np.stack(changes, axis=1)
+
+    totals = sum(in_order(measure_batch, batches, workers), start=np.zeros((len(places), 2)))
+    names, tokens = list(OUTPUT_ABLATIONS), int(lengths.sum())
+    rows: list[dict[str, Any]] = [
+        {"layer": layer, "head": head, "change": names[kind], "loss_change": loss, "argmax_changed": changed}
+        for (layer, head, kind), (loss, changed) in zip(places, totals / max(tokens, 1), strict=True)
+    ]
+    table = pd.DataFrame(rows).assign(tokens=tokens)
+    return table.sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
+
+
+def _in_order_of_sentences(
+    batches: Sequence[tuple[np.ndarray, Batch]], found: Iterator[np.ndarray], lengths: np.ndarray
+) -> np.ndarray:
+    """Returns the outputs of all target tokens, `(N, L, H, V)`."""
+    of_sentence: dict[int, np.ndarray] = {}
+    for (rows, _), outputs in zip(batches, found, strict=True):
+        of_sentence |= {row: output[: lengths[row]] for row, output in zip(rows.tolist(), outputs, strict=True)}
+    return np.concatenate([of_sentence[row] for row in range(len(lengths))])
+
+
+def _choose_replacements(outputs: np.ndarray, lengths: np.ndarray, seed: int) -> np.ndarray:
+    """Returns what replaces the outputs of each target token, one for each of `OUTPUT_ABLATIONS` that there is:
+    `(1 or 2, N, L, H, V)`."""
+    mean = np.broadcast_to(outputs.mean(axis=0), outputs.shape)
+    own = np.repeat(lengths, lengths)
+    others = len(outputs) - own
+    if not others.all():
+        return mean[None]
+    # Of the tokens of all other sentences, as if those of the own one were not there.
+    drawn = np.random.default_rng(seed).integers(others)
+    first = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.stack([mean, outputs[np.where(drawn < first, drawn, drawn + own)]])
+
+
+def _make_graphs(model: keras.Model, layers: Sequence[CrossAttention]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Makes two graphs of a batch. The first returns the outputs of all heads, `(B, T, L, H, V)`. The second also takes
+    such outputs, `(kinds, B, T, L, H, V)`, and places (layer, head, kind) where they replace those of the model; it
+    returns what that of `perturbation_table` returns."""
+
+    def record(source, target_input, target_output):
+        outputs: list[Any] = []
+
+        def keep(number, context):
+            outputs.append(context)
+            return context
+
+        with _outputs_changed(layers, keep):
+            model.decode(target_input, model.encode(source, training=False), training=False)
+        return tf.transpose(tf.stack(outputs, axis=1), (0, 3, 1, 2, 4))
+
+    def measure(source, target_input, target_output, given, places):
+        memory = model.encode(source, training=False)
+
+        def read_target(place):
+            layer, head, kind = tf.unstack(place)
+            heads = tf.range(layers[0].num_heads)[:, None, None]
+
+            def change(number, context):
+                other = tf.transpose(given[kind][:, :, number], (0, 2, 1, 3))
+                return tf.where((heads == head) & (layer == number), tf.cast(other, context.dtype), context)
+
+            with _outputs_changed(layers, change):
+                forced = forced_decode(model, memory, target_input, target_output)
+            return forced.log_probabilities, forced.likeliest
+
+        outputs = tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([None, None], tf.int32)
+        return tf.map_fn(read_target, places, fn_output_signature=outputs, parallel_iterations=1)
+
+    ids = (tf.TensorSpec([None, None], tf.int32),) * 3
+    further = tf.TensorSpec([None] * 6, tf.float32), tf.TensorSpec([None, 3], tf.int32)
+    graphs = [
+        tf.function(function, input_signature=signature, autograph=False)
+        for function, signature in ((record, ids), (measure, ids + further))
+    ]
+    return graphs[0], graphs[1]
+
+
+@contextmanager
+def _outputs_changed(layers: Sequence[CrossAttention], change: Callable[[int, Any], Any]) -> Iterator[None]:
+    """Passes the outputs of the heads of each layer, `(B, H, T, V)`, through a function of the layer's number and the
+    outputs, before they are put side by side."""
+
+    def merge_with(attention, number):
+        return lambda context: type(attention).merge_heads(attention, change(number, context))
+
+    for number, attention in enumerate(layers):
+        attention.merge_heads = merge_with(attention, number)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for attention in layers:
+            del attention.merge_heads

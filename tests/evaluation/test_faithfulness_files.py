@@ -1,0 +1,44 @@
+"""What an evaluation writes about faithfulness, without gold alignments; with them: tests/test_end_to_end.py."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.alignment.readout import aligned_sites
+from pipeline.evaluation.faithfulness_files import write_faithfulness
+from pipeline.evaluation.request import EvaluationRequest, EvaluationSet
+from pipeline.evaluation.tokenised import TokenisedSet
+from pipeline.run_directory import EvaluationDirectory
+from pipeline.trained_run import load_run
+
+KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0"
+SOURCES, REFERENCES = ["the cat eats", "", "the apple", "a dog"], ["le chat mange", "un", "la pomme", "un chien"]
+
+
+def test_the_first_sentences_are_measured_and_empty_ones_left_out(tmp_path):
+    run = load_run(KEPT / "transformer")
+    data = EvaluationSet("mine", SOURCES, REFERENCES)
+    text = TokenisedSet.of(data, run.tokenizer)
+    pairs = list(text.pair_references(run.config.model.max_positions))
+    request = EvaluationRequest(run, data, force_references=False, faithful_sentences=3)
+    folder = EvaluationDirectory(tmp_path)
+    recorder = run.recorder(aligned_sites())
+    said = write_faithfulness(request, text, pairs, recorder, folder)["faithfulness"]
+    tokens = sum(len(pairs[i].target_ids) - 1 for i in (0, 2))
+    assert (said["sentences"], said["tokens"], said["targets"]) == (2, tokens, "translations")
+    table = pd.read_csv(folder.faithfulness)
+    assert (table["tokens"] == tokens).all() and "gold" not in set(table["scorer"])
+    np.testing.assert_allclose(
+        table["token_share"], tokens / sum(len(pair.target_ids) for pair in pairs[:3]), atol=1e-6
+    )
+    found = pd.read_csv(folder.faithfulness_sentences)
+    assert set(found["id"]) == {0, 2} and folder.faithfulness_figure.read_bytes().startswith(b"\x89PNG")
+    means = found[found["removal"] == "soft"].groupby("scorer")[["comprehensiveness", "tokens"]].sum()
+    soft = table[(table["removal"] == "soft") & (table["scorer"] == "gradients")]
+    assert soft["comprehensiveness"].item() == pytest.approx(
+        means["comprehensiveness"]["gradients"] / means["tokens"]["gradients"], abs=1e-5
+    )
+    nothing = EvaluationRequest(run, data, faithful_sentences=2)
+    assert write_faithfulness(nothing, text, pairs[1:2], recorder, folder) == {}
