@@ -21,7 +21,8 @@ from ..attention.cross_attention import CrossAttention
 from ..config.names import OUTPUT_ABLATIONS
 from ..decoding.forced import forced_decode
 from ..runtime.cores import in_order
-from ..text.batches import FORCED_BATCH_TOKENS, Batch, batches_by_length, forced_batch
+from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
+from ..text.batches import Batch, forced_batch
 from ..text.tokenizer import PAD
 from .perturbation import NOWHERE, check_perturbable, cross_attention_layers
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...runtime.cores import in_order
-from ...text.batches import FORCED_BATCH_TOKENS
+from ...text.batch_plan import FORCED_BATCH_TOKENS
 from .passes import ReducedReader
 from .removal import SHARES, UnitDraws, first_of
 from .scorers import Scorer, as_shares

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ...text.batches import FORCED_BATCH_TOKENS
+from ...text.batch_plan import FORCED_BATCH_TOKENS
 from ...text.tokenizer import BOS, EOS, PAD
 
 Graph = Callable[..., Any]
