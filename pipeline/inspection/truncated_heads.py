@@ -1,0 +1,158 @@
+"""Heads that compare queries and keys in fewer directions: `W_Q W_K^T` replaced by its best approximation of a rank.
+
+Letters: H heads, K key size, D and M the widths of what queries and keys are made from, r the rank.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from ..attention import SelfAttention
+from ..attention.attention_layer import AttentionLayer
+from ..attention.scores import SCORES
+
+
+def compares_by_product(layer: AttentionLayer) -> bool:
+    """Says whether `W_Q W_K^T` decides the scores of a layer: it projects queries and keys by matrices of their own,
+    and its score is their product."""
+    score = layer.mechanism.score
+    known = score is not None and layer.mechanism.score_name in SCORES
+    own = layer.projection and not layer.mechanism.shares_query_and_key
+    return bool(known and own and SCORES[layer.mechanism.score_name].is_product)
+
+
+def query_key_kernels(layer: AttentionLayer) -> tuple[np.ndarray, np.ndarray]:
+    """Returns W_Q `(D, H * K)` and W_K `(M, H * K)` of a layer, also where one matrix holds them with W_V.
+
+    Raises:
+        ValueError: the layer does not compare by a product, see `compares_by_product`.
+    """
+    sides = [kernel for kernel, _ in _read(layer)]
+    return sides[0], sides[1]
+
+
+def rank_projections(query_kernel: np.ndarray, key_kernel: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the matrices that leave a head `rank` directions in which to compare.
+
+    With the singular value decomposition `W_Q W_K^T = U S V^T`, they make `W_Q P = U_r S_r^(1/2)` and
+    `W_K R = V_r S_r^(1/2)`, so that `W_Q P (W_K R)^T` is the approximation of rank r with the smallest squared error
+    (Eckart and Young 1936). The columns beyond r are zeros, so both fit where W_Q and W_K stood.
+
+    Args:
+        query_kernel: W_Q of one head, `(D, K)`.
+        key_kernel: W_K of one head, `(M, K)`.
+        rank: r, 0 to K.
+
+    Returns:
+        P and R, float64 `(K, K)`. Queries and keys, biases included, are multiplied by them. At rank K both are the
+        identity.
+
+    Raises:
+        ValueError: the rank is not from 0 to K.
+    """
+    size = query_kernel.shape[1]
+    if not 0 <= rank <= size:
+        raise ValueError(f"rank: expected 0 to {size}, the size of a head's queries and keys, found {rank}")
+    if rank == size:
+        return np.eye(size), np.eye(size)
+    # The triangular factors hold all that is needed, and K is much smaller than D.
+    query, key = (np.linalg.qr(kernel.astype(np.float64), mode="r") for kernel in (query_kernel, key_kernel))
+    left, values, right = np.linalg.svd(query @ key.T)
+    kept = min(rank, int(np.sum(values > values[0] * np.finfo(np.float64).eps * size)))
+    shrink = values[:kept] ** -0.5
+    projections = np.zeros((2, size, size))
+    projections[0, :, :kept] = key.T @ right[:kept].T * shrink
+    projections[1, :, :kept] = query.T @ left[:, :kept] * shrink
+    return projections[0], projections[1]
+
+
+def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], None]:
+    """Replaces `W_Q W_K^T` of every head of these layers by its best approximation of a rank.
+
+    The layers stay what they are, with columns of zeros in W_Q and W_K, so everything works with their model as before.
+    Biases are projected with their matrices: those of the queries and of the keys are seen in the kept directions
+    alone. So at rank 0 all scores are 0, and all weights of a row are equal.
+
+    Args:
+        layers: layers that compare by a product, see `compares_by_product`.
+        rank: r, 0 to K.
+
+    Returns:
+        A function that sets back the weights.
+
+    Raises:
+        ValueError: a layer does not compare by a product, or the rank is not from 0 to K.
+    """
+    made = []
+    for layer in layers:
+        sides, heads = _read(layer), layer.num_heads
+        kernels = zip(*(np.split(kernel, heads, axis=1) for kernel, _ in sides), strict=True)
+        by_side = zip(*(rank_projections(*pair, rank) for pair in kernels), strict=True)
+        made.append([_project(side, projections) for side, projections in zip(sides, by_side, strict=True)])
+    before = [[variable.numpy() for variable in _variables(layer)] for layer in layers]
+    for layer, new in zip(layers, made, strict=True):
+        _write(layer, new)
+
+    def restore() -> None:
+        for layer, values in zip(layers, before, strict=True):
+            for variable, value in zip(_variables(layer), values, strict=True):
+                variable.assign(value)
+
+    return restore
+
+
+def _project(side: Any, projections: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray | None]:
+    kernel, bias = (
+        None
+        if part is None
+        else np.concatenate(
+            [head @ P for head, P in zip(np.split(part, len(projections), axis=-1), projections, strict=True)], axis=-1
+        )
+        for part in side
+    )
+    assert kernel is not None
+    return kernel, bias
+
+
+def _denses(layer: AttentionLayer) -> list[Any]:
+    if not compares_by_product(layer):
+        raise ValueError(
+            f"{layer.path}: expected a layer whose scores are products of queries and keys with matrices of their own, "
+            "found another score, no projection, or a mechanism that shares them"
+        )
+    if isinstance(layer, SelfAttention):
+        return [layer.qkv_projection]
+    return [layer.query_projection, layer.key_projection]  # type: ignore[attr-defined]
+
+
+def _variables(layer: AttentionLayer) -> list[Any]:
+    return [variable for dense in _denses(layer) for variable in dense.weights]
+
+
+def _read(layer: AttentionLayer) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """W_Q and b_Q, W_K and b_K; None for a bias that is not there."""
+    parts = []
+    for dense in _denses(layer):
+        kernel = keras.ops.convert_to_numpy(dense.kernel)
+        bias = keras.ops.convert_to_numpy(dense.bias) if layer.use_bias else None
+        width = layer.num_heads * layer.key_dim
+        for start in range(0, 2 * width if isinstance(layer, SelfAttention) else width, width):
+            columns = slice(start, start + width)
+            parts.append((kernel[:, columns], None if bias is None else bias[columns]))
+    return parts
+
+
+def _write(layer: AttentionLayer, sides: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> None:
+    denses = _denses(layer)
+    kernels, biases = zip(*sides, strict=True)
+    if len(denses) == 1:  # of the matrix that holds all three, the values' columns stay
+        start = 2 * layer.num_heads * layer.key_dim
+        kernels = (np.concatenate([*kernels, keras.ops.convert_to_numpy(denses[0].kernel)[:, start:]], axis=1),)
+        if layer.use_bias:
+            biases = (np.concatenate([*biases, keras.ops.convert_to_numpy(denses[0].bias)[start:]]),)
+    for dense, kernel, bias in zip(denses, kernels, biases, strict=False):
+        dense.kernel.assign(kernel)
+        if layer.use_bias:
+            dense.bias.assign(bias)
