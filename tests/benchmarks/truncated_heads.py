@@ -73,7 +73,9 @@ def print_table(run: TrainedRun, sites: list[str], ranks: list[int], sentences: 
             cells += ["{:.2f} | {:.3f}".format(*meter.measure())]
             restore()
         print(f"| {rank} | " + " | ".join(cells) + " |", flush=True)
-    print("| effective rank, mean of heads | " + " | ".join(f"{means[site]:.1f} | " for site in sites) + "|", flush=True)
+    print(
+        "| effective rank, mean of heads | " + " | ".join(f"{means[site]:.1f} | " for site in sites) + "|", flush=True
+    )
 
 
 def draw(runs: list[TrainedRun], path: Path) -> None:
@@ -95,13 +97,14 @@ def draw(runs: list[TrainedRun], path: Path) -> None:
                     axis.plot(range(1, len(values) + 1), values, linewidth=1.2, label=label, **style)
             axis.set_title(f"{run.directory.root.name}: {site}", fontsize=9)
             axis.set_xlim(1, len(values))
-            axis.set_ylim(bottom=0)
+            axis.set_xticks([1, *range(8, len(values) + 1, 8)])
             axis.grid(alpha=0.3)
             axis.legend(fontsize=8)
+        row[0].set_ylim(bottom=0)  # now that all of the row is drawn
         row[0].set_ylabel("singular value")
     for axis in axes[-1]:
         axis.set_xlabel("number, largest first (line style: head)")
-    figure.savefig(path, dpi=80)
+    figure.savefig(path, dpi=75)
 
 
 def main() -> None:
