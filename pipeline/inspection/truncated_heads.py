@@ -58,7 +58,9 @@ def rank_projections(query_kernel: np.ndarray, key_kernel: np.ndarray, rank: int
     if rank == size:
         return np.eye(size), np.eye(size)
     # The triangular factors hold all that is needed, and K is much smaller than D.
-    query, key = (np.linalg.qr(kernel.astype(np.float64), mode="r") for kernel in (query_kernel, key_kernel))
+    query, key = (
+        np.asarray(np.linalg.qr(kernel.astype(np.float64), mode="r")) for kernel in (query_kernel, key_kernel)
+    )
     left, values, right = np.linalg.svd(query @ key.T)
     kept = min(rank, int(np.sum(values > values[0] * np.finfo(np.float64).eps * size)))
     shrink = values[:kept] ** -0.5
@@ -89,7 +91,7 @@ def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], 
     for layer in layers:
         sides, heads = _read(layer), layer.num_heads
         kernels = zip(*(np.split(kernel, heads, axis=1) for kernel, _ in sides), strict=True)
-        by_side = zip(*(rank_projections(*pair, rank) for pair in kernels), strict=True)
+        by_side = zip(*(rank_projections(query, key, rank) for query, key in kernels), strict=True)
         made.append([_project(side, projections) for side, projections in zip(sides, by_side, strict=True)])
     before = [[variable.numpy() for variable in _variables(layer)] for layer in layers]
     for layer, new in zip(layers, made, strict=True):
@@ -104,16 +106,13 @@ def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], 
 
 
 def _project(side: Any, projections: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray | None]:
-    kernel, bias = (
-        None
-        if part is None
-        else np.concatenate(
-            [head @ P for head, P in zip(np.split(part, len(projections), axis=-1), projections, strict=True)], axis=-1
-        )
-        for part in side
-    )
-    assert kernel is not None
-    return kernel, bias
+    kernel, bias = side
+    return _by_head(kernel, projections), None if bias is None else _by_head(bias, projections)
+
+
+def _by_head(weight: np.ndarray, projections: Sequence[np.ndarray]) -> np.ndarray:
+    heads = np.split(weight, len(projections), axis=-1)
+    return np.concatenate([head @ matrix for head, matrix in zip(heads, projections, strict=True)], axis=-1)
 
 
 def _denses(layer: AttentionLayer) -> list[Any]:
@@ -124,7 +123,7 @@ def _denses(layer: AttentionLayer) -> list[Any]:
         )
     if isinstance(layer, SelfAttention):
         return [layer.qkv_projection]
-    return [layer.query_projection, layer.key_projection]  # type: ignore[attr-defined]
+    return [layer.query_projection, layer.key_projection]
 
 
 def _variables(layer: AttentionLayer) -> list[Any]:
