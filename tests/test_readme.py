@@ -372,7 +372,7 @@ def test_evaluating_leaves_the_files_of_the_table(folder):
 # Its code and configs
 
 
-ELSEWHERE = [ROOT / "pipeline" / "attention" / "README.md", SHIPPING]
+ELSEWHERE = [*(ROOT / "pipeline" / "attention" / f"{page}.md" for page in ("README", "VALUES", "SPECTRA")), SHIPPING]
 """Pages whose code has tests of its own."""
 
 

@@ -1,103 +1,157 @@
-"""Attention whose heads compare queries and keys in fewer directions, to see how many they need.
+"""Heads that compare queries and keys in fewer directions: `W_Q W_K^T` replaced by its best approximation of a rank.
 
-The score of a query x and a key y is `(x W_Q + b_Q) (y W_K + b_K)^T`. A bias is the row of its matrix for an input that
-is always 1, so it is `[x, 1] A [y, 1]^T` for the matrix `A = [W_Q; b_Q] [W_K; b_K]^T`, whose rank is at most K.
-Keeping its r largest singular values gives the closest matrix of rank r (Eckart and Young 1936).
-
-Letters: D size of the inputs, H heads, K key size.
+Letters: H heads, K key size, D and M the widths of what queries and keys are made from, r the rank.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
+from ..attention import SelfAttention
 from ..attention.attention_layer import AttentionLayer
 from ..attention.scores import SCORES
-from ..attention.self_attention import SelfAttention
 
 
-def truncate(query: np.ndarray, key: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns matrices of the same shapes whose product `query key^T` has at most this rank, and is as close to the
-    original one as such a matrix can be.
-
-    Args:
-        query: of one head, `(Dq, K)`.
-        key: of the same head, `(Dk, K)`.
-        rank: from 1 to K.
-    """
-    (query_base, query_factor), (key_base, key_factor) = (
-        np.linalg.qr(side.astype(np.float64)) for side in (query, key)
-    )
-    left, values, right = np.linalg.svd(query_factor @ key_factor.T)
-    roots = np.sqrt(values[:rank])
-    kept = len(roots)
-    shorter = np.zeros(query.shape), np.zeros(key.shape)
-    shorter[0][:, :kept] = query_base @ left[:, :kept] * roots
-    shorter[1][:, :kept] = key_base @ right[:kept].T * roots
-    return shorter[0].astype(query.dtype), shorter[1].astype(key.dtype)
+def compares_by_product(layer: AttentionLayer) -> bool:
+    """Says whether `W_Q W_K^T` decides the scores of a layer: it projects queries and keys by matrices of their own,
+    and its score is their product."""
+    score = layer.mechanism.score
+    known = score is not None and layer.mechanism.score_name in SCORES
+    own = layer.projection and not layer.mechanism.shares_query_and_key
+    return bool(known and own and SCORES[layer.mechanism.score_name].is_product)
 
 
-@contextmanager
-def truncated_heads(layers: Sequence[AttentionLayer], rank: int) -> Iterator[None]:
-    """Truncates `A` of each head of these layers within the block, and gives the weights back after it.
-
-    Args:
-        layers: attention layers that project queries and keys and compare them by a product.
-        rank: from 1 to K; K changes nothing but roundings.
+def query_key_kernels(layer: AttentionLayer) -> tuple[np.ndarray, np.ndarray]:
+    """Returns W_Q `(D, H * K)` and W_K `(M, H * K)` of a layer, also where one matrix holds them with W_V.
 
     Raises:
-        ValueError: see `query_key_matrices`.
+        ValueError: the layer does not compare by a product, see `compares_by_product`.
     """
-    projections = [projection for layer in layers for projection in _projections(layer)]
-    before = [projection.get_weights() for projection in projections]
-    try:
-        for layer in layers:
-            _truncate_layer(layer, rank)
-        yield
-    finally:
-        for projection, weights in zip(projections, before, strict=True):
-            projection.set_weights(weights)
+    sides = [kernel for kernel, _ in _read(layer)]
+    return sides[0], sides[1]
 
 
-def query_key_matrices(layer: Any, bias: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the matrices of a layer's queries and keys, `(D, H * K)`.
+def rank_projections(query_kernel: np.ndarray, key_kernel: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the matrices that leave a head `rank` directions in which to compare.
+
+    With the singular value decomposition `W_Q W_K^T = U S V^T`, they make `W_Q P = U_r S_r^(1/2)` and
+    `W_K R = V_r S_r^(1/2)`, so that `W_Q P (W_K R)^T` is the approximation of rank r with the smallest squared error
+    (Eckart and Young 1936). The columns beyond r are zeros, so both fit where W_Q and W_K stood.
 
     Args:
-        layer: the layer.
-        bias: whether the biases stand below, if there are any: `(D + 1, H * K)`.
+        query_kernel: W_Q of one head, `(D, K)`.
+        key_kernel: W_K of one head, `(M, K)`.
+        rank: r, 0 to K.
+
+    Returns:
+        P and R, float64 `(K, K)`. Queries and keys, biases included, are multiplied by them. At rank K both are the
+        identity.
 
     Raises:
-        ValueError: the layer does not project queries and keys, or compares them by another score than a product.
+        ValueError: the rank is not from 0 to K.
     """
-    stacked = [_stack(projection.get_weights()) for projection in _projections(layer)]
-    width = layer.num_heads * layer.key_dim
-    query, key = stacked if len(stacked) == 2 else np.split(stacked[0], [width, 2 * width], axis=1)[:2]
-    return (query, key) if bias or not layer.use_bias else (query[:-1], key[:-1])
-
-
-def _projections(layer: Any) -> list[Any]:
-    """Returns the projections of queries and of keys, or the one of self-attention."""
-    if not layer.projection or not SCORES[layer.mechanism.score_name].is_product:
-        raise ValueError(f"{layer.path}: expected projected queries and keys that a product compares")
-    return (
-        [layer.qkv_projection] if isinstance(layer, SelfAttention) else [layer.query_projection, layer.key_projection]
+    size = query_kernel.shape[1]
+    if not 0 <= rank <= size:
+        raise ValueError(f"rank: expected 0 to {size}, the size of a head's queries and keys, found {rank}")
+    if rank == size:
+        return np.eye(size), np.eye(size)
+    # The triangular factors hold all that is needed, and K is much smaller than D.
+    query, key = (
+        np.asarray(np.linalg.qr(kernel.astype(np.float64), mode="r")) for kernel in (query_kernel, key_kernel)
     )
+    left, values, right = np.linalg.svd(query @ key.T)
+    kept = min(rank, int(np.sum(values > values[0] * np.finfo(np.float64).eps * size)))
+    shrink = values[:kept] ** -0.5
+    projections = np.zeros((2, size, size))
+    projections[0, :, :kept] = key.T @ right[:kept].T * shrink
+    projections[1, :, :kept] = query.T @ left[:, :kept] * shrink
+    return projections[0], projections[1]
 
 
-def _stack(weights: list[np.ndarray]) -> np.ndarray:
-    """Returns the matrix of a projection with its bias, if any, as the last row."""
-    return np.vstack([weights[0], *(bias[None] for bias in weights[1:])])
+def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], None]:
+    """Replaces `W_Q W_K^T` of every head of these layers by its best approximation of a rank.
+
+    The layers stay what they are, with columns of zeros in W_Q and W_K, so everything works with their model as before.
+    Biases are projected with their matrices: those of the queries and of the keys are seen in the kept directions
+    alone. So at rank 0 all scores are 0, and all weights of a row are equal.
+
+    Args:
+        layers: layers that compare by a product, see `compares_by_product`.
+        rank: r, 0 to K.
+
+    Returns:
+        A function that sets back the weights.
+
+    Raises:
+        ValueError: a layer does not compare by a product, or the rank is not from 0 to K.
+    """
+    made = []
+    for layer in layers:
+        sides, heads = _read(layer), layer.num_heads
+        kernels = zip(*(np.split(kernel, heads, axis=1) for kernel, _ in sides), strict=True)
+        by_side = zip(*(rank_projections(query, key, rank) for query, key in kernels), strict=True)
+        made.append([_project(side, projections) for side, projections in zip(sides, by_side, strict=True)])
+    before = [[variable.numpy() for variable in _variables(layer)] for layer in layers]
+    for layer, new in zip(layers, made, strict=True):
+        _write(layer, new)
+
+    def restore() -> None:
+        for layer, values in zip(layers, before, strict=True):
+            for variable, value in zip(_variables(layer), values, strict=True):
+                variable.assign(value)
+
+    return restore
 
 
-def _truncate_layer(layer: Any, rank: int) -> None:
-    heads = (np.split(side, layer.num_heads, axis=1) for side in query_key_matrices(layer, bias=True))
-    pairs = [truncate(query, key, rank) for query, key in zip(*heads, strict=True)]
-    sides = [np.hstack(side) for side in zip(*pairs, strict=True)]
-    projections = _projections(layer)
-    if len(projections) == 1:  # the values stand behind
-        values = _stack(projections[0].get_weights())[:, 2 * sides[0].shape[1] :]
-        sides = [np.hstack([*sides, values])]
-    for projection, side in zip(projections, sides, strict=True):
-        projection.set_weights([side[:-1], side[-1]] if layer.use_bias else [side])
+def _project(side: Any, projections: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray | None]:
+    kernel, bias = side
+    return _by_head(kernel, projections), None if bias is None else _by_head(bias, projections)
+
+
+def _by_head(weight: np.ndarray, projections: Sequence[np.ndarray]) -> np.ndarray:
+    heads = np.split(weight, len(projections), axis=-1)
+    return np.concatenate([head @ matrix for head, matrix in zip(heads, projections, strict=True)], axis=-1)
+
+
+def _denses(layer: AttentionLayer) -> list[Any]:
+    if not compares_by_product(layer):
+        raise ValueError(
+            f"{layer.path}: expected a layer whose scores are products of queries and keys with matrices of their own, "
+            "found another score, no projection, or a mechanism that shares them"
+        )
+    if isinstance(layer, SelfAttention):
+        return [layer.qkv_projection]
+    return [layer.query_projection, layer.key_projection]
+
+
+def _variables(layer: AttentionLayer) -> list[Any]:
+    return [variable for dense in _denses(layer) for variable in dense.weights]
+
+
+def _read(layer: AttentionLayer) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """W_Q and b_Q, W_K and b_K; None for a bias that is not there."""
+    parts = []
+    for dense in _denses(layer):
+        kernel = keras.ops.convert_to_numpy(dense.kernel)
+        bias = keras.ops.convert_to_numpy(dense.bias) if layer.use_bias else None
+        width = layer.num_heads * layer.key_dim
+        for start in range(0, 2 * width if isinstance(layer, SelfAttention) else width, width):
+            columns = slice(start, start + width)
+            parts.append((kernel[:, columns], None if bias is None else bias[columns]))
+    return parts
+
+
+def _write(layer: AttentionLayer, sides: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> None:
+    denses = _denses(layer)
+    kernels, biases = zip(*sides, strict=True)
+    if len(denses) == 1:  # of the matrix that holds all three, the values' columns stay
+        start = 2 * layer.num_heads * layer.key_dim
+        kernels = (np.concatenate([*kernels, keras.ops.convert_to_numpy(denses[0].kernel)[:, start:]], axis=1),)
+        if layer.use_bias:
+            biases = (np.concatenate([*biases, keras.ops.convert_to_numpy(denses[0].bias)[start:]]),)
+    for dense, kernel, bias in zip(denses, kernels, biases, strict=False):
+        dense.kernel.assign(kernel)
+        if layer.use_bias:
+            dense.bias.assign(bias)

@@ -1,104 +1,126 @@
-"""What it costs to compare queries and keys in fewer directions, and how many directions heads use.
+"""Measures what it costs when heads compare queries and keys in fewer directions, and draws their spectra.
 
-    python -m tests.benchmarks.truncated_heads RUN [--sentences N] [--ranks 32 16 8 4 2 1] [--picture FILE]
+    python -m tests.benchmarks.truncated_heads runs/demo [RUN2 ...] --ranks 32 16 8 4 2 1 0 [--sentences 500]
+        [--sites all cross encoder_self decoder_self] [--picture spectra.png]
 
-Each head's `W_Q W_K^T` is replaced by the closest matrix of a rank, at one site or at all, and the run translates its
-test set greedily. The table is Markdown. The picture shows the singular values of every head.
+Every head of a site is truncated to a rank, in turn for each site and for all sites at once; the validation set is
+translated by greedy search, and its references are scored. No weights are trained again, and no file of a run is
+changed. Without `--ranks` it only draws.
 """
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 
+from pipeline.config.names import ATTENTION_SITES
 from pipeline.decoding.build import build_translator
 from pipeline.decoding.search import GreedySearch
 from pipeline.inspection.changed_model import changeable_layers
-from pipeline.inspection.spectra import effective_rank, query_key_spectrum
-from pipeline.inspection.truncated_heads import query_key_matrices, truncated_heads
-from pipeline.metrics.bleu import make_bleu
-from pipeline.model.build import build_model
+from pipeline.inspection.spectra import query_key_spectrum, spectra_table
+from pipeline.inspection.truncated_heads import query_key_kernels, truncate_heads
+from pipeline.metrics.bleu import score_bleu
+from pipeline.metrics.likelihood import LikelihoodMeter
 from pipeline.text.corpus import read_corpus
-from pipeline.trained_run import load_run
-from tests.benchmarks.contest import machine
+from pipeline.text.encoded import encode_sentences
+from pipeline.trained_run import TrainedRun, load_run
 
-TITLES = {
-    "encoder_self": "encoder self-attention",
-    "decoder_self": "decoder self-attention",
-    "cross": "cross-attention",
-}
-
-Spectra = dict[tuple[int, int], np.ndarray]
-"""The singular values of each layer and head."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito (2008)
+LINES = ("-", "--", ":", "-.")
 
 
-def main() -> None:
-    """Prints the table, and draws the picture."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path, help="a trained Transformer")
-    parser.add_argument("--sentences", type=int, default=1000, help="the first of the test set (default: 1000)")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[32, 16, 8, 4, 2, 1], help="(default: 32 16 8 4 2 1)")
-    parser.add_argument("--picture", type=Path, help="where the spectra are drawn")
-    options = parser.parse_args()
-    run = load_run(options.run)
-    sites = {site: list(layers) for site, layers in changeable_layers(run.model).items()}
-    spectra = {site: head_spectra(layers) for site, layers in sites.items()}
-    if options.picture:
-        untrained = changeable_layers(build_model(run.config.model, run.tokenizer.vocabulary_size))
-        draw(spectra, {site: head_spectra(list(layers)) for site, layers in untrained.items()}, options.picture)
-    corpus = read_corpus(run.config.data.test).in_memory()
-    source, reference = corpus.source[: options.sentences], corpus.target[: options.sentences]
-    translator = build_translator(run.model, run.tokenizer, run.config, GreedySearch(), run.target_tokens)
-    bleu = make_bleu(run.config.data.scoring_tokenizer)
+class Meter:
+    """BLEU and loss of a run on its validation set, as its weights are now."""
 
-    def score(layers: list[Any], rank: int) -> float:
-        with truncated_heads(layers, rank):
-            return bleu.corpus_score([one.text for one in translator.translate(source)], [reference]).score
-
-    places = {**sites, "all": [layer for layers in sites.values() for layer in layers]}
-    print("| rank | " + " | ".join(places) + " |\n|---:|" + "---:|" * len(places))
-    for rank in options.ranks:
-        print(
-            f"| {rank} | " + " | ".join(f"{score(layers, rank):.2f}" for layers in places.values()) + " |", flush=True
+    def __init__(self, run: TrainedRun, sentences: int) -> None:
+        corpus = read_corpus(run.config.data.validation)
+        self._run, self._source, self._target = run, list(corpus.source[:sentences]), list(corpus.target[:sentences])
+        self._translator = build_translator(run.model, run.tokenizer, run.config, GreedySearch(), run.target_tokens)
+        self._likelihood = LikelihoodMeter(
+            run.recorder(()).read,
+            encode_sentences(self._source, run.tokenizer),
+            encode_sentences(self._target, run.tokenizer.of_target),
+            max_positions=run.config.model.max_positions,
         )
-    effective = [np.mean([effective_rank(values) for values in spectra[site].values()]) for site in sites]
-    print("| effective rank, mean of the heads | " + " | ".join(f"{mean:.1f}" for mean in effective) + " | |")
-    print(f"\n{options.run}: BLEU of {len(source):,} test sentences, greedy; {machine()}")
+
+    def measure(self) -> tuple[float, float]:
+        """BLEU, and nats a token."""
+        texts = [translation.text for translation in self._translator.translate(self._source)]
+        bleu = score_bleu(texts, self._target, tokenizer=self._run.config.data.scoring_tokenizer)
+        return bleu, self._likelihood.measure().loss
 
 
-def head_spectra(layers: list[Any]) -> Spectra:
-    """Returns the singular values of each layer and head."""
-    found = {}
-    for number, layer in enumerate(layers):
-        sides = (np.split(side, layer.num_heads, axis=1) for side in query_key_matrices(layer))
-        found |= {(number, head): query_key_spectrum(*pair) for head, pair in enumerate(zip(*sides, strict=True))}
-    return found
+def layers_of(run: TrainedRun, site: str) -> list:
+    """The attention layers of a site, or of all."""
+    layers = changeable_layers(run.model)
+    return [layer for name in (ATTENTION_SITES if site == "all" else (site,)) for layer in layers[name]]
 
 
-def draw(spectra: dict[str, Spectra], untrained: dict[str, Spectra], path: Path) -> None:
-    """Draws a line for each head, a colour for each layer, and the mean of the heads before training."""
+def print_table(run: TrainedRun, sites: list[str], ranks: list[int], sentences: int) -> None:
+    """A line for each rank, a column for each site: BLEU and loss."""
+    meter = Meter(run, sentences)
+    kernels = {site: [query_key_kernels(layer) for layer in layers_of(run, site)] for site in sites}
+    heads = layers_of(run, "all")[0].num_heads
+    means = {site: spectra_table(found, heads)["effective_rank"].mean() for site, found in kernels.items()}
+    print(f"{run.directory.root.name}: the first {sentences} sentences of validation, greedy")
+    print("| rank | " + " | ".join(f"{site} BLEU | {site} loss" for site in sites) + " |")
+    print("| ---: |" + " ---: |" * (2 * len(sites)))
+    for rank in ranks:
+        cells = []
+        for site in sites:
+            restore = truncate_heads(layers_of(run, site), rank)
+            cells += ["{:.2f} | {:.3f}".format(*meter.measure())]
+            restore()
+        print(f"| {rank} | " + " | ".join(cells) + " |", flush=True)
+    print(
+        "| effective rank, mean of heads | " + " | ".join(f"{means[site]:.1f} | " for site in sites) + "|", flush=True
+    )
+
+
+def draw(runs: list[TrainedRun], path: Path) -> None:
+    """A row for each run, a panel for each site, a line for each head."""
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(spectra), figsize=(10, 3.4), sharey=True, layout="constrained")
-    for axis, (site, heads) in zip(axes, spectra.items(), strict=True):
-        layers = max(layer for layer, _ in heads) + 1
-        for (layer, head), values in heads.items():
-            label = f"layer {layer}" if head == 0 else None
-            colour = mpl.colormaps["viridis"](layer / max(layers - 1, 1) * 0.85)
-            axis.plot(range(1, len(values) + 1), values, color=colour, label=label, linewidth=1.2)
-        before = np.mean(list(untrained[site].values()), axis=0)
-        axis.plot(range(1, len(before) + 1), before, color="grey", linestyle=":", linewidth=1.6, label="untrained")
-        axis.set_title(TITLES[site], fontsize=10)
-        axis.set_xlabel("singular value, largest first")
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=8)
-    axes[0].set_ylabel("size")
-    axes[0].set_ylim(bottom=0)
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+    size = (11, 0.6 + 2.9 * len(runs))
+    figure, axes = pyplot.subplots(len(runs), 3, figsize=size, sharey="row", squeeze=False, layout="constrained")
+    figure.suptitle("Singular values of W_Q W_K^T, a line for each head", fontsize=11)
+    for row, run in zip(axes, runs, strict=True):
+        for axis, site in zip(row, ATTENTION_SITES, strict=True):
+            for number, layer in enumerate(layers_of(run, site)):
+                sides = [np.split(kernel, layer.num_heads, axis=1) for kernel in query_key_kernels(layer)]
+                for head, pair in enumerate(zip(*sides, strict=True)):
+                    values = query_key_spectrum(*pair)
+                    style = {"color": COLOURS[number % len(COLOURS)], "linestyle": LINES[head % len(LINES)]}
+                    label = f"layer {number}" if head == 0 else None
+                    axis.plot(range(1, len(values) + 1), values, linewidth=1.2, label=label, **style)
+            axis.set_title(f"{run.directory.root.name}: {site}", fontsize=9)
+            axis.set_xlim(1, len(values))
+            axis.set_xticks([1, *range(8, len(values) + 1, 8)])
+            axis.grid(alpha=0.3)
+            axis.legend(fontsize=8)
+        row[0].set_ylim(bottom=0)  # now that all of the row is drawn
+        row[0].set_ylabel("singular value")
+    for axis in axes[-1]:
+        axis.set_xlabel("number, largest first (line style: head)")
+    figure.savefig(path, dpi=75)
+
+
+def main() -> None:
+    """Prints a table for each run, and draws."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument("--ranks", type=int, nargs="*", default=[], help="the ranks to measure (default: none)")
+    parser.add_argument("--sentences", type=int, default=500, help="of the validation set (default: 500)")
+    parser.add_argument("--sites", nargs="+", choices=("all", *ATTENTION_SITES), default=["all", *ATTENTION_SITES])
+    parser.add_argument("--picture", type=Path, help="where to draw the spectra")
+    options = parser.parse_args()
+    runs = [load_run(root) for root in options.runs]
+    if options.picture:
+        draw(runs, options.picture)
+    for run in runs if options.ranks else ():
+        print_table(run, options.sites, options.ranks, options.sentences)
 
 
 if __name__ == "__main__":
