@@ -133,7 +133,7 @@ def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords(
     assert users == {f"pipeline.text.{name}" for name in of_text} | {"pipeline.exchange.saved_translator"}
 
 
-NEED_A_MODEL = {"changed_model", "recorder", "intervention", "perturbation"}
+NEED_A_MODEL = {"changed_model", "inside", "recorder", "intervention", "perturbation"}
 
 
 def test_inspection_reads_and_draws_without_tensorflow_and_keras():
