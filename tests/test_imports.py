@@ -136,7 +136,7 @@ def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords(
 
 
 NEED_A_MODEL = {"changed_model", "recorder", "intervention", "perturbation", "passes", "measure", "output_ablation"}
-NEED_A_MODEL |= {"truncated_heads"}
+NEED_A_MODEL |= {"truncated_heads", "inside"}
 
 
 def test_inspection_reads_and_draws_without_tensorflow_and_keras():
