@@ -5,7 +5,7 @@ Names, for layer i of `encoder` (`self`) and of `decoder` (`self`, `cross`); glo
 - `encoder.embedding`, `decoder.embedding`: `(T, D)`, tokens and positions, where the residual stream begins
 - `decoder.0.cross.queries`, `.keys`, `.values`: `(H, T, K)`, `(H, S, K)`, `(H, S, V)`
 - `decoder.0.cross.scores`, `.weights`: `(H, T, S)`, before the softmax and after it; forbidden keys have scores too
-- `decoder.0.cross.heads`: `(H, T, D)`, each head's part of the output, which is their sum and the projection's bias
+- `decoder.0.cross.head.2`: `(T, D)`, what one head adds to the output, which is the sum of the heads and a bias
 - `decoder.0.cross.output`, `decoder.0.feed_forward.output`: `(T, D)`, what the sublayer adds to the residual stream
 - `decoder.0.cross.residual`, `decoder.0.feed_forward.residual`: `(T, D)`, the residual stream after the sublayer
 """
@@ -148,7 +148,8 @@ def _tap_attention(attention: Any, name: str, visit: Visit) -> Callable:
         context = ops.matmul(ops.cast(weights, value.dtype), value)
         parts = _parts(attention, context)
         # A part replaced by itself adds exact zeros.
-        change = ops.sum(visit(f"{name}.heads", parts) - parts, axis=1)
+        visited = [visit(f"{name}.head.{head}", parts[:, head]) for head in range(attention.num_heads)]
+        change = ops.sum(ops.stack(visited, axis=1) - parts, axis=1)
         return attention.merge_heads(context) + change, weights
 
     return attend

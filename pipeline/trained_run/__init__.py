@@ -32,6 +32,7 @@ from ..text.typed_text import Normalizer
 from ..text.words import BETWEEN_SPACES, WordCutter, WordUnits
 from ..training.checkpoint import load_checkpoint
 from ..training.checkpoint_folder import Checkpoints
+from .inside_text import Inside, Sentence, cache, patch
 from .manifest import check_digests, check_golden
 from .weights_file import check_weights_file, extracted_weights
 
@@ -112,6 +113,32 @@ class TrainedRun:
                 units=units,
             )
         return self._recorders[key]
+
+    def cache(self, sentences: Sequence[Sentence], names: Sequence[str] = ("*",)) -> list[Inside]:
+        """Returns scores, weights, queries, keys, values, each head's part of the output and the residual stream, by
+        name, while each sentence is read.
+
+        Args:
+            sentences: sources, whose translations are searched and then read; or pairs of source and target.
+            names: which activations, such as `decoder.0.cross.scores` or `*.residual`; see `inspection.inside`.
+
+        Raises:
+            InputError: the model is no Transformer, a mechanism is not `softmax`, or a name fits nothing.
+        """
+        return cache(self, sentences, names)
+
+    def patch(self, clean: Sentence, corrupted: Sentence, names: Sequence[str]) -> Inside:
+        """Reads a sentence with the named activations of another one in the place of its own.
+
+        Args:
+            clean: the sentence that they are taken from.
+            corrupted: the sentence that is read, with as many tokens on the sides that are named.
+            names: which activations, see `cache`.
+
+        Raises:
+            InputError: as for `cache`, or an activation has another shape in the other sentence.
+        """
+        return patch(self, clean, corrupted, names)
 
     @cached_property
     def _recorders(self) -> dict[tuple[tuple[str, ...], WordUnits], AttentionRecorder]:

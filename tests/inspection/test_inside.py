@@ -23,8 +23,10 @@ def test_activations_add_up_to_what_the_model_computes(settings):
     found, logits = read_inside(model, CLEAN)
     np.testing.assert_array_equal(logits, usual(model, CLEAN))
     for i, block in enumerate(model.decoder_blocks):
-        parts = found[f"decoder.{i}.cross.heads"].sum(0) + block.cross_attention.output_projection.bias.numpy()
-        np.testing.assert_allclose(parts, found[f"decoder.{i}.cross.output"], atol=1e-5)
+        for site, layer in (("cross", block.cross_attention), ("self", block.self_attention)):
+            parts = sum(found[f"decoder.{i}.{site}.head.{head}"] for head in range(layer.num_heads))
+            expected = found[f"decoder.{i}.{site}.output"] - layer.output_projection.bias.numpy()
+            np.testing.assert_allclose(parts, expected, atol=1e-5)
         for site, allowed in (("cross", np.ones((4, 6), bool)), ("self", np.tril(np.ones((4, 4), bool)))):
             powers = np.exp(found[f"decoder.{i}.{site}.scores"]) * allowed
             expected = powers / powers.sum(-1, keepdims=True)
@@ -39,9 +41,9 @@ def test_patching_with_itself_changes_nothing_and_patching_everything_gives_the_
     model = shared_transformer(**settings)
     clean, corrupted = usual(model, CLEAN), usual(model, CORRUPTED)
     np.testing.assert_array_equal(patch_inside(model, CLEAN, CLEAN, ["*"]), clean)
-    np.testing.assert_array_equal(patch_inside(model, CORRUPTED, CORRUPTED, ["*.heads"]), corrupted)
+    np.testing.assert_array_equal(patch_inside(model, CORRUPTED, CORRUPTED, ["*.head.*"]), corrupted)
     np.testing.assert_array_equal(patch_inside(model, CLEAN, CORRUPTED, ["*"]), clean)
-    some = patch_inside(model, CLEAN, CORRUPTED, ["decoder.0.cross.heads"])
+    some = patch_inside(model, CLEAN, CORRUPTED, ["decoder.0.cross.head.1"])
     assert np.abs(some - clean).max() > 1e-3 and np.abs(some - corrupted).max() > 1e-3
     np.testing.assert_array_equal(usual(model, CORRUPTED), corrupted)
 

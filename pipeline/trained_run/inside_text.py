@@ -1,0 +1,78 @@
+"""The inside of a run by name, for sentences as text."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..inspection.inside import Pair, patch_inside, read_inside
+from ..text.tokenizer import BOS, EOS
+
+if TYPE_CHECKING:
+    from . import TrainedRun
+
+Sentence = str | tuple[str, str]
+"""A source, whose translation is searched and then read; or a source and the target that is read."""
+
+
+class Inside(NamedTuple):
+    """What a model computes while it reads a sentence pair.
+
+    - source_tokens: with EOS at the end, S of them.
+    - target_input_tokens: with BOS at the beginning, T of them; row t of every array is computed from token t.
+    - target_output_tokens: the tokens that are predicted, T of them.
+    - log_probabilities: of these, in nats, `(T,)`.
+    - logits: `(T, V)`.
+    - arrays: the activations by name, see `inspection.inside`.
+    """
+
+    source_tokens: list[str]
+    target_input_tokens: list[str]
+    target_output_tokens: list[str]
+    log_probabilities: np.ndarray
+    logits: np.ndarray
+    arrays: Mapping[str, np.ndarray]
+
+
+def cache(run: "TrainedRun", sentences: Sequence[Sentence], names: Sequence[str]) -> list[Inside]:
+    """See `TrainedRun.cache`."""
+    found = []
+    for sentence in sentences:
+        pair, predicted = _ids(run, sentence)
+        arrays, logits = read_inside(run.model, pair, names)
+        found.append(_describe(run, pair, predicted, logits, arrays))
+    return found
+
+
+def patch(run: "TrainedRun", clean: Sentence, corrupted: Sentence, names: Sequence[str]) -> Inside:
+    """See `TrainedRun.patch`."""
+    given, _ = _ids(run, clean)
+    pair, predicted = _ids(run, corrupted)
+    return _describe(run, pair, predicted, patch_inside(run.model, given, pair, names), {})
+
+
+def _ids(run: "TrainedRun", sentence: Sentence) -> tuple[Pair, list[int]]:
+    """Returns what the model reads, and the target ids that it predicts."""
+    longest = run.config.model.max_positions
+    if isinstance(sentence, str):
+        translation = run.translator.translate([sentence])[0]
+        source, target = list(translation.source_ids), list(translation.ids)
+    else:
+        source = run.tokenizer.encode([sentence[0]])[0][: longest - 1]
+        target = [*run.tokenizer.of_target.encode([sentence[1]])[0], EOS][:longest]
+    return ([*source, EOS], [BOS, *target[:-1]]), target
+
+
+def _describe(
+    run: "TrainedRun", pair: Pair, predicted: list[int], logits: np.ndarray, arrays: Mapping[str, np.ndarray]
+) -> Inside:
+    largest = logits.max(axis=-1, keepdims=True)
+    log_probabilities = logits - largest - np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
+    return Inside(
+        run.tokenizer.pieces(pair[0]),
+        run.tokenizer.pieces(pair[1]),
+        run.tokenizer.pieces(predicted),
+        log_probabilities[np.arange(len(predicted)), predicted],
+        logits,
+        arrays,
+    )
