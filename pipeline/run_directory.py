@@ -166,6 +166,7 @@ class EvaluationDirectory:
         self.spectra = root / "spectra.csv"
         self.perturbation = root / "perturbation.csv"
         self.head_alignment = root / "head_alignment.csv"
+        self.sentence_alignment = root / "sentence_alignment.csv"
         self.alignments = root / "alignments.pharaoh"
         self.heatmaps = root / "heatmaps"
         self.viewer = root / "viewer.html"
