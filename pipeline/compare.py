@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
 
     systems = [find_evaluated(path, options.set) for path in options.runs]
     table, of_alignment = compare(systems, options.samples)
-    against = "; p against the first" if "BLEU" in table else ""
+    against = "; p against the first" if "BLEU" in table or table["AER p"].notna().any() else ""
     sys.stdout.write(f"{len(systems[0].table)} sentences{against}\n\n{as_text(table)}\n")
     for line in [*of_alignment, *means_over_seeds(systems, table)]:
         sys.stdout.write(f"\n{line}\n")
