@@ -14,9 +14,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         prog=invocation("compare"),
         description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
-        "first run (paired bootstrap), alignment error rate, loss, search, seed, parameters, updates and minutes of "
-        "training. Means are given of runs that differ in nothing but their seed. Attention archives without a run are "
-        "compared by what they hold.",
+        "first run (paired bootstrap), the same of the alignment error rate (approximate randomisation), loss, search, "
+        "seed, parameters, updates and minutes of training. Means are given of runs that differ in nothing but their "
+        "seed. Attention archives without a run are compared by what they hold.",
     )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help=EVALUATED_HELP)
     add_set_option(parser)
@@ -45,10 +45,10 @@ def main(arguments: list[str]) -> int:
     from .files import write_atomically
 
     systems = [find_evaluated(path, options.set) for path in options.runs]
-    table = compare(systems, options.samples)
-    against = "; p against the first" if "BLEU" in table else ""
+    table, of_alignment = compare(systems, options.samples)
+    against = "; p against the first" if "BLEU" in table or table["AER p"].notna().any() else ""
     sys.stdout.write(f"{len(systems[0].table)} sentences{against}\n\n{as_text(table)}\n")
-    for line in means_over_seeds(systems, table):
+    for line in [*of_alignment, *means_over_seeds(systems, table)]:
         sys.stdout.write(f"\n{line}\n")
     for block in compare_faithfulness(systems, options.samples):
         sys.stdout.write(f"\n{block}\n")

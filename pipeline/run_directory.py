@@ -169,6 +169,7 @@ class EvaluationDirectory:
         self.faithfulness_sentences = root / "faithfulness_sentences.csv"
         self.faithfulness_figure = root / "faithfulness.png"
         self.head_alignment = root / "head_alignment.csv"
+        self.sentence_alignment = root / "sentence_alignment.csv"
         self.alignments = root / "alignments.pharaoh"
         self.heatmaps = root / "heatmaps"
         self.viewer = root / "viewer.html"

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -217,3 +218,37 @@ def test_an_archive_that_was_measured_with_another_tokenizer_is_refused(make, tm
     assert measure.main([archive, "--bleu_tokenizer", "char"]) == 0
     assert compare.main([run, archive]) == 2
     assert "have BLEU by different tokenizers, char and none" in capsys.readouterr().err
+
+
+def counted(run, in_sure, sure=4):
+    """Writes what 144 sentences count in the error rate: 4 links each, 4 sure ones."""
+    table = pd.DataFrame({"id": range(144), "layer": 0, "head": "mean", "links": 4, "sure": sure})
+    table = table.assign(links_in_sure=in_sure, links_in_possible=in_sure)
+    table.to_csv(run / "evaluations/test/sentence_alignment.csv", index=False)
+    return str(run)
+
+
+def test_error_rates_have_intervals_and_p_where_sentences_were_kept(make, tmp_path, capsys):
+    random = np.random.default_rng(1)
+    first = random.integers(0, 4, size=144)
+    kept = [first, np.roll(first, 1), first // 2]
+
+    def run(name, in_sure):
+        alignment = {"aer": 100 * (1 - 2 * in_sure.sum() / (8 * 144)), "layer": 0, "head": "mean", "sentences": 144}
+        return make(f"aer {name}", worsened(3), metrics={"alignment": alignment})
+
+    runs = [counted(run(name, in_sure), in_sure) for name, in_sure in zip("abc", kept, strict=True)]
+    old = str(run("old", kept[0]))
+    other_gold = counted(run("gold", kept[0]), kept[0], sure=5)
+    assert compare.main([*runs, old, other_gold, "--csv", str(tmp_path / "table.csv")]) == 0
+    table = pd.read_csv(tmp_path / "table.csv")
+    assert table["AER p"].isna().tolist() == [True, False, False, True, True]
+    assert table["AER p"][1] > 0.9 and table["AER p"][2] < 0.01
+    assert (table["AER ±"][:3] > 0).all() and np.isnan(table["AER ±"][3])
+    printed = capsys.readouterr().out
+    assert "aer b: AER" in printed and "on 144 sentences may not differ at all (p 1.00" in printed
+    assert "aer c: AER" not in printed and "aer old: no interval of its AER" in printed
+    for text in ("id,layer\n0,0\n", "id,layer,head,links,sure,links_in_sure,links_in_possible\n0,0,mean,1,1,1,1\n"):
+        (Path(runs[1]) / "evaluations/test/sentence_alignment.csv").write_text(text, encoding="utf-8")
+        assert compare.main(runs) == 2
+        assert "sentence_alignment.csv" in capsys.readouterr().err

@@ -149,6 +149,7 @@ def test_evaluation_leaves_its_files_and_no_others(evaluated):
         "heatmaps/sentence-000000-cross-layer-0.png",
         "heatmaps/sentence-000001-cross-layer-0.png",
         "metrics.json",
+        "sentence_alignment.csv",
         "sentences.csv",
         "spectra.csv",
         "translations.tsv",

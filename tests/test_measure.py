@@ -158,8 +158,8 @@ def test_archives_over_given_text_are_compared_by_their_error_rates(done):
         likelihoods = [sentence["token_log_probabilities"] for sentence, _ in read_archive(folder / name)]
         assert metrics["loss"] == pytest.approx(-np.mean(np.concatenate(likelihoods)))
         assert "BLEU" not in row and row["seed"] == row["minutes"] == ""
-    table = printed.split("5 sentences\n\n")[1]
-    assert table.split("\n")[0].split() == ["AER", "loss", "search"]
+    table = printed.split("5 sentences; p against the first\n\n")[1]
+    assert table.split("\n")[0].split() == ["AER", "AER", "±", "AER", "p", "loss", "search"]
 
 
 SENTENCES = [

@@ -17,7 +17,7 @@ from ..text.corpus import Corpus, read_corpus
 from ..text.pharaoh import GoldAlignment, read_pharaoh
 from ..text.words import AT_SPACES, WordCutter, WordUnits
 from .error_rate import alignment_error_rate, check_ranges, diagonal_links, random_links
-from .heads import best_row, score_heads
+from .heads import HeadCounts, best_row, count_heads, score_heads
 from .readout import AlignmentReadout, ChosenReadout, aligned_sites
 
 
@@ -113,6 +113,11 @@ def head_table(records: Iterable[Record], gold_set: GoldSet) -> pd.DataFrame:
     return score_heads(records, gold_set.gold, gold_set.word_counts)
 
 
+def head_counts(records: Iterable[Record], gold_set: GoldSet) -> HeadCounts:
+    """Counts the links of every readout, as `head_table`, sentence by sentence."""
+    return count_heads(records, gold_set.gold, gold_set.word_counts)
+
+
 def choose_readout(table: pd.DataFrame, chosen_on: str) -> ChosenReadout:
     """Returns the readout with the lowest error rate in the table of the set that `chosen_on` names."""
     return ChosenReadout.from_row(best_row(table), chosen_on=chosen_on)
@@ -129,6 +134,7 @@ def alignment_metrics(table: pd.DataFrame, readout: ChosenReadout, gold_set: Gol
     best = best_row(table)
     return {
         **{name: 100 * float(rows[name][readout.extraction]) for name in ("aer", "precision", "recall", "eos_share")},
+        **{name: 100 * float(rows[name][readout.extraction]) for name in ("aer_low", "aer_high")},
         **readout.to_json(),
         "aer_by_links": {extraction: 100 * float(aer) for extraction, aer in rows["aer"].items()},
         "diagonal_aer": 100 * alignment_error_rate(diagonal, gold_set.gold).aer,

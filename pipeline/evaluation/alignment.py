@@ -4,9 +4,10 @@ import logging
 
 import pandas as pd
 
-from ..alignment.gold import GoldSet, alignment_metrics, alignment_sites, choose_readout, head_table
+from ..alignment.gold import GoldSet, alignment_sites, choose_readout, head_counts, head_table
+from ..alignment.heads import table_of_counts
 from ..inspection.recorder import AttentionRecorder
-from .archive_scores import ReadoutScores
+from .archive_scores import ReadoutScores, scores_of_readout
 from .request import EvaluationRequest
 from .tokenised import TokenisedSet
 
@@ -24,10 +25,11 @@ def score_readouts(request: EvaluationRequest, recorder: AttentionRecorder, text
     data, sites = request.data, sites_to_read(request)
     if not sites:
         return ReadoutScores()
-    table = None
+    table = counts = None
     if data.gold is not None:
         pairs = text.pair_references(request.run.config.model.max_positions)
-        table = head_table(recorder.record(pairs, sites=sites), data.gold)
+        counts = head_counts(recorder.record(pairs, sites=sites), data.gold)
+        table = table_of_counts(counts)
     choice_table = table
     if data.choose_on is not None:
         chooser = request.run.recorder(recorder.sites, data.choose_on.units)  # usually the same one
@@ -37,9 +39,9 @@ def score_readouts(request: EvaluationRequest, recorder: AttentionRecorder, text
         return ReadoutScores()
     name = data.choose_on.name if data.choose_on is not None else f"the {data.set_name} set itself (optimistic)"
     readout = choose_readout(choice_table, name)
-    if data.gold is None or table is None:
+    if data.gold is None or table is None or counts is None:
         return ReadoutScores(readout)
-    return ReadoutScores(readout, table, alignment_metrics(table, readout, data.gold))
+    return scores_of_readout(readout, counts, table, data.gold)
 
 
 def _score_choice_set(recorder: AttentionRecorder, gold_set: GoldSet, sites: tuple[str, ...]) -> pd.DataFrame:

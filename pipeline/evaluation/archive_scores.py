@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from ..alignment.archive_gold_set import gold_set_of
-from ..alignment.gold import GoldSet, alignment_metrics, choose_readout, head_table
+from ..alignment.gold import GoldSet, alignment_metrics, choose_readout, head_counts, head_table
+from ..alignment.heads import HeadCounts, sentence_counts_of, table_of_counts
 from ..alignment.readout import ChosenReadout, aligned_sites
 from ..errors import InputError
 from ..inspection.archive import AttentionArchive
@@ -24,11 +25,13 @@ class ReadoutScores:
     Args:
         readout: where links are read; None without gold alignments by which to choose, or without cross-attention.
         table: every readout's scores on the set; None if the set has no gold alignments.
+        sentences: what each sentence counts in them, for the heads of the chosen readout's site, read as it is.
         metrics: the chosen readout's scores on the set; None if the set has no gold alignments.
     """
 
     readout: ChosenReadout | None = None
     table: pd.DataFrame | None = None
+    sentences: pd.DataFrame | None = None
     metrics: dict[str, Any] | None = None
 
 
@@ -53,7 +56,8 @@ def score_alignments(
     if 0 in archive.manifest["sites"].get("cross", [0]):
         return ReadoutScores()
     own = gold_set_of(archive, name, gold) if gold is not None else None
-    table = choice = _score(archive, own) if own else None
+    counts = head_counts(aligned_records(archive), own) if own else None
+    table = choice = table_of_counts(counts) if counts is not None else None
     reason = f"{name} itself (optimistic)"
     if choose_on is not None:
         other, reason = choose_on
@@ -68,9 +72,17 @@ def score_alignments(
     if choice is None or choice["aer"].isna().all():
         return ReadoutScores()
     readout = choose_readout(choice, reason)
-    if own is None or table is None:
+    if own is None or table is None or counts is None:
         return ReadoutScores(readout)
-    return ReadoutScores(readout, table, alignment_metrics(table, readout, own))
+    return scores_of_readout(readout, counts, table, own)
+
+
+def scores_of_readout(
+    readout: ChosenReadout, counts: HeadCounts, table: pd.DataFrame, gold_set: GoldSet
+) -> ReadoutScores:
+    """Returns the scores of a readout on a set with gold alignments, whose `counts` and `table` those of all are."""
+    sentences = sentence_counts_of(counts, readout.site, readout.side, readout.extraction)
+    return ReadoutScores(readout, table, sentences, alignment_metrics(table, readout, gold_set))
 
 
 def archive_metrics(

@@ -35,6 +35,13 @@ def write_measures(records: Iterable[Record], folder: EvaluationDirectory) -> li
     return rows
 
 
+def write_alignment_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
+    """Writes head_alignment.csv and sentence_alignment.csv, where there are gold alignments."""
+    for table, path in ((readouts.table, folder.head_alignment), (readouts.sentences, folder.sentence_alignment)):
+        if table is not None:
+            write_csv(table, path)
+
+
 def write_alignments(records: Iterable[Record], readout: AlignmentReadout, path: Path) -> None:
     """Writes the word links of every record in Pharaoh format."""
     write_pharaoh(path, (readout.links(record) for record in records))
@@ -46,8 +53,7 @@ def write_archive_files(
     """Writes everything that is measured of an archive, `metrics.json` last."""
     folder.root.mkdir(parents=True, exist_ok=True)
     write_measures(archive.records(["cross"]), folder)
-    if readouts.table is not None:
-        write_csv(readouts.table, folder.head_alignment)
+    write_alignment_scores(readouts, folder)
     if readouts.readout is not None:
         write_alignments(aligned_records(archive), readouts.readout, folder.alignments)
     write_json(folder.metrics, metrics)

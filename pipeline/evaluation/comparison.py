@@ -9,19 +9,21 @@ from sacrebleu.significance import PairedTest
 
 from ..errors import InputError
 from ..metrics.bleu import check_bleu_tokenizer, make_bleu
+from .compared_alignment import compare_error_rates
 from .evaluated import Evaluated
 from .evaluated_archive import EvaluatedArchive
 
 System = Evaluated | EvaluatedArchive
 
 
-def compare(systems: list[System], samples: int) -> pd.DataFrame:
+def compare(systems: list[System], samples: int) -> tuple[pd.DataFrame, list[str]]:
     """Compares evaluations of the same text.
 
     Returns:
         A row for each: BLEU and chrF with the half width of the 95 % confidence interval of a bootstrap, the p-values
             of a paired bootstrap test against the first (Koehn 2004), and the cost of the run. Archives over given
-            targets have no BLEU and chrF.
+            targets have no BLEU and chrF. Error rates of alignments as `compare_error_rates` compares them.
+        The lines of `compare_error_rates`.
 
     Raises:
         InputError: the evaluations are not of the same text, or were made in different ways.
@@ -31,8 +33,12 @@ def compare(systems: list[System], samples: int) -> pd.DataFrame:
     scores: list[dict[str, Any]] = [{} for _ in systems]
     if all("translation" in system.table for system in systems):  # else targets were given, which need no score
         scores = _score(systems, samples)
-    rows = [{"": system.name} | row | system.facts() for system, row in zip(systems, scores, strict=True)]
-    return pd.DataFrame(rows).astype({"seed": "Int64"})
+    error_rates, lines = compare_error_rates(systems, samples)
+    rows = [
+        {"": system.name, **row, "AER": None, **of_links, **system.facts()}
+        for system, row, of_links in zip(systems, scores, error_rates, strict=True)
+    ]
+    return pd.DataFrame(rows).astype({"seed": "Int64"}), lines
 
 
 def find_worse(table: pd.DataFrame) -> list[str]:
@@ -127,8 +133,8 @@ SIGNIFICANT = 0.05
 KNOWN_OF_RUNS = ("loss", "seed", "parameters", "updates", "minutes")
 
 DIGITS = {
-    **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±", "AER"), 2),
-    **dict.fromkeys(("BLEU p", "chrF p"), 3),
+    **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±", "AER", "AER ±"), 2),
+    **dict.fromkeys(("BLEU p", "chrF p", "AER p"), 3),
     "loss": 4,
     "minutes": 1,
     "parameters": 0,
@@ -144,5 +150,5 @@ def as_text(table: pd.DataFrame) -> str:
             shown[name] = ["" if pd.isna(value) else f"{value:,.{digits}f}" for value in table[name]]
     shown["seed"] = ["" if pd.isna(value) else f"{value}" for value in table["seed"]]
     # Without gold alignments, or archives without runs.
-    shown = shown.drop(columns=[name for name in ("AER", *KNOWN_OF_RUNS) if table[name].isna().all()])
+    shown = shown.drop(columns=[name for name in ("AER", "AER ±", "AER p", *KNOWN_OF_RUNS) if table[name].isna().all()])
     return shown.to_string(index=False)

@@ -25,7 +25,7 @@ from ..run_directory import EvaluationDirectory
 from ..runtime.devices import parallel_batches
 from ..trained_run import TrainedRun
 from .archive_scores import ReadoutScores
-from .archive_tables import write_alignments, write_csv, write_measures
+from .archive_tables import write_alignment_scores, write_alignments, write_csv, write_measures
 from .page_facts import page_facts
 from .request import EvaluationRequest
 from .translations import translations_table, write_translations
@@ -98,8 +98,7 @@ def write_measured(outputs: Outputs) -> list[dict[str, Any]]:
     request, folder, archive, readouts = outputs.request, outputs.folder, outputs.archive, outputs.readouts
     run, data = request.run, request.data
     settings = run.config.inspection
-    if readouts.table is not None:
-        write_csv(readouts.table, folder.head_alignment)
+    write_alignment_scores(readouts, folder)
     rows = write_measures(archive.records(["cross"]), folder)
     if readouts.readout is not None:
         write_alignments(archive.records(["cross", readouts.readout.site]), readouts.readout, folder.alignments)

@@ -55,5 +55,20 @@ def interval(resampled: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np
     return low, high
 
 
+def ratio_interval(numerators: np.ndarray, denominators: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the 95 % interval of `ratio`, its ends each of shape `(...)`; not-a-number where the ratio is.
+
+    Args:
+        numerators: see `ratio`.
+        denominators: see `ratio`.
+    """
+    known = ~np.isnan(ratio(numerators, denominators))
+    low, high = np.full((2, *known.shape), np.nan)
+    if known.any():
+        counts = sentence_counts(len(numerators))
+        low[known], high[known] = interval(resample(numerators[:, known], denominators[:, known], counts))
+    return low, high
+
+
 def _divide(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=np.asarray(below) != 0)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from pipeline.alignment.error_rate import alignment_error_rate
-from pipeline.alignment.heads import best_row, score_heads
+from pipeline.alignment.heads import best_row, score_heads, sentence_counts_of, table_of_counts
 from pipeline.alignment.symmetrise import grow_diag
 from pipeline.config.names import EXTRACTIONS
 from pipeline.text.pharaoh import GoldAlignment
@@ -61,7 +61,7 @@ def test_the_table_equals_scores_by_loops_for_every_side_layer_and_head(corpus):
     records, golds, counts = corpus
     table = score_heads(iter(records), golds, counts)
     places, shares = ["site", "layer", "head", "side", "linked"], ["aer", "precision", "recall", "eos_share"]
-    assert list(table.columns) == places + shares
+    assert list(table.columns) == [*places, *shares, "aer_low", "aer_high"]
     assert len(table) == 2 * len(EXTRACTIONS) * 2 * (3 + 1)
     for row in table.to_dict("records"):
         links, on_eos, rows_of_words = [], 0, 0
@@ -118,3 +118,23 @@ def test_the_best_row_is_the_first_of_equals_and_has_a_rate():
     assert best_row(table)["head"] == 1
     with pytest.raises(ValueError, match="no row"):
         best_row(table[:1])
+
+
+def test_what_sentences_count_sums_to_the_table_and_lies_in_its_intervals():
+    random = np.random.default_rng(5)
+    sure = random.integers(1, 9, size=(40, 1, 1))
+    links = random.integers(1, 9, size=(40, 2, 3))
+    in_sure = np.minimum(links, sure) // 2
+    in_possible = np.minimum(links, in_sure + 1)
+    counts = {
+        ("cross", "output", "target"): np.stack(
+            [links, sure + 0 * links, in_sure, in_possible, links, 0 * links], axis=-1
+        )
+    }
+    table, sentences = table_of_counts(counts), sentence_counts_of(counts, "cross", "output", "target")
+    assert len(sentences) == 40 * 2 * 3
+    for row in table.itertuples():
+        own = sentences[(sentences["layer"] == row.layer) & (sentences["head"] == str(row.head))]
+        a, s, a_s, a_p = (own[name].sum() for name in ("links", "sure", "links_in_sure", "links_in_possible"))
+        assert row.aer == 1 - (a_s + a_p) / (a + s)
+        assert row.aer_low < row.aer < row.aer_high

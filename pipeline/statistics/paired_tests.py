@@ -1,0 +1,79 @@
+"""Whether two systems differ on the same sentences, or only their measurement does; and many such tests at once.
+
+Letters: N sentences, B random exchanges.
+"""
+
+import numpy as np
+
+from .sentence_bootstrap import SAMPLES, interval, ratio, resample, sentence_counts
+
+
+def randomisation_p(
+    first: tuple[np.ndarray, np.ndarray],
+    second: tuple[np.ndarray, np.ndarray],
+    *,
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> np.ndarray:
+    """Tests whether two ratios of sums differ, by approximate randomisation (Noreen 1989; Riezler and Maxwell 2005).
+
+    Where nothing differs, it does not matter which of two results of a sentence came from which system. So both are
+    exchanged in a random half of the sentences, B times, and p is how often that brings a difference as large as the
+    one that was found. Unlike a bootstrap's, this p needs no assumption on how differences are distributed: with few
+    sentences it is not too small (Riezler and Maxwell 2005, section 4; Dror et al. 2018, section 3.2).
+    `scipy.stats.permutation_test` does the same by a function that is called for each sample; SciPy is not needed here.
+
+    Args:
+        first: numerators and denominators of each sentence, both `(N, ...)`; see `ratio`.
+        second: those of the same sentences under another system, of the same shapes.
+
+    Returns:
+        Two-sided p-values `(...)`, at least 1 / (B + 1); not-a-number where a ratio is.
+    """
+    above, below = (np.stack([one, other]).astype(np.float64) for one, other in zip(first, second, strict=True))
+    found = np.abs(ratio(above[0], below[0]) - ratio(above[1], below[1]))
+    random = np.random.default_rng(seed)
+    kept = random.integers(0, 2, size=(samples, above.shape[1])).astype(np.float64)
+    one, other = (_mixed(above, below, of_first) for of_first in (kept, 1 - kept))
+    as_large = np.abs(one - other) >= found * (1 - 1e-9) - 1e-12  # equal sums differ by rounding
+    return np.where(np.isnan(found), np.nan, (1 + as_large.sum(axis=0)) / (samples + 1))
+
+
+def difference_interval(
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], *, samples: int = SAMPLES
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the 95 % interval of `second` minus `first`, of a paired bootstrap: both on the same drawn sentences.
+
+    Args:
+        first: numerators and denominators of each sentence, both `(N, ...)`.
+        second: those of the same sentences under another system.
+    """
+    counts = sentence_counts(len(first[0]), samples=samples)
+    return interval(resample(*second, counts) - resample(*first, counts))
+
+
+def holm(p_values: np.ndarray) -> np.ndarray:
+    """Corrects the p-values of many tests, so that the chance of one or more false findings stays below the level at
+    which they are read (Holm 1979); not-a-number stays, and does not count as a test.
+
+    Args:
+        p_values: of any shape.
+
+    Returns:
+        Corrected p-values of the same shape, at most 1.
+    """
+    flat = np.asarray(p_values, np.float64).ravel()
+    tests = np.flatnonzero(~np.isnan(flat))
+    order = tests[np.argsort(flat[tests], kind="stable")]
+    corrected = np.full(flat.shape, np.nan)
+    factors = np.arange(len(order), 0, -1)
+    corrected[order] = np.minimum(1, np.maximum.accumulate(flat[order] * factors))
+    return corrected.reshape(np.shape(p_values))
+
+
+def _mixed(above: np.ndarray, below: np.ndarray, of_first: np.ndarray) -> np.ndarray:
+    """Returns the ratio of each mixture of two systems: the first's sentences where `of_first` `(B, N)` is 1."""
+    numerators, denominators = (
+        np.tensordot(of_first, sums[0], axes=1) + np.tensordot(1 - of_first, sums[1], axes=1) for sums in (above, below)
+    )
+    return np.divide(numerators, denominators, out=np.full(np.shape(numerators), np.nan), where=denominators != 0)
