@@ -135,7 +135,15 @@ def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords(
     assert users == {f"pipeline.text.{name}" for name in of_text} | packed
 
 
-NEED_A_MODEL = {"changed_model", "recorder", "intervention", "perturbation", "passes", "measure", "output_ablation"}
+NEED_A_MODEL = {
+    "changed_model",
+    "recorder",
+    "intervention",
+    "perturbation",
+    "passes",
+    "removal_effects",
+    "output_ablation",
+}
 NEED_A_MODEL |= {"truncated_heads", "inside"}
 
 

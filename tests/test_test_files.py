@@ -26,6 +26,12 @@ def test_no_test_reads_a_clock_but_to_end_a_wait():
     assert {name for name, text in FILES.items() if CLOCK.search(text)} == set(CLOCKS)
 
 
+def test_no_two_test_files_have_one_name():
+    """pytest imports them by their names alone, and refuses the second."""
+    names = [path.name for path in TESTS.rglob("test_*.py")]
+    assert sorted(set(names)) == sorted(names)
+
+
 def test_every_wait_is_as_patient_as_the_slowest_machine_needs():
     found = {name: TIMEOUT.findall(text) for name, text in FILES.items() if TIMEOUT.search(text)}
     assert not found, "expected PATIENCE_SECONDS of tests/patience.py"

@@ -8,9 +8,9 @@ import pandas as pd
 
 from ..errors import InputError
 from ..inspection.archive import AttentionArchive
+from ..inspection.faithfulness.effects_table import KEYS, MEASURES, SUMS, sums_of_sentences
 from ..inspection.faithfulness.matched_heads import MatchedHeads, match_heads
 from ..inspection.faithfulness.scorers import MEAN, Scorer
-from ..inspection.faithfulness.table import KEYS, MEASURES, SUMS, sums_of_sentences
 from ..inspection.record import Record
 from ..statistics.rank_correlation import kendall
 from ..statistics.sentence_bootstrap import interval, ratio, resample, sentence_counts

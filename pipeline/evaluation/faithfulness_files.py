@@ -9,10 +9,10 @@ import numpy as np
 
 from ..alignment.readout import aligned_sites
 from ..alignment.token_gold import score_gold
-from ..inspection.faithfulness.measure import SEED, ScoredSentence, measure_sentences
+from ..inspection.faithfulness.effects_table import faithfulness_table
 from ..inspection.faithfulness.plot import faithfulness_figure
+from ..inspection.faithfulness.removal_effects import SEED, ScoredSentence, measure_sentences
 from ..inspection.faithfulness.scorers import draw_noise, score_sources
-from ..inspection.faithfulness.table import faithfulness_table
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.heatmap import save_figure
 from ..inspection.recorder import AttentionRecorder

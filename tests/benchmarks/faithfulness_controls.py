@@ -23,7 +23,7 @@ from pipeline.config.started_run import settings_of_set
 from pipeline.evaluation.request import EvaluationSet
 from pipeline.evaluation.tokenised import TokenisedSet
 from pipeline.inspection.faithfulness import passes
-from pipeline.inspection.faithfulness.measure import ScoredSentence, measure_sentences
+from pipeline.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
 from pipeline.inspection.faithfulness.scorers import Scorer, draw_noise, score_sources
 from pipeline.statistics.rank_correlation import kendall
 from pipeline.text.corpus import read_corpus

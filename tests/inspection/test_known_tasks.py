@@ -11,7 +11,7 @@ from pipeline.alignment.links import as_links, extract_links
 from pipeline.alignment.word_matrix import row_words, word_matrix
 from pipeline.config.names import LABEL_SIDES
 from pipeline.decoding.forced import forced_pass
-from pipeline.inspection.faithfulness.measure import ScoredSentence, measure_sentences
+from pipeline.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
 from pipeline.inspection.faithfulness.scorers import Scorer, score_diagonal
 from pipeline.model.transformer import Transformer
 from pipeline.text.batches import forced_batch

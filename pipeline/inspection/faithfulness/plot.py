@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 
 from ...config.names import SOURCE_SCORERS
 from ..heatmap import COLOURS
+from .effects_table import MEASURES
 from .scorers import Scorer
-from .table import MEASURES
 
 FONT = 8.0  # points
 ROW, WIDTH, LABELS, PANEL = 0.19, 7.6, 1.75, 2.75  # inches

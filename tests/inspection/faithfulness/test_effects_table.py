@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.inspection.faithfulness.effects_table import faithfulness_table
 from pipeline.inspection.faithfulness.plot import faithfulness_figure
-from pipeline.inspection.faithfulness.table import faithfulness_table
 from pipeline.inspection.heatmap import figure_to_png
 from pipeline.statistics.sentence_bootstrap import sentence_counts
 

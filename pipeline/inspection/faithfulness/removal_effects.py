@@ -12,10 +12,10 @@ import pandas as pd
 
 from ...runtime.cores import in_order
 from ...text.batch_plan import FORCED_BATCH_TOKENS
+from .effects_table import KEYS, SUMS
 from .passes import ReducedReader
 from .removal import SHARES, UnitDraws, first_of
 from .scorers import Scorer, as_shares
-from .table import KEYS, SUMS
 
 SEED = 0
 

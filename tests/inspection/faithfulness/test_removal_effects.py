@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from pipeline.decoding.forced_graph import make_forced_graph
-from pipeline.inspection.faithfulness.measure import ScoredSentence, measure_sentences
+from pipeline.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
 from pipeline.inspection.faithfulness.scorers import Scorer
 from pipeline.text.batches import forced_batch
 from pipeline.text.tokenizer import EOS, PAD
