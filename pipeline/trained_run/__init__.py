@@ -125,7 +125,7 @@ class TrainedRun:
         Raises:
             InputError: the model is no Transformer, a mechanism is not `softmax`, or a name fits nothing.
         """
-        return cache(self, sentences, names)
+        return cache(self.model, self.translator, sentences, names)
 
     def patch(self, clean: Sentence, corrupted: Sentence, names: Sequence[str]) -> Inside:
         """Reads a sentence with the named activations of another one in the place of its own.
@@ -138,7 +138,7 @@ class TrainedRun:
         Raises:
             InputError: as for `cache`, or an activation has another shape in the other sentence.
         """
-        return patch(self, clean, corrupted, names)
+        return patch(self.model, self.translator, clean, corrupted, names)
 
     @cached_property
     def _recorders(self) -> dict[tuple[tuple[str, ...], WordUnits], AttentionRecorder]:

@@ -1,15 +1,14 @@
 """The inside of a run by name, for sentences as text."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import keras
 import numpy as np
 
+from ..decoding.translator import Translator
 from ..inspection.inside import Pair, patch_inside, read_inside
-from ..text.tokenizer import BOS, EOS
-
-if TYPE_CHECKING:
-    from . import TrainedRun
+from ..text.tokenizer import BOS, EOS, Tokenizer
 
 Sentence = str | tuple[str, str]
 """A source, whose translation is searched and then read; or a source and the target that is read."""
@@ -34,44 +33,48 @@ class Inside(NamedTuple):
     arrays: Mapping[str, np.ndarray]
 
 
-def cache(run: "TrainedRun", sentences: Sequence[Sentence], names: Sequence[str]) -> list[Inside]:
+def cache(
+    model: keras.Model, translator: Translator, sentences: Sequence[Sentence], names: Sequence[str]
+) -> list[Inside]:
     """See `TrainedRun.cache`."""
     found = []
     for sentence in sentences:
-        pair, predicted = _ids(run, sentence)
-        arrays, logits = read_inside(run.model, pair, names)
-        found.append(_describe(run, pair, predicted, logits, arrays))
+        pair, predicted = _ids(translator, sentence)
+        arrays, logits = read_inside(model, pair, names)
+        found.append(_describe(translator.tokenizer, pair, predicted, logits, arrays))
     return found
 
 
-def patch(run: "TrainedRun", clean: Sentence, corrupted: Sentence, names: Sequence[str]) -> Inside:
+def patch(
+    model: keras.Model, translator: Translator, clean: Sentence, corrupted: Sentence, names: Sequence[str]
+) -> Inside:
     """See `TrainedRun.patch`."""
-    given, _ = _ids(run, clean)
-    pair, predicted = _ids(run, corrupted)
-    return _describe(run, pair, predicted, patch_inside(run.model, given, pair, names), {})
+    given, _ = _ids(translator, clean)
+    pair, predicted = _ids(translator, corrupted)
+    return _describe(translator.tokenizer, pair, predicted, patch_inside(model, given, pair, names), {})
 
 
-def _ids(run: "TrainedRun", sentence: Sentence) -> tuple[Pair, list[int]]:
+def _ids(translator: Translator, sentence: Sentence) -> tuple[Pair, list[int]]:
     """Returns what the model reads, and the target ids that it predicts."""
-    longest = run.config.model.max_positions
     if isinstance(sentence, str):
-        translation = run.translator.translate([sentence])[0]
+        translation = translator.translate([sentence])[0]
         source, target = list(translation.source_ids), list(translation.ids)
     else:
-        source = run.tokenizer.encode([sentence[0]])[0][: longest - 1]
-        target = [*run.tokenizer.of_target.encode([sentence[1]])[0], EOS][:longest]
+        longest, tokenizer = translator.max_positions, translator.tokenizer
+        source = tokenizer.encode([sentence[0]])[0][: longest - 1]
+        target = [*tokenizer.of_target.encode([sentence[1]])[0], EOS][:longest]
     return ([*source, EOS], [BOS, *target[:-1]]), target
 
 
 def _describe(
-    run: "TrainedRun", pair: Pair, predicted: list[int], logits: np.ndarray, arrays: Mapping[str, np.ndarray]
+    tokenizer: Tokenizer, pair: Pair, predicted: list[int], logits: np.ndarray, arrays: Mapping[str, np.ndarray]
 ) -> Inside:
     largest = logits.max(axis=-1, keepdims=True)
     log_probabilities = logits - largest - np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
     return Inside(
-        run.tokenizer.pieces(pair[0]),
-        run.tokenizer.pieces(pair[1]),
-        run.tokenizer.pieces(predicted),
+        tokenizer.pieces(pair[0]),
+        tokenizer.pieces(pair[1]),
+        tokenizer.pieces(predicted),
         log_probabilities[np.arange(len(predicted)), predicted],
         logits,
         arrays,
