@@ -162,6 +162,7 @@ class EvaluationDirectory:
         self.metrics = root / "metrics.json"
         self.translations = root / "translations.tsv"
         self.heads = root / "heads.csv"
+        self.head_types = root / "head_types.csv"
         self.sentences = root / "sentences.csv"
         self.spectra = root / "spectra.csv"
         self.perturbation = root / "perturbation.csv"

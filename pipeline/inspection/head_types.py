@@ -13,9 +13,8 @@ Where several types fit, the one with the largest share is named. With few sente
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,28 +36,15 @@ REMEMBERED = 200
 COLUMNS = ("site", "layer", "head", "type", "share", "chance", "p", "rows", "named")
 
 
-class TypedHead(NamedTuple):
-    """The type of a head.
-
-    - type: one of `config.names.HEAD_TYPES`.
-    - share: of the weight of all rows that have such a place, from 0 to 1.
-    - p: at most the p-value, after Holm's correction.
-    """
-
-    type: str
-    share: float
-    p: float
-
-
 class HeadTypesMeter:
     """Finds the types of heads over sentences with the same layers and heads.
 
     Args:
-        gold: gold alignments of the sentences by their id. Without any, words are linked that are equal in both
-            languages; see `head_places.equal_token_links`.
+        gold: gold alignments of the sentences by their id, which count where the target is the reference. Without any,
+            words are linked that are equal in both languages; see `head_places.equal_token_links`.
     """
 
-    def __init__(self, gold: Sequence[GoldAlignment] | None = None) -> None:
+    def __init__(self, gold: Mapping[int, GoldAlignment] | None = None) -> None:
         self._gold = gold
         self._found: dict[tuple[str, str], PermutedSums] = {}
         self._lent: dict[tuple[str, str], PermutedSums] = {}
@@ -113,7 +99,7 @@ class HeadTypesMeter:
         if self._gold is None:
             return equal_token_links(record)
         is_reference = record.mode == "forced" or record.hypothesis == record.reference
-        if is_reference and record.id < len(self._gold):
+        if is_reference and record.id in self._gold:
             return gold_links(record, self._gold[record.id])
         return np.zeros((len(record.target_output_tokens), len(record.source_tokens)), bool)
 
@@ -124,15 +110,6 @@ class HeadTypesMeter:
         shapes = np.array([other.shape for other in self._remembered], int).reshape(-1, 2)
         nearest = np.abs(shapes - links.shape).sum(axis=1).argsort(kind="stable")[:NEIGHBOURS]
         return [self._remembered[place] for place in nearest]
-
-
-def named_heads(table: pd.DataFrame) -> Mapping[tuple[str, int, int], TypedHead]:
-    """Returns the types of the heads that have one, by site, layer and head, from a table of `HeadTypesMeter`."""
-    named = table[table["named"].astype(bool)]
-    return {
-        (row["site"], int(row["layer"]), int(row["head"])): TypedHead(row["type"], row["share"], row["p"])
-        for row in named.to_dict("records")
-    }
 
 
 def _join(sums: dict[tuple[str, str], PermutedSums], key: tuple[str, str], more: PermutedSums) -> None:

@@ -15,10 +15,13 @@ import keras
 import numpy as np
 from keras import ops
 
+from ..attention.mechanisms import Softmax
 from ..attention.scores import PRODUCTS
 from ..attention.self_attention import SelfAttention
+from ..config.names import ATTENTION_SITES
 from ..errors import InputError
 from ..nearest_key import did_you_mean
+from .changed_model import changeable_layers
 from .inside import Pair, read_inside
 from .score_parts import ScoreParts
 
@@ -34,6 +37,21 @@ def in_float64(model: keras.Model) -> keras.Model:
     copy.build((None, None), (None, None))
     copy.set_weights(model.get_weights())
     return copy
+
+
+def explained_sites(model: keras.Model) -> list[str]:
+    """Returns those of `config.names.ATTENTION_SITES` whose scores can be split."""
+    layers = changeable_layers(model)
+    every = [layer for found in layers.values() for layer in found]
+    if len(layers) < len(ATTENTION_SITES) or any(type(layer.mechanism) is not Softmax for layer in every):
+        return []
+    return [site for site, found in layers.items() if all(type(one.score) in PRODUCTS.values() for one in found)]
+
+
+def layer_name(site: str, layer: int) -> str:
+    """Returns the name of a layer of one of `config.names.ATTENTION_SITES`, such as `decoder.0.cross`."""
+    side, kind = ("decoder", "cross") if site == "cross" else site.split("_")
+    return f"{side}.{layer}.{kind}"
 
 
 def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int) -> ScoreParts:

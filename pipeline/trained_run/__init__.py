@@ -156,10 +156,11 @@ class TrainedRun:
             InputError: another architecture or mechanism, a score that is no product, or there is no such layer, head
                 or row.
         """
-        return explain_score(self._in_float64, self.translator, sentence, layer, head, row)
+        return explain_score(self.float64_model, self.translator, sentence, layer, head, row)
 
     @cached_property
-    def _in_float64(self) -> keras.Model:
+    def float64_model(self) -> keras.Model:
+        """A copy of the model that computes in float64, see `inspection.split_score`."""
         return in_float64(self.model)
 
     @cached_property

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pipeline.config.names import HEAD_TYPES
-from pipeline.inspection.head_types import COLUMNS, LEAST_SHARE, HeadTypesMeter, named_heads
+from pipeline.inspection.head_types import COLUMNS, LEAST_SHARE, HeadTypesMeter
+from pipeline.inspection.named_heads import named_heads
 from pipeline.inspection.split_score import in_float64, split_score
 from pipeline.text.pharaoh import GoldAlignment
 from tests.inspection.conftest import build_record
@@ -19,7 +20,7 @@ def known():
 
 
 def find_types(records, gold=None):
-    meter = HeadTypesMeter(gold)
+    meter = HeadTypesMeter(None if gold is None else dict(enumerate(gold)))
     for record in records:
         meter.add(record)
     return meter.table()
