@@ -167,7 +167,8 @@ def _read_output(name: str, sublayer: Any, found: Mapping[str, np.ndarray]) -> P
 
 def _normalize(parts: Parts, norm: Any, name: str) -> Parts:
     """Returns the parts of the normalised stream, the last of them the normalisation's bias."""
-    deviation = np.sqrt(sum(parts.values()).var(axis=-1, keepdims=True) + norm.epsilon)
+    whole = np.sum(list(parts.values()), axis=0)
+    deviation = np.sqrt(whole.var(axis=-1, keepdims=True) + norm.epsilon)
     scale = _numpy(norm.gamma) / deviation
     normal = {part: (x - x.mean(axis=-1, keepdims=True)) * scale for part, x in parts.items()}
     return {**normal, f"{name}.norm": np.broadcast_to(_numpy(norm.beta), scale.shape)}

@@ -29,8 +29,13 @@ class PermutedSums(NamedTuple):
 
     def plus(self, other: "PermutedSums") -> "PermutedSums":
         """Joins those of two independent sentences."""
-        sums = (one + another for one, another in zip(self[:3], other[:3], strict=True))
-        return PermutedSums(*sums, np.maximum(self.largest, other.largest), self.rows + other.rows)
+        return PermutedSums(
+            self.found + other.found,
+            self.expected + other.expected,
+            self.variance + other.variance,
+            np.maximum(self.largest, other.largest),
+            self.rows + other.rows,
+        )
 
 
 def permuted_sums(weights: np.ndarray, allowed: np.ndarray, places: np.ndarray) -> PermutedSums | None:
