@@ -15,8 +15,6 @@ from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translator
 from ..errors import DAMAGE, InputError
 from ..inspection.recorder import AttentionRecorder
-from ..inspection.score_parts import ScoreParts
-from ..inspection.split_score import in_float64
 from ..model.build import build_model
 from ..model.unset_values import unset_values
 from ..run_directory import RunDirectory
@@ -34,13 +32,14 @@ from ..text.typed_text import Normalizer
 from ..text.words import BETWEEN_SPACES, WordCutter, WordUnits
 from ..training.checkpoint import load_checkpoint
 from ..training.checkpoint_folder import Checkpoints
-from .inside_text import Inside, Sentence, cache, explain_score, patch
+from .explained_scores import ExplainedScores
+from .inside_text import Inside, Sentence, cache, patch
 from .manifest import check_digests, check_golden
 from .weights_file import check_weights_file, extracted_weights
 
 
 @dataclass(frozen=True)
-class TrainedRun:
+class TrainedRun(ExplainedScores):
     """The parts of a run that evaluation and translation need; `weights` is the file that the model's are from, and
     `banned` what no translation contains, if anything."""
 
@@ -141,27 +140,6 @@ class TrainedRun:
             InputError: as for `cache`, or an activation has another shape in the other sentence.
         """
         return patch(self.model, self.translator, clean, corrupted, names)
-
-    def explain_score(self, sentence: Sentence, layer: str, *, head: int, row: int) -> ScoreParts:
-        """Splits the scores of one row of attention into what query and key take from token, position and each sublayer
-        below; the statistics of layer normalisation are held fixed.
-
-        Args:
-            sentence: see `cache`.
-            layer: such as `decoder.0.cross`.
-            head: its number.
-            row: the query's position; in the decoder, row t predicts output token t.
-
-        Raises:
-            InputError: another architecture or mechanism, a score that is no product, or there is no such layer, head
-                or row.
-        """
-        return explain_score(self.float64_model, self.translator, sentence, layer, head, row)
-
-    @cached_property
-    def float64_model(self) -> keras.Model:
-        """A copy of the model that computes in float64, see `inspection.split_score`."""
-        return in_float64(self.model)
 
     @cached_property
     def _recorders(self) -> dict[tuple[tuple[str, ...], WordUnits], AttentionRecorder]:
