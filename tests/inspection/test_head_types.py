@@ -164,3 +164,16 @@ def test_gold_links_count_where_the_target_is_the_reference(known):
 def test_every_type_is_described_and_found_somewhere(known):
     assert set(find_types(*known)["type"]) == set(HEAD_TYPES)
     assert find_types([]).empty
+
+
+def test_among_more_heads_it_takes_more_sentences_to_name_one():
+    records, _ = sentences_of_one_order()
+    enough = next(n for n in range(2, 60) if types_of(find_types(records[:n])))
+    beside = []
+    for record in records:
+        uniform = np.full_like(record.attention["cross"], 1 / len(record.source_tokens))
+        beside.append(
+            replace(record, attention={"cross": np.concatenate([record.attention["cross"], *[uniform] * 60], 1)})
+        )
+    assert types_of(find_types(beside[:enough])) == {}
+    assert types_of(find_types(beside[: 4 * enough])) == {("cross", 0, 0): "same"}
