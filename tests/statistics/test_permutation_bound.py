@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.statistics.permutation_bound import drawn_sums, p_at_most, permuted_sums
+from pipeline.statistics.permutation_bound import PermutedSums, drawn_sums, p_at_most, permuted_sums
 
 
 def draw_weights(random, heads=2, rows=5, keys=6):
@@ -72,3 +72,10 @@ def test_drawn_sums_are_of_the_own_one_and_of_others():
     found, others = np.array([[3.0]]), np.array([[[1.0]], [[0.0]], [[0.0]]])
     sums = drawn_sums(found, others, 4)
     assert (sums.expected, sums.variance, sums.largest) == (1.0, 1.5, 2.0)
+
+
+def test_the_bound_is_that_of_bernstein():
+    one = np.ones((1, 1))
+    sums = PermutedSums(found=4 * one, expected=one, variance=one, largest=2 * one, rows=9)
+    assert p_at_most(sums)[0, 0] == pytest.approx(np.exp(-9 / (2 * (1 + 2 * 3 / 3))))
+    assert p_at_most(sums._replace(found=one / 2))[0, 0] == 1
