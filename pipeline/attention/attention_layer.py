@@ -41,6 +41,8 @@ class AttentionLayer(keras.Layer):
         use_bias: whether the projections add a bias.
         dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
             dropout.
+        key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
+            queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
 
     **Masks.** The explicit `mask` of a call has four axes. Keras passes on the masks that it keeps of the input
     sequences, such as those of `Embedding(mask_zero=True)`, and they are joined with it. The masks of keys and values
@@ -63,6 +65,7 @@ class AttentionLayer(keras.Layer):
         value_projection=None,
         use_bias=True,
         dropout=0.0,
+        key_value_heads=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -74,6 +77,8 @@ class AttentionLayer(keras.Layer):
         self.value_projection_wanted = projection if value_projection is None else value_projection
         self.use_bias = use_bias
         self.mechanism_description = describe_mechanism(mechanism, score, dropout)
+        self.key_value_heads = key_value_heads or num_heads
+        self._check_key_value_heads()
         if not self.value_projection_wanted and self.output_dim != num_heads * self.value_dim:
             raise ValueError(
                 f"output_dim: without value projection the context is num_heads * value_dim = "
@@ -113,6 +118,15 @@ class AttentionLayer(keras.Layer):
         """The score function, or None if the mechanism does not use one."""
         return self.mechanism.score
 
+    def _check_key_value_heads(self):
+        heads, shared = self.num_heads, self.key_value_heads
+        if heads % shared:
+            raise ValueError(f"key_value_heads: expected a divisor of num_heads = {heads}, found {shared}")
+        if shared != heads and not (self.projection and self.value_projection_wanted):
+            raise ValueError(
+                f"key_value_heads: without projection keys and values have all {heads} heads, found {shared}"
+            )
+
     def _dense(self, units, name):
         return Dense(units, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
 
@@ -130,26 +144,42 @@ class AttentionLayer(keras.Layer):
                 f"found {width}"
             )
 
-    def split_heads(self, x):
-        """Splits the last axis into heads: `(B, T, H * K) -> (B, H, T, K)`."""
+    def split_heads(self, x, heads=None):
+        """Splits the last axis into heads, H if not given: `(B, T, H * K) -> (B, H, T, K)`."""
+        heads = heads or self.num_heads
         batch, length, width = ops.shape(x)
-        return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, width // self.num_heads)), 1, 2)
+        return ops.swapaxes(ops.reshape(x, (batch, length, heads, width // heads)), 1, 2)
 
-    def attend(self, query, key, value, mask=None, training=None):
+    def repeat_heads(self, x):
+        """Gives each head of queries its head of keys or values, `(B, key_value_heads, S, K) -> (B, H, S, K)`."""
+        each = self.num_heads // self.key_value_heads
+        return x if each == 1 else ops.repeat(x, each, axis=1)
+
+    def attend(self, query, key, value, mask=None, training=None, bias=None):
         """Attends with queries, keys and values that are already projected and split into heads.
 
         Args:
             query: `(B, H, T, K)`.
-            key: `(B, H, S, K)`.
-            value: `(B, H, S, V)`.
+            key: `(B, key_value_heads, S, K)`.
+            value: `(B, key_value_heads, S, V)`.
             mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for no mask.
             training: whether dropout is applied.
+            bias: added to the scores, broadcastable to `(B, H, T, S)`, such as that of `alibi_bias`; None for nothing.
 
         Returns:
             `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
         """
-        context, weights = self.mechanism(query, key, value, mask=mask, training=training)
+        context, weights = self.mix(query, key, value, mask, training, bias)
         return self.merge_heads(context), weights
+
+    def mix(self, query, key, value, mask=None, training=None, bias=None):
+        """Returns the contexts of the heads, `(B, H, T, V)`, and the weights; see `attend`."""
+        arguments = {"mask": mask, "training": training}
+        if bias is not None and self.mechanism.uses_score:
+            if not self.mechanism.takes_bias:
+                raise ValueError(f"bias: {type(self.mechanism).__name__} adds none to its scores; use softmax")
+            arguments["bias"] = bias
+        return self.mechanism(query, self.repeat_heads(key), self.repeat_heads(value), **arguments)
 
     def merge_heads(self, context):
         """Puts the heads' contexts side by side and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
@@ -183,4 +213,5 @@ class AttentionLayer(keras.Layer):
             "value_projection": self.value_projection_wanted,
             "use_bias": self.use_bias,
             "dropout": self.mechanism.dropout.rate,
+            "key_value_heads": self.key_value_heads,
         }

@@ -13,7 +13,8 @@ from ..attention.masks import causal_mask, padding_mask
 from ..layers.layer_normalization import LayerNormalization
 from .causal_block import CausalBlock
 from .embedding import PositionalEmbedding, make_embeddings
-from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
+from .interface import DecoderOutput, Memory, TranslationModel, missing_shares, rows_for_each
+from .token_distances import token_distances
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -34,8 +35,8 @@ class DecoderOnly(TranslationModel):
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
-        positions: "sinusoidal" or "learned".
-        positions_on: "input" or "queries_and_keys".
+        positions: a key of `config.names.POSITIONS`.
+        positions_on: "input" or "queries_and_keys"; without effect on "rotary" and "alibi".
         activation: of the feed-forward networks.
         tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
             output), "none".
@@ -120,14 +121,28 @@ class DecoderOnly(TranslationModel):
         length = ops.shape(source_ids)[1]
         x = self.positions(self.source_embedding(source_ids), training=training)
         positions = self.positions.on_queries_and_keys(length)
+        places = ops.arange(length, dtype="int32")
+        distances = token_distances(self.positions.kind, self.blocks[0].self_attention, places, places)
         weights, prepared = [], []
         for block in self.blocks:
             x, own, keys_values = block(
-                x, ops.logical_and(mask, causal_mask(length, length)), positions=positions, training=training
+                x,
+                ops.logical_and(mask, causal_mask(length, length)),
+                positions=positions,
+                **distances._asdict(),
+                training=training,
             )
             weights.append(own)
             prepared.append(keys_values)
         return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared))
+
+    def sinks(self, memory, output):
+        if not self.blocks[0].self_attention.mechanism.has_sink:
+            return {}
+        # A target row is divided between source and target, so the share is that of both parts.
+        of_target = tuple(map(missing_shares, output.cross, output.decoder_self))
+        of_source = tuple(map(missing_shares, memory.self_attention))
+        return {"encoder": of_source, **dict.fromkeys(("decoder", "cross"), of_target)}
 
     def start_cache(self, memory):
         """Returns the source's keys and values; those of the target are appended to them."""
@@ -150,6 +165,15 @@ class DecoderOnly(TranslationModel):
         offset = position + ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True)
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
         positions = self.positions.on_queries_and_keys(length, offset)
+        sources, targets = (ops.arange(n, dtype="int32") for n in (source_length, own_length))
+        own_places = targets + offset - position  # (B, L + T)
+        source_places = ops.broadcast_to(sources, (batch, source_length))
+        distances = token_distances(
+            self.positions.kind,
+            self.blocks[0].self_attention,
+            own_places[:, position:],
+            ops.concatenate([source_places, own_places], axis=1),
+        )
         weights, caches = [], []
         for i, block in enumerate(self.blocks):
             x, own, keys_values = block(
@@ -157,6 +181,7 @@ class DecoderOnly(TranslationModel):
                 mask,
                 before=(memory.prepared if cache is None else cache)[i],
                 positions=positions,
+                **distances._asdict(),
                 training=training,
             )
             weights.append(own)

@@ -72,6 +72,11 @@ def rows_for_each(nested, rows):
     return keras.tree.map_structure(repeat, nested)
 
 
+def missing_shares(*parts):
+    """Returns what rows lack to a sum of one: `(..., keys) -> (...)`; a row may be divided into several parts."""
+    return ops.maximum(1.0 - sum(ops.sum(part, axis=-1) for part in parts), 0.0)
+
+
 class TranslationModel(ConstructorConfig, keras.Model):
     """Translates ids to ids; architectures implement `encode`, `decode` and `start_cache`.
 
@@ -116,6 +121,16 @@ class TranslationModel(ConstructorConfig, keras.Model):
         """Returns the length of the vector that each source position adds in each head of the cross-attention: a tuple
         over layers of float32 `(B, H, S)`; empty if heads do not project values."""
         return ()
+
+    def sinks(self, memory, output) -> dict[str, tuple]:
+        """Returns the share of each row that went to no key, for each of `config.names.SITES` with a sink:
+        tuples over layers of float32 `(B, H, queries)`.
+
+        Args:
+            memory: what `encode` returned.
+            output: the `DecoderOutput` of whole targets.
+        """
+        return {}
 
     def call(self, source_ids, target_ids, training=None):
         return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits

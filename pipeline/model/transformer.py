@@ -13,7 +13,8 @@ from ..layers.layer_normalization import LayerNormalization
 from .decoder import DecoderBlock
 from .embedding import PositionalEmbedding, make_embeddings
 from .encoder import EncoderBlock
-from .interface import DecoderOutput, Memory, TranslationModel
+from .interface import DecoderOutput, Memory, TranslationModel, missing_shares
+from .token_distances import token_distances
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -32,8 +33,10 @@ class Transformer(TranslationModel):
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
-        positions: "sinusoidal", "sinusoidal_halves" or "learned", see `config.names.POSITIONS`.
-        positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, section A.4).
+        positions: a key of `config.names.POSITIONS`. "rotary" and "alibi" act on both self-attentions: tokens of two
+            sentences have no distance, so cross-attention has no positions then.
+        positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, section A.4); without
+            effect on "rotary" and "alibi".
         activation: of the feed-forward networks.
         tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
             output), "none".
@@ -133,10 +136,13 @@ class Transformer(TranslationModel):
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)
         x = self.source_positions(self.source_embedding(source_ids), training=training)
-        positions = self.source_positions.on_queries_and_keys(ops.shape(source_ids)[1])
+        length = ops.shape(source_ids)[1]
+        positions = self.source_positions.on_queries_and_keys(length)
+        places = ops.arange(length, dtype="int32")
+        distances = token_distances(self.source_positions.kind, self.encoder_blocks[0].self_attention, places, places)
         weights = []
         for block in self.encoder_blocks:
-            x, layer_weights = block(x, mask, positions=positions, training=training)
+            x, layer_weights = block(x, mask, positions=positions, **distances._asdict(), training=training)
             weights.append(layer_weights)
         if self.final_norms:
             x = self.final_norms[0](x)
@@ -147,6 +153,19 @@ class Transformer(TranslationModel):
     def value_norms(self, memory):
         return tuple(block.cross_attention.value_norms(memory.states) for block in self.decoder_blocks)
 
+    def sinks(self, memory, output):
+        encoder, decoder = self.encoder_blocks[0], self.decoder_blocks[0]
+        sites = (
+            ("encoder", encoder.self_attention, memory.self_attention),
+            ("decoder", decoder.self_attention, output.decoder_self),
+            ("cross", decoder.cross_attention, output.cross),
+        )
+        return {
+            site: tuple(map(missing_shares, weights))
+            for site, attention, weights in sites
+            if attention.mechanism.has_sink
+        }
+
     def start_cache(self, memory):
         return tuple(block.start_cache(ops.shape(memory.states)[0]) for block in self.decoder_blocks)
 
@@ -156,6 +175,10 @@ class Transformer(TranslationModel):
         self_mask = causal_mask(length, position + length, position)
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         positions = self.target_positions.on_queries_and_keys(length, position)
+        places = ops.arange(position + length, dtype="int32")
+        distances = token_distances(
+            self.target_positions.kind, self.decoder_blocks[0].self_attention, places[position:], places
+        )
         self_weights, cross_weights, block_caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):
             x, own, cross, block_cache = block(
@@ -166,6 +189,7 @@ class Transformer(TranslationModel):
                 memory_mask=memory.mask,
                 cache=None if cache is None else cache[i],
                 positions=positions,
+                **distances._asdict(),
                 training=training,
             )
             self_weights.append(own)

@@ -24,16 +24,17 @@ class OneHot(Mechanism):
         (20.0, [0.0, 1.0, 0.0])
     """
 
-    def call(self, query, key, value, mask=None, training=None):
-        scores = ops.cast(self.score(query, key), "float32")
+    takes_bias = True
+
+    def call(self, query, key, value, mask=None, training=None, bias=None):
+        scores = ops.cast(self.compare(query, key, bias), "float32")
         soft = masked_softmax(scores, mask)
         # Not the argmax of the softmax, in which scores that differ by little are equal.
         allowed = scores if mask is None else ops.where(mask, scores, -float("inf"))
         hard = ops.one_hot(ops.argmax(allowed, axis=-1), ops.shape(scores)[-1], dtype="float32")
         hard = hard if mask is None else ops.where(mask, hard, 0.0)
         weights = ops.stop_gradient(hard) + (soft - ops.stop_gradient(soft))
-        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
-        return ops.matmul(kept, value), weights
+        return self.mix(weights, value, training), weights
 
 
 class FixedWeights(Mechanism):
@@ -49,8 +50,7 @@ class FixedWeights(Mechanism):
     def call(self, query, key, value, mask=None, training=None):
         scores = ops.zeros((*ops.shape(query)[:3], ops.shape(key)[2]), "float32")
         weights = self.choose(masked_softmax(scores, mask))
-        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
-        return ops.matmul(kept, value), weights
+        return self.mix(weights, value, training), weights
 
 
 @keras.saving.register_keras_serializable(package="qkv")
