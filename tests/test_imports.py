@@ -232,6 +232,7 @@ OF_NO_MODULE = {
     "test_end_to_end",
     "test_failing_files",
     "test_fuzz",
+    "attention/test_key_value_heads",
     "decoding/test_given_prefixes",
     "test_held_out_run",
     "test_hostile_input",

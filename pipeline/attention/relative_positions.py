@@ -108,9 +108,9 @@ def alibi_bias(query_positions, key_positions, num_heads):
 
     Example:
         >>> alibi_bias(ops.array([2]), ops.arange(4), num_heads=1)[0, 0].numpy().tolist()  # the slope is 1 / 256
-        [[-0.0078125, -0.00390625, -0.0, -0.00390625]]
+        [[-0.0078125, -0.00390625, 0.0, -0.00390625]]
     """
     queries, keys = (ops.cast(side, "float32") for side in (query_positions, key_positions))
     distances = ops.absolute(ops.expand_dims(queries, -1) - ops.expand_dims(keys, -2))
     distances = ops.reshape(distances, (-1, 1, *ops.shape(distances)[-2:]))
-    return -distances * alibi_slopes(num_heads)[:, None, None]
+    return 0.0 - distances * alibi_slopes(num_heads)[:, None, None]  # not -0.0

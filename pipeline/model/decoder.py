@@ -4,6 +4,7 @@ Letters: B batch, H heads, T target positions, S source positions, L cached posi
 targets of one source, in adjacent rows.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -134,7 +135,7 @@ class DecoderBlock(Block):
         if cache is None:
             self_mask = join_masks(self_mask, x_mask)
         query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, rotation)
-        attend = self.cross_attention.attend
+        attend: Callable = self.cross_attention.attend
         if cache is not None:
             keys = ops.concatenate([cache.keys, keys], axis=2)
             values = ops.concatenate([cache.values, values], axis=2)
