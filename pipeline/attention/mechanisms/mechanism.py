@@ -93,8 +93,21 @@ class Mechanism(keras.Layer):
         }
 
 
+class PairwiseMechanism(Mechanism):
+    """A mechanism whose weights follow, row by row, from a score of each pair; subclasses define how."""
+
+    def weigh(self, scores, mask=None):
+        """Turns scores into weights: `(B, H, T, S)` to float32 `(B, H, T, S)`.
+
+        Args:
+            scores: of all pairs, also of those that the mask hides.
+            mask: as in the call.
+        """
+        raise NotImplementedError
+
+
 @keras.saving.register_keras_serializable(package="qkv")
-class Softmax(Mechanism):
+class Softmax(PairwiseMechanism):
     """`weights = softmax(score(q, k))` over the keys that the mask allows (Bahdanau et al. 2015, equation 6).
 
     Example:
@@ -104,7 +117,10 @@ class Softmax(Mechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
+    def weigh(self, scores, mask=None):
+        return masked_softmax(scores, mask)
+
     def call(self, query, key, value, mask=None, training=None):
-        weights = masked_softmax(self.score(query, key), mask)
+        weights = self.weigh(self.score(query, key), mask)
         kept = ops.cast(self.dropout(weights, training=training), value.dtype)
         return ops.matmul(kept, value), weights
