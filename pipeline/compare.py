@@ -23,6 +23,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--samples", type=whole_number(100, 1_000_000), default=1000, help="number of bootstrap samples (default: 1000)"
     )
+    parser.add_argument(
+        "--heads",
+        action="store_true",
+        help="also compare each layer and head, with intervals, and with p-values that are corrected for their number "
+        "(Holm); the heads of each run are matched to those of the first",
+    )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table to this CSV file")
     parser.add_argument(
         "--fail_if_worse",
@@ -39,9 +45,11 @@ def main(arguments: list[str]) -> int:
     options = make_parser().parse_args(arguments)
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")
-    from .evaluation.comparison import as_text, compare, find_worse, means_over_seeds
+    from .evaluation.compared_measures import compare_heads
+    from .evaluation.comparison import as_text, compare, compare_all_measures, find_worse, means_over_seeds
     from .evaluation.evaluated_archive import find_evaluated
     from .evaluation.faithfulness_comparison import compare_faithfulness
+    from .evaluation.matched_systems import match_to_first
     from .files import write_atomically
 
     systems = [find_evaluated(path, options.set) for path in options.runs]
@@ -50,7 +58,10 @@ def main(arguments: list[str]) -> int:
     sys.stdout.write(f"{len(systems[0].table)} sentences{against}\n\n{as_text(table)}\n")
     for line in [*of_alignment, *means_over_seeds(systems, table)]:
         sys.stdout.write(f"\n{line}\n")
-    for block in compare_faithfulness(systems, options.samples):
+    blocks = compare_all_measures(systems, options.samples)
+    if options.heads:
+        blocks += compare_heads(systems, match_to_first(systems), options.samples)
+    for block in [*blocks, *compare_faithfulness(systems, options.samples)]:
         sys.stdout.write(f"\n{block}\n")
     if options.csv:
         write_atomically(options.csv, table.to_csv(index=False, lineterminator="\n").encode())

@@ -6,9 +6,13 @@ drawn from a language, so they are what is drawn again, and long ones count by t
 Letters: N sentences, B bootstrap samples.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 SAMPLES = 1000
+HELD = 10_000_000
+"""How many counts are held at once."""
 
 
 def sentence_counts(sentences: int, *, samples: int = SAMPLES, seed: int = 0) -> np.ndarray:
@@ -65,9 +69,19 @@ def ratio_interval(numerators: np.ndarray, denominators: np.ndarray) -> tuple[np
     known = ~np.isnan(ratio(numerators, denominators))
     low, high = np.full((2, *known.shape), np.nan)
     if known.any():
-        counts = sentence_counts(len(numerators))
-        low[known], high[known] = interval(resample(numerators[:, known], denominators[:, known], counts))
+        above, below = numerators[:, known], denominators[:, known]
+        drawn = [resample(above, below, counts) for counts in _counts_in_parts(len(numerators))]
+        low[known], high[known] = interval(np.concatenate(drawn))
     return low, high
+
+
+def _counts_in_parts(sentences: int) -> Iterator[np.ndarray]:
+    """Draws what `sentence_counts` draws, in parts of at most `HELD` numbers, so that memory stays flat."""
+    random = np.random.default_rng(0)
+    shares = np.full(sentences, 1 / max(sentences, 1))
+    part = max(1, HELD // max(sentences, 1))
+    for first in range(0, SAMPLES, part):
+        yield random.multinomial(sentences, shares, size=min(part, SAMPLES - first)).astype(np.float64)
 
 
 def _divide(above: np.ndarray, below: np.ndarray) -> np.ndarray:
