@@ -14,7 +14,7 @@ from ..statistics.sentence_bootstrap import SAMPLES, ratio, ratio_interval
 
 EFFECTS = ("loss_change", "argmax_changed")
 
-SAMPLES_A_TEST, MOST_SAMPLES = 60, 20_000
+SAMPLES_A_TEST, MOST_SAMPLES = 200, 20_000
 """How many random exchanges there are for each of the tests that Holm corrects, since with 20 or fewer none could be
 below 0.05; and how many at most."""
 

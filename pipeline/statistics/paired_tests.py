@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .sentence_bootstrap import SAMPLES, interval, resample, sentence_counts
+from .sentence_bootstrap import SAMPLES, interval, parts_of_samples, resample, sentence_counts
 
 
 def randomisation_p(
@@ -56,9 +56,12 @@ def p_of_exchanges(
         Two-sided p-values `(...)`; not-a-number where the difference that was found is.
     """
     found = np.abs(difference(np.ones((1, sentences)))[0])
-    kept = np.random.default_rng(seed).integers(0, 2, size=(samples, sentences)).astype(np.float64)
-    as_large = np.abs(difference(kept)) >= found * (1 - 1e-9) - 1e-12  # equal sums differ by rounding
-    return np.where(np.isnan(found), np.nan, (1 + as_large.sum(axis=0)) / (samples + 1))
+    random, as_large = np.random.default_rng(seed), np.zeros(found.shape, int)
+    for part in parts_of_samples(samples, sentences):
+        kept = random.integers(0, 2, size=(part, sentences)).astype(np.float64)
+        # Equal sums differ by rounding.
+        as_large += (np.abs(difference(kept)) >= found * (1 - 1e-9) - 1e-12).sum(axis=0)
+    return np.where(np.isnan(found), np.nan, (1 + as_large) / (samples + 1))
 
 
 def difference_interval(

@@ -6,13 +6,11 @@ drawn from a language, so they are what is drawn again, and long ones count by t
 Letters: N sentences, B bootstrap samples.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 SAMPLES = 1000
 HELD = 10_000_000
-"""How many counts are held at once."""
+"""How many counts of sentences are held at once."""
 
 
 def sentence_counts(sentences: int, *, samples: int = SAMPLES, seed: int = 0) -> np.ndarray:
@@ -70,18 +68,18 @@ def ratio_interval(numerators: np.ndarray, denominators: np.ndarray) -> tuple[np
     low, high = np.full((2, *known.shape), np.nan)
     if known.any():
         above, below = numerators[:, known], denominators[:, known]
-        drawn = [resample(above, below, counts) for counts in _counts_in_parts(len(numerators))]
-        low[known], high[known] = interval(np.concatenate(drawn))
+        random = np.random.default_rng(0)
+        shares = np.full(len(above), 1 / len(above))
+        counts = (random.multinomial(len(above), shares, size=part) for part in parts_of_samples(SAMPLES, len(above)))
+        low[known], high[known] = interval(np.concatenate([resample(above, below, part * 1.0) for part in counts]))
     return low, high
 
 
-def _counts_in_parts(sentences: int) -> Iterator[np.ndarray]:
-    """Draws what `sentence_counts` draws, in parts of at most `HELD` numbers, so that memory stays flat."""
-    random = np.random.default_rng(0)
-    shares = np.full(sentences, 1 / max(sentences, 1))
+def parts_of_samples(samples: int, sentences: int) -> list[int]:
+    """Divides samples into parts of at most `HELD` numbers, so that memory stays flat however many sentences there
+    are: the number of samples of each."""
     part = max(1, HELD // max(sentences, 1))
-    for first in range(0, SAMPLES, part):
-        yield random.multinomial(sentences, shares, size=min(part, SAMPLES - first)).astype(np.float64)
+    return [min(part, samples - first) for first in range(0, samples, part)]
 
 
 def _divide(above: np.ndarray, below: np.ndarray) -> np.ndarray:

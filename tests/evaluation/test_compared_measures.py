@@ -1,4 +1,4 @@
-"""All measures of several evaluations side by side: intervals, matched heads, corrected tests, and the level of seeds."""
+"""All measures of several evaluations side by side: intervals, matched heads, corrected tests, the level of seeds."""
 
 import re
 from types import SimpleNamespace

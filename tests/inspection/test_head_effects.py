@@ -43,7 +43,7 @@ def test_each_sentence_has_a_row_for_each_change():
 
 
 def test_many_tests_get_as_many_exchanges_as_holm_needs():
-    assert samples_for(3) == 1000 and samples_for(100) == 6000 and samples_for(10_000) == 20_000
+    assert samples_for(3) == 1000 and samples_for(30) == 6000 and samples_for(10_000) == 20_000
 
 
 def test_effects_of_two_kinds_are_joined():

@@ -1,12 +1,15 @@
 """Values inside each architecture by name: identities between them, and passes into which they are put."""
 
+import re
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pipeline.attention.masks import causal_mask
 from pipeline.errors import InputError
+from pipeline.inspection import inside
 from pipeline.inspection.inside import patch_inside, read_inside
 from pipeline.model.decoder_only import DecoderOnly
 from pipeline.model.interface import TranslationModel
@@ -220,6 +223,15 @@ def test_all_architectures_name_what_their_cross_attention_computes_alike():
             assert f"decoder.0.{own if part in ('queries', 'output') else 'cross'}.{part}" in found
         assert {"encoder.embedding", "decoder.embedding", "logits"} <= set(found)
         assert found["decoder.0.cross.weights"].shape[1:] == found["decoder.0.cross.scores"].shape[1:] == (4, 6)
+
+
+def test_the_page_names_what_is_there():
+    page = (Path(inside.__file__).parent / "INSIDE.md").read_text(encoding="utf-8")
+    found = {name for case in ("transformer", "recurrent", "decoder-only") for name in reading_of(case)[0]}
+    named = re.findall(r"`((?:encoder|decoder)\.[\w.]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
+    assert len(named) > 20
+    for name in named:
+        assert any(one == name or one.startswith(f"{name}.") for one in found), name
 
 
 def test_unknown_names_and_other_lengths_are_refused():
