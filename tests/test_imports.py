@@ -144,7 +144,7 @@ NEED_A_MODEL = {
     "removal_effects",
     "output_ablation",
 }
-NEED_A_MODEL |= {"truncated_heads", "inside"}
+NEED_A_MODEL |= {"truncated_heads", "inside", "inside_attention", "visits"}
 
 
 def test_inspection_reads_and_draws_without_tensorflow_and_keras():

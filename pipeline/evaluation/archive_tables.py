@@ -24,13 +24,15 @@ def write_csv(table: pd.DataFrame, path: Path, float_format: str | None = None) 
 
 
 def write_measures(records: Iterable[Record], folder: EvaluationDirectory) -> list[dict[str, Any]]:
-    """Writes heads.csv and sentences.csv, whose measures are taken in one pass, and returns the sentences' rows."""
+    """Writes heads.csv, sentence_heads.csv and sentences.csv, all measured in one pass, and returns the sentences'
+    rows."""
     heads, rows = HeadsMeter(), []
     for record in records:
         measures = measure_site(record)
         heads.add(record, measures)
         rows.append(sentence_row(record, measures))
-    write_csv(heads.table(), folder.heads)
+    write_csv(heads.table_with_intervals(), folder.heads)
+    write_csv(heads.sentences(), folder.sentence_heads, float_format="%.6f")
     write_csv(pd.DataFrame(rows), folder.sentences, float_format="%.4f")
     return rows
 

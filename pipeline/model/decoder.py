@@ -14,6 +14,7 @@ from keras.src.backend import get_keras_mask
 from ..attention.cross_attention import CrossAttention
 from ..attention.masks import join_masks
 from .block import Block
+from .places import Heads, Returned
 
 
 class BlockCache(NamedTuple):
@@ -114,6 +115,14 @@ class DecoderBlock(Block):
         """Projects a memory `(B, S, D)` to keys and values `(B, key_value_heads, S, K)`, which no query changes."""
         keys = memory if memory_positions is None else memory + memory_positions
         return self.cross_attention.project_memory(keys, memory)
+
+    def places(self, name, before=None):
+        """Names what the layer computes of the target, see `TranslationModel.places`; keys and values of the memory are
+        computed before."""
+        yield from super().places(name, before)
+        yield Returned(self.cross_attention, "project_query", f"{name}.cross.queries")
+        yield Heads(self.cross_attention, f"{name}.cross")
+        yield Returned(self.cross_attention_residual, "leave", f"{name}.cross.residual")
 
     def call(
         self,

@@ -14,6 +14,7 @@ from ..layers.layer_normalization import LayerNormalization
 from .causal_block import CausalBlock
 from .embedding import PositionalEmbedding, make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, missing_shares, rows_for_each
+from .places import Returned
 from .token_distances import token_distances
 
 
@@ -194,6 +195,13 @@ class DecoderOnly(TranslationModel):
             tuple(own[..., source_length:] for own in weights),
             None if cache is None else tuple(caches),
         )
+
+    def places(self, side):
+        yield Returned(self.positions, "call", f"{side}.embedding")
+        for i, block in enumerate(self.blocks):
+            yield from block.places(f"{side}.{i}", before=f"decoder.{i}.cross" if side == "decoder" else None)
+        if side == "decoder":
+            yield Returned(self.output_embedding, "logits", "logits")
 
     def _normalized(self, x):
         return x if self.final_norm is None else self.final_norm(x)

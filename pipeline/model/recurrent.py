@@ -16,6 +16,7 @@ from ..layers.dense import Dense
 from ..layers.dropout import Dropout
 from .embedding import make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
+from .places import Heads, Returned
 from .recurrent_decoder import BahdanauDecoder, LuongDecoder, RecurrentState
 
 DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
@@ -141,7 +142,7 @@ class Recurrent(TranslationModel):
         final = states[:, -1]
         start = final
         if self.backward_encoder is not None:
-            backward = ops.flip(self.backward_encoder(x, mask=real), axis=1)
+            backward = self.read_backward(x, real)
             start = backward[:, 0]
             final = ops.concatenate([final, start], -1)
             states = ops.concatenate([states, backward], -1)
@@ -150,6 +151,29 @@ class Recurrent(TranslationModel):
         if self.attention is not None:
             prepared["keys"], prepared["values"] = self.attention.project_memory(states, states)
         return Memory(states, mask, (), prepared)
+
+    def read_backward(self, x, real):
+        """Reads the source from its end, and returns the states in its order: `(B, S, E)` and bool `(B, S)` to
+        `(B, S, N)`."""
+        assert self.backward_encoder is not None
+        return ops.flip(self.backward_encoder(x, mask=real), axis=1)
+
+    def places(self, side):
+        yield Returned(self.embedding_dropout, "call", f"{side}.embedding")
+        cross = "decoder.0.cross"
+        if side == "encoder":
+            yield Returned(self.forward_encoder, "call", "encoder.forward.states")
+            if self.backward_encoder is not None:
+                yield Returned(self, "read_backward", "encoder.backward.states")
+            yield Returned(self.bridge, "call", "decoder.start")
+            if self.attention is not None:
+                yield Returned(self.attention, "project_memory", (f"{cross}.keys", f"{cross}.values"))
+            return
+        if self.attention is not None:
+            yield Returned(self.attention, "project_query", f"{cross}.queries")
+            yield Heads(self.attention, cross)
+        yield from self.decoder.places()
+        yield Returned(self.output_embedding, "logits", "logits")
 
     def start_cache(self, memory):
         hidden = memory.prepared["start"]

@@ -14,6 +14,7 @@ from .decoder import DecoderBlock
 from .embedding import PositionalEmbedding, make_embeddings
 from .encoder import EncoderBlock
 from .interface import DecoderOutput, Memory, TranslationModel, missing_shares
+from .places import Returned
 from .token_distances import token_distances
 
 
@@ -199,3 +200,16 @@ class Transformer(TranslationModel):
             x = self.final_norms[1](x)
         cache = None if cache is None else tuple(block_caches)
         return DecoderOutput(x, self.output_embedding.logits(x), tuple(cross_weights), tuple(self_weights), cache)
+
+    def places(self, side):
+        of_source = side == "encoder"
+        positions = self.source_positions if of_source else self.target_positions
+        yield Returned(positions, "call", f"{side}.embedding")
+        for i, block in enumerate(self.encoder_blocks if of_source else self.decoder_blocks):
+            yield from block.places(f"{side}.{i}")
+        if not of_source:
+            yield Returned(self.output_embedding, "logits", "logits")
+            return
+        for i, block in enumerate(self.decoder_blocks):
+            names = f"decoder.{i}.cross.keys", f"decoder.{i}.cross.values"
+            yield Returned(block.cross_attention, "project_memory", names)

@@ -7,11 +7,11 @@ import keras
 from keras import ops
 
 from ..masks import masked_softmax
-from .mechanism import Mechanism
+from .mechanism import Mechanism, PairwiseMechanism
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class OneHot(Mechanism):
+class OneHot(PairwiseMechanism):
     """`weights = one_hot(argmax(score(q, k)))`: a look-up, of which the softmax is the smooth form.
 
     Of equal scores the first wins. The argmax has no gradient, so the gradient of the softmax replaces it (the
@@ -24,17 +24,14 @@ class OneHot(Mechanism):
         (20.0, [0.0, 1.0, 0.0])
     """
 
-    takes_bias = True
-
-    def call(self, query, key, value, mask=None, training=None, bias=None):
-        scores = ops.cast(self.compare(query, key, bias), "float32")
+    def weigh(self, scores, mask=None):
+        scores = ops.cast(scores, "float32")
         soft = masked_softmax(scores, mask)
         # Not the argmax of the softmax, in which scores that differ by little are equal.
         allowed = scores if mask is None else ops.where(mask, scores, -float("inf"))
         hard = ops.one_hot(ops.argmax(allowed, axis=-1), ops.shape(scores)[-1], dtype="float32")
         hard = hard if mask is None else ops.where(mask, hard, 0.0)
-        weights = ops.stop_gradient(hard) + (soft - ops.stop_gradient(soft))
-        return self.mix(weights, value, training), weights
+        return ops.stop_gradient(hard) + (soft - ops.stop_gradient(soft))
 
 
 class FixedWeights(Mechanism):

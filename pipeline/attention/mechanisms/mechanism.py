@@ -109,8 +109,27 @@ class Mechanism(keras.Layer):
         }
 
 
+class PairwiseMechanism(Mechanism):
+    """A mechanism whose weights follow, row by row, from a score of each pair; subclasses define how."""
+
+    takes_bias = True
+
+    def weigh(self, scores, mask=None):
+        """Turns scores into weights: `(B, H, T, S)` to float32 `(B, H, T, S)`.
+
+        Args:
+            scores: of all pairs, also of those that the mask hides.
+            mask: as in the call.
+        """
+        raise NotImplementedError
+
+    def call(self, query, key, value, mask=None, training=None, bias=None):
+        weights = self.weigh(self.compare(query, key, bias), mask)
+        return self.mix(weights, value, training), weights
+
+
 @keras.saving.register_keras_serializable(package="qkv")
-class Softmax(Mechanism):
+class Softmax(PairwiseMechanism):
     """`weights = softmax(score(q, k))` over the keys that the mask allows (Bahdanau et al. 2015, equation 6).
 
     Example:
@@ -120,8 +139,5 @@ class Softmax(Mechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
-    takes_bias = True
-
-    def call(self, query, key, value, mask=None, training=None, bias=None):
-        weights = masked_softmax(self.compare(query, key, bias), mask)
-        return self.mix(weights, value, training), weights
+    def weigh(self, scores, mask=None):
+        return masked_softmax(scores, mask)

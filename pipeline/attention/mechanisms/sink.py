@@ -7,11 +7,11 @@ import keras
 from keras import ops
 
 from ..masks import masked_softmax
-from .mechanism import Mechanism
+from .mechanism import PairwiseMechanism
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Sink(Mechanism):
+class Sink(PairwiseMechanism):
     """`weights = exp(score(q, k)) / (exp(sink) + sum over keys of exp(score))`, with one learnt `sink` for each head.
 
     A softmax must put all its weight on some keys, even where none is of use; heads then choose one that says little,
@@ -34,19 +34,18 @@ class Sink(Mechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
-    takes_bias = has_sink = True
+    has_sink = True
 
     def build(self, query_shape, key_shape, value_shape):
         # Scores are compared in float32, so Keras shall not round it.
         self.sink = self.add_weight(name="sink", shape=(query_shape[1],), initializer="zeros", autocast=False)
         super().build(query_shape, key_shape, value_shape)
 
-    def call(self, query, key, value, mask=None, training=None, bias=None):
-        scores = ops.cast(self.compare(query, key, bias), "float32")
+    def weigh(self, scores, mask=None):
+        scores = ops.cast(scores, "float32")
         batch, heads, rows, keys = ops.shape(scores)
         sinks = ops.broadcast_to(ops.reshape(self.sink, (1, -1, 1, 1)), (batch, heads, rows, 1))
         if mask is not None:
             always = ops.ones((*ops.shape(mask)[:3], 1), "bool")
             mask = ops.concatenate([ops.broadcast_to(mask, (*ops.shape(mask)[:3], keys)), always], axis=-1)
-        weights = masked_softmax(ops.concatenate([scores, sinks], axis=-1), mask)[..., :-1]
-        return self.mix(weights, value, training), weights
+        return masked_softmax(ops.concatenate([scores, sinks], axis=-1), mask)[..., :-1]
