@@ -52,7 +52,7 @@ MODELS = {
             "cross": {"mechanism": "one_hot"},
         },
     ),
-    "transformer with rotary positions, shared keys and a sink": (
+    "rotary transformer with shared keys and a sink": (
         Transformer,
         SIZES
         | {"positions": "rotary"}

@@ -61,7 +61,8 @@ def rotate(x, rotation):
     Returns:
         `(B, H, T, K)` of the type of x; computed in float32, since half precision would move distant positions.
     """
-    cosines, sines = (ops.expand_dims(side, -3) for side in rotation)  # (1, T, K / 2) or (B, 1, T, K / 2)
+    # (1, T, K / 2) or (B, 1, T, K / 2); Keras rounds what it passes to a layer of half precision.
+    cosines, sines = (ops.expand_dims(ops.cast(side, "float32"), -3) for side in rotation)
     first, second = ops.split(ops.cast(x, "float32"), 2, axis=-1)
     turned = ops.concatenate([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
     return ops.cast(turned, x.dtype)

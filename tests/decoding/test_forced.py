@@ -129,7 +129,7 @@ def test_without_output_tokens_there_is_attention_alone(model, searched):
 @pytest.mark.parametrize(
     ("name", "rows"),
     [
-        ("transformer with rotary positions, shared keys and a sink", {"cross": ["cross"]}),
+        ("rotary transformer with shared keys and a sink", {"cross": ["cross"]}),
         (
             "decoder-only with ALiBi and a sink",
             {"cross": ["cross", "decoder"], "decoder": ["cross", "decoder"], "encoder": ["encoder"]},

@@ -78,7 +78,7 @@ class Mechanism(keras.Layer):
     def compare(self, query, key, bias=None):
         """Returns the scores, with the bias if there is one: `(B, H, T, S)`."""
         scores = self.score(query, key)
-        return scores if bias is None else ops.cast(scores, "float32") + bias
+        return scores if bias is None else ops.cast(scores, "float32") + ops.cast(bias, "float32")
 
     def mix(self, weights, value, training=None):
         """Returns the context: the values, weighed after dropout."""
