@@ -17,7 +17,8 @@ def make_parser() -> argparse.ArgumentParser:
         "first run (paired bootstrap), the same of the alignment error rate (approximate randomisation), loss, search, "
         "seed, parameters, updates and minutes of training; below, where they were measured, entropy, agreement and "
         "other measures of heads, and the loss when one is replaced, in the same way. Means are given of runs that "
-        "differ in nothing but their seed, with intervals over seeds and sentences. Attention archives without a run are compared by what they hold.",
+        "differ in nothing but their seed, with intervals over seeds and sentences. Attention archives without a run "
+        "are compared by what they hold.",
     )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help=EVALUATED_HELP)
     add_set_option(parser)

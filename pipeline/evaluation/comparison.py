@@ -133,15 +133,24 @@ def groups_of_seeds(systems: Sequence[System]) -> list[dict[int | None, int]]:
 
 
 def means_over_seeds(systems: list[System], table: pd.DataFrame) -> list[str]:
-    """Returns a line for every group of runs that differ in nothing but their seed."""
+    """Returns a line for every group of runs that differ in nothing but their seed, and one where a limit of time has
+    ended them after different numbers of updates."""
     lines = []
     for rows in groups_of_seeds(systems):
-        if len(rows) > 1 and "BLEU" in table:
-            first, *others = rows.values()
+        if len(rows) < 2:
+            continue
+        first, *others = rows.values()
+        if "BLEU" in table:
             bleu, chrf = (table[name].iloc[[first, *others]] for name in ("BLEU", "chrF"))
             lines.append(
                 f"{systems[first].name} and {len(others)} more, seeds {', '.join(map(str, rows))}: "
                 f"mean BLEU {bleu.mean():.2f}, from {bleu.min():.2f} to {bleu.max():.2f}; mean chrF {chrf.mean():.2f}"
+            )
+        updates = table["updates"].iloc[[first, *others]].dropna()
+        if updates.nunique() > 1:
+            lines.append(
+                f"{systems[first].name} and {len(others)} more ended after {', '.join(f'{n:,.0f}' for n in updates)} "
+                "updates, so more than their seed differs: a limit of time has ended some of them"
             )
     return lines
 

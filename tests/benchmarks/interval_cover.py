@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold the true value, and how often p is small where nothing differs, of each kind of measure.
+"""How often 95 % intervals hold the true value, and how often p is small where nothing differs, of each measure.
 
     python -m tests.benchmarks.interval_cover            # 1,000 synthetic test sets of each; minutes
     python -m tests.benchmarks.interval_cover --sets 200

@@ -11,26 +11,41 @@ from pipeline.attention.masks import causal_mask
 from pipeline.errors import InputError
 from pipeline.inspection import inside
 from pipeline.inspection.inside import patch_inside, read_inside
+from pipeline.inspection.visits import Replace
 from pipeline.model.decoder_only import DecoderOnly
 from pipeline.model.interface import TranslationModel
 from pipeline.model.recurrent import Recurrent
 from pipeline.model.transformer import Transformer
-from tests.tiny_models import DECODER_ONLY, MODELS, RECURRENT, every_site, shared_model
+from tests.tiny_models import MODELS, RECURRENT, every_site, shared_model
 from tests.tiny_transformer import SIZES
 
 CLEAN = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
 CORRUPTED = [5, 9, 8, 11, 7, 3], [2, 7, 6, 13]
+SMALL = SIZES | {"encoder_layers": 1, "decoder_layers": 1}
 CASES = {
-    **{name: MODELS[name] for name in MODELS if "positions" not in name and "without" not in name},
-    "post": (Transformer, SIZES | {"norm": "post"}),
-    "blockwise": (Transformer, SIZES | every_site(mechanism="blockwise")),
+    "transformer": MODELS["transformer"],
+    "other sizes": (Transformer, SMALL | {"num_heads": 3} | every_site(key_dim=5, value_dim=3)),
+    "post": (Transformer, SMALL | {"norm": "post"}),
+    "blockwise": (Transformer, SMALL | every_site(mechanism="blockwise")),
+    "odd mechanisms": (
+        Transformer,
+        SMALL
+        | {
+            "encoder_self": {"mechanism": "uniform"},
+            "decoder_self": {"mechanism": "last"},
+            "cross": {"mechanism": "one_hot"},
+        },
+    ),
     "linformer and lsh": (
         Transformer,
-        SIZES
-        | {"encoder_layers": 1, "decoder_layers": 1}
-        | {"encoder_self": {"mechanism": "lsh"}, "cross": {"mechanism": "linformer"}},
+        SMALL | {"encoder_self": {"mechanism": "lsh"}, "cross": {"mechanism": "linformer"}},
     ),
+    "recurrent": MODELS["recurrent"],
+    "recurrent of one context vector": MODELS["recurrent of one context vector"],
     "recurrent of equal weights": (Recurrent, RECURRENT | {"cross_attention": "uniform"}),
+    "luong": MODELS["luong"],
+    "decoder-only": MODELS["decoder-only"],
+    "decoder-only post": MODELS["decoder-only post"],
 }
 
 
@@ -115,58 +130,71 @@ def test_weights_are_the_softmax_of_the_scores_over_all_that_a_row_may_read(case
             np.testing.assert_allclose(found[f"{name}.weights"], power / total, atol=1e-5)
 
 
+@cache
+def corrupted_of(case):
+    return usual(model_of(case), CORRUPTED)
+
+
+def patched(case, names, pair):
+    """What `patch_inside` computes, with what was read once for all tests."""
+    replace = Replace({name: reading_of(case)[0][name] for name in names})
+    logits = inside._pass(model_of(case), pair, replace)
+    replace.check_all_used()
+    return logits
+
+
+STREAM = (".residual", ".output", ".states", ".read_out", "logits")
+
+
 def test_a_pair_patched_with_itself_changes_nothing(case):
-    model, (found, logits) = model_of(case), reading_of(case)
-    own = usual(model, CORRUPTED)
-    np.testing.assert_array_equal(patch_inside(model, CLEAN, CLEAN, without_logits(found)), logits)
-    if model.__class__ is not Recurrent or model.attention:
-        np.testing.assert_array_equal(patch_inside(model, CLEAN, CLEAN, ["*.weights", "*.head.0"]), logits)
-    np.testing.assert_array_equal(usual(model, CORRUPTED), own)
+    """All but what later values would hide."""
+    found, logits = reading_of(case)
+    names = [name for name in found if not name.endswith(STREAM)]
+    np.testing.assert_array_equal(patched(case, names, CLEAN), logits)
 
 
 def test_everything_patched_gives_the_clean_output(case):
-    model, (found, clean) = model_of(case), reading_of(case)
+    found, clean = reading_of(case)
     same_target = CORRUPTED[0], CLEAN[1]
-    assert np.abs(usual(model, same_target) - clean).max() > 1e-3
-    np.testing.assert_array_equal(patch_inside(model, CLEAN, CORRUPTED, without_logits(found)), clean)
-    np.testing.assert_array_equal(patch_inside(model, CLEAN, same_target, ["encoder.*"]), clean)
+    assert np.abs(usual(model_of(case), same_target) - clean).max() > 1e-3
+    np.testing.assert_array_equal(patched(case, [name for name in found if name != "logits"], CORRUPTED), clean)
+    of_source = [name for name in found if name.startswith("encoder.")]
+    np.testing.assert_array_equal(patched(case, of_source, same_target), clean)
 
 
-def without_logits(found):
-    """All names but the last, which alone would do."""
-    return [name for name in found if name != "logits"]
+def test_the_model_is_left_as_it_was():
+    model = model_of("recurrent")
+    own = usual(model, CORRUPTED)
+    np.testing.assert_array_equal(patch_inside(model, CLEAN, CORRUPTED, ["*"]), reading_of("recurrent")[1])
+    np.testing.assert_array_equal(usual(model, CORRUPTED), own)
 
 
 @pytest.mark.parametrize("case", ["transformer", "recurrent", "decoder-only"])
 @pytest.mark.parametrize("part", ["keys", "values", "scores", "weights", "head.0"])
 def test_each_value_of_the_source_has_an_effect_of_its_own(case, part):
-    model = model_of(case)
-    clean, corrupted = reading_of(case)[1], usual(model, CORRUPTED)
-    some = patch_inside(model, CLEAN, CORRUPTED, [f"decoder.0.cross.{part}"])
+    clean, corrupted = reading_of(case)[1], corrupted_of(case)
+    some = patched(case, [f"decoder.0.cross.{part}"], CORRUPTED)
     assert np.abs(some - clean).max() > 1e-3 and np.abs(some - corrupted).max() > 1e-4
 
 
 def test_logits_follow_from_the_transformers_residual_stream():
-    for settings in (SIZES, SIZES | {"norm": "post"}):
-        model = shared_model(Transformer, **settings)
-        found, logits = read_inside(model, CLEAN)
-        last = found["decoder.1.feed_forward.residual"][None]
+    for case in ("transformer", "post"):
+        model, (found, logits) = model_of(case), reading_of(case)
+        last = found[f"decoder.{len(model.decoder_blocks) - 1}.feed_forward.residual"][None]
         states = model.final_norms[1](last) if model.final_norms else last
         np.testing.assert_allclose(model.output_embedding.logits(states)[0], logits, atol=1e-5)
 
 
 def test_logits_follow_from_the_residual_stream_of_a_single_stack():
-    for settings in (DECODER_ONLY, DECODER_ONLY | {"norm": "post"}):
-        model = shared_model(DecoderOnly, **settings)
-        found, logits = read_inside(model, CLEAN)
+    for case in ("decoder-only", "decoder-only post"):
+        model, (found, logits) = model_of(case), reading_of(case)
         states = model._normalized(found["decoder.1.feed_forward.residual"][None])
         np.testing.assert_allclose(model.output_embedding.logits(states)[0], logits, atol=1e-5)
 
 
 def test_one_stack_reads_source_and_target_as_one_pass_over_both_does():
     """Against the blocks called once on source and target together."""
-    model = shared_model(DecoderOnly, **DECODER_ONLY)
-    found, _ = read_inside(model, CLEAN)
+    model, (found, _) = model_of("decoder-only"), reading_of("decoder-only")
     S, T = (len(ids) for ids in CLEAN)
     x = model.positions(model.source_embedding(np.array([[*CLEAN[0], *CLEAN[1]]])))
     for i, block in enumerate(model.blocks):
@@ -235,7 +263,7 @@ def test_the_page_names_what_is_there():
 
 
 def test_unknown_names_and_other_lengths_are_refused():
-    model = shared_model(Transformer, **SIZES)
+    model = model_of("transformer")
     with pytest.raises(InputError, match=r"decoder\.0\.cross\.score: .*did you mean decoder"):
         read_inside(model, CLEAN, ["decoder.0.cross.score"])
     with pytest.raises(InputError, match="same number of tokens"):
@@ -244,7 +272,7 @@ def test_unknown_names_and_other_lengths_are_refused():
 
 @pytest.mark.parametrize("target", [[2, 7, 10], [2, 7, 10, 13, 5]])
 def test_a_loop_over_more_or_fewer_positions_is_refused(target):
-    model = shared_model(Recurrent, **RECURRENT)
+    model = model_of("recurrent")
     with pytest.raises(InputError, match=r"decoder\.states: expected .* same number of tokens"):
         patch_inside(model, CLEAN, (CLEAN[0], target), ["decoder.states"])
 
