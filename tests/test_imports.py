@@ -143,6 +143,7 @@ NEED_A_MODEL = {
     "passes",
     "removal_effects",
     "output_ablation",
+    "split_score",
 }
 NEED_A_MODEL |= {"truncated_heads", "inside", "inside_attention", "visits"}
 

@@ -22,6 +22,7 @@ from .decoding import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
 from .exchange import EXPORT_FORMATS, QUANTIZATIONS
 from .inspection import (
     EXTRACTIONS,
+    HEAD_TYPES,
     LABEL_SIDES,
     OUTPUT_ABLATIONS,
     RECORD_MODES,
@@ -29,6 +30,7 @@ from .inspection import (
     SITES,
     SOURCE_SCORERS,
     SYMMETRISATIONS,
+    HeadType,
     Site,
 )
 from .model import (
@@ -56,6 +58,7 @@ __all__ = [
     "EUROPARL_LANGUAGES",
     "EXPORT_FORMATS",
     "EXTRACTIONS",
+    "HEAD_TYPES",
     "LABEL_SIDES",
     "LENGTH_DIVISORS",
     "MECHANISMS",
@@ -81,6 +84,7 @@ __all__ = [
     "WORD_MARKS",
     "WORD_UNITS",
     "BleuTokenizer",
+    "HeadType",
     "Mechanism",
     "Metric",
     "Schedule",
