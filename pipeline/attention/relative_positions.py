@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
+from keras.backend import standardize_dtype
 
 ROTARY_BASE = 10000.0
 
@@ -59,11 +60,12 @@ def rotate(x, rotation):
         rotation: the `Rotation` of the T positions.
 
     Returns:
-        `(B, H, T, K)` of the type of x; computed in float32, since half precision would move distant positions.
+        `(B, H, T, K)` of the type of x; computed in float32 at least.
     """
+    wide = "float64" if standardize_dtype(x.dtype) == "float64" else "float32"
     # (1, T, K / 2) or (B, 1, T, K / 2); Keras rounds what it passes to a layer of half precision.
-    cosines, sines = (ops.expand_dims(ops.cast(side, "float32"), -3) for side in rotation)
-    first, second = ops.split(ops.cast(x, "float32"), 2, axis=-1)
+    cosines, sines = (ops.expand_dims(ops.cast(side, wide), -3) for side in rotation)
+    first, second = ops.split(ops.cast(x, wide), 2, axis=-1)
     turned = ops.concatenate([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
     return ops.cast(turned, x.dtype)
 

@@ -20,6 +20,7 @@ from ..attention.scores import PRODUCTS
 from ..attention.self_attention import SelfAttention
 from ..config.names import ATTENTION_SITES
 from ..errors import InputError
+from ..model.token_distances import token_distances
 from ..nearest_key import did_you_mean
 from .changed_model import changeable_layers
 from .inside import Pair, read_inside
@@ -28,6 +29,7 @@ from .score_parts import ScoreParts
 Parts = dict[str, np.ndarray]
 """What a residual stream is the sum of, by name, `(T, D)` each."""
 
+SIDES = {"encoder": "source", "decoder": "target"}
 SUBLAYERS = {"encoder": ("self", "feed_forward"), "decoder": ("self", "cross", "feed_forward")}
 
 
@@ -45,7 +47,8 @@ def explained_sites(model: keras.Model) -> list[str]:
     every = [layer for found in layers.values() for layer in found]
     if len(layers) < len(ATTENTION_SITES) or any(type(layer.mechanism) is not Softmax for layer in every):
         return []
-    return [site for site, found in layers.items() if all(type(one.score) in PRODUCTS.values() for one in found)]
+    unbiased = ["cross"] if model.source_positions.kind == "alibi" else ATTENTION_SITES
+    return [site for site in unbiased if all(type(one.score) in PRODUCTS.values() for one in layers[site])]
 
 
 def layer_name(site: str, layer: int) -> str:
@@ -82,7 +85,7 @@ def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int)
     visible = row + 1 if (side, kind) == ("decoder", "self") else len(keys)
 
     stream = _read_stream(model, side, queries, found, layer)
-    project_query, project_key = _projections(attention)
+    project_query, project_key = _projections(attention, getattr(model, f"{SIDES[side]}_positions").kind, len(queries))
     query_parts = _project(project_query, stream, "queries.bias")
     if kind == "cross":
         stream = _read_stream(model, "encoder", keys, found, "")
@@ -122,14 +125,15 @@ def _find_attention(model: keras.Model, layer: str) -> Any:
             f"{layer}: expected a score that is a product of query and key ({', '.join(PRODUCTS)}), found "
             f"{attention.mechanism.score_name}, which is no sum over parts of them"
         )
+    if isinstance(attention, SelfAttention) and model.source_positions.kind == "alibi":
+        raise InputError(f"{layer}: positions alibi add to scores what is part of neither query nor key")
     return attention
 
 
 def _read_stream(model: Any, side: str, ids: Any, found: Mapping[str, np.ndarray], layer: str) -> Parts:
     """Returns the input of the queries of a layer and, in self-attention, of its keys; for "" that of the keys of
     cross-attention, from the encoder's end."""
-    place = "source" if side == "encoder" else "target"
-    embedding, positions = getattr(model, f"{place}_embedding"), getattr(model, f"{place}_positions")
+    embedding, positions = (getattr(model, f"{SIDES[side]}_{part}") for part in ("embedding", "positions"))
     tokens = embedding(np.array([ids], "int32"))
     parts = {"token": _numpy(tokens)[0], "position": _numpy(positions(ops.zeros_like(tokens)))[0]}
     for number, block in enumerate(getattr(model, f"{side}_blocks")):
@@ -189,11 +193,17 @@ def _project(project: Callable[[Any], Any], parts: Parts, bias: str) -> Parts:
     return {name: x for name, x in of_parts.items() if x.any()}
 
 
-def _projections(attention: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """Returns the projections of queries and of keys."""
+def _projections(attention: Any, positions: str, length: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Returns the projections of queries and of keys, each key for its heads of queries; rotary positions turn both."""
     if isinstance(attention, SelfAttention):
-        return lambda x: attention.project(x)[0], lambda x: attention.project(x)[1]
-    return attention.project_query, lambda x: attention.project_memory(x, x)[0]
+        places = np.arange(length)
+        turn = token_distances(positions, attention, places, places).rotation
+
+        def project(x):
+            return attention.project(x, rotation=turn)
+
+        return lambda x: project(x)[0], lambda x: attention.repeat_heads(project(x)[1])
+    return attention.project_query, lambda x: attention.repeat_heads(attention.project_memory(x, x)[0])
 
 
 def _numpy(x: Any) -> np.ndarray:
