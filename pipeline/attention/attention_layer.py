@@ -8,18 +8,8 @@ from keras import ops
 from keras.src.backend import get_keras_mask, set_keras_mask  # Keras has no public names for these
 
 from ..layers.dense import Dense
+from .flat_settings import flatten_settings
 from .mechanisms import describe_mechanism, make_mechanism
-
-
-def flatten_settings(config):
-    """Returns the arguments of an attention layer in the flat form; version 0.1 saved those of mechanism and score in
-    dicts of their own."""
-    config = dict(config)
-    settings = dict(config.pop("mechanism_settings", None) or {})
-    for part, own in (("score", settings.pop("score_settings", None)), ("mechanism", settings)):
-        if own:
-            config[part] = {"class_name": config[part], "config": dict(own)}
-    return config
 
 
 class AttentionLayer(keras.Layer):
@@ -69,21 +59,16 @@ class AttentionLayer(keras.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.num_heads = num_heads
-        self.key_dim = key_dim
+        self.num_heads, self.key_dim, self.use_bias = num_heads, key_dim, use_bias
         self.value_dim = value_dim or key_dim
         self.output_dim = output_dim or num_heads * self.value_dim
         self.projection = projection
         self.value_projection_wanted = projection if value_projection is None else value_projection
-        self.use_bias = use_bias
         self.mechanism_description = describe_mechanism(mechanism, score, dropout)
-        self.key_value_heads = key_value_heads or num_heads
-        self._check_key_value_heads()
-        if not self.value_projection_wanted and self.output_dim != num_heads * self.value_dim:
-            raise ValueError(
-                f"output_dim: without value projection the context is num_heads * value_dim = "
-                f"{num_heads * self.value_dim} wide, found {output_dim}"
-            )
+        self.key_value_heads = self._checked_key_value_heads(key_value_heads or num_heads)
+        width = num_heads * self.value_dim
+        if not self.value_projection_wanted and self.output_dim != width:
+            raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {output_dim}")
         self.mechanism = make_mechanism(
             self.mechanism_description, score, dropout, name="mechanism", dtype=self.dtype_policy
         )
@@ -118,14 +103,13 @@ class AttentionLayer(keras.Layer):
         """The score function, or None if the mechanism does not use one."""
         return self.mechanism.score
 
-    def _check_key_value_heads(self):
-        heads, shared = self.num_heads, self.key_value_heads
-        if heads % shared:
-            raise ValueError(f"key_value_heads: expected a divisor of num_heads = {heads}, found {shared}")
-        if shared != heads and not (self.projection and self.value_projection_wanted):
-            raise ValueError(
-                f"key_value_heads: without projection keys and values have all {heads} heads, found {shared}"
-            )
+    def _checked_key_value_heads(self, heads):
+        projected = self.projection and self.value_projection_wanted
+        every = self.num_heads
+        if every % heads or not (projected or heads == every):
+            expected = f"a divisor of num_heads = {every}" if projected else f"{every} without projection"
+            raise ValueError(f"key_value_heads: expected {expected}, found {heads}")
+        return heads
 
     def _dense(self, units, name):
         return Dense(units, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
@@ -138,10 +122,10 @@ class AttentionLayer(keras.Layer):
 
     def _check_width(self, side, width, size):
         """Checks the width of a side that is not projected but split into heads as it is."""
-        if width != self.num_heads * size:
+        expected = self.num_heads * size
+        if width != expected:
             raise ValueError(
-                f"{side}: without projection the width must be num_heads * size = {self.num_heads * size}, "
-                f"found {width}"
+                f"{side}: without projection the width must be num_heads * size = {expected}, found {width}"
             )
 
     def split_heads(self, x, heads=None):
@@ -174,12 +158,11 @@ class AttentionLayer(keras.Layer):
 
     def mix(self, query, key, value, mask=None, training=None, bias=None):
         """Returns the contexts of the heads, `(B, H, T, V)`, and the weights; see `attend`."""
-        arguments = {"mask": mask, "training": training}
-        if bias is not None and self.mechanism.uses_score:
-            if not self.mechanism.takes_bias:
-                raise ValueError(f"bias: {type(self.mechanism).__name__} adds none to its scores; use softmax")
-            arguments["bias"] = bias
-        return self.mechanism(query, self.repeat_heads(key), self.repeat_heads(value), **arguments)
+        if bias is not None and self.mechanism.uses_score and not self.mechanism.takes_bias:
+            raise ValueError(f"bias: {type(self.mechanism).__name__} adds none to its scores; use softmax")
+        extra = {"bias": bias} if bias is not None and self.mechanism.takes_bias else {}
+        extra |= {"mask": mask, "training": training}
+        return self.mechanism(query, self.repeat_heads(key), self.repeat_heads(value), **extra)
 
     def merge_heads(self, context):
         """Puts the heads' contexts side by side and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from .base import MOST_UNITS, OneOf, Settings
-from .names import MECHANISMS, SCORES, describe, fixed_weights, mechanisms_at
+from .names import MECHANISMS, RELATIVE_POSITIONS, SCORES, describe, fixed_weights, mechanisms_at
 
 
 class AttentionSettings(Settings):
@@ -109,11 +109,13 @@ class AttentionSettings(Settings):
                 )
 
     def check_distances(self, positions: str, d_model: int, num_heads: int) -> None:
-        """Checks that self-attention can see positions of `RELATIVE_POSITIONS`.
+        """Checks that self-attention can see the model's positions if they are of `RELATIVE_POSITIONS`.
 
         Raises:
             ValueError: its mechanism, score or size cannot.
         """
+        if positions not in RELATIVE_POSITIONS or self.site == "cross":
+            return
         if positions not in MECHANISMS[self.mechanism].distances:
             expected = [name for name in mechanisms_at(self.site) if positions in MECHANISMS[name].distances]
             raise ValueError(

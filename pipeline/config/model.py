@@ -15,7 +15,6 @@ from .names import (
     POSITION_PLACES,
     POSITIONS,
     RECURRENT_DECODERS,
-    RELATIVE_POSITIONS,
     TIED_EMBEDDINGS,
     describe,
     fixed_weights,
@@ -74,9 +73,7 @@ class BlocksSettings(ArchitectureSettings):
         default="sinusoidal", description=f"Kind of position embeddings. {describe(POSITIONS)}."
     )
     positions_on: Annotated[str, OneOf(POSITION_PLACES)] = Field(
-        default="input",
-        description=f"Where vectors of positions are added. {describe(POSITION_PLACES)}. Without effect on rotary and "
-        "alibi.",
+        default="input", description=f"Where vectors of positions are added. {describe(POSITION_PLACES)}."
     )
     activation: Annotated[str, OneOf(ACTIVATIONS)] = Field(
         default="relu", description="Activation of the feed-forward layers."
@@ -96,8 +93,7 @@ class BlocksSettings(ArchitectureSettings):
                     "attention must say its key_dim and value_dim"
                 )
             settings.check_sizes(self.d_model, self.num_heads)
-            if self.positions in RELATIVE_POSITIONS and site != "cross":
-                settings.check_distances(self.positions, self.d_model, self.num_heads)
+            settings.check_distances(self.positions, self.d_model, self.num_heads)
             if not MECHANISMS[settings.mechanism].holds_weights and self.attention_dropout:
                 raise ValueError(
                     f"attention_dropout ({self.attention_dropout}) needs weights to drop, and "
@@ -123,8 +119,7 @@ class TransformerSettings(BlocksSettings):
     @property
     def guided_heads(self) -> tuple[int, int]:
         """See `ArchitectureSettings`."""
-        guided = MECHANISMS[self.attention.cross.mechanism].guided
-        return (self.decoder_layers, self.num_heads) if guided else (0, 0)
+        return (self.decoder_layers, self.num_heads) if MECHANISMS[self.attention.cross.mechanism].guided else (0, 0)
 
 
 class DecoderOnlySettings(BlocksSettings):

@@ -32,13 +32,12 @@ from .archive_format import (
     METADATA,
     OPTIONAL,
     SENTENCES,
-    are_names,
-    are_sites,
     array_key,
     axes_of,
     check_sinks,
     check_weights,
     describe_missing,
+    describes_sites,
     is_natural,
     parse_line,
     sink_key,
@@ -126,7 +125,8 @@ class AttentionArchive:
         place = self._path / line["shard"]
         try:
             attention = {site: self._read_weights(line, site) for site in sites}
-            sinks = {site: self._read_sinks(line, attention[site], site) for site in self._sinks(sites)}
+            with_sinks = [site for site in sites if site in self.manifest.get("sinks", ())]
+            sinks = {site: self._read_sinks(line, attention[site], site) for site in with_sinks}
             known = {name: line[name] for name in (*METADATA, *OPTIONAL) if name in line}
             record = Record(**known, attention=attention, sinks=sinks)
             record.validate()
@@ -155,13 +155,9 @@ class AttentionArchive:
         check_weights(key, weights, shares=site not in self.manifest.get("signed", ()))
         return weights
 
-    def _sinks(self, sites: Sequence[str]) -> list[str]:
-        return [site for site in sites if site in self.manifest.get("sinks", ())]
-
     def _read_sinks(self, line: dict[str, Any], weights: np.ndarray, site: str) -> np.ndarray:
-        assert self._shard is not None  # the weights were read from it
         key = sink_key(site, line["id"])
-        shares = self._shard[1].read(key, "f", weights.shape[:3])
+        shares = self._shard[1].read(key, "f", weights.shape[:3])  # type: ignore[index] # the weights were read from it
         check_sinks(key, shares, weights)
         return shares
 
@@ -177,7 +173,7 @@ class AttentionArchive:
         complete = manifest.get("complete") is True and is_natural(manifest.get("sentences"))
         if version != FORMAT_VERSION:
             raise InputError(f"{path}: format_version is {version!r}, this version of qkv reads {FORMAT_VERSION}")
-        if not complete or not are_sites(manifest.get("sites")) or not are_names(manifest):
+        if not complete or not describes_sites(manifest):
             raise self._damaged(path, "does not describe a complete archive")
         return manifest
 

@@ -132,17 +132,18 @@ def _words_exist(line: dict[str, Any], side: str) -> bool:
     return max((word for word in words if word is not None), default=-1) < max(len(text), len(words))
 
 
-def are_sites(sites: Any) -> bool:
-    """Returns whether a manifest's `sites` map sites to `[layers, heads]`."""
-    return isinstance(sites, dict) and all(
-        site in SITES and isinstance(sizes, list) and len(sizes) == 2 and all(map(is_natural, sizes))
-        for site, sizes in sites.items()
+def describes_sites(manifest: dict[str, Any]) -> bool:
+    """Returns whether a manifest's `sites` map sites to `[layers, heads]`, and lists are what it says of some sites."""
+    sites = manifest.get("sites")
+    are_lists = all(isinstance(manifest.get(key, []), list) for key in ("signed", "sinks"))
+    return (
+        are_lists
+        and isinstance(sites, dict)
+        and all(
+            site in SITES and isinstance(sizes, list) and len(sizes) == 2 and all(map(is_natural, sizes))
+            for site, sizes in sites.items()
+        )
     )
-
-
-def are_names(manifest: dict[str, Any]) -> bool:
-    """Returns whether what a manifest says of some sites are lists."""
-    return all(isinstance(manifest.get(key, []), list) for key in ("signed", "sinks"))
 
 
 def check_weights(key: str, weights: np.ndarray, shares: bool) -> None:

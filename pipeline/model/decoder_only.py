@@ -13,8 +13,9 @@ from ..attention.masks import causal_mask, padding_mask
 from ..layers.layer_normalization import LayerNormalization
 from .causal_block import CausalBlock
 from .embedding import PositionalEmbedding, make_embeddings
-from .interface import DecoderOutput, Memory, TranslationModel, missing_shares, rows_for_each
+from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 from .places import Returned
+from .sink_shares import sink_shares
 from .token_distances import token_distances
 
 
@@ -90,16 +91,9 @@ class DecoderOnly(TranslationModel):
             name="positions",
             dtype=policy,
         )
-        block = {
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "d_ff": d_ff,
-            "norm": norm,
-            "activation": activation,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "activation_dropout": activation_dropout,
-        }
+        block = {"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff, "norm": norm, "activation": activation}
+        rates = {"attention_dropout": attention_dropout, "activation_dropout": activation_dropout}
+        block |= {"dropout": dropout, **rates}
         self.blocks = [
             CausalBlock(self_attention=decoder_self, name=f"block_{i}", dtype=policy, **block) for i in range(layers)
         ]
@@ -122,8 +116,7 @@ class DecoderOnly(TranslationModel):
         length = ops.shape(source_ids)[1]
         x = self.positions(self.source_embedding(source_ids), training=training)
         positions = self.positions.on_queries_and_keys(length)
-        places = ops.arange(length, dtype="int32")
-        distances = token_distances(self.positions.kind, self.blocks[0].self_attention, places, places)
+        distances = token_distances(self.positions.kind, self.blocks[0], ops.arange(length))
         weights, prepared = [], []
         for block in self.blocks:
             x, own, keys_values = block(
@@ -138,12 +131,8 @@ class DecoderOnly(TranslationModel):
         return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared))
 
     def sinks(self, memory, output):
-        if not self.blocks[0].self_attention.mechanism.has_sink:
-            return {}
-        # A target row is divided between source and target, so the share is that of both parts.
-        of_target = tuple(map(missing_shares, output.cross, output.decoder_self))
-        of_source = tuple(map(missing_shares, memory.self_attention))
-        return {"encoder": of_source, **dict.fromkeys(("decoder", "cross"), of_target)}
+        layer, parts = self.blocks[0].self_attention, (output.cross, output.decoder_self)  # of one row
+        return sink_shares(encoder=(layer, memory.self_attention), decoder=(layer, *parts), cross=(layer, *parts))
 
     def start_cache(self, memory):
         """Returns the source's keys and values; those of the target are appended to them."""
@@ -166,15 +155,9 @@ class DecoderOnly(TranslationModel):
         offset = position + ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True)
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
         positions = self.positions.on_queries_and_keys(length, offset)
-        sources, targets = (ops.arange(n, dtype="int32") for n in (source_length, own_length))
-        own_places = targets + offset - position  # (B, L + T)
-        source_places = ops.broadcast_to(sources, (batch, source_length))
-        distances = token_distances(
-            self.positions.kind,
-            self.blocks[0].self_attention,
-            own_places[:, position:],
-            ops.concatenate([source_places, own_places], axis=1),
-        )
+        own_places = ops.arange(own_length) + offset - position
+        places = ops.concatenate([ops.broadcast_to(ops.arange(source_length), (batch, source_length)), own_places], 1)
+        distances = token_distances(self.positions.kind, self.blocks[0], own_places[:, position:], places)
         weights, caches = [], []
         for i, block in enumerate(self.blocks):
             x, own, keys_values = block(

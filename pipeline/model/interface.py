@@ -75,11 +75,6 @@ def rows_for_each(nested, rows):
     return keras.tree.map_structure(repeat, nested)
 
 
-def missing_shares(*parts):
-    """Returns what rows lack to a sum of one: `(..., keys) -> (...)`; a row may be divided into several parts."""
-    return ops.maximum(1.0 - sum(ops.sum(part, axis=-1) for part in parts), 0.0)
-
-
 class TranslationModel(ConstructorConfig, keras.Model):
     """Translates ids to ids; architectures implement `encode`, `decode` and `start_cache`.
 

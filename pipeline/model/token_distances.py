@@ -16,17 +16,19 @@ class Distances(NamedTuple):
     bias: Any = None
 
 
-def token_distances(kind, attention, query_positions, key_positions) -> Distances:
+def token_distances(kind, block, query_positions, key_positions=None) -> Distances:
     """Computes what the self-attention layers of a stack take.
 
     Args:
         kind: the model's positions; for all but those of `config.names.RELATIVE_POSITIONS` there is nothing.
-        attention: one of the stack's `SelfAttention` layers, which have the same heads.
+        block: one of the stack's blocks, whose self-attention has the heads of all.
         query_positions: int `(T,)` or `(B, T)`, where the queries stand.
-        key_positions: int `(S,)` or `(B, S)`, where the keys stand: those of a cache, then those of the queries.
+        key_positions: int `(S,)` or `(B, S)`, where the keys stand: those of a cache, then those of the queries; the
+            queries' if not given.
     """
     if kind == "rotary":
-        return Distances(rotation=rotation(query_positions, attention.key_dim))
+        return Distances(rotation=rotation(query_positions, block.self_attention.key_dim))
     if kind == "alibi":
-        return Distances(bias=alibi_bias(query_positions, key_positions, attention.num_heads))
+        keys = query_positions if key_positions is None else key_positions
+        return Distances(bias=alibi_bias(query_positions, keys, block.self_attention.num_heads))
     return Distances()

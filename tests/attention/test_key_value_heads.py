@@ -75,7 +75,7 @@ def test_self_attention_projects_positions_to_the_shared_heads():
     ("settings", "message"),
     [
         ({"key_value_heads": 3}, "key_value_heads: expected a divisor of num_heads = 4, found 3"),
-        ({"key_value_heads": 2, "projection": False}, "without projection keys and values have all 4 heads, found 2"),
+        ({"key_value_heads": 2, "projection": False}, "key_value_heads: expected 4 without projection, found 2"),
         ({"key_value_heads": 1, "mechanism": "lsh"}, "key_value_heads: LSH makes queries and keys by one projection"),
     ],
 )
