@@ -29,7 +29,7 @@ def write_csv(table: pd.DataFrame, path: Path, float_format: str | None = None) 
 def write_measures(
     archive: AttentionArchive, gold: Sequence[GoldAlignment] | None, folder: EvaluationDirectory
 ) -> list[dict[str, Any]]:
-    """Writes heads.csv, head_types.csv and sentences.csv, which are measured in one pass.
+    """Writes heads.csv, head_types.csv, sentence_heads.csv and sentences.csv, which are measured in one pass.
 
     Args:
         archive: the sentences.
@@ -48,7 +48,8 @@ def write_measures(
         rows.append(sentence_row(record, measures))
     table = types.table()
     write_csv(table, folder.head_types)
-    write_csv(add_types(heads.table(), named_heads(table)), folder.heads)
+    write_csv(add_types(heads.table_with_intervals(), named_heads(table)), folder.heads)
+    write_csv(heads.sentences(), folder.sentence_heads, float_format="%.6f")
     write_csv(pd.DataFrame(rows), folder.sentences, float_format="%.4f")
     return rows
 

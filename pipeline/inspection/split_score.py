@@ -8,7 +8,7 @@ means, so each part is centred by its own. After post-norm every part goes throu
 The model's own layers compute all of this, in a copy of it in float64.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -16,6 +16,7 @@ import numpy as np
 from keras import ops
 
 from ..attention.mechanisms import Softmax
+from ..attention.relative_positions import rotation
 from ..attention.scores import PRODUCTS
 from ..attention.self_attention import SelfAttention
 from ..config.names import ATTENTION_SITES
@@ -24,11 +25,7 @@ from ..nearest_key import did_you_mean
 from .changed_model import changeable_layers
 from .inside import Pair, read_inside
 from .score_parts import ScoreParts
-
-Parts = dict[str, np.ndarray]
-"""What a residual stream is the sum of, by name, `(T, D)` each."""
-
-SUBLAYERS = {"encoder": ("self", "feed_forward"), "decoder": ("self", "cross", "feed_forward")}
+from .stream_parts import SIDES, SUBLAYERS, Parts, read_stream
 
 
 def in_float64(model: keras.Model) -> keras.Model:
@@ -45,7 +42,8 @@ def explained_sites(model: keras.Model) -> list[str]:
     every = [layer for found in layers.values() for layer in found]
     if len(layers) < len(ATTENTION_SITES) or any(type(layer.mechanism) is not Softmax for layer in every):
         return []
-    return [site for site, found in layers.items() if all(type(one.score) in PRODUCTS.values() for one in found)]
+    unbiased = ["cross"] if model.source_positions.kind == "alibi" else ATTENTION_SITES
+    return [site for site in unbiased if all(type(one.score) in PRODUCTS.values() for one in layers[site])]
 
 
 def layer_name(site: str, layer: int) -> str:
@@ -81,11 +79,11 @@ def split_score(model: keras.Model, pair: Pair, layer: str, head: int, row: int)
     found, _ = read_inside(model, pair, ["*.head.*", "*.feed_forward.output", f"{layer}.weights"])
     visible = row + 1 if (side, kind) == ("decoder", "self") else len(keys)
 
-    stream = _read_stream(model, side, queries, found, layer)
-    project_query, project_key = _projections(attention)
+    stream = read_stream(model, side, queries, found, layer)
+    project_query, project_key = _projections(attention, getattr(model, f"{SIDES[side]}_positions").kind, len(queries))
     query_parts = _project(project_query, stream, "queries.bias")
     if kind == "cross":
-        stream = _read_stream(model, "encoder", keys, found, "")
+        stream = read_stream(model, "encoder", keys, found, "")
     key_parts = _project(project_key, stream, "keys.bias")
     compared, against = (np.stack(list(parts.values())) for parts in (query_parts, key_parts))
     compared, against, *_ = attention.score.prepare(*map(ops.convert_to_tensor, (compared, against)))
@@ -122,62 +120,9 @@ def _find_attention(model: keras.Model, layer: str) -> Any:
             f"{layer}: expected a score that is a product of query and key ({', '.join(PRODUCTS)}), found "
             f"{attention.mechanism.score_name}, which is no sum over parts of them"
         )
+    if isinstance(attention, SelfAttention) and model.source_positions.kind == "alibi":
+        raise InputError(f"{layer}: positions alibi add to scores what is part of neither query nor key")
     return attention
-
-
-def _read_stream(model: Any, side: str, ids: Any, found: Mapping[str, np.ndarray], layer: str) -> Parts:
-    """Returns the input of the queries of a layer and, in self-attention, of its keys; for "" that of the keys of
-    cross-attention, from the encoder's end."""
-    place = "source" if side == "encoder" else "target"
-    embedding, positions = getattr(model, f"{place}_embedding"), getattr(model, f"{place}_positions")
-    tokens = embedding(np.array([ids], "int32"))
-    parts = {"token": _numpy(tokens)[0], "position": _numpy(positions(ops.zeros_like(tokens)))[0]}
-    for number, block in enumerate(getattr(model, f"{side}_blocks")):
-        for kind in SUBLAYERS[side]:
-            name = f"{side}.{number}.{kind}"
-            sublayer, residual = _sublayer(block, kind)
-            if name == layer:
-                parts = _normalize(parts, residual.normalization, name) if residual.norm == "pre" else parts
-                return _add_positions(parts, positions)
-            parts |= _read_output(name, sublayer, found)
-            parts = _normalize(parts, residual.normalization, name) if residual.norm == "post" else parts
-    if model.final_norms:
-        parts = _normalize(parts, model.final_norms[0], side)
-    return _add_positions(parts, positions)
-
-
-def _sublayer(block: Any, kind: str) -> tuple[Any, Any]:
-    name = kind if kind == "feed_forward" else f"{kind}_attention"
-    return getattr(block, name), getattr(block, f"{name}_residual")
-
-
-def _read_output(name: str, sublayer: Any, found: Mapping[str, np.ndarray]) -> Parts:
-    """Returns what a sublayer has added to the stream: its heads or its network, and the bias of its last matrix."""
-    is_network = name.endswith("feed_forward")
-    last = sublayer.outer if is_network else sublayer.output_projection
-    if is_network:
-        parts = {name: found[f"{name}.output"] - _numpy(last.bias)}
-    else:
-        parts = {part: found[part] for part in (f"{name}.head.{head}" for head in range(sublayer.num_heads))}
-    if last is not None and last.use_bias:
-        like = next(iter(parts.values()))
-        parts[f"{name}.bias"] = np.broadcast_to(_numpy(last.bias), like.shape)
-    return parts
-
-
-def _normalize(parts: Parts, norm: Any, name: str) -> Parts:
-    """Returns the parts of the normalised stream, the last of them the normalisation's bias."""
-    whole = np.sum(list(parts.values()), axis=0)
-    deviation = np.sqrt(whole.var(axis=-1, keepdims=True) + norm.epsilon)
-    scale = _numpy(norm.gamma) / deviation
-    normal = {part: (x - x.mean(axis=-1, keepdims=True)) * scale for part, x in parts.items()}
-    return {**normal, f"{name}.norm": np.broadcast_to(_numpy(norm.beta), scale.shape)}
-
-
-def _add_positions(parts: Parts, positions: Any) -> Parts:
-    """Adds the positions that attention layers add to queries and keys."""
-    added = positions.on_queries_and_keys(len(parts["position"]))
-    return parts if added is None else {**parts, "position": parts["position"] + _numpy(added)}
 
 
 def _project(project: Callable[[Any], Any], parts: Parts, bias: str) -> Parts:
@@ -189,11 +134,16 @@ def _project(project: Callable[[Any], Any], parts: Parts, bias: str) -> Parts:
     return {name: x for name, x in of_parts.items() if x.any()}
 
 
-def _projections(attention: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """Returns the projections of queries and of keys."""
+def _projections(attention: Any, positions: str, length: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Returns the projections of queries and of keys, each key for its heads of queries; rotary positions turn both."""
     if isinstance(attention, SelfAttention):
-        return lambda x: attention.project(x)[0], lambda x: attention.project(x)[1]
-    return attention.project_query, lambda x: attention.project_memory(x, x)[0]
+        turn = rotation(np.arange(length), attention.key_dim) if positions == "rotary" else None
+
+        def project(x):
+            return attention.project(x, rotation=turn)
+
+        return lambda x: project(x)[0], lambda x: attention.repeat_heads(project(x)[1])
+    return attention.project_query, lambda x: attention.repeat_heads(attention.project_memory(x, x)[0])
 
 
 def _numpy(x: Any) -> np.ndarray:

@@ -25,7 +25,7 @@ class Inside(NamedTuple):
     - target_output_tokens: the tokens that are predicted, T of them.
     - log_probabilities: of these, in nats, `(T,)`.
     - logits: `(T, V)`.
-    - arrays: the activations by name, see `inspection.inside`.
+    - arrays: the values by name, see pipeline/inspection/INSIDE.md.
     """
 
     source_tokens: list[str]

@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.inspection.inside import read_inside
-from pipeline.inspection.split_score import in_float64, split_score
+from pipeline.inspection.split_score import explained_sites, in_float64, split_score
 from pipeline.model.decoder_only import DecoderOnly
 from tests.tiny_models import DECODER_ONLY, every_site, shared_model
 from tests.tiny_transformer import shared_transformer
@@ -18,6 +18,7 @@ SETTINGS = [
     {"norm": "post", "positions_on": "queries_and_keys", "tie_embeddings": "none", "scale_embeddings": False},
     {"num_heads": 3, "positions_on": "queries_and_keys", **every_site(key_dim=5, value_dim=3, score="dot")},
     every_site(projection=False, value_projection=False),
+    {"positions": "rotary", **every_site(key_value_heads=1)},
 ]
 
 
@@ -118,3 +119,14 @@ def test_unknown_places_and_other_architectures_are_refused():
         split_score(double, PAIR, "decoder.0.cross", 0, 5)
     with pytest.raises(InputError, match="expected a Transformer with encoder and decoder, found DecoderOnly"):
         split_score(shared_model(DecoderOnly, **DECODER_ONLY), PAIR, "decoder.0.self", 0, 0)
+
+
+def test_scores_with_a_bias_of_distance_are_refused_and_those_of_cross_attention_are_not():
+    model = shared_transformer(positions="alibi")
+    assert explained_sites(model) == ["cross"]
+    double = in_float64(model)
+    with pytest.raises(InputError, match=r"encoder\.0\.self: positions alibi add to scores"):
+        split_score(double, PAIR, "encoder.0.self", 0, 1)
+    found, _ = read_inside(double, PAIR, ["decoder.1.cross.scores"])
+    parts = split_score(double, PAIR, "decoder.1.cross", 0, 1)
+    np.testing.assert_allclose(parts.scores, found["decoder.1.cross.scores"][0, 1], rtol=1e-10)
