@@ -163,6 +163,7 @@ class EvaluationDirectory:
         self.translations = root / "translations.tsv"
         self.heads = root / "heads.csv"
         self.sentence_heads = root / "sentence_heads.csv"
+        self.head_types = root / "head_types.csv"
         self.sentences = root / "sentences.csv"
         self.spectra = root / "spectra.csv"
         self.perturbation = root / "perturbation.csv"

@@ -16,6 +16,7 @@ from ..inspection.archive import AttentionArchive
 from ..inspection.forced_pairs import ForcedPair, pair_translations
 from ..inspection.head_effects import join_effects
 from ..inspection.heatmap import attention_figure, save_figure
+from ..inspection.named_heads import describe_types, read_head_types
 from ..inspection.output_ablation import ablation_effects
 from ..inspection.perturbation import cross_attention_layers, perturbation_effects
 from ..inspection.record import Record
@@ -100,7 +101,7 @@ def write_measured(outputs: Outputs) -> list[dict[str, Any]]:
     run, data = request.run, request.data
     settings = run.config.inspection
     write_alignment_scores(readouts, folder)
-    rows = write_measures(archive.records(["cross"]), folder)
+    rows = write_measures(archive, data.gold.gold if data.gold else None, folder)
     if readouts.readout is not None:
         write_alignments(archive.records(["cross", readouts.readout.site]), readouts.readout, folder.alignments)
     drawn = drawn_sentences(settings.heatmap_sentences, settings.drawn_sentences, own=data.own)
@@ -155,6 +156,7 @@ def fill_viewer(outputs: Outputs, name: str, rows: Sequence[dict[str, Any]], tab
         run.detokenize if run.config.data.tokenized else None,
         facts=page_facts(run.config, run.model.count_params(), outputs.metrics),
         sentences_in_set=len(data.source),
+        types=describe_types(read_head_types(outputs.folder.head_types)),
     )
     for record, row in zip(outputs.archive.records(outputs.sites, len(rows)), rows, strict=True):
         viewer.add(record, row)

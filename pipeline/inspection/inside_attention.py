@@ -18,15 +18,16 @@ def attend_visited(place: Heads, visit: Visit) -> Callable:
     """Returns an `attend` that visits what it computes. What a visit leaves as it is keeps its bits."""
     layer = place.layer
 
-    def attend(query, key, value, mask=None, training=None):
+    def attend(query, key, value, mask=None, training=None, bias=None):
         groups = _groups(place, query.shape[2], key.shape[2])
         if place.before is not None:
             key, value = (
                 _visit_before(f"{place.before}.{part}", x, groups[place.before], visit)
                 for part, x in (("keys", key), ("values", value))
             )
-        context, own = layer.mechanism(query, key, value, mask=mask, training=training)
-        weights = _visit_scores(layer.mechanism, groups, visit, query, key, mask, own)
+        context, own = layer.mix(query, key, value, mask, training, bias)
+        key, value = layer.repeat_heads(key), layer.repeat_heads(value)
+        weights = _visit_scores(layer.mechanism, groups, visit, (query, key, bias), mask, own)
         weights = _visit_columns(groups, "weights", weights, visit)
         kept = ops.cast(weights, value.dtype)
         context = _where_changed(weights, own, ops.matmul(kept, value), context)
@@ -65,13 +66,13 @@ def _visit_columns(groups: dict[str, slice], part: str, x: Any, visit: Visit) ->
     return visited[0] if len(visited) == 1 else ops.concatenate(visited, axis=-1)
 
 
-def _visit_scores(mechanism: Any, groups: dict[str, slice], visit: Visit, query, key, mask, weights) -> Any:
+def _visit_scores(mechanism: Any, groups: dict[str, slice], visit: Visit, compared, mask, weights) -> Any:
     """Returns the weights, and those of other scores in the rows where the visit has replaced some."""
     if not isinstance(mechanism, PairwiseMechanism):
         for name in groups:
             visit.lack(f"{name}.scores", f"the mechanism {type(mechanism).__name__} does not score each pair")
         return weights
-    scores = mechanism.score(query, key)
+    scores = mechanism.compare(*compared)
     changed = _visit_columns(groups, "scores", scores, visit)
     return _where_changed(changed, scores, mechanism.weigh(changed, mask), weights)
 

@@ -6,7 +6,7 @@ Letters: B batch, T positions, D model width.
 import keras
 from keras.src.backend import get_keras_mask
 
-from ..attention.attention_layer import flatten_settings
+from ..attention.flat_settings import flatten_settings
 from ..attention.self_attention import SelfAttention
 from .constructor import ConstructorConfig
 from .feed_forward import FeedForward

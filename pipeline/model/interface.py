@@ -120,6 +120,16 @@ class TranslationModel(ConstructorConfig, keras.Model):
         over layers of float32 `(B, H, S)`; empty if heads do not project values."""
         return ()
 
+    def sinks(self, memory, output) -> dict[str, tuple]:
+        """Returns the share of each row that went to no key, for each of `config.names.SITES` with a sink:
+        tuples over layers of float32 `(B, H, queries)`.
+
+        Args:
+            memory: what `encode` returned.
+            output: the `DecoderOutput` of whole targets.
+        """
+        return {}
+
     def places(self, side: str) -> Iterator[Place]:
         """Names the values on the way that can be read and replaced; an architecture that names none has none.
 

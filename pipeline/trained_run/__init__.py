@@ -32,13 +32,14 @@ from ..text.typed_text import Normalizer
 from ..text.words import BETWEEN_SPACES, WordCutter, WordUnits
 from ..training.checkpoint import load_checkpoint
 from ..training.checkpoint_folder import Checkpoints
+from .explained_scores import ExplainedScores
 from .inside_text import Inside, Sentence, cache, patch
 from .manifest import check_digests, check_golden
 from .weights_file import check_weights_file, extracted_weights
 
 
 @dataclass(frozen=True)
-class TrainedRun:
+class TrainedRun(ExplainedScores):
     """The parts of a run that evaluation and translation need; `weights` is the file that the model's are from, and
     `banned` what no translation contains, if anything."""
 

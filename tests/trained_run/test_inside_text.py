@@ -59,3 +59,14 @@ def test_runs_of_other_architectures_are_read_and_patched(architecture):
     whole = run.patch(CLEAN, other, ["encoder.*"])
     np.testing.assert_array_equal(whole.log_probabilities, clean.log_probabilities)
     assert not np.array_equal(corrupted.log_probabilities, clean.log_probabilities)
+
+
+def test_the_parts_of_a_score_are_named_after_the_tokens_of_the_sentence(run):
+    (inside,) = run.cache([CLEAN], ["decoder.0.cross.scores"])
+    parts = run.explain_score(CLEAN, "decoder.0.cross", head=1, row=2)
+    assert parts.keys == inside.source_tokens
+    assert (parts.query, parts.predicted) == (inside.target_input_tokens[2], inside.target_output_tokens[2])
+    expected = inside.arrays["decoder.0.cross.scores"][1, 2]
+    np.testing.assert_allclose(parts.scores, expected, atol=1e-5 * np.abs(expected).max())
+    of_source = run.explain_score(CLEAN, "encoder.0.self", head=0, row=3)
+    assert (of_source.query, of_source.predicted) == (inside.source_tokens[3], "")

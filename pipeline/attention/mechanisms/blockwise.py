@@ -38,7 +38,7 @@ class Blockwise(PairwiseMechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
-    holds_weights = False
+    holds_weights = takes_bias = False
 
     def __init__(self, block_size=128, score="scaled_dot", dropout=0.0, **kwargs):
         super().__init__(score, dropout, **kwargs)
@@ -62,7 +62,7 @@ class Blockwise(PairwiseMechanism):
     def _weights(self, query, key, learnt, mask):
         return self.weigh(score_matrix(self.score.comparison, query, key, learnt, self.block_size), mask)
 
-    def call(self, query, key, value, mask=None, training=None):
+    def call(self, query, key, value, mask=None, training=None):  # type: ignore[override]
         mask = None if mask is None else ops.convert_to_tensor(mask, "bool")
         query, key, learnt = self._prepare(query, key)
         weights = self._weights(query, key, learnt, mask)

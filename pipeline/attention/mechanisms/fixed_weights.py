@@ -33,11 +33,6 @@ class OneHot(PairwiseMechanism):
         hard = hard if mask is None else ops.where(mask, hard, 0.0)
         return ops.stop_gradient(hard) + (soft - ops.stop_gradient(soft))
 
-    def call(self, query, key, value, mask=None, training=None):
-        weights = self.weigh(self.score(query, key), mask)
-        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
-        return ops.matmul(kept, value), weights
-
 
 class FixedWeights(Mechanism):
     """Weights that depend on the mask alone, not on queries and keys; subclasses define which keys get them."""
@@ -52,8 +47,7 @@ class FixedWeights(Mechanism):
     def call(self, query, key, value, mask=None, training=None):
         scores = ops.zeros((*ops.shape(query)[:3], ops.shape(key)[2]), "float32")
         weights = self.choose(masked_softmax(scores, mask))
-        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
-        return ops.matmul(kept, value), weights
+        return self.mix(weights, value, training), weights
 
 
 @keras.saving.register_keras_serializable(package="qkv")
