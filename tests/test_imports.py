@@ -229,6 +229,7 @@ OF_NO_MODULE = {
     "test_budgets",
     "test_commands",
     "test_configs_build",
+    "test_copies_to_host",
     "test_end_to_end",
     "test_failing_files",
     "test_fuzz",
