@@ -17,7 +17,14 @@ from .made_by import MADE_BY
 from .metrics.bleu import check_bleu_tokenizer
 from .metrics.low_bleu import count_words, explain_low_bleu
 from .run_directory import RunDirectory
-from .runtime.devices import is_chief, make_strategy
+from .runtime.devices import (
+    describe_devices,
+    is_chief,
+    make_deterministic,
+    make_strategy,
+    resolve_precision,
+    slow_precision,
+)
 from .runtime.memory import keep_freed_memory
 from .text.prepare import TrainingText, load_text, prepare_text
 from .trained_run.manifest import write_manifest
@@ -37,10 +44,16 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
     """Trains a new run, or continues one: see `pipeline.train.train`."""
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
-    strategy = make_strategy()
+    strategy = make_strategy(config.run.devices)
+    if config.run.deterministic:
+        make_deterministic()
     keras.utils.set_random_seed(config.run.seed)
     chief = is_chief(strategy)
     assert config.run.name  # the command line has set it
+    precision = resolve_precision(config.training.precision)
+    log.info("%s", describe_devices(precision))
+    if advice := slow_precision(precision):
+        log.warning("%s", advice)
     with open_run_folder(config.run.directory / config.run.name, resume, writes=chief) as run:
         text = _read_or_prepare_text(config, run)
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
@@ -124,6 +137,9 @@ def _report_finished(
         reason,
         *kept,
     )
+    if progress.split_updates or progress.loss_scale.get("skipped"):
+        message = "%d updates were computed in parts, since they did not fit into memory; %d were left out in float16"
+        log.info(message, progress.split_updates, progress.loss_scale.get("skipped", 0))
     stopping = settings.early_stopping
     if advice := shortcoming(progress, settings.warmup_updates, stopping.metric, stopping.patience):
         log.warning("%s", advice)

@@ -40,7 +40,8 @@ def test_an_update_copies_a_seed_for_each_dropout_to_the_host_and_hardly_more(up
 def test_no_masks_random_words_travel():
     def edges():
         numbers = tf.TensorSpec([None, None, 8])
-        layer = tf.function(lambda x, drop=Dropout(0.5, seed=1): drop(x, training=True))
+        drop = Dropout(0.5, seed=1)
+        layer = tf.function(lambda x: drop(x, training=True))
         return {edge.split(" -> ")[0] for edge in copies_to_host(layer.get_concrete_function(numbers))}
 
     assert "StatelessRandomUniformIntV2(int32)" not in edges()

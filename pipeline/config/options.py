@@ -175,6 +175,16 @@ def settable_keys() -> list[tuple[str, FieldInfo]]:
     return [(key, field) for key, field in walk(RunConfig) if not sections_of(field)]
 
 
+SHORT = {"--devices": "--run.devices"}
+"""Short names of options."""
+
+
+def spell_out(arguments: Sequence[str]) -> list[str]:
+    """Returns a command's arguments, with the full names of options."""
+    parts = (argument.partition("=") for argument in arguments)
+    return [f"{SHORT.get(name, name)}{equals}{value}" for name, equals, value in parts]
+
+
 def refuse_unknown_options(argv: Sequence[str]) -> None:
     """Refuses options that do not exist, and suggests the ones that were probably meant.
 

@@ -37,6 +37,10 @@ class Batch(NamedTuple):
         source, target_input, target_output = map(function, self.ids)
         return Batch(source, target_input, target_output, None if self.links is None else function(self.links))
 
+    def rows(self, start: Any, end: Any) -> "Batch":
+        """Returns the sentences from number `start` on, up to but without `end`."""
+        return self.map(lambda array: array[start:end])
+
 
 def pad(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndarray:
     """Stacks rows of ids and pads them with PAD: int32 `(rows, length)`."""
