@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import keras
+import tensorflow as tf
 
 from .config import RunConfig
 from .config.names import SCHEDULES
@@ -34,6 +35,7 @@ from .training.build import build_checkpoints, build_model_and_optimizer, build_
 from .training.callbacks.build import build_callbacks
 from .training.callbacks.projector import write_projector
 from .training.checkpoint import Progress
+from .training.known_batches import known_batches
 from .training.run_folder import delete_records, open_run_folder
 from .training.stopping import INTERRUPTED, StoppingRules
 
@@ -44,16 +46,9 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
     """Trains a new run, or continues one: see `pipeline.train.train`."""
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
-    strategy = make_strategy(config.run.devices)
-    if config.run.deterministic:
-        make_deterministic()
-    keras.utils.set_random_seed(config.run.seed)
+    strategy = _prepare_devices(config)
     chief = is_chief(strategy)
     assert config.run.name  # the command line has set it
-    precision = resolve_precision(config.training.precision)
-    log.info("%s", describe_devices(precision))
-    if advice := slow_precision(precision):
-        log.warning("%s", advice)
     with open_run_folder(config.run.directory / config.run.name, resume, writes=chief) as run:
         text = _read_or_prepare_text(config, run)
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
@@ -66,10 +61,12 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
                 checkpoints.delete_superseded(progress)
             else:
                 delete_records(run)
+        parts = text, model, optimizer, strategy
+        known, progress.batch_tokens = known_batches(config, *parts, progress.batch_tokens)
         # Validations use greedy search, whatever the config sets for the finished model: it is fast, and validations
         # are many.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
-        training = build_training(config, text, model, optimizer, strategy, translator, checkpoints if chief else None)
+        training = build_training(known, *parts, translator, checkpoints if chief else None)
         if run.is_trained() and training.stopping.reason(progress, progress.seconds):
             _report_trained(config, run, progress, training.stopping)
             return 0
@@ -86,6 +83,19 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
             _save_model(config, run, text, model, kept)
             _report_finished(config, run, text, progress, reason, kept)
         return 0
+
+
+def _prepare_devices(config: RunConfig) -> tf.distribute.Strategy:
+    """Chooses the devices, and says what is computed on."""
+    strategy = make_strategy(config.run.devices)
+    if config.run.deterministic:
+        make_deterministic()
+    keras.utils.set_random_seed(config.run.seed)
+    precision = resolve_precision(config.training.precision)
+    log.info("%s", describe_devices(precision))
+    if advice := slow_precision(precision):
+        log.warning("%s", advice)
+    return strategy
 
 
 def _read_or_prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:

@@ -197,6 +197,7 @@ def test_settings_stop_at_the_door():
         "pipeline.training.build",
         "pipeline.training.callbacks.build",
         "pipeline.training.checkup",
+        "pipeline.training.known_batches",
         "pipeline.translate",
     }
 

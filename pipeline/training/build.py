@@ -64,7 +64,8 @@ def _build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.
 
 
 def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy) -> TrainingBatches:
-    """Builds the batches of every epoch."""
+    """Builds the batches of every epoch. `batches.batch_tokens` is a number, see `known_batches`."""
+    assert config.batches.batch_tokens != "auto"
     return TrainingBatches(
         text.segmentations,
         strategy,

@@ -24,6 +24,7 @@ from ..text.corpus_report import describe_overlap
 from ..text.prepare import TrainingText, prepare_text
 from .build import build_batches, build_limits, build_model_and_optimizer, build_train_step
 from .estimates import checkpoint_bytes, nearest_limit, time_step
+from .known_batches import known_batches
 from .machine_checkup import GIGABYTE, CheckupLine, describe_gpus, describe_machine, describe_memory
 from .proposal import ModelSize, Proposal, propose, token_cost
 from .step import TrainStepMetrics
@@ -84,6 +85,7 @@ def _try_training(
     model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
     description = f"{config.model.architecture}, {model.count_params():,} parameters, {model.dtype_policy.name}"
     yield CheckupLine("model", description)
+    config, _ = known_batches(config, text, model, optimizer, strategy)
     batches = build_batches(config, text, strategy)
     epoch = batches.full_epoch
     plan = batches.plan(epoch)
@@ -106,7 +108,7 @@ def _try_training(
     yield _describe_disk(config, model, root)
     if isinstance(config.model, TransformerSettings):
         sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
-        cost = token_cost(sizes, text.tokenizer.vocabulary_size, config.batches.batch_tokens)
+        cost = token_cost(sizes, text.tokenizer.vocabulary_size, batches.batch_tokens)
         _, minutes = nearest_limit(build_limits(config), epoch_updates, epoch_seconds / epoch_updates)
         pairs, tokens = len(target), 1 + float(target.mean())
         minutes = max(round(float(minutes), 1), 0.1)
