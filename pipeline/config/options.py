@@ -191,7 +191,8 @@ def refuse_unknown_options(argv: Sequence[str]) -> None:
     Raises:
         InputError: an option does not exist; the message names all such options.
     """
-    keys = [key for key, _ in settable_keys()] + ["config", "resume", "print_config", "plugins", "debug", "help"]
+    own = ["config", "resume", "print_config", "plugins", "debug", "help", *(name[2:] for name in SHORT)]
+    keys = [key for key, _ in settable_keys()] + own
     problems = []
     for argument in argv:
         name = argument[2:].partition("=")[0]

@@ -52,6 +52,12 @@ class TrainingSettings(Settings):
         "mixed_float16 on older GPUs with native float16 products (compute capability 7.0 and 7.5), otherwise float32. "
         "mixed_float16 scales the loss, and leaves out updates whose gradient is too large for it.",
     )
+    xla: bool = Field(
+        default=False,
+        description="Compile the update with XLA, for a single GPU. Sentences are then padded to some 20 lengths, 12 % "
+        "apart, and both sides of a batch to the same, since each shape takes up to a minute to compile. Slower on a "
+        "processor.",
+    )
     max_updates: int | None = Field(
         default=None, ge=1, le=MOST_COUNTED, description="Number of updates to train for; null: no limit."
     )

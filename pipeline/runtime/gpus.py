@@ -61,9 +61,13 @@ def use_gpus(number: int) -> None:
 
 
 def gpu_formats() -> list[str]:
-    """Returns the Keras dtype policies whose products all GPUs in use have units for, the best first."""
-    least = min((gpu.capability or (0, 0) for gpu in visible_gpus()), default=(0, 0))
+    """Returns the Keras dtype policies whose products all GPUs in use have units for, the best first; float16 for a
+    single GPU alone, see `check_several_devices`."""
+    gpus = visible_gpus()
+    least = min((gpu.capability or (0, 0) for gpu in gpus), default=(0, 0))
     since = {"mixed_bfloat16": BFLOAT16_SINCE, "mixed_float16": FLOAT16_SINCE}
+    if len(gpus) > 1:
+        del since["mixed_float16"]
     return [policy for policy, capability in since.items() if least >= capability]
 
 

@@ -32,6 +32,11 @@ class Batch(NamedTuple):
         """The three arrays of ids, without the links."""
         return self[:3]
 
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The arrays that there are: three, or four with links."""
+        return self.ids if self.links is None else self[:4]
+
     def map(self, function: Callable[[Any], Any]) -> "Batch":
         """Applies a function to every array."""
         source, target_input, target_output = map(function, self.ids)

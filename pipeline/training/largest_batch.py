@@ -13,7 +13,7 @@ from ..text.batch_plan import round_up
 from ..text.batches import Batch
 from ..text.tokenizer import EOS
 from .input import TrainingBatches
-from .step import TrainStep, tensors_of
+from .step import TrainStep
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class _Probe:
     def __init__(self, step: TrainStep, length: int) -> None:
         self._step = step
         self._length = length
-        self._graph = step.graph(self._norm, tensors_of(step.signature))
+        self._graph = step.graph(self._norm, step.signature.arrays)
 
     def _norm(self, *tensors):
         return tf.linalg.global_norm(self._step.sums_of(Batch(*tensors)))
@@ -109,7 +109,7 @@ class _Probe:
         ids = np.full((rows, self._length), EOS, np.int32)
         links = np.zeros((rows, self._length, self._length), bool)
         try:
-            norm = self._graph(*(ids, ids, ids, links)[: len(tensors_of(self._step.signature))])
+            norm = self._graph(*(ids, ids, ids, links)[: len(self._step.signature.arrays)])
             keras.ops.convert_to_numpy(self._step.strategy.experimental_local_results(norm)[0])
         except tf.errors.ResourceExhaustedError:
             return False

@@ -80,13 +80,13 @@ def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
     filled_weights = tf.pad(token_weights, ((0, chunks * size - count),))
 
     def chunk(index, table_gradient, normalizers, states_gradient):
-        rows = filled[index * size : (index + 1) * size]
+        rows = tf.slice(filled, (index * size, 0), (size, filled.shape[1]))  # XLA must know its size
         scores = tf.cast(tf.matmul(rows, kernel, transpose_b=True), tf.float32)
         highest = tf.reduce_max(scores, -1, keepdims=True)
         powers = tf.exp(scores - highest)
         total = tf.reduce_sum(powers, -1, keepdims=True)
         powers = tf.cast(powers, product_type)
-        scale = filled_weights[index * size : (index + 1) * size, None] / total
+        scale = tf.slice(filled_weights, (index * size,), (size,))[:, None] / total
         scaled_rows = tf.cast(tf.cast(rows, tf.float32) * scale, product_type)
         chunk_gradient = tf.cast(tf.matmul(powers, kernel), tf.float32) * scale
         table_gradient += tf.cast(tf.matmul(powers, scaled_rows, transpose_a=True), tf.float32)

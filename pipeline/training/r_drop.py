@@ -68,9 +68,9 @@ def _value_and_gradients(first, second, table, token_weights):
     filled_weights = tf.pad(token_weights, ((0, chunks * size - count),))
 
     def chunk(index, value, table_gradient, first_gradient, second_gradient):
-        rows = [states[index * size : (index + 1) * size] for states in filled]
+        rows = [tf.slice(states, (index * size, 0), (size, states.shape[1])) for states in filled]
         scores = [tf.cast(tf.matmul(states, kernel, transpose_b=True), tf.float32) for states in rows]
-        weights = filled_weights[index * size : (index + 1) * size, None] / 2
+        weights = tf.slice(filled_weights, (index * size,), (size,))[:, None] / 2
         chunk_value, score_gradients = _score_gradients(scores[0], scores[1], weights)
         value += chunk_value
         states_gradients = []

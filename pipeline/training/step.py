@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ..errors import InputError
 from ..text.batches import Batch
 from ..text.tokenizer import PAD
 from .accumulator import Accumulator
+from .failures import check_several_devices
 from .loss_scale import LEAST, LossScale
 from .total_loss import TotalLoss
 
@@ -49,12 +49,14 @@ class TrainStep:
         accumulating: whether `accumulate` will be called.
         slices: number of slices of the batch that a device computes in parallel. Cores with a slice each wait for one
             another once per update instead of at every product.
+        xla: whether the graph is compiled, anew for each shape of a batch.
 
     Attributes:
+        compiled: the shapes for which XLA has compiled a graph.
         loss_scale: scales the loss of a model that computes in float16; None for others.
 
     Raises:
-        InputError: a model in float16 is on several devices.
+        InputError: a model in float16, or XLA, is on several devices.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class TrainStep:
         clip_norm: float = 0.0,
         accumulating: bool = False,
         slices: int = 1,
+        xla: bool = False,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -75,21 +78,22 @@ class TrainStep:
         self.strategy = strategy
         self.clip_norm = clip_norm
         self.slices = slices
+        self.xla = xla
+        self.compiled: set[tuple] = set()
         self.replicas = strategy.num_replicas_in_sync
         self.accumulator = self.make_accumulator() if accumulating else None
-        self.loss_scale = LossScale(strategy) if model.dtype_policy.compute_dtype == "float16" else None
-        if self.loss_scale is not None and self.replicas > 1:  # the optimizer cannot be asked within a condition
-            raise InputError(
-                "training.precision: mixed_float16 on several devices cannot leave out an update yet; expected float32 "
-                "or, from compute capability 8.0 on, mixed_bfloat16, or --devices 1"
-            )
+        is_half = model.dtype_policy.compute_dtype == "float16"
+        if self.replicas > 1:
+            check_several_devices(is_half, xla)
+        self.loss_scale = LossScale(strategy) if is_half else None
         self.signature = signature
-        self._update_graph = self.graph(self._update, tensors_of(signature))
-        self._accumulate_graph = self.graph(self._accumulate, tensors_of(signature))
+        self._update_graph = self.graph(self._update, signature.arrays, xla)
+        self._accumulate_graph = self.graph(self._accumulate, signature.arrays, xla)
 
     def __call__(self, batch: Batch) -> TrainStepMetrics:
         """Updates the model; with many replicas the batch's tensors are values per replica."""
-        return self.metrics_of(self._update_graph(*tensors_of(batch)))
+        self._note_shape(batch, "update")
+        return self.metrics_of(self._update_graph(*batch.arrays))
 
     def metrics_of(self, metrics: TrainStepMetrics) -> TrainStepMetrics:
         """Returns what a graph of an update has returned, which is the same on all replicas."""
@@ -99,19 +103,24 @@ class TrainStep:
 
     def accumulate(self, batch: Batch) -> None:
         """Adds a batch to the next update: gradients and tokens count as if all its batches were one."""
-        self._accumulate_graph(*tensors_of(batch))
+        self._note_shape(batch, "accumulated")
+        self._accumulate_graph(*batch.arrays)
+
+    def _note_shape(self, batch: Batch, purpose: str) -> None:
+        if self.xla:
+            self.compiled.add((purpose, *batch.source.shape, *batch.target_output.shape))
 
     def make_accumulator(self) -> Accumulator:
         """Makes the sums of an update that comes in several batches or parts of one."""
         return Accumulator([*(variable.shape for variable in self.model.trainable_variables), (), ()], self.strategy)
 
-    def graph(self, function: Callable, signature: Sequence[tf.TensorSpec]) -> Callable:
+    def graph(self, function: Callable, signature: Sequence[tf.TensorSpec], xla: bool = False) -> Callable:
         """Makes the graph of a function that is called on each replica with its tensors."""
 
         def graph(*tensors):
             return function(*tensors) if self.replicas == 1 else self.strategy.run(function, args=tensors)
 
-        return tf.function(graph, input_signature=signature, autograph=False)
+        return tf.function(graph, input_signature=signature, autograph=False, jit_compile=xla or None)
 
     def _update(self, *tensors) -> TrainStepMetrics:
         sums = self.sums_of(Batch(*tensors))
@@ -179,11 +188,6 @@ class TrainStep:
     def _sum_over_replicas(self, value):
         context = tf.distribute.get_replica_context()
         return context.all_reduce(tf.distribute.ReduceOp.SUM, value) if self.replicas > 1 else value
-
-
-def tensors_of(batch: Batch) -> tuple[Any, ...]:
-    """Returns the arrays of a batch, three or four."""
-    return tuple(x for x in batch if x is not None)
 
 
 def _slices(batch: Batch, number: int) -> Iterator[Batch]:

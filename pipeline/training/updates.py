@@ -13,7 +13,7 @@ from ..text.batches import Batch
 from .accumulator import Accumulator
 from .failures import too_large
 from .progress import Progress
-from .step import TrainStep, TrainStepMetrics, tensors_of
+from .step import TrainStep, TrainStepMetrics
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +105,9 @@ class Updates:
             progress.loss_scale = self._loss_scale.state()
 
     def logs(self) -> dict[str, float]:
-        """Returns the number of updates that were left out, in float16."""
-        return {} if self._loss_scale is None else {"skipped_updates": self._loss_scale.skipped}
+        """Returns the number of updates that were left out, in float16, and of graphs that XLA has compiled."""
+        skipped = {} if self._loss_scale is None else {"skipped_updates": self._loss_scale.skipped}
+        return skipped | ({"compilations": len(self.step.compiled)} if getattr(self.step, "xla", False) else {})
 
     @property
     def _loss_scale(self):
@@ -166,13 +167,13 @@ class _StepInParts:
         self._step = step
         self._sums: Accumulator = step.accumulator or step.make_accumulator()
         number = tf.TensorSpec((), tf.int32)
-        self._add: Callable = step.graph(self._add_part, (number, number, *tensors_of(step.signature)))
+        self._add: Callable = step.graph(self._add_part, (number, number, *step.signature.arrays))
         self._finish: Callable = step.graph(self._apply, ())
 
     def make(self, parts: _Parts) -> TrainStepMetrics:
         """Makes an update of all parts."""
         for batch, number, count in parts:
-            self._add(tf.constant(number), tf.constant(count), *tensors_of(batch))
+            self._add(tf.constant(number), tf.constant(count), *batch.arrays)
         return self._step.metrics_of(self._finish())
 
     def clear(self) -> None:

@@ -16,7 +16,8 @@ from tests.pretended_gpus import pretend_gpus
         ([(7, 5)], ["mixed_float16"]),  # T4
         ([(8, 0)], ["mixed_bfloat16", "mixed_float16"]),  # A100
         ([(12, 0)], ["mixed_bfloat16", "mixed_float16"]),
-        ([(9, 0), (7, 5)], ["mixed_float16"]),  # what all of them have
+        ([(8, 6), (9, 0)], ["mixed_bfloat16"]),
+        ([(9, 0), (7, 5)], []),  # float16 is for one
         ([None], []),  # another maker's
     ],
 )
