@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import InputError
 from ..invocation import invocation
 from .messages import parse_value
-from .options import make_parser, refuse_unknown_options, settable_keys, spell_out
+from .options import make_parser, refuse_unknown_options, settable_keys
 from .renamed import rename_options, replaced
 from .resume import HARMLESS_IN_WORDS, changes_of_result
 from .run import RunConfig, dump, make_run_config
@@ -34,7 +34,7 @@ def parse_train_arguments(argv: Sequence[str]) -> TrainArguments:
         InputError: an argument or a setting is wrong.
         SystemExit: with status 0, after printing what `--help` or `--print_config` asks for.
     """
-    argv = spell_out(list(rename_options(argv)))
+    argv = list(rename_options(argv))
     refuse_unknown_options(argv)
     try:
         given = make_parser().parse_args(argv, defaults=False)

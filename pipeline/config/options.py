@@ -14,7 +14,7 @@ from ..nearest_key import nearest_key
 from ..standard_streams import HelpPrinter
 from .decoding import DecodingSettings
 from .messages import expectation, parse_value, sections_of, validate, walk
-from .renamed import replaced
+from .renamed import SHORT, replaced
 from .run import RunConfig, RunSettings
 
 WIDEST_REQUIRED = 200
@@ -173,16 +173,6 @@ def _default(field: FieldInfo) -> str:
 def settable_keys() -> list[tuple[str, FieldInfo]]:
     """Returns every dotted key that has a value, with its field; sections have none."""
     return [(key, field) for key, field in walk(RunConfig) if not sections_of(field)]
-
-
-SHORT = {"--devices": "--run.devices"}
-"""Short names of options."""
-
-
-def spell_out(arguments: Sequence[str]) -> list[str]:
-    """Returns a command's arguments, with the full names of options."""
-    parts = (argument.partition("=") for argument in arguments)
-    return [f"{SHORT.get(name, name)}{equals}{value}" for name, equals, value in parts]
 
 
 def refuse_unknown_options(argv: Sequence[str]) -> None:

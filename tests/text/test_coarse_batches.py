@@ -1,5 +1,7 @@
 """Batches of few shapes: every sentence once, no batch too large, and the padding as it is said."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +18,7 @@ LENGTHS = coarse_lengths(64)
 def test_lengths_rise_by_about_an_eighth_to_the_longest(most):
     lengths = coarse_lengths(most)
     assert lengths[-1] == most and lengths[0] == min(8, most)
-    assert all(one < other <= max(1.16 * one, one + 1) for one, other in zip(lengths, lengths[1:], strict=False))
+    assert all(one < other <= max(1.16 * one, one + 1) for one, other in pairwise(lengths))
 
 
 def test_there_are_some_twenty_lengths():

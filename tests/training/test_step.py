@@ -116,6 +116,7 @@ def test_a_model_without_an_average_keeps_its_weights():
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.minutes
 def test_a_compiled_update_is_that_of_the_graph_and_each_shape_is_counted():
     """With whole sentences of padding, which fixed shapes bring along."""
     model, _, step = make_step(clip_norm=0.5)
