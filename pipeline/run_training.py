@@ -19,9 +19,9 @@ from .metrics.bleu import check_bleu_tokenizer
 from .metrics.low_bleu import count_words, explain_low_bleu
 from .run_directory import RunDirectory
 from .runtime.devices import (
+    choose_devices,
     describe_devices,
     is_chief,
-    make_deterministic,
     make_strategy,
     resolve_precision,
     slow_precision,
@@ -87,9 +87,8 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
 
 def _prepare_devices(config: RunConfig) -> tf.distribute.Strategy:
     """Chooses the devices, and says what is computed on."""
-    strategy = make_strategy(config.run.devices)
-    if config.run.deterministic:
-        make_deterministic()
+    choose_devices(config.run.devices, config.run.deterministic)
+    strategy = make_strategy()
     keras.utils.set_random_seed(config.run.seed)
     precision = resolve_precision(config.training.precision)
     log.info("%s", describe_devices(precision))

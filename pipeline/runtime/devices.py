@@ -11,19 +11,27 @@ from .nvidia import why_unseen
 from .sizes import sizes
 
 
-def make_strategy(devices: int | None = None) -> tf.distribute.Strategy:
-    """Chooses the devices: several machines if `TF_CONFIG` names them, else all GPUs of this one, else one device.
-
-    Call it before anything else that uses TensorFlow.
+def choose_devices(gpus: int | None, deterministic: bool) -> None:
+    """Chooses the GPUs of this machine that are used, and how they compute. Call it before `make_strategy`.
 
     Args:
-        devices: the number of GPUs of this machine; None for all.
+        gpus: their number; None for all.
+        deterministic: whether every operation gives the same result every time, for the rest of the process.
 
     Raises:
         InputError: there are fewer.
     """
-    if devices is not None:
-        use_gpus(devices)
+    if gpus is not None:
+        use_gpus(gpus)
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
+
+
+def make_strategy() -> tf.distribute.Strategy:
+    """Chooses the devices: several machines if `TF_CONFIG` names them, else all GPUs of this one, else one device.
+
+    Call it before anything else that uses TensorFlow, but for `choose_devices`.
+    """
     if count_workers() > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if len(tf.config.list_logical_devices("GPU")) > 1:
@@ -85,11 +93,6 @@ def describe_devices(precision: str) -> str:
 def idle_gpu() -> str | None:
     """Returns why an NVIDIA GPU that is there is not used, and how to mend it; None where that is as it should be."""
     return None if tf.config.list_physical_devices("GPU") else why_unseen()
-
-
-def make_deterministic() -> None:
-    """Makes every operation give the same result every time, on a GPU too, for the rest of the process."""
-    tf.config.experimental.enable_op_determinism()
 
 
 def parallel_batches() -> int:

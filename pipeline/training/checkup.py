@@ -17,13 +17,13 @@ from ..config.model import TransformerSettings
 from ..config.yaml import dump_yaml
 from ..metrics.bleu import check_bleu_tokenizer
 from ..run_directory import RunDirectory
-from ..runtime.devices import make_deterministic, make_strategy, resolve_precision
+from ..runtime.devices import choose_devices, make_strategy, resolve_precision
 from ..runtime.memory import keep_freed_memory
 from ..text.batch_plan import BatchPlan
 from ..text.corpus_report import describe_overlap
 from ..text.prepare import TrainingText, prepare_text
 from .build import build_batches, build_limits, build_model_and_optimizer, build_train_step
-from .estimates import checkpoint_bytes, nearest_limit, time_step
+from .estimates import checkpoint_bytes, nearest_limit, state_bytes, time_step
 from .known_batches import known_batches
 from .machine_checkup import GIGABYTE, CheckupLine, describe_gpus, describe_machine, describe_memory
 from .proposal import ModelSize, Proposal, propose, token_cost
@@ -41,9 +41,8 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
     """
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
-    strategy = make_strategy(config.run.devices)
-    if config.run.deterministic:
-        make_deterministic()
+    choose_devices(config.run.devices, config.run.deterministic)
+    strategy = make_strategy()
     keras.utils.set_random_seed(config.run.seed)
     yield describe_machine()
     yield from describe_gpus(resolve_precision(config.training.precision))
@@ -83,7 +82,9 @@ def _try_training(
     config: RunConfig, text: TrainingText, root: Path, strategy: tf.distribute.Strategy
 ) -> Iterator[CheckupLine]:
     model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
+    state = state_bytes(model.count_params()) / GIGABYTE
     description = f"{config.model.architecture}, {model.count_params():,} parameters, {model.dtype_policy.name}"
+    description += f"; {state:.1f} GiB for weights, gradients and their moments"
     yield CheckupLine("model", description)
     config, _ = known_batches(config, text, model, optimizer, strategy)
     batches = build_batches(config, text, strategy)

@@ -7,7 +7,14 @@ import tensorflow as tf
 
 from pipeline.errors import InputError
 from pipeline.runtime import devices
-from pipeline.runtime.devices import describe_devices, is_chief, make_strategy, resolve_precision, slow_precision
+from pipeline.runtime.devices import (
+    choose_devices,
+    describe_devices,
+    is_chief,
+    make_strategy,
+    resolve_precision,
+    slow_precision,
+)
 from tests.pretended_gpus import pretend_gpus
 
 
@@ -82,11 +89,13 @@ def test_one_line_says_what_is_computed_on(processor, monkeypatch):
 def test_more_devices_than_there_are_are_refused_before_anything_is_computed(monkeypatch):
     pretend_gpus(monkeypatch, (8, 0), (8, 0))
     with pytest.raises(InputError, match=r"run\.devices: expected at most 2"):
-        make_strategy(3)
+        choose_devices(3, deterministic=False)
 
 
 def test_determinism_is_tensorflows(monkeypatch):
     asked = []
     monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: asked.append(True))
-    devices.make_deterministic()
+    choose_devices(None, deterministic=False)
+    assert asked == []
+    choose_devices(None, deterministic=True)
     assert asked == [True]
