@@ -47,12 +47,14 @@ def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
     """
     if not fits(least):
         return 0
-    low, high = least, most + 1
-    while 2 * low < high:
+    low, high = least, most
+    while 2 * low < most:
         if not fits(2 * low):
             high = 2 * low
             break
         low *= 2
+    if high == most and fits(most):
+        return most
     while high - low > max(low // PRECISION, 1):
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -78,10 +80,11 @@ def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> 
         return PROCESSOR_TOKENS
     pairs = [side.lengths.max() for pairs in batches.segmentations for side in pairs.sides]
     longest = int(round_up(max(pairs) + 1, batches.length_multiple))
-    generators = {variable: np.array(variable) for variable in step.model.variables if "seed_gen" in variable.path}
+    generators = [variable for variable in step.model.variables if "seed_generator" in variable.path]
+    states = [keras.ops.convert_to_numpy(variable) for variable in generators]
     found = largest(_Probe(step, longest).fits, longest * step.replicas, max(limit, longest * step.replicas))
-    for variable, value in generators.items():
-        variable.assign(value)
+    for variable, state in zip(generators, states, strict=True):
+        variable.assign(state)
     if not found:
         raise InputError(
             f"batches.batch_tokens auto: not even a sentence of {longest} tokens fits into the GPU's memory; lower "

@@ -60,7 +60,7 @@ class Training:
     ) -> None:
         self.model = model
         self.optimizer = optimizer
-        self.updates = Updates(model, step)
+        self.step = step
         self.batches = batches
         self.validate = validate
         self.checkpoints = checkpoints
@@ -81,10 +81,11 @@ class Training:
             InputError: the loss is no longer finite, or a batch does not fit into memory.
         """
         self.model.stop_training = False
-        self.updates.restore(progress)
         events = keras.callbacks.CallbackList(list(callbacks), model=self.model)
         clock = TrainingClock(progress.seconds)
-        session = Session(progress, events, clock, TrainingMeter(progress), saved_at=progress.seconds)
+        updates = Updates(self.model, self.step)
+        updates.restore(progress)
+        session = Session(progress, events, clock, TrainingMeter(progress), updates, saved_at=progress.seconds)
         if self.measured_total is not None:
             self.measured_total.start(progress)
         with self.stopping.obeying_signals():
@@ -108,7 +109,7 @@ class Training:
         batches = self.batches.epoch(progress.epoch, progress.batch)
         while group := list(islice(batches, self.batches.accumulated)):
             events.on_train_batch_begin(progress.update)
-            session.meter.add(self.updates.make(group, progress))
+            session.meter.add(session.updates.make(group, progress))
             progress.update += 1
             progress.batch += len(group)
             if plan.is_end(progress.batch):
@@ -154,7 +155,7 @@ class Training:
         check_finite(progress.update, logs)
         place = {"update": progress.update, "epoch": progress.epoch, "minutes": progress.seconds / 60}
         rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
-        return {**place, **logs, "learning_rate": float(rate), **self.updates.logs()}
+        return {**place, **logs, "learning_rate": float(rate), **session.updates.logs()}
 
     def _validate(self, session: Session) -> None:
         progress = session.progress
@@ -180,7 +181,7 @@ class Training:
 
     def _note_saving(self, session: Session) -> None:
         session.meter.save_to(session.progress)
-        self.updates.save_to(session.progress)
+        session.updates.save_to(session.progress)
         session.saved_at = session.progress.seconds
 
     def _note_metric(self, progress: Progress, logs: dict[str, float]) -> bool:

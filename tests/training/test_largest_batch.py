@@ -1,6 +1,7 @@
 """The largest batch that fits into a GPU: found by trying, without a trace in the model."""
 
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -33,12 +34,19 @@ def test_the_search_ends_close_below_what_fits(fitting, least, most):
         assert found == 0
     else:
         assert least <= found <= min(fitting, most)
+        assert found == most or fitting < most
         assert found >= min(fitting, most) * 15 / 16 - 2
 
 
+class Sentences(NamedTuple):
+    lengths: np.ndarray
+
+    def __len__(self):
+        return len(self.lengths)
+
+
 def batches_of(targets=10_000):
-    sides = [SimpleNamespace(lengths=np.array(lengths)) for lengths in ([3, LONGEST - 1], [5] * targets)]
-    sides[1].__class__ = type("Sentences", (SimpleNamespace,), {"__len__": lambda side: len(side.lengths)})
+    sides = [Sentences(np.array(lengths)) for lengths in ([3, LONGEST - 1], [5] * targets)]
     pairs = SimpleNamespace(sides=sides, target=sides[1])
     return SimpleNamespace(segmentations=[pairs], length_multiple=4)
 
@@ -66,7 +74,7 @@ def memory(step, monkeypatch):
         tried = []
         original = TrainStep.graph
 
-        def graph(step, function, signature):
+        def graph(step, function, signature, xla=False):
             run = original(step, function, signature)
 
             def limited(*tensors):
@@ -98,7 +106,7 @@ def test_what_fits_is_found_less_a_reserve_and_the_model_stays(step, memory, cap
 
 def test_the_limit_is_taken_if_it_fits(step, memory):
     memory(most=10**6)
-    assert find_batch_tokens(step, batches_of(), limit=50) >= 50 * 15 // 16
+    assert find_batch_tokens(step, batches_of(), limit=50) == 50
 
 
 def test_a_sentence_that_does_not_fit_is_reported(step, memory):
