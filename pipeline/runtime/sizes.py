@@ -40,11 +40,11 @@ CPU = Sizes(
     search_sentences=64,
     most_batches=MOST_WORKERS,
 )
-# Not measured: no GPU was at hand. (8192, V) scores of 16,000 words are half a gigabyte in float32.
+# Not measured: no GPU was at hand. (4096, V) scores of 32,000 words are half a gigabyte in float32.
 GPU = Sizes(
     update_slices=1,
-    loss_chunk_tokens=8192,
-    divergence_chunk_tokens=4096,
+    loss_chunk_tokens=4096,
+    divergence_chunk_tokens=2048,
     matrix_groups=1,
     search_sentences=512,
     most_batches=1,
