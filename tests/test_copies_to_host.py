@@ -65,6 +65,7 @@ def test_every_operation_of_an_update_has_a_kernel_for_gpus(update):
     assert without_kernels(update) == set()
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("name", ["recurrent", "decoder-only"])
 def test_every_operation_of_other_architectures_has_a_kernel_for_gpus(name):
     architecture, sizes = MODELS[name]

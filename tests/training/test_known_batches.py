@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 from pipeline.train import train
 from pipeline.training import known_batches as module
@@ -14,6 +15,7 @@ def progress_of(run, update):
         return json.loads(str(archive["progress"]))
 
 
+@pytest.mark.minutes
 def test_a_run_goes_on_with_the_batches_that_it_found(tmp_path, monkeypatch, caplog):
     found = []
 
