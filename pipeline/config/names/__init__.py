@@ -31,9 +31,30 @@ from .inspection import (
     SYMMETRISATIONS,
     Site,
 )
-from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
+from .model import (
+    ACTIVATIONS,
+    ARCHITECTURES,
+    MODEL_PARTS,
+    NORMS,
+    PARTS_MISSING,
+    POSITION_PLACES,
+    POSITIONS,
+    RECURRENT_DECODERS,
+    TIED_EMBEDDINGS,
+)
 from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS, WORD_MARKS, WORD_UNITS
-from .training import METRICS, OPTIMIZERS, SCHEDULES, Metric, Schedule, choosing_metrics, rank
+from .training import (
+    CALLBACKS,
+    METRICS,
+    OPTIMIZERS,
+    REFUSED_CALLBACKS,
+    SCHEDULES,
+    Callback,
+    Metric,
+    Schedule,
+    choosing_metrics,
+    rank,
+)
 
 __all__ = [
     "ACTIVATIONS",
@@ -41,6 +62,7 @@ __all__ = [
     "ATTENTION_SITES",
     "BEAM_ENDS",
     "BLEU_TOKENIZERS",
+    "CALLBACKS",
     "CORPUS_ACTIONS",
     "CORPUS_PROBLEMS",
     "DATA_SETS",
@@ -51,14 +73,17 @@ __all__ = [
     "LENGTH_DIVISORS",
     "MECHANISMS",
     "METRICS",
+    "MODEL_PARTS",
     "NORMS",
     "OPTIMIZERS",
     "OUTPUT_ABLATIONS",
+    "PARTS_MISSING",
     "POSITIONS",
     "POSITION_PLACES",
     "QUANTIZATIONS",
     "RECORD_MODES",
     "RECURRENT_DECODERS",
+    "REFUSED_CALLBACKS",
     "REMOVALS",
     "SCHEDULES",
     "SCORES",
@@ -71,6 +96,7 @@ __all__ = [
     "WORD_MARKS",
     "WORD_UNITS",
     "BleuTokenizer",
+    "Callback",
     "Mechanism",
     "Metric",
     "Schedule",
