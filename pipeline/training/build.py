@@ -13,7 +13,7 @@ from ..decoding.forced_graph import make_forced_graph
 from ..decoding.translator import Translator
 from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
-from ..model.parts import describe_parameters, freeze_parts
+from ..model.freezing import describe_parameters, freeze_parts
 from ..run_directory import RunDirectory
 from ..runtime.devices import is_chief, parallel_batches, resolve_precision, slices_per_update
 from ..text.prepare import TrainingText

@@ -15,7 +15,7 @@ from ..config import RunConfig
 from ..config.model import TransformerSettings
 from ..config.yaml import dump_yaml
 from ..metrics.bleu import check_bleu_tokenizer
-from ..model.parts import describe_parameters
+from ..model.freezing import describe_parameters
 from ..run_directory import RunDirectory
 from ..runtime.cores import usable_cores
 from ..runtime.devices import make_strategy
