@@ -25,7 +25,7 @@ from .trained_run.manifest import write_manifest
 from .training.advice import how_to_lengthen, shortcoming
 from .training.best_weights import KeptWeights, keep_best_weights
 from .training.build import build_checkpoints, build_model_and_optimizer, build_training
-from .training.callbacks.build import build_callbacks
+from .training.callbacks.build import build_callbacks, callback_params, make_callbacks
 from .training.callbacks.projector import write_projector
 from .training.checkpoint import Progress
 from .training.run_folder import delete_records, open_run_folder
@@ -44,6 +44,7 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
     with open_run_folder(config.run.directory / config.run.name, resume, writes=chief) as run:
         if not run.config.is_file():  # at once, so that the same command finds the run
             _write_config(config, run)
+        named = make_callbacks(config, run) if chief else []  # at once, so that a mistake is told at once
         ancestor = take_ancestor(config, run)
         keras.utils.set_random_seed(config.run.seed)
         text = load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
@@ -70,7 +71,8 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
         if chief:
             run.manifest.unlink(missing_ok=True)  # until the longer training is complete
         own = build_callbacks(config, run, translator, training, progress, text.validation) if chief else []
-        reason = training.run(progress, [*own, *callbacks])
+        training.callback_params = callback_params(config, run, training)
+        reason = training.run(progress, [*own, *named, *callbacks])
         if reason == INTERRUPTED:
             if chief:
                 _report_interrupted(run, progress, saved=bool(checkpoints.all()))

@@ -61,9 +61,7 @@ class Copy(keras.callbacks.Callback):
             shutil.copytree(self.run, self.places[batch])
 
 
-def test_a_run_with_frozen_parts_resumes_bit_for_bit_also_without_its_ancestor(
-    unbroken, make_config, tmp_path, caplog
-):
+def test_a_run_with_frozen_parts_resumes_bit_for_bit_also_without_its_ancestor(unbroken, make_config, tmp_path, caplog):
     ancestor = shutil.copytree(unbroken, tmp_path / "ancestor")
     changes = {
         "training__start_from": str(ancestor),
