@@ -43,8 +43,9 @@ UPDATES = 3
 WRITES = 40
 """Of a short training, about; a kill that comes later than its last write kills nothing."""
 
-KEPT = {"run.name", "run.directory", "training.max_updates", "model.architecture"}
-"""What is not drawn like the rest: the property decides it, or each architecture comes in its turn."""
+KEPT = {"run.name", "run.directory", "training.max_updates", "model.architecture", "training.callbacks"}
+"""What is not drawn like the rest: the property decides it, each architecture comes in its turn, or a file that a
+callback writes goes on where a killed one has ended."""
 
 SIZES = {
     "tokenizer.vocabulary_size": (80, 120),

@@ -1,6 +1,9 @@
 """Callbacks that a config names: made with plain arguments, told where they are, refused where a setting does it."""
 
+import importlib.util
 import inspect
+import sys
+from types import SimpleNamespace
 
 import keras
 import pandas as pd
@@ -8,8 +11,10 @@ import pytest
 
 from pipeline.config import names
 from pipeline.errors import InputError
+from pipeline.train import train
 from pipeline.training.callbacks.by_name import CALLBACKS, make_callback
 from tests.config_files import MINIMAL, parsed, problem
+from tests.recipes import TRAINING, recipe
 
 
 def test_every_callback_of_keras_is_either_listed_or_refused():
@@ -81,3 +86,77 @@ def test_what_a_plugin_returns_must_be_a_callback(tmp_path, monkeypatch):
     monkeypatch.setitem(CALLBACKS, "odd", lambda: 3)
     with pytest.raises(InputError, match=r"odd: expected a keras\.callbacks\.Callback, found int"):
         make_callback("odd", {}, tmp_path)
+
+
+class StubbedMLflow:
+    """Keeps what it is called with, as MLflow would: a run is a dict of settings and of metrics by name and step."""
+
+    def __init__(self):
+        self.runs = []
+
+    def start_run(self, run_name):
+        assert not self.runs or self.runs[-1]["ended"]
+        self.runs.append({"name": run_name, "params": {}, "metrics": {}, "artifacts": [], "ended": False})
+
+    def log_params(self, params):
+        self.runs[-1]["params"] |= {key: str(value) for key, value in params.items()}
+
+    def log_metrics(self, metrics, step):
+        self.runs[-1]["metrics"] |= {(key, step): float(value) for key, value in metrics.items()}
+
+    def log_artifact(self, path):
+        self.runs[-1]["artifacts"].append(path)
+
+    def end_run(self):
+        self.runs[-1]["ended"] = True
+
+    def module(self):
+        names_of = ("start_run", "log_params", "log_metrics", "log_artifact", "end_run")
+        idle = {"set_tracking_uri": lambda uri: None, "set_experiment": lambda name: None}
+        return SimpleNamespace(**{name: getattr(self, name) for name in names_of}, **idle)
+
+
+@pytest.fixture
+def registered():
+    """Registers the example of the page, and takes it away again."""
+    before = dict(names.CALLBACKS), dict(CALLBACKS)
+    yield lambda: exec(recipe("register_callback", TRAINING), {})
+    for table, rows in zip((names.CALLBACKS, CALLBACKS), before, strict=True):
+        table.clear()
+        table.update(rows)
+
+
+def train_for_mlflow(make_config, uri):
+    callbacks = [{"name": "mlflow", "arguments": {"uri": uri}}]
+    config = make_config("shown", training__callbacks=callbacks, training__max_updates=3, inspection__probes=[])
+    assert train(config) == 0
+    return config
+
+
+def test_the_example_of_the_page_shows_a_run_in_mlflow(make_config, registered, monkeypatch):
+    stub = StubbedMLflow()
+    monkeypatch.setitem(sys.modules, "mlflow", stub.module())
+    registered()
+    config = train_for_mlflow(make_config, "unused")
+    (run,) = stub.runs
+    assert run["name"] == "shown" and run["ended"]
+    assert run["params"]["model.d_model"] == "8" and run["params"]["training.optimizer"] == "adam"
+    assert {step for name, step in run["metrics"] if name == "loss"} == {1, 2, 3}
+    assert {step for name, step in run["metrics"] if name == "val_bleu"} == {3}
+    assert run["artifacts"] == [str(config.run.directory / "shown" / "config.yaml")]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="mlflow is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_mlflow_itself_keeps_what_the_example_logs(make_config, registered, tmp_path):
+    import mlflow
+
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    registered()
+    train_for_mlflow(make_config, uri)
+    client = mlflow.MlflowClient(uri)
+    (run,) = client.search_runs([client.get_experiment_by_name("qkv").experiment_id])
+    assert run.info.run_name == "shown" and run.info.status == "FINISHED"
+    assert run.data.params["model.d_model"] == "8"
+    assert [one.step for one in client.get_metric_history(run.info.run_id, "loss")][:3] == [1, 2, 3]
+    assert "val_bleu" in run.data.metrics
