@@ -1,7 +1,7 @@
 """What layers and models compute on the backend of this process, for `test_backends.py` to compare.
 
-Keras has one backend a process, so the others run this file as a program: `python -m tests.on_a_backend WEIGHTS
-RESULTS` reads the weights of every case and writes what is computed with them.
+Keras has one backend a process, so the others run this file as a program: `python -m tests.on_a_backend layers
+WEIGHTS RESULTS` reads the weights of every layer and writes what is computed with them, `models` those of every model.
 """
 
 import sys
@@ -79,7 +79,7 @@ def results_of_layer(layer, case):
 
     def value():
         found = [x for x in keras.tree.flatten(layer(**inputs)) if x is not None]
-        return sum(ops.sum(x * w) for x, w in zip(found, weighing, strict=True))
+        return sum(ops.sum(x * ops.convert_to_tensor(w)) for x, w in zip(found, weighing, strict=True))
 
     return {"output": outputs, "gradient": gradients(value, layer.trainable_variables)}
 
@@ -112,14 +112,14 @@ def results_of_model(model):
     return found | {"fit": [np.array(history.history["loss"])]}
 
 
-def compute(weights=None):
-    """Results of every case by its name; with `weights` of a layer's name and number, those are used."""
+def compute(group, weights=None):
+    """Weights and results of `layers` or `models` by their names; with `weights` by name and number, with those."""
     results = {}
-    for name, case in LAYERS.items():
+    for name, case in LAYERS.items() if group == "layers" else ():
         layer = case.make()
         layer(**case.draw())
         results[name] = _with_weights(name, layer, weights), results_of_layer(layer, case)
-    for name, (architecture, settings) in MODELS.items():
+    for name, (architecture, settings) in MODELS.items() if group == "models" else ():
         model = architecture(**settings)
         model(SOURCE, TARGET)
         results[name] = _with_weights(name, model, weights), results_of_model(model)
@@ -135,9 +135,9 @@ def _with_weights(name, layer, weights):
     return weights_of(layer)
 
 
-def main(weights_path, results_path):
-    """Computes every case with the weights in one file, and writes the results into another."""
-    found = compute(np.load(weights_path))
+def main(group, weights_path, results_path):
+    """Computes `layers` or `models` with the weights in one file, and writes the results into another."""
+    found = compute(group, np.load(weights_path))
     flat = {
         f"{name}/{kind}/{i}": x
         for name, (_, kinds) in found.items()

@@ -50,6 +50,7 @@ def test_an_imported_run_is_trained_further_as_a_new_run(imported, run, argument
     assert tuned.translator.translate([lines[0]])  # the tokenizer of two sides works there too
 
 
+@pytest.mark.minutes
 def test_without_an_update_it_translates_as_the_imported_run(imported, run, arguments, tmp_path):
     further = ["--training.start_from", str(imported), "--training.max_minutes", "1e-9"]
     assert main([*arguments, *further]) == 0
