@@ -191,6 +191,7 @@ def test_settings_stop_at_the_door():
         "pipeline.text.sets",
         "pipeline.train",
         "pipeline.trained_run",
+        "pipeline.trained_run.ancestor",
         "pipeline.trained_run.manifest",
         "pipeline.trained_run.trained_ensemble",
         "pipeline.training.best_weights",
