@@ -20,7 +20,7 @@ from .run_directory import RunDirectory
 from .runtime.devices import is_chief, make_strategy
 from .runtime.memory import keep_freed_memory
 from .text.prepare import TrainingText, load_text, prepare_text
-from .trained_run.ancestor import take_ancestor
+from .trained_run.ancestor import Ancestor, take_ancestor
 from .trained_run.manifest import write_manifest
 from .training.advice import how_to_lengthen, shortcoming
 from .training.best_weights import KeptWeights, keep_best_weights
@@ -42,25 +42,17 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
     chief = is_chief(strategy)
     assert config.run.name  # the command line has set it
     with open_run_folder(config.run.directory / config.run.name, resume, writes=chief) as run:
-        if not run.config.is_file():  # at once, so that the same command finds the run
-            _write_config(config, run)
-        named = make_callbacks(config, run) if chief else []  # at once, so that a mistake is told at once
-        ancestor = take_ancestor(config, run)
-        keras.utils.set_random_seed(config.run.seed)
-        text = load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
+        named = make_callbacks(config, run) if chief else []  # before all else, so that a mistake is told at once
+        ancestor, text = _take_ancestor_and_text(config, run)
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
         checkpoints = build_checkpoints(config, run)
         started = bool(checkpoints.all()) or run.model.is_file()
-        progress = checkpoints.restore(model, optimizer) if started else Progress()
         if ancestor is not None and not started:
             ancestor.load(model, optimizer)
-            log.info("starting from %s", ancestor)
+        progress = checkpoints.restore(model, optimizer) if started else Progress()
         if chief:
             _write_config(config, run)  # a resumed run may have new limits
-            if started:
-                checkpoints.delete_superseded(progress)
-            else:
-                delete_records(run)
+            checkpoints.delete_superseded(progress) if started else delete_records(run)
         # Validations use greedy search, whatever the config sets for the finished model: it is fast, and validations
         # are many.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
@@ -82,6 +74,14 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
             _save_model(config, run, text, model, kept)
             _report_finished(config, run, text, progress, reason, kept)
         return 0
+
+
+def _take_ancestor_and_text(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, TrainingText]:
+    if not run.config.is_file():  # at once, so that the same command finds the run
+        _write_config(config, run)
+    ancestor = take_ancestor(config, run)
+    keras.utils.set_random_seed(config.run.seed)  # after a model was loaded, as if there had been none
+    return ancestor, load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
 
 
 def _write_config(config: RunConfig, run: RunDirectory) -> None:

@@ -8,7 +8,7 @@ from .data import DataSettings
 from .decoding import DecodingSettings
 from .inspection import InspectionSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
-from .names import EUROPARL_LANGUAGES, MODEL_PARTS, PARTS_MISSING, SCHEDULES
+from .names import EUROPARL_LANGUAGES, MODEL_PARTS, PARTS_MISSING, SCHEDULES, WHOLE_MODEL
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
 
@@ -86,7 +86,7 @@ def check_freeze(training: TrainingSettings, model: ArchitectureSettings) -> Non
         if part in missing:
             has = ", ".join(name for name in MODEL_PARTS if name not in missing)
             raise ValueError(f"training.freeze: {model.architecture} has no {part}; expected some of {has}")
-    if {"embeddings", "encoder", "decoder"} - set(missing) <= set(training.freeze):
+    if set(WHOLE_MODEL) - set(missing) <= set(training.freeze):
         raise ValueError(f"training.freeze ({', '.join(training.freeze)}): nothing is left to train; leave a part out")
 
 

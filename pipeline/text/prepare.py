@@ -87,9 +87,8 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         if guided:
             pairs = pairs._replace(links=link_tokens(pairs, training_pairs.read_links(), tokenizer.word_starts))
         pairs.select(kept, joined).save(run.encoded / name)
-    encoded_source = encode_sentences(validation.source, tokenizer)
-    encoded_target = encode_sentences(validation.target, tokenizer.of_target)
-    EncodedPairs(encoded_source, encoded_target).save(run.encoded / "validation")
+    sides = (validation.source, tokenizer), (validation.target, tokenizer.of_target)
+    EncodedPairs(*(encode_sentences(*side) for side in sides)).save(run.encoded / "validation")
     facts.look.look.write(run.source_look)
     write_json(run.corpus_report, report)
     run.preparation.unlink(missing_ok=True)

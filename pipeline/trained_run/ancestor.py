@@ -57,6 +57,7 @@ class Ancestor:
                 f"{path}: the weights that this run starts from are missing or damaged ({error}); delete the run's "
                 "folder and start it anew"
             ) from None
+        log.info("starting from %s", self)
         for variable, value in zip(model.weights, values, strict=True):
             variable.assign(value)
         averages = moving_averages(optimizer)

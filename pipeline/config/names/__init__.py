@@ -41,6 +41,7 @@ from .model import (
     POSITIONS,
     RECURRENT_DECODERS,
     TIED_EMBEDDINGS,
+    WHOLE_MODEL,
 )
 from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS, WORD_MARKS, WORD_UNITS
 from .training import (
@@ -93,6 +94,7 @@ __all__ = [
     "SYMMETRISATIONS",
     "TIED_EMBEDDINGS",
     "TOKENIZERS",
+    "WHOLE_MODEL",
     "WORD_MARKS",
     "WORD_UNITS",
     "BleuTokenizer",
