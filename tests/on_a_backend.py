@@ -1,7 +1,7 @@
 """What layers and models compute on the backend of this process, for `test_backends.py` to compare.
 
-Keras has one backend a process, so the others run this file as a program: `python -m tests.on_a_backend layers
-WEIGHTS RESULTS` reads the weights of every layer and writes what is computed with them, `models` those of every model.
+Keras has one backend a process, so the others run this file as a program: `python -m tests.on_a_backend GROUP
+WEIGHTS RESULTS` reads the weights of every case of a group, see `compute`, and writes what is computed with them.
 """
 
 import sys
@@ -71,8 +71,8 @@ def gradients(value, variables):
     return [np.asarray(x) for x in jax.jit(jax.grad(stateless))([x.value for x in variables])]
 
 
-def results_of_layer(layer, case):
-    """Its outputs, and the gradients of their sum, each number weighed."""
+def gradients_of_layer(layer, case):
+    """The gradients of the sum of its outputs, each number weighed."""
     inputs = case.draw()
     outputs = arrays(layer(**inputs))
     generator = np.random.default_rng(1)
@@ -82,7 +82,7 @@ def results_of_layer(layer, case):
         found = [x for x in keras.tree.flatten(layer(**inputs)) if x is not None]
         return sum(ops.sum(x * ops.convert_to_tensor(w)) for x, w in zip(found, weighing, strict=True))
 
-    return {"output": outputs, "gradient": gradients(value, layer.trainable_variables)}
+    return gradients(value, layer.trainable_variables)
 
 
 class Fitted(keras.Model):
@@ -114,12 +114,19 @@ def results_of_model(model):
 
 
 def compute(group, weights=None):
-    """Weights and results of `layers` or `models` by their names; with `weights` by name and number, with those."""
+    """Weights and results of a group by the names of its cases; with `weights` by name and number, with those.
+
+    `layers` are their outputs, `gradients` those of layers, and `models` are everything of models.
+    """
     results = {}
-    for name, case in LAYERS.items() if group == "layers" else ():
+    for name, case in LAYERS.items() if group in ("layers", "gradients") else ():
         layer = case.make()
         layer(**case.draw())
-        results[name] = _with_weights(name, layer, weights), results_of_layer(layer, case)
+        kept = _with_weights(name, layer, weights)
+        if group == "layers":
+            results[name] = kept, {"output": arrays(layer(**case.draw()))}
+        else:
+            results[name] = kept, {"gradient": gradients_of_layer(layer, case)}
     for name, (architecture, settings) in MODELS.items() if group == "models" else ():
         model = architecture(**settings)
         model(SOURCE, TARGET)
@@ -137,7 +144,7 @@ def _with_weights(name, layer, weights):
 
 
 def main(group, weights_path, results_path):
-    """Computes `layers` or `models` with the weights in one file, and writes the results into another."""
+    """Computes a group with the weights in one file, and writes the results into another."""
     found = compute(group, np.load(weights_path))
     flat = {
         f"{name}/{kind}/{i}": x
