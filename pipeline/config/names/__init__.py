@@ -22,6 +22,7 @@ from .decoding import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
 from .exchange import EXPORT_FORMATS, QUANTIZATIONS
 from .inspection import (
     EXTRACTIONS,
+    HEAD_TYPES,
     LABEL_SIDES,
     OUTPUT_ABLATIONS,
     RECORD_MODES,
@@ -29,6 +30,7 @@ from .inspection import (
     SITES,
     SOURCE_SCORERS,
     SYMMETRISATIONS,
+    HeadType,
     Site,
 )
 from .model import (
@@ -37,9 +39,10 @@ from .model import (
     MODEL_PARTS,
     NORMS,
     PARTS_MISSING,
-    POSITION_PLACES,
     POSITIONS,
+    POSITION_PLACES,
     RECURRENT_DECODERS,
+    RELATIVE_POSITIONS,
     TIED_EMBEDDINGS,
     WHOLE_MODEL,
 )
@@ -70,6 +73,7 @@ __all__ = [
     "EUROPARL_LANGUAGES",
     "EXPORT_FORMATS",
     "EXTRACTIONS",
+    "HEAD_TYPES",
     "LABEL_SIDES",
     "LENGTH_DIVISORS",
     "MECHANISMS",
@@ -85,6 +89,7 @@ __all__ = [
     "RECORD_MODES",
     "RECURRENT_DECODERS",
     "REFUSED_CALLBACKS",
+    "RELATIVE_POSITIONS",
     "REMOVALS",
     "SCHEDULES",
     "SCORES",
@@ -99,6 +104,7 @@ __all__ = [
     "WORD_UNITS",
     "BleuTokenizer",
     "Callback",
+    "HeadType",
     "Mechanism",
     "Metric",
     "Schedule",
