@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from .config import RunConfig
+from .config.ancestor import check_ancestor
 from .config.members import check_members
 from .errors import InputError
 from .files import LONGEST_NAME, refuse_other_than_file
@@ -40,6 +41,9 @@ def check_config_paths(config: RunConfig) -> None:
     for path in _paths(config.data):
         check_text(path, pipes=False)  # it is read more than once
     check_writable(config.run.directory / str(config.run.name))
+    if config.training.start_from is not None:
+        check_ancestor(config)
+        _check_weights(RunDirectory(config.training.start_from))
 
 
 def check_text(path: Path, pipes: bool = True) -> None:

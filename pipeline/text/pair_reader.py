@@ -1,9 +1,8 @@
 """One reading of the training text: the ids of each pair, and everything else that must be known of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from .encoded import SentenceStore, smallest_type
 from .encoded_pairs import EncodedPairs
 from .look import LookMeter
 from .overlap import SharedSentenceFinder, SharedSentences
-from .subword_model import SentencePieceModel
+from .subword_model import PlainModel
 
 SHARD_PAIRS = 32_768
 """Read at once: a second or two of work."""
@@ -48,36 +47,29 @@ class Reading(NamedTuple):
 
 
 class PairReader:
-    """Reads pairs: encodes them with SentencePiece, and finds what else `Reading` holds.
+    """Reads pairs: encodes them, and finds what else `Reading` holds.
 
     Args:
-        model: the SentencePiece model.
+        models: what encodes sources and targets.
         tokenized: whether spaces separate marks from words.
         others: the sets whose sentences are looked for.
     """
 
-    def __init__(self, model: bytes, tokenized: bool, others: Mapping[str, Corpus]) -> None:
-        self._model = model
+    def __init__(self, models: tuple[PlainModel, PlainModel], tokenized: bool, others: Mapping[str, Corpus]) -> None:
+        self._models = models
         self._tokenized = tokenized
         self._finders = {name: SharedSentenceFinder(other.source, other.target) for name, other in others.items()}
-
-    @cached_property
-    def _subwords(self) -> SentencePieceModel:
-        return SentencePieceModel(self._model)
-
-    def __getstate__(self) -> dict[str, Any]:  # without the model as it was loaded, so that processes can have it
-        return {name: value for name, value in vars(self).items() if name != "_subwords"}
 
     def __call__(self, pairs: Sides) -> Reading:
         look = LookMeter(self._tokenized)
         look.add(pairs[0])
-        source, target = map(self._encode, pairs)
+        source, target = map(self._encode, self._models, pairs)
         shared = {name: finder.find(*pairs) for name, finder in self._finders.items()}
         return Reading((source, target), find_empty(*pairs), digest_pairs(*pairs), look, shared)
 
-    def _encode(self, sentences: Sequence[str]) -> EncodedShard:
-        rows = self._subwords.encode(sentences)
-        ids = np.fromiter(chain.from_iterable(rows), smallest_type(self._subwords.vocabulary_size))
+    def _encode(self, model: PlainModel, sentences: Sequence[str]) -> EncodedShard:
+        rows = model.encode(sentences)
+        ids = np.fromiter(chain.from_iterable(rows), smallest_type(model.vocabulary_size))
         return EncodedShard(ids, np.fromiter(map(len, rows), np.int64))
 
 

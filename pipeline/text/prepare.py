@@ -19,6 +19,7 @@ from .corpus import Corpus, read_corpus
 from .corpus_report import report_findings, report_overlap
 from .encoded import encode_sentences
 from .encoded_pairs import EncodedPairs
+from .given_tokenizer import load_tokenizer
 from .joined_pairs import draw_joined_pairs
 from .pair_reader import PairReader, TextFacts, read_pairs
 from .provenance import check_unchanged, data_sha256
@@ -65,7 +66,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     others = {"validation": validation}
     if config.data.test is not None:
         others["test"] = read_corpus(config.data.test).in_memory()
-    encoded, facts = read_pairs(training, PairReader(tokenizer.model, config.data.tokenized, others))
+    encoded, facts = read_pairs(training, PairReader(tokenizer.side_models, config.data.tokenized, others))
     actions = {reason: getattr(config.data, f"on_{reason}") for reason in CORPUS_PROBLEMS}
     findings = _find_odd_pairs(config.data, facts, encoded)
     kept = select_pairs(training, findings, actions)
@@ -86,8 +87,8 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         if guided:
             pairs = pairs._replace(links=link_tokens(pairs, training_pairs.read_links(), tokenizer.word_starts))
         pairs.select(kept, joined).save(run.encoded / name)
-    encoded_validation = (encode_sentences(side, tokenizer) for side in (validation.source, validation.target))
-    EncodedPairs(*encoded_validation).save(run.encoded / "validation")
+    sides = (validation.source, tokenizer), (validation.target, tokenizer.of_target)
+    EncodedPairs(*(encode_sentences(*side) for side in sides)).save(run.encoded / "validation")
     facts.look.look.write(run.source_look)
     write_json(run.corpus_report, report)
     run.preparation.unlink(missing_ok=True)
@@ -102,7 +103,7 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     """
     config = with_held_out_files(config, run)
     check_unchanged(config.data, run)
-    tokenizer = Tokenizer(run.tokenizer)
+    tokenizer = load_tokenizer(run.tokenizer)
     size = tokenizer.vocabulary_size
     validation_pairs = EncodedPairs.load(run.encoded / "validation", vocabulary_size=size)
     validation = read_corpus(config.data.validation_text).in_memory()
@@ -119,7 +120,8 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
 def _reuse_or_train_tokenizer(
     config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]
 ) -> Tokenizer:
-    if not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
+    taken = config.training.start_from is not None  # that of the run from which training starts
+    if not taken and not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
         run.tokenizer.unlink(missing_ok=True)
         write_json(run.preparation, digests)
         train_tokenizer(
@@ -129,7 +131,7 @@ def _reuse_or_train_tokenizer(
             vocabulary_size=config.tokenizer.vocabulary_size,
             character_coverage=config.tokenizer.character_coverage,
         )
-    return Tokenizer(run.tokenizer)
+    return load_tokenizer(run.tokenizer)
 
 
 def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:

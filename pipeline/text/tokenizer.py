@@ -13,7 +13,7 @@ import sentencepiece
 
 from ..errors import InputError
 from ..files import write_atomically
-from .subword_model import SubwordModel, load_subword_model
+from .subword_model import PlainModel, SentencePieceModel, SubwordModel, load_subword_model
 from .words import find_words
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -88,6 +88,12 @@ class Tokenizer:
     def of_target(self) -> "Tokenizer":
         """The tokenizer that encodes text of the target language, with the same ids; here that of both."""
         return self
+
+    @property
+    def side_models(self) -> tuple[PlainModel, PlainModel]:
+        """What encodes sources and targets, in this process or in another."""
+        model = SentencePieceModel(self.model)
+        return model, model
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Encodes sentences as ids, without BOS and EOS."""

@@ -1,11 +1,10 @@
 """Checks a training before it starts: its text, its first updates, and the time and disk space that it needs."""
 
-import json
 import math
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keras
@@ -16,25 +15,34 @@ from ..config import RunConfig
 from ..config.model import TransformerSettings
 from ..config.yaml import dump_yaml
 from ..metrics.bleu import check_bleu_tokenizer
+from ..model.freezing import describe_parameters
 from ..run_directory import RunDirectory
 from ..runtime.devices import choose_devices, make_strategy, resolve_precision
 from ..runtime.memory import keep_freed_memory
 from ..text.batch_plan import BatchPlan
-from ..text.corpus_report import describe_overlap
 from ..text.prepare import TrainingText, prepare_text
 from .build import build_batches, build_limits, build_model_and_optimizer, build_train_step
+from .checkup_line import CheckupLine
+from .checkup_text import describe_text
 from .estimates import checkpoint_bytes, nearest_limit, state_bytes, time_step
 from .known_batches import known_batches
-from .machine_checkup import GIGABYTE, CheckupLine, describe_gpus, describe_machine, describe_memory
+from .machine_checkup import GIGABYTE, describe_gpus, describe_machine, describe_memory
 from .proposal import ModelSize, Proposal, propose, token_cost
+from .starting_weights import StartingWeights
 from .step import TrainStepMetrics
 from .validation import VALIDATIONS
 
 MEGABYTE = 2**20
 
 
-def check_up(config: RunConfig) -> Iterator[CheckupLine]:
+def check_up(
+    config: RunConfig, take_ancestor: Callable[[RunConfig, RunDirectory], StartingWeights | None]
+) -> Iterator[CheckupLine]:
     """Prepares the text, makes a few updates in a temporary folder, and yields the report line by line.
+
+    Args:
+        config: the settings of the training.
+        take_ancestor: copies the weights and the tokenizer of the run that it starts from, if there is one.
 
     Raises:
         InputError: training would refuse the settings or the text, too.
@@ -53,39 +61,27 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
         yield CheckupLine("run", text, fine=False)
     with tempfile.TemporaryDirectory() as folder:
         run = RunDirectory.create(Path(folder) / "run")
+        ancestor = take_ancestor(config, run)
         training_text = prepare_text(config, run)
-        yield from _describe_text(run, training_text)
-        yield from _try_training(config, training_text, root, strategy)
-
-
-def _describe_text(run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:
-    report = json.loads(run.corpus_report.read_text(encoding="utf-8"))
-    dropped = report["pairs"] - report["kept"]
-    yield CheckupLine(
-        "text",
-        f"{report['kept']:,} of {report['pairs']:,} training pairs"
-        + (f" and {report['joined']:,} joined ones" if report["joined"] else "")
-        + f", {len(text.validation):,} for validation",
-        fine=dropped < 0.1 * report["pairs"],
-    )
-    for name, shared in report["overlap"].items():
-        if shared["sources"]:
-            yield CheckupLine("text", describe_overlap(shared, name), fine=False)
-    lengths = [f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in text.segmentations[0].sides]
-    yield CheckupLine(
-        "tokens",
-        f"a vocabulary of {text.tokenizer.vocabulary_size:,}; a source has {lengths[0]} tokens, a target {lengths[1]}",
-    )
+        yield from describe_text(run, training_text)
+        yield from _try_training(config, training_text, root, strategy, ancestor)
 
 
 def _try_training(
-    config: RunConfig, text: TrainingText, root: Path, strategy: tf.distribute.Strategy
+    config: RunConfig,
+    text: TrainingText,
+    root: Path,
+    strategy: tf.distribute.Strategy,
+    ancestor: StartingWeights | None,
 ) -> Iterator[CheckupLine]:
     model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
     state = state_bytes(model.count_params()) / GIGABYTE
-    description = f"{config.model.architecture}, {model.count_params():,} parameters, {model.dtype_policy.name}"
+    description = f"{config.model.architecture}, {describe_parameters(model)}, {model.dtype_policy.name}"
     description += f"; {state:.1f} GiB for weights, gradients and their moments"
     yield CheckupLine("model", description)
+    if ancestor is not None:
+        ancestor.load(model, optimizer)
+        yield CheckupLine("weights", f"of {ancestor}")
     config, _ = known_batches(config, text, model, optimizer, strategy)
     batches = build_batches(config, text, strategy)
     epoch = batches.full_epoch
@@ -107,7 +103,7 @@ def _try_training(
     epoch_updates = batches.updates(epoch)
     yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates)
     yield _describe_disk(config, model, root)
-    if isinstance(config.model, TransformerSettings):
+    if isinstance(config.model, TransformerSettings) and ancestor is None:  # or another size could not be used
         sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
         cost = token_cost(sizes, text.tokenizer.vocabulary_size, batches.batch_tokens)
         _, minutes = nearest_limit(build_limits(config), epoch_updates, epoch_seconds / epoch_updates)
