@@ -145,7 +145,7 @@ NEED_A_MODEL = {
     "output_ablation",
     "split_score",
 }
-NEED_A_MODEL |= {"truncated_heads", "inside", "inside_attention", "visits"}
+NEED_A_MODEL |= {"truncated_heads", "inside", "inside_attention", "visits", "stream_parts"}
 
 
 def test_inspection_reads_and_draws_without_tensorflow_and_keras():
