@@ -1,26 +1,35 @@
 """The settings of one corpus: which files its pairs are read from, or how many are held out from the training files."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
+from ..files import match_files
 from .base import MOST_COUNTED, Settings
 
 MOST_COLUMNS = 100_000
+LONGEST_TAG = 64
+PARQUET = ".parquet"
 
 
 class CorpusSettings(Settings):
     """One corpus: two line-aligned text files, or a table with a column for each language. Validation and test text may
     instead be held out from the training files."""
 
-    source: Path | None = Field(default=None, description="Text file with one source sentence per line.")
+    source: Path | None = Field(
+        default=None,
+        description="Text file with one source sentence per line, plain, gzip or zstd; a pattern such as part-*.en.gz "
+        "stands for all files that match it, in sorted order.",
+    )
     target: Path | None = Field(
         default=None, description="Text file with one target sentence per line; line i translates line i of source."
     )
     table: Path | None = Field(
         default=None,
-        description="Table (TSV or CSV, plain or gzipped) with one sentence pair per row; replaces source and target.",
+        description="Table (TSV or CSV, plain, gzip or zstd; or Parquet) with one sentence pair per row; replaces "
+        "source and target. Patterns as above.",
     )
     source_column: str | int = Field(
         default=0,
@@ -89,6 +98,19 @@ class CorpusSettings(Settings):
         """Whether the pairs are taken from the training files."""
         return self.share is not None or self.pairs is not None
 
+    @property
+    def is_parquet(self) -> bool:
+        """Whether the table is a Parquet file, whose columns have names."""
+        return self.table is not None and self.table.suffix == PARQUET
+
+    def shards(self) -> list[dict[str, Path]]:
+        """Returns the files by their keys; several times, where they are patterns.
+
+        Raises:
+            InputError: as `match_files`.
+        """
+        return match_files({key: path for key, path in self if isinstance(path, Path)})
+
     def held_out_pairs(self, total: int) -> int:
         """Returns how many of `total` pairs are held out."""
         return self.pairs if self.pairs is not None else round((self.share or 0.0) * total)
@@ -112,7 +134,10 @@ class CorpusSettings(Settings):
         if self.table is None and (self.header or self.quoted or self.split_column is not None):
             raise ValueError("header, quoted and split_column describe a table, and no table is given")
         columns = (self.source_column, self.target_column, self.split_column)
-        if self.table is not None and not self.header and any(isinstance(column, str) for column in columns):
+        if self.is_parquet:
+            if self.header or self.quoted or self.separator != "\t":
+                raise ValueError("header, quoted and separator describe text, and the table is a Parquet file")
+        elif self.table is not None and not self.header and any(isinstance(column, str) for column in columns):
             raise ValueError("columns can be named only if header is true: give their numbers from 0")
         if self.table is not None and self.source_column == self.target_column:
             raise ValueError(f"source_column and target_column are both {self.source_column!r}")
@@ -136,6 +161,42 @@ class CorpusSettings(Settings):
         return self
 
 
+class ListedCorpusSettings(CorpusSettings):
+    """One corpus of several to train on."""
+
+    weight: float | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_COUNTED,
+        description="Share of this corpus in the pairs of every epoch, in proportion to the weights of the others; "
+        "null, for all of them: every pair comes once in an epoch.",
+    )
+    tag: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=LONGEST_TAG,
+        description="A token of its own, such as <back>, that is put before every source sentence of this corpus.",
+    )
+
+    @field_validator("tag")
+    @classmethod
+    def _check_tag(cls, value: str | None) -> str | None:
+        return value if value is None else check_tag(value)
+
+
+def check_tag(value: str) -> str:
+    """Refuses a tag that is not one word, or that is the name of a special token.
+
+    Raises:
+        ValueError: it is.
+    """
+    if value.split() != [value] or not value.isprintable() or "\u2581" in value:
+        raise ValueError(f"expected one word without spaces, such as <back>, found {value!r}")
+    if value in ("<pad>", "<unk>", "<s>", "</s>"):
+        raise ValueError(f"{value} is a special token of every vocabulary; expected another word, such as <back>")
+    return value
+
+
 def has_files(settings: CorpusSettings) -> CorpusSettings:
     """Refuses a corpus without files of its own.
 
@@ -148,3 +209,38 @@ def has_files(settings: CorpusSettings) -> CorpusSettings:
             "source and target, or table"
         )
     return settings
+
+
+def _form_of(value: Any) -> str:
+    return "null" if value is None else "list" if isinstance(value, list | tuple) else "files"
+
+
+TrainingTextSettings = Annotated[
+    Annotated[CorpusSettings, Tag("files")]
+    | Annotated[tuple[ListedCorpusSettings, ...], Tag("list")]
+    | Annotated[None, Tag("null")],
+    Discriminator(_form_of),
+]
+"""One corpus, or a list of several."""
+
+
+def check_list(corpora: Sequence[ListedCorpusSettings]) -> None:
+    """Checks what the corpora of a list say about each other.
+
+    Raises:
+        ValueError: there are none, only some of them have a weight, or all weights are zero.
+    """
+    if not corpora:
+        raise ValueError("expected at least one corpus in the list, found none")
+    for corpus in corpora:
+        has_files(corpus)
+    unweighted = [number for number, corpus in enumerate(corpora) if corpus.weight is None]
+    if len(unweighted) == len(corpora):
+        return
+    if unweighted:
+        raise ValueError(
+            f"expected a weight for every corpus of the list or for none; corpus {unweighted[0]}, counted from 0, has "
+            "none"
+        )
+    if not any(corpus.weight for corpus in corpora):
+        raise ValueError("expected a weight above 0 for at least one corpus, found 0 for all of them")

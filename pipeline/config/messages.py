@@ -107,6 +107,9 @@ def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[
         if isinstance(part, int) and field and not sections:  # an item of a list
             item = _item_of_list(field.annotation)
             sections = {"": item} if _is_section(item) else {}
+        elif field and part in _tags_of_lists(field):  # not a key, but that a list is meant
+            sections = {}
+            continue
         elif part in sections:  # not a key, but which of several schemas is meant
             sections = {"": sections[str(part)]}
             continue
@@ -166,7 +169,14 @@ def alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 def _item_of_list(annotation: Any) -> Any:
-    return next(get_args(kind)[0] for kind in alternatives(annotation) if get_origin(kind) is tuple)
+    kinds = (get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in alternatives(annotation))
+    return next(get_args(kind)[0] for kind in kinds if get_origin(kind) is tuple)
+
+
+def _tags_of_lists(field: FieldInfo) -> list[str]:
+    """Returns the tags of lists among the types that a field allows."""
+    tagged = (get_args(kind) for kind in alternatives(field.annotation) if get_origin(kind) is Annotated)
+    return [note.tag for kind, *notes in tagged for note in notes if isinstance(note, Tag) and get_origin(kind) is tuple]
 
 
 def _is_section(kind: Any) -> TypeGuard[type[BaseModel]]:

@@ -1,5 +1,6 @@
 """The files that a run's text was read from, and whether they are still the same."""
 
+import glob
 import hashlib
 import json
 import logging
@@ -8,7 +9,7 @@ from pathlib import Path
 from ..config.corpus import CorpusSettings
 from ..config.data import DataSettings
 from ..errors import InputError
-from ..files import sha256
+from ..files import is_pattern, sha256
 from ..json_file import read_json_object
 from ..run_directory import RunDirectory
 
@@ -38,13 +39,15 @@ def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
 
 def data_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
     """Returns the SHA-256 of every file that the settings name; files of the run have their path within it."""
-    corpora = [corpus for corpus in (settings.train, settings.validation, settings.test) if corpus is not None]
+    corpora = [*settings.training_corpora, *(one for one in (settings.validation, settings.test) if one is not None)]
     paths = {_name(path, run): path for corpus in corpora for path in _files(corpus)}
     return {name: sha256(paths[name]) for name in sorted(paths)}
 
 
 def _files(corpus: CorpusSettings) -> list[Path]:
-    return [path for _, path in corpus if isinstance(path, Path) and path.is_file()]
+    """Returns the files that are there: since the text was read, some may have gone, and so all of a pattern."""
+    found = (glob.glob(str(path)) if is_pattern(path) else [path] for _, path in corpus if isinstance(path, Path))
+    return [path for files in found for path in map(Path, files) if path.is_file()]
 
 
 def _name(path: Path, run: RunDirectory) -> str:

@@ -32,7 +32,17 @@ from .inspection import (
     Site,
 )
 from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
-from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS, WORD_MARKS, WORD_UNITS
+from .text import (
+    CORPUS_ACTIONS,
+    CORPUS_FILTERS,
+    CORPUS_PROBLEMS,
+    DATA_SETS,
+    EUROPARL_LANGUAGES,
+    SCRIPTS,
+    TOKENIZERS,
+    WORD_MARKS,
+    WORD_UNITS,
+)
 from .training import METRICS, OPTIMIZERS, SCHEDULES, Metric, Schedule, choosing_metrics, rank
 
 __all__ = [
@@ -42,6 +52,7 @@ __all__ = [
     "BEAM_ENDS",
     "BLEU_TOKENIZERS",
     "CORPUS_ACTIONS",
+    "CORPUS_FILTERS",
     "CORPUS_PROBLEMS",
     "DATA_SETS",
     "EUROPARL_LANGUAGES",
@@ -62,6 +73,7 @@ __all__ = [
     "REMOVALS",
     "SCHEDULES",
     "SCORES",
+    "SCRIPTS",
     "SEARCHES",
     "SITES",
     "SOURCE_SCORERS",
