@@ -101,6 +101,11 @@ def is_pattern(path: Path) -> bool:
     return glob.has_magic(str(path)) and not path.exists()
 
 
+def files_like(path: Path) -> list[Path]:
+    """Returns what matches a pattern, in any order."""
+    return list(map(Path, glob.glob(str(path))))  # noqa: PTH207 (a pattern may be absolute)
+
+
 def matching_files(path: Path) -> list[Path]:
     """Returns the files that a path stands for, in sorted order: itself, or those that match it.
 
@@ -109,7 +114,7 @@ def matching_files(path: Path) -> list[Path]:
     """
     if not is_pattern(path):
         return [path]
-    found = sorted(file for file in map(Path, glob.glob(str(path))) if not file.is_dir())
+    found = sorted(file for file in files_like(path) if not file.is_dir())
     if not found:
         raise InputError(
             f"{path}: no file matches this pattern; check the path, which starts at {Path.cwd()}; * stands for any "

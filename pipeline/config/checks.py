@@ -58,10 +58,14 @@ def check_tag(decoding: DecodingSettings, data: DataSettings) -> None:
     if decoding.tag is None or decoding.tag in data.tags:
         return
     if data.tags:
-        raise ValueError(f"decoding.tag: expected one of the tags of data.train, {', '.join(data.tags)}, or null, found "
-                         f"{decoding.tag!r}{did_you_mean(decoding.tag, data.tags)}")
-    raise ValueError(f"decoding.tag: no corpus of data.train has a tag, so that there is none to put before sentences; "
-                     f"expected null, found {decoding.tag!r}")
+        raise ValueError(
+            f"decoding.tag: expected one of the tags of data.train, {', '.join(data.tags)}, or null, found "
+            f"{decoding.tag!r}{did_you_mean(decoding.tag, data.tags)}"
+        )
+    raise ValueError(
+        f"decoding.tag: no corpus of data.train has a tag, so that there is none to put before sentences; "
+        f"expected null, found {decoding.tag!r}"
+    )
 
 
 def check_coverage(decoding: DecodingSettings, model: ArchitectureSettings) -> None:

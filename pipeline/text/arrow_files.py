@@ -1,8 +1,8 @@
 """What PyArrow reads: Parquet files and zstd. It is needed for these files alone, and so not always installed."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,7 +16,7 @@ PARQUET = b"PAR1"
 BATCH_ROWS = 65_536
 
 
-def import_pyarrow(path: str | Path, kind: str) -> ModuleType:
+def import_pyarrow(path: str | Path, kind: str) -> Any:
     """Imports PyArrow.
 
     Args:
@@ -27,13 +27,12 @@ def import_pyarrow(path: str | Path, kind: str) -> ModuleType:
         InputError: it is not installed.
     """
     try:
-        import pyarrow
+        return import_module("pyarrow")
     except ImportError:
         raise InputError(
             f"{path}: {kind} is read by PyArrow, which is not installed; install it: pip install pyarrow (or qkv with "
             "its extra, corpora), or convert the file to text, plain or gzip"
         ) from None
-    return pyarrow
 
 
 def unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[bytes]:
@@ -68,11 +67,9 @@ class ParquetTable:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._pyarrow = import_pyarrow(path, "a Parquet file")
-        import pyarrow.parquet
-
+        self._pyarrow = pyarrow = import_pyarrow(path, "a Parquet file")
         try:
-            self._file = pyarrow.parquet.ParquetFile(path)
+            self._file = import_module("pyarrow.parquet").ParquetFile(path)
         except FileNotFoundError:
             raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
         except (pyarrow.ArrowException, OSError) as error:
@@ -104,9 +101,8 @@ class ParquetTable:
         Raises:
             InputError: the column has no text, or the file is damaged.
         """
-        pyarrow = self._pyarrow
-        import pyarrow.compute
-
+        pyarrow: Any = self._pyarrow
+        compute = import_module("pyarrow.compute")
         try:
             for batch in self._file.iter_batches(BATCH_ROWS, columns=[name]):
                 column: Any = batch.column(0)
@@ -116,8 +112,8 @@ class ParquetTable:
                     column = column.dictionary_decode()
                 if not _is_text(pyarrow, column.type):
                     raise InputError(f"{self._path}: column {name!r} holds {column.type}; expected text")
-                text = pyarrow.compute.fill_null(column.cast(pyarrow.large_string()), "")
-                text = pyarrow.compute.replace_substring_regex(text, r"\r?\n|\r", " ")
+                text = compute.fill_null(column.cast(pyarrow.large_string()), "")
+                text = compute.replace_substring_regex(text, r"\r?\n|\r", " ")
                 text.validate(full=True)
                 _, offsets, data = text.buffers()
                 ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
@@ -135,7 +131,7 @@ def _names(fields: Any, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{field.name}"
 
 
-def _is_text(pyarrow: ModuleType, kind: Any) -> bool:
+def _is_text(pyarrow: Any, kind: Any) -> bool:
     types = pyarrow.types
     return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
 

@@ -34,6 +34,10 @@ class GoldAlignment:
         """The links from target to source."""
         return GoldAlignment(*(frozenset((j, i) for i, j in links) for links in (self.sure, self.possible)))
 
+    def moved(self, words: int) -> "GoldAlignment":
+        """The links after so many words were put before the source."""
+        return GoldAlignment(*(frozenset((i + words, j) for i, j in links) for links in (self.sure, self.possible)))
+
 
 def read_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -> list[GoldAlignment]:
     """Reads links `i-j` (sure) and `i?j` or `ipj` (possible), one sentence pair a line.

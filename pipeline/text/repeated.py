@@ -8,9 +8,7 @@ BUCKET_NUMBERS = 1 << 20
 BLOCK_NUMBERS = 1 << 20
 
 
-def find_repeated(
-    numbers: npt.NDArray[np.uint64], among: npt.NDArray[np.bool_] | None = None
-) -> npt.NDArray[np.bool_]:
+def find_repeated(numbers: npt.NDArray[np.uint64], among: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
     """Finds the numbers that equal an earlier one: bool `(n,)`.
 
     They are divided by their first bits into parts that fit into memory, so they should be spread as digests are.

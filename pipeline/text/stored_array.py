@@ -6,7 +6,6 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-
 MEMORY_BYTES = 1 << 20
 """What is kept in memory before a file is made."""
 
@@ -53,7 +52,7 @@ class ArrayStore:
             if self._file is None:
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed in the end)
             for numbers in self._held:
-                self._file.write(numbers)
+                self._file.write(numbers.tobytes())
             self._file.flush()
         except OSError as error:
             raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None

@@ -11,6 +11,7 @@ from ..text.batch_plan import epoch_tokens
 from ..text.batches import Batch, collate
 from ..text.encoded_pairs import EncodedPairs
 from ..text.epoch_plan import EpochPlan
+from ..text.mixture import Mixture
 from ..text.token_links import link_matrices
 
 AHEAD = 4  # batches kept ready: one takes a few milliseconds to make, a step a hundred times as long
@@ -28,6 +29,7 @@ class TrainingBatches:
         length_multiple: see `plan_batches`.
         seed: see `plan_batches`.
         accumulated: number of batches of an update; the last update of an epoch may have fewer.
+        mixture: see `EpochPlan`.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class TrainingBatches:
         start_tokens: int | None = None,
         doubling_epochs: int = 1,
         accumulated: int = 1,
+        mixture: Mixture | None = None,
     ) -> None:
         self.segmentations = segmentations
         self.strategy = strategy
@@ -50,6 +53,7 @@ class TrainingBatches:
         self.length_multiple = length_multiple
         self.seed = seed
         self.accumulated = accumulated
+        self.mixture = mixture
         self._planned: tuple[int, EpochPlan] | None = None
 
     def tokens(self, epoch: int) -> int:
@@ -79,6 +83,7 @@ class TrainingBatches:
             length_multiple=self.length_multiple,
             seed=self.seed,
             epoch=epoch,
+            mixture=self.mixture,
         )
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:

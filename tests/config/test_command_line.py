@@ -39,7 +39,12 @@ SECTIONS = {
 }
 
 
-UNSET = ("data.test.", "data.normalize.", "data.filters.", "training.guided_attention.")  # null, so that their keys are not stated
+UNSET = (
+    "data.test.",
+    "data.normalize.",
+    "data.filters.",
+    "training.guided_attention.",
+)  # null, so that their keys are not stated
 
 
 class TestSchema:
