@@ -21,7 +21,7 @@ def read_given_words(path: Path, sentences: Sequence[str]) -> Sequence[str]:
     Raises:
         InputError: the file has another number of lines, or a line differs from its sentence by more than spaces.
     """
-    lines = list(read_lines(path))
+    lines = read_lines(path)
     if len(lines) != len(sentences):
         raise InputError(
             f"{path}: {len(lines):,} lines for {len(sentences):,} sentences; expected a tokenised copy of the text, "

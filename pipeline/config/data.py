@@ -6,7 +6,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from .base import OneOf, Settings
-from .corpus import CorpusSettings, ListedCorpusSettings, TrainingTextSettings, check_list, has_files
+from .corpus import CorpusSettings, has_files
+from .corpus_list import ListedCorpusSettings, TrainingTextSettings, check_list
 from .filters import FilterSettings
 from .names import BLEU_TOKENIZERS, CORPUS_ACTIONS, bleu_tokenizer_of, describe
 from .normalize import NormalizeSettings

@@ -174,7 +174,6 @@ def _item_of_list(annotation: Any) -> Any:
 
 
 def _tags_of_lists(field: FieldInfo) -> list[str]:
-    """Returns the tags of lists among the types that a field allows."""
     tagged = (get_args(kind) for kind in alternatives(field.annotation) if get_origin(kind) is Annotated)
     return [
         note.tag for kind, *notes in tagged for note in notes if isinstance(note, Tag) and get_origin(kind) is tuple

@@ -6,7 +6,8 @@ from typing import Any
 
 from ..errors import InputError
 from ..made_by import refuse_newer
-from .corpus import CorpusSettings, ListedCorpusSettings
+from .corpus import CorpusSettings
+from .corpus_list import ListedCorpusSettings
 from .names import bleu_tokenizer_of
 from .renamed import replaced
 from .run import RunConfig, make_run_config

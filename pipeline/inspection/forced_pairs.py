@@ -66,6 +66,7 @@ def pair_references(
     source_ids: Iterable[Sequence[int]],
     reference_ids: Iterable[Sequence[int]],
     max_positions: int,
+    first: int = 0,
 ) -> Iterator[ForcedPair]:
     """Pairs each source with its reference, both cut to `max_positions` tokens with EOS.
 
@@ -75,10 +76,11 @@ def pair_references(
         source_ids: the tokens of each source, without EOS.
         reference_ids: the tokens of each reference, without EOS.
         max_positions: the maximum number of tokens that the model accepts on either side.
+        first: the position of the first source in its file.
     """
     longest = max_positions - 1  # one more for EOS or BOS
     for i, (source, reference, source_row, target_row) in enumerate(
-        zip(sources, references, source_ids, reference_ids, strict=True)
+        zip(sources, references, source_ids, reference_ids, strict=True), first
     ):
         yield ForcedPair(
             i,

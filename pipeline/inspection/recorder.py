@@ -20,6 +20,7 @@ from .forced_pairs import ForcedPair, pair_references, pair_translations
 from .record import Record
 
 WINDOW_SENTENCES = 256  # sorted by length within such windows, so that memory stays flat and the order is kept
+ENCODED_SENTENCES = 4096
 
 
 class AttentionRecorder:
@@ -80,9 +81,14 @@ class AttentionRecorder:
         self, sources: Sequence[str], references: Sequence[str], sites: Collection[str] | None = None
     ) -> Iterator[Record]:
         """Records given translations, in order; see `record`."""
-        source_ids, reference_ids = self.tokenizer.encode(sources), self.tokenizer.of_target.encode(references)
-        pairs = pair_references(sources, references, source_ids, reference_ids, self.max_positions)
-        return self.record(pairs, sites=sites)
+        return self.record(self._pair_references(sources, references), sites=sites)
+
+    def _pair_references(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[ForcedPair]:
+        for first in range(0, len(sources), ENCODED_SENTENCES):
+            part = slice(first, first + ENCODED_SENTENCES)
+            texts = sources[part], references[part]
+            ids = self.tokenizer.encode(texts[0]), self.tokenizer.of_target.encode(texts[1])
+            yield from pair_references(*texts, *ids, self.max_positions, first)
 
     def record(
         self,

@@ -11,6 +11,9 @@ from ..config.names import CORPUS_ACTIONS, CORPUS_PROBLEMS
 from ..errors import InputError
 from .corpus import Corpus
 
+CHUNK_PAIRS = 1 << 17
+"""Judged at a time."""
+
 _SHORT_TOKENS = 10  # up to here a ratio of lengths says nothing ("Go." and "Vas-y, pars !")
 
 
@@ -26,14 +29,22 @@ class Findings:
     names: Sequence[str]
     reasons: npt.NDArray[np.uint8]
 
-    def rows(self, name: str) -> npt.NDArray[np.intp]:
-        """Returns the numbers of the pairs with that reason, from 0."""
-        return np.flatnonzero(self.reasons == list(self.names).index(name) + 1)
+    def first_rows(self, name: str, most: int) -> list[int]:
+        """Returns the numbers of the first pairs with that reason, from 0, at most `most`."""
+        number, found = list(self.names).index(name) + 1, list[int]()
+        for first in range(0, len(self.reasons), CHUNK_PAIRS):
+            if len(found) < most:
+                found += (np.flatnonzero(self.reasons[first : first + CHUNK_PAIRS] == number) + first).tolist()
+        return found[:most]
 
-    def count(self, part: slice = slice(None)) -> dict[str, int]:
-        """Returns how many pairs of a part there are for each reason."""
-        counts = np.bincount(self.reasons[part], minlength=len(self.names) + 1).tolist()
-        return dict(zip(self.names, counts[1:], strict=True))
+    def count(self, first: int = 0, last: int | None = None) -> dict[str, int]:
+        """Returns how many pairs there are for each reason, from row `first` to before row `last`."""
+        last = len(self.reasons) if last is None else last
+        counts = np.zeros(len(self.names) + 1, np.int64)
+        for start in range(first, last, CHUNK_PAIRS):
+            part = self.reasons[start : min(start + CHUNK_PAIRS, last)]
+            counts += np.bincount(part, minlength=len(counts))
+        return dict(zip(self.names, counts[1:].tolist(), strict=True))
 
 
 def find_odd_pairs(
@@ -111,14 +122,13 @@ def select_pairs(corpus: Corpus, findings: Findings, actions: Mapping[str, str])
     unknown = {reason: action for reason, action in actions.items() if action not in CORPUS_ACTIONS}
     if unknown:
         raise InputError(f"unknown actions {unknown}; expected one of {', '.join(CORPUS_ACTIONS)}")
-    refused = [rows[0] for name in findings.names if actions[name] == "error" and len(rows := findings.rows(name))]
+    refused = [row for name in findings.names if actions[name] == "error" for row in findings.first_rows(name, 1)]
     if refused:
-        index = int(min(refused))
+        index = min(refused)
         reason = findings.names[findings.reasons[index] - 1]
         raise InputError(
             f"{corpus.place(index)}: {reason.replace('_', ' ')}, the first of {findings.count()[reason]:,} of "
             f"{len(corpus):,} pairs; expected none, because data.on_{reason} is error; mend the text, or set "
             f"data.on_{reason} to drop (leave such pairs out) or keep"
         )
-    drops = np.array([False, *(actions[name] == "drop" for name in findings.names)])
-    return ~drops[findings.reasons]
+    return np.array([True, *(actions[name] != "drop" for name in findings.names)])[findings.reasons]

@@ -106,7 +106,7 @@ def read_corpus(settings: CorpusSettings | Sequence[CorpusSettings]) -> Corpus:
     read = next(read for key, read in FORMATS.items() if getattr(settings, key) is not None)
     values = {name: getattr(settings, name) for name in inspect.signature(read).parameters}
     shards = [{key: path for key, path in files.items() if key in values} for files in settings.shards()]
-    return join_corpora([read(**(values | files)) for files in shards])
+    return join_corpora([read(**(values | files)) for files in shards], "shards")
 
 
 def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, labels_file: str | Path) -> np.ndarray:

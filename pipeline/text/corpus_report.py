@@ -35,7 +35,7 @@ def report_findings(
         if count:
             log.info("%s: %d of the training pairs (data.filters)", reason, count)
     lines = {
-        reason: [corpus.shown_line(int(row)) for row in found.rows(reason)[:MOST_LINES]]
+        reason: [corpus.shown_line(row) for row in found.first_rows(reason, MOST_LINES)]
         for found in (findings, filtered)
         for reason in found.names
     }

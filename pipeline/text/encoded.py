@@ -15,7 +15,7 @@ from .stored_array import ArrayStore
 from .tokenizer import Tokenizer
 
 CHUNK_SENTENCES = 10_000
-CHUNK_STARTS = 1 << 20
+CHUNK_STARTS = 1 << 17
 
 
 class EncodedSentences:

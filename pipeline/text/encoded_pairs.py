@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InputError
 from .encoded import EncodedSentences
 
-CHUNK_ROWS = 1 << 20
+CHUNK_ROWS = 1 << 17
 
 
 class EncodedPairs(NamedTuple):

@@ -2,8 +2,6 @@
 
 import codecs
 import gzip
-import shutil
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,27 +11,12 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import refuse_other_than_file
-from .arrow_files import ZSTD, unpack_zstd
 from .other_kinds import refuse_other_kinds
 from .stored_array import ArrayStore
+from .text_file import BLOCK_BYTES, TextFile, open_unpacked, temporary_text
 
-BLOCK_BYTES = 1 << 20
 CHUNK_LINES = 4096
-INDEX_LINES = 1 << 20
-
-
-class _Text:
-    """An open file that is closed when nothing refers to it any more."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
-
-    def read(self, first: int, last: int) -> bytes:
-        self.file.seek(first)
-        return self.file.read(last - first)
-
-    def __del__(self) -> None:
-        self.file.close()
+INDEX_LINES = 1 << 17
 
 
 class Lines(Sequence[str]):
@@ -47,7 +30,7 @@ class Lines(Sequence[str]):
     """
 
     def __init__(
-        self, text: _Text, starts: np.ndarray, ends: np.ndarray, part: Callable[[str], str] | None = None
+        self, text: TextFile, starts: np.ndarray, ends: np.ndarray, part: Callable[[str], str] | None = None
     ) -> None:
         self.text = text
         self.starts = starts
@@ -102,7 +85,7 @@ def read_lines(path: str | Path) -> Lines:
     path = Path(path)
     try:
         refuse_other_than_file(path, "a text file", pipes=True)
-        text = _open_unpacked(path)
+        text = open_unpacked(path)
         refuse_other_kinds(path, text.read(0, 1024))
         starts, ends = _find_lines(text.file)
     except FileNotFoundError:
@@ -120,40 +103,13 @@ def read_lines(path: str | Path) -> Lines:
     return Lines(text, starts, ends)
 
 
-def _open_unpacked(path: Path) -> _Text:
-    """Opens a file; a gzipped one is unpacked and a pipe is copied, for only then can it be read from anywhere."""
-    text = _Text(path.open("rb"))
-    if not text.file.seekable():
-        text = _copy(text.file)
-    start = text.read(0, 4)
-    text.file.seek(0)
-    if start == ZSTD:
-        copy = _temporary_text()
-        copy.file.writelines(unpack_zstd(path, text.file, BLOCK_BYTES))
-        return copy
-    if start[:2] != b"\x1f\x8b":
-        return text
-    with gzip.open(text.file) as content:
-        return _copy(content)
-
-
-def _copy(content: BinaryIO | gzip.GzipFile) -> _Text:
-    copy = _temporary_text()
-    shutil.copyfileobj(content, copy.file, BLOCK_BYTES)
-    return copy
-
-
-def _temporary_text() -> _Text:
-    return _Text(tempfile.TemporaryFile())  # closed with its lines
-
-
 def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
     """Keeps rows of text in a temporary file.
 
     Args:
         rows: some rows at a time: their bytes in UTF-8, without line ends, and how many bytes each has.
     """
-    text, lengths = _temporary_text(), ArrayStore(np.int64)
+    text, lengths = temporary_text(), ArrayStore(np.int64)
     for content, sizes in rows:
         text.file.write(content)
         lengths.add(sizes)

@@ -4,7 +4,6 @@ import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
 
@@ -12,24 +11,24 @@ from ..config import RunConfig
 from ..config.data import DataSettings
 from ..errors import InputError
 from ..files import write_json
-from ..json_file import read_json
 from ..run_directory import RunDirectory
 from .corpus import Corpus, read_corpus
 from .corpus_report import report_overlap
 from .encoded import encode_sentences
 from .encoded_pairs import EncodedPairs
 from .filters import TextFilters
+from .listed_corpora import read_mixture, report_joined, tag_pairs
 from .mixture import Mixture
 from .pair_reader import PairReader, read_pairs
+from .prepared_tokenizer import reuse_or_train_tokenizer
 from .provenance import check_unchanged, data_sha256, record_states
 from .segmentations import make_word_sampler, sample_segmentation
-from .selection import join_pairs, read_mixture, report_joined, select_training_pairs, tag_pairs
+from .selection import join_pairs, select_training_pairs
 from .sets import hold_out_sets, with_held_out_files
 from .shard_keys import shard_files
 from .tagged_text import without_tag
 from .token_links import link_tokens
 from .tokenizer import Tokenizer
-from .tokenizer_training import train_tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     validation = read_corpus(config.data.validation_text).in_memory()
     log.info("%s: %d training pairs, %d validation pairs", training.name, len(training), len(validation))
     digests = data_sha256(config.data, run)
-    tokenizer = _reuse_or_train_tokenizer(config, training, run, digests)
+    tokenizer = reuse_or_train_tokenizer(config, training, run, digests)
     others = _without_tags(config, validation)
     reader = PairReader(tokenizer.model, config.data.tokenized, others, _make_filters(config.data))
     encoded, facts = read_pairs(
@@ -144,36 +143,6 @@ def _encode_validation(validation: Corpus, tokenizer: Tokenizer) -> EncodedPairs
     return EncodedPairs(
         encode_sentences(validation.source, tokenizer), encode_sentences(validation.target, tokenizer.of_target)
     )
-
-
-def _reuse_or_train_tokenizer(
-    config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]
-) -> Tokenizer:
-    if not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
-        run.tokenizer.unlink(missing_ok=True)
-        write_json(run.preparation, digests)
-        train_tokenizer(
-            _sample_sentences(training, config.tokenizer.training_sentences),
-            run.tokenizer,
-            kind=config.tokenizer.kind,
-            vocabulary_size=config.tokenizer.vocabulary_size,
-            character_coverage=config.tokenizer.character_coverage,
-            tags=config.data.tags,
-        )
-    return Tokenizer(run.tokenizer).with_tag(config.decoding.tag)
-
-
-def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
-    try:
-        return read_json(run.preparation) == digests
-    except (OSError, ValueError):
-        return False
-
-
-def _sample_sentences(corpus: Corpus, most: int) -> Iterator[str]:
-    """Yields both sides of every n-th pair, at most `most` sentences in all."""
-    for pair in islice(corpus.pairs(), None, None, max(1, -(-2 * len(corpus) // most))):
-        yield from (side for side in pair if side.strip())
 
 
 def _segmentation_names(config: RunConfig) -> list[str]:

@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-BUCKET_NUMBERS = 1 << 20
+BUCKET_NUMBERS = 1 << 18
 """How many are sorted at a time."""
-BLOCK_NUMBERS = 1 << 20
+BLOCK_NUMBERS = 1 << 18
 
 
 def find_repeated(numbers: npt.NDArray[np.uint64], among: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:

@@ -82,11 +82,14 @@ class JoinedCorpora(Corpus):
         return self.place(index)
 
 
-def join_corpora(parts: Sequence[Corpus]) -> Corpus:
-    """Returns several corpora as one; a single one as it is."""
-    if len(parts) == 1:
-        return parts[0]
-    return _join(parts, f"{parts[0].name} and {len(parts) - 1} more")
+def join_corpora(parts: Sequence[Corpus], of: str = "corpora") -> Corpus:
+    """Returns several corpora as one; a single one as it is.
+
+    Args:
+        parts: the corpora.
+        of: what they are, for the name of all of them.
+    """
+    return parts[0] if len(parts) == 1 else _join(parts, f"{parts[0].name}, the first of {len(parts)} {of}")
 
 
 def _join(parts: Sequence[Corpus], name: str) -> JoinedCorpora:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..config import RunConfig
-from ..config.corpus import CorpusSettings, ListedCorpusSettings
+from ..config.corpus import CorpusSettings
+from ..config.corpus_list import ListedCorpusSettings
 from ..errors import InputError
 from ..files import matching_files, write_atomically
 from ..run_directory import RunDirectory

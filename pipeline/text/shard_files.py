@@ -58,7 +58,7 @@ class ShardFiles:
     def read(self, number: int) -> Reading | None:
         """Returns a reading; None if its file is missing or damaged."""
         try:
-            with np.load(self._path(number), allow_pickle=False) as arrays:
+            with self._path(number).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return _reading(arrays)
         except FileNotFoundError:
             return None

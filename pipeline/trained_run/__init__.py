@@ -1,11 +1,9 @@
-"""A finished run, ready to translate: config, tokenizer, and the model, in float32 whatever its precision in
-training."""
+"""A finished run, ready to translate: config, tokenizer, and the model, in float32 whatever its precision was."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Self
 
 import keras
 import numpy as np
@@ -51,8 +49,8 @@ class TrainedRun:
     weights: Path
     banned: BannedPhrases | None = None
 
-    def with_config(self, config: RunConfig) -> Self:
-        """Returns the run with other settings of decoding, its tag among them."""
+    def with_config(self, config: RunConfig) -> "TrainedRun":
+        """Returns the run with other settings of decoding."""
         return replace(self, config=config, tokenizer=self.tokenizer.with_tag(config.decoding.tag))
 
     @cached_property
@@ -198,6 +196,4 @@ def _load_weights(model: keras.Model, path: Path) -> None:
         ) from None
     for variable in model.variables:
         if not np.isfinite(keras.ops.convert_to_numpy(variable)).all():
-            raise InputError(
-                f"{path}: {variable.path} has numbers that are not finite; restore the file, or train anew"
-            )
+            raise InputError(f"{path}: {variable.path} has numbers that are not finite; restore it, or train anew")

@@ -1,13 +1,11 @@
 """Checks a training before it starts: its text, its first updates, and the time and disk space that it needs."""
 
-import json
 import math
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -23,28 +21,15 @@ from ..runtime.devices import make_strategy
 from ..runtime.machine import peak_memory, product_rate, total_memory
 from ..runtime.memory import keep_freed_memory
 from ..text.batch_plan import BatchPlan
-from ..text.corpus_report import describe_overlap
 from ..text.prepare import TrainingText, prepare_text
 from .build import build_batches, build_limits, build_model_and_optimizer, build_train_step
+from .checked_text import CheckupLine, describe_text
 from .estimates import checkpoint_bytes, nearest_limit, time_step
 from .proposal import ModelSize, Proposal, propose, token_cost
 from .step import TrainStepMetrics
 from .validation import VALIDATIONS
 
 MEGABYTE, GIGABYTE = 2**20, 2**30
-
-
-class CheckupLine(NamedTuple):
-    """A line of the report.
-
-    - subject: the part of training that it describes, in one word.
-    - text: what was found.
-    - fine: whether nothing needs a closer look.
-    """
-
-    subject: str
-    text: str
-    fine: bool = True
 
 
 def check_up(config: RunConfig) -> Iterator[CheckupLine]:
@@ -65,7 +50,7 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
     with tempfile.TemporaryDirectory() as folder:
         run = RunDirectory.create(Path(folder) / "run")
         training_text = prepare_text(config, run)
-        yield from _describe_text(run, training_text)
+        yield from describe_text(config, run, training_text)
         yield from _try_training(config, training_text, root)
 
 
@@ -77,26 +62,6 @@ def _describe_machine() -> CheckupLine:
         "machine",
         f"{usable_cores()} processor cores, {gpus or 'no'} GPU{'s' if gpus > 1 else ''}, "
         f"{memory}; matrix products {rates['float32']:.0f} GFLOP/s in float32, {rates['bfloat16']:.0f} in bfloat16",
-    )
-
-
-def _describe_text(run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:
-    report = json.loads(run.corpus_report.read_text(encoding="utf-8"))
-    dropped = report["pairs"] - report["kept"]
-    yield CheckupLine(
-        "text",
-        f"{report['kept']:,} of {report['pairs']:,} training pairs"
-        + (f" and {report['joined']:,} joined ones" if report["joined"] else "")
-        + f", {len(text.validation):,} for validation",
-        fine=dropped < 0.1 * report["pairs"],
-    )
-    for name, shared in report["overlap"].items():
-        if shared["sources"]:
-            yield CheckupLine("text", describe_overlap(shared, name), fine=False)
-    lengths = [f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in text.segmentations[0].sides]
-    yield CheckupLine(
-        "tokens",
-        f"a vocabulary of {text.tokenizer.vocabulary_size:,}; a source has {lengths[0]} tokens, a target {lengths[1]}",
     )
 
 
@@ -121,6 +86,8 @@ def _try_training(config: RunConfig, text: TrainingText, root: Path) -> Iterator
     )
     yield _describe_memory(peak_memory(), total_memory())
     target = text.segmentations[0].target.lengths
+    if text.mixture is not None:
+        target = target[text.mixture.rows(epoch)]
     epoch_seconds = (target.sum() + len(target)) / speed.tokens_per_second  # each target ends in EOS
     epoch_updates = batches.updates(epoch)
     yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates)

@@ -17,7 +17,8 @@ from pipeline.cli import exit_cleanly
 from pipeline.config import RunConfig, load_run_config
 from pipeline.config.base import Settings
 from pipeline.config.command_line import parse_train_arguments
-from pipeline.config.corpus import CorpusSettings, ListedCorpusSettings
+from pipeline.config.corpus import CorpusSettings
+from pipeline.config.corpus_list import ListedCorpusSettings
 from pipeline.config.data import DataSettings
 from pipeline.config.inspection import InspectionSettings, Probe
 from pipeline.config.messages import sections_of, walk
