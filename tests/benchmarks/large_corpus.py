@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10_000_000, help="of the large corpus (default: 10000000)")
     parser.add_argument("--few", type=int, default=100_000, help="of the small one (default: 100000)")
     parser.add_argument("--folder", type=Path, help="where the text and the runs are made (default: a temporary one)")
+    parser.add_argument("--phases", nargs="+", choices=PHASES, default=list(PHASES), help="(default: all)")
     parser.add_argument("--phase", choices=PHASES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.phase:
@@ -43,7 +44,7 @@ def main() -> None:
             work = Path(folder) / str(pairs)
             print(f"-- {pairs:,} pairs", flush=True)
             write_text(work, pairs)
-            for phase in PHASES:
+            for phase in options.phases:
                 command = [sys.executable, "-m", "tests.benchmarks.large_corpus", "--phase", phase]
                 command += ["--folder", str(work), "--pairs", str(pairs)]
                 done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
@@ -146,13 +147,15 @@ def turn(folder: Path) -> str:
     config = settings(folder)
     batches = build_batches(config, load_text(config, RunDirectory(folder / "run")), make_strategy())
     count = batches.plan(0).count
-    gaps, last = [], time.monotonic()
+    gaps, last = [], (time.monotonic(), time.process_time())
     for epoch, first in ((0, count - 30), (1, 0)):
         for number, _ in enumerate(islice(batches.epoch(epoch, first), 30)):
             batches.plan(epoch).is_end(first + number + 1)
-            gaps.append(time.monotonic() - last)
-            last = time.monotonic()
-    return f"the longest wait at the end of an epoch {max(gaps[1:]):.2f} s"
+            now = time.monotonic(), time.process_time()
+            gaps.append((now[0] - last[0], now[1] - last[1]))
+            last = now
+    waited, used = max(gaps[1:])
+    return f"the longest wait at the end of an epoch {waited:.2f} s, {used:.2f} s of processors"
 
 
 PHASES = {"prepare": prepare, "start": start, "train": train, "turn": turn}
