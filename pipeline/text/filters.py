@@ -54,15 +54,14 @@ class TextFilters:
             `(pairs,)`, for each pair the number of the first filter that applies, from 1, or 0.
         """
         sides = tuple(map(_CodePoints, (sources, targets)))
-        masks: dict[str, _Mask | None] = {
-            "script": self._find_other_scripts(sides),
-            "identical": _find_identical(sources, targets) if self.identical else None,
-            "digits": (sides[0].count_digits() != sides[1].count_digits()).any(axis=1) if self.digits else None,
-            "character_ratio": self._find_unequal(sides),
-        }
+        masks = (  # in the order of CORPUS_FILTERS
+            self._find_other_scripts(sides),
+            _find_identical(sources, targets) if self.identical else None,
+            (sides[0].count_digits() != sides[1].count_digits()).any(axis=1) if self.digits else None,
+            self._find_unequal(sides),
+        )
         reasons = np.full(len(sources), NONE_APPLIES, np.uint8)
-        for number, name in enumerate(CORPUS_FILTERS, 1):
-            mask = masks.get(name)
+        for number, mask in enumerate(masks, 1):
             if mask is not None:
                 reasons[mask & (reasons == NONE_APPLIES)] = number
         return reasons
