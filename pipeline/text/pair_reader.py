@@ -20,8 +20,8 @@ from .readings import EncodedShard, Reading, TextFacts, gather_readings
 from .shard_files import ShardFiles
 from .subword_model import SentencePieceModel
 
-SHARD_PAIRS = 32_768
-"""Read at once: a second or two of work."""
+SHARD_PAIRS = 16_384
+"""Read at once: half a second or more of work, and few enough that what is under way takes little memory."""
 
 Sides = tuple[Sequence[str], Sequence[str]]
 
