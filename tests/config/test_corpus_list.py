@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from pipeline.config.command_line import parse_train_arguments
 from pipeline.config.run import dump, load_run_config, make_run_config
 from pipeline.errors import InputError
 
@@ -93,3 +94,11 @@ def test_a_temperature_stands_in_the_place_of_weights():
 def test_names_of_scripts_are_read_in_any_case():
     data = changed(lambda train, data, _: data.update(filters={"source_script": "latin"})).data
     assert data.filters is not None and data.filters.source_script == "Latin"
+
+
+def test_an_option_does_not_change_a_corpus_of_a_list(tmp_path):
+    (tmp_path / "config.yaml").write_text(dump(changed(lambda *_: None)), encoding="utf-8")
+    given = ["--config", str(tmp_path / "config.yaml")]
+    with pytest.raises(InputError, match=r"--data\.train\.source: data\.train is a list of corpora"):
+        parse_train_arguments([*given, "--data.train.source", "other.en"])
+    assert parse_train_arguments([*given, "--data.validation.source", "w.en"]).config.data.tags == ("<back>",)
