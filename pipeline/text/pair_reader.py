@@ -84,6 +84,7 @@ def read_pairs(
     if files is None:
         shards = (_shard(corpus, number) for number in _numbers(corpus))
         return gather_readings(in_processes(reader, shards, processes) if processes > 1 else map(reader, shards))
+    files.delete_leftovers()
     missing = ((number, _shard(corpus, number)) for number in _numbers(corpus) if not files.has(number))
     write = _ShardWriter(reader, files)
     for _ in in_processes(write, missing, processes) if processes > 1 else map(write, missing):

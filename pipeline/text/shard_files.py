@@ -5,9 +5,11 @@ whoever makes it makes the same bytes, so that processes need no lock, and a fil
 again.
 """
 
+import contextlib
 import hashlib
 import json
 import logging
+import time
 import zipfile
 import zlib
 from pathlib import Path
@@ -23,6 +25,8 @@ from .readings import EncodedShard, Reading
 
 VERSION = 1
 """Of the files, and of everything that is computed for them: a new one makes new folders."""
+
+LEFTOVER_SECONDS = 3600
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +53,13 @@ class ShardFiles:
     def has(self, number: int) -> bool:
         """Returns whether there is a file for a shard, perhaps a damaged one."""
         return self._path(number).is_file()
+
+    def delete_leftovers(self) -> None:
+        """Deletes what killed processes have left half-written; what another process is writing now is younger."""
+        for path in self.folder.glob(".*.npz"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > LEFTOVER_SECONDS:
+                    path.unlink()
 
     def write(self, number: int, reading: Reading) -> None:
         """Writes a reading; one that another process is writing at the same time is the same."""

@@ -1,5 +1,7 @@
 """Readings that are kept as files are those that were made, whoever makes, damages or deletes them."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,17 @@ def test_readings_come_back_from_their_files_and_only_missing_ones_are_made(read
     asked.clear()
     assert_same(read_pairs(CORPUS, counting, processes=1, files=files), expected)
     assert asked == []
+
+
+def test_what_a_killed_process_left_is_deleted_and_what_another_writes_is_not(reader, tmp_path):
+    files = ShardFiles(tmp_path / "kept")
+    files.folder.mkdir()
+    old, new = (files.folder / f".00000{number}.abcdefgh.npz" for number in (0, 1))
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (1_000_000_000, 1_000_000_000))
+    read_pairs(CORPUS, reader, processes=1, files=files)
+    assert new.exists() and not old.exists()
 
 
 def test_processes_write_the_same_bytes(reader, tmp_path):
