@@ -1,6 +1,7 @@
 """What epochs see of the training text: one segmentation, or several that spell the same sentences."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -177,7 +178,8 @@ def test_a_preparation_killed_ten_times_ends_with_the_same_bytes(tmp_path):
 
     assert prepare("whole", 600) == 0
     kills = 0
-    while prepare("killed", 600) != 0:
+    while (status := prepare("killed", 600)) != 0:
+        assert status == -signal.SIGKILL and kills < 30
         kills += 1
     assert kills >= 10
     found = [
