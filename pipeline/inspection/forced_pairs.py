@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..decoding.translator import Translation
-from ..text.tokenizer import EOS
+from ..text.tokenizer import EOS, Tokenizer
+
+ENCODED_SENTENCES = 4096
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,17 @@ def pair_translations(
             translation.prefix_tokens,
             translation.required,
         )
+
+
+def encode_references(
+    tokenizer: Tokenizer, sources: Sequence[str], references: Sequence[str], max_positions: int
+) -> Iterator[ForcedPair]:
+    """Pairs texts as `pair_references`; they are read and encoded some at a time."""
+    for first in range(0, len(sources), ENCODED_SENTENCES):
+        part = slice(first, first + ENCODED_SENTENCES)
+        texts = sources[part], references[part]
+        ids = tokenizer.encode(texts[0]), tokenizer.of_target.encode(texts[1])
+        yield from pair_references(*texts, *ids, max_positions, first)
 
 
 def pair_references(

@@ -16,11 +16,10 @@ from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.batches import forced_batch
 from ..text.tokenizer import BOS, EOS, Tokenizer
 from ..text.words import BETWEEN_SPACES, WordUnits
-from .forced_pairs import ForcedPair, pair_references, pair_translations
+from .forced_pairs import ForcedPair, encode_references, pair_translations
 from .record import Record
 
 WINDOW_SENTENCES = 256  # sorted by length within such windows, so that memory stays flat and the order is kept
-ENCODED_SENTENCES = 4096
 
 
 class AttentionRecorder:
@@ -81,14 +80,8 @@ class AttentionRecorder:
         self, sources: Sequence[str], references: Sequence[str], sites: Collection[str] | None = None
     ) -> Iterator[Record]:
         """Records given translations, in order; see `record`."""
-        return self.record(self._pair_references(sources, references), sites=sites)
-
-    def _pair_references(self, sources: Sequence[str], references: Sequence[str]) -> Iterator[ForcedPair]:
-        for first in range(0, len(sources), ENCODED_SENTENCES):
-            part = slice(first, first + ENCODED_SENTENCES)
-            texts = sources[part], references[part]
-            ids = self.tokenizer.encode(texts[0]), self.tokenizer.of_target.encode(texts[1])
-            yield from pair_references(*texts, *ids, self.max_positions, first)
+        pairs = encode_references(self.tokenizer, sources, references, self.max_positions)
+        return self.record(pairs, sites=sites)
 
     def record(
         self,
@@ -135,6 +128,7 @@ class AttentionRecorder:
         forced = self.read(*batch.ids)
         attention |= forced.attention
         weights = {site: attention[site].numpy() for site in self.sites if site in sites}
+        sinks = {site: forced.sinks[site].numpy() for site in weights if site in forced.sinks}
         log_probabilities = forced.log_probabilities.numpy()
         source_words, target_words = self._words(pairs)
         return [
@@ -144,6 +138,7 @@ class AttentionRecorder:
                 target_words[i],
                 log_probabilities[i] if pair.log_probabilities is None else pair.log_probabilities,
                 {site: weights[site][i] for site in weights},
+                {site: sinks[site][i] for site in sinks},
             )
             for i, pair in enumerate(pairs)
         ]
@@ -172,6 +167,7 @@ class AttentionRecorder:
         target_words: list[int | None],
         log_probabilities: np.ndarray | list[float],
         attention: dict[str, np.ndarray],
+        sinks: dict[str, np.ndarray],
     ) -> Record:
         lengths = {"source": len(pair.source_ids) + 1, "target": len(pair.target_ids)}
         outputs = self.tokenizer.pieces(pair.target_ids)
@@ -193,6 +189,7 @@ class AttentionRecorder:
             mode=pair.mode,
             truncated=pair.truncated,
             attention=cut,
+            sinks={site: shares[:, :, : lengths[SITES[site].axes[0]]] for site, shares in sinks.items()},
             source_unit=self.units.source,
             target_unit=self.units.target,
             prefix_tokens=pair.prefix_tokens,

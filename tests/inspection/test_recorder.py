@@ -214,7 +214,7 @@ def test_by_token_every_token_but_eos_is_a_word(recorder):
 
 def test_references_are_read_some_at_a_time_and_give_the_same_records(recorder, monkeypatch):
     expected = list(recorder.record_references(SOURCES, REFERENCES))
-    monkeypatch.setattr("pipeline.inspection.recorder.ENCODED_SENTENCES", 2)
+    monkeypatch.setattr("pipeline.inspection.forced_pairs.ENCODED_SENTENCES", 2)
     read = []
 
     class Text(list):
