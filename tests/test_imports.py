@@ -203,6 +203,7 @@ def test_settings_stop_at_the_door():
         "pipeline.training.callbacks.build",
         "pipeline.training.checked_text",
         "pipeline.training.checkup",
+        "pipeline.training.known_batches",
         "pipeline.translate",
     }
 
@@ -235,6 +236,7 @@ OF_NO_MODULE = {
     "test_budgets",
     "test_commands",
     "test_configs_build",
+    "test_copies_to_host",
     "test_end_to_end",
     "test_failing_files",
     "test_fuzz",

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from .batch_plan import BatchPlan, plan_batches
+from .coarse_batches import plan_coarse_batches
 from .encoded_pairs import EncodedPairs
 from .mixture import Mixture
 
@@ -32,6 +33,7 @@ class EpochPlan:
         seed: see `plan_batches`.
         epoch: see `plan_batches`.
         mixture: which pairs the epoch has; None: every pair once.
+        lengths: see `plan_coarse_batches`, which then plans the batches; None for `plan_batches`.
     """
 
     def __init__(
@@ -43,11 +45,13 @@ class EpochPlan:
         seed: int,
         epoch: int,
         mixture: Mixture | None = None,
+        lengths: Sequence[int] | None = None,
     ) -> None:
         self._pairs = pairs
-        self._plan_window = partial(
-            plan_batches, batch_tokens=batch_tokens, length_multiple=length_multiple, seed=seed, epoch=epoch
-        )
+        kind: Callable[..., BatchPlan] = partial(plan_batches, length_multiple=length_multiple)
+        if lengths is not None:
+            kind = partial(plan_coarse_batches, lengths=lengths)
+        self._plan_window = partial(kind, batch_tokens=batch_tokens, seed=seed, epoch=epoch)
         self._windows: Sequence[Callable[[], np.ndarray]]
         if mixture is not None:
             windows = -(-mixture.pairs // WINDOW_PAIRS)

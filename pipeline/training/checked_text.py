@@ -2,27 +2,15 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..config import RunConfig
 from ..run_directory import RunDirectory
 from ..text.corpus_report import describe_overlap
 from ..text.prepare import TrainingText
+from .machine_checkup import CheckupLine
 
 MANY_REPEATS = 20  # of a pair in an epoch
-
-
-class CheckupLine(NamedTuple):
-    """A line of the report.
-
-    - subject: the part of training that it describes, in one word.
-    - text: what was found.
-    - fine: whether nothing needs a closer look.
-    """
-
-    subject: str
-    text: str
-    fine: bool = True
 
 
 def describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:
