@@ -32,6 +32,8 @@ class RunDirectory:
         self.held_out = self.root / "held_out"  # the sets that were taken from the training files
         self.source_look = self.root / "source_look.json"
         self.encoded = self.root / "encoded"
+        self.file_states = self.encoded / "files.json"  # by which unchanged files are known
+        self.shards = self.encoded / "shards"  # of a large text, while it is being encoded
         self.checkpoints = self.root / "checkpoints"
         self.model = self.root / "model.keras"
         self.history = self.root / "history.csv"
@@ -64,6 +66,7 @@ class RunDirectory:
         """Deletes what a killed training has left half-written; only for the process that holds the lock."""
         if self.corpus_report.is_file():
             self.preparation.unlink(missing_ok=True)
+            shutil.rmtree(self.shards, ignore_errors=True)
         for path in vars(self).values():
             if path != self.root:
                 delete_temporary_files(path)

@@ -130,7 +130,7 @@ def test_layers_need_keras_and_numpy_alone(part):
 
 def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords():
     users = {name_of(path) for path in MODULES if libraries_of(path) & {"tensorflow_text", "sentencepiece"}}
-    of_text = ("given_tokenizer", "subword_model", "tensorflow_text_model", "tokenizer")
+    of_text = ("given_tokenizer", "subword_model", "tensorflow_text_model", "tokenizer", "tokenizer_training")
     packed = {"pipeline.exchange.saved_translator", "pipeline.live_page.packed_text"}
     assert users == {f"pipeline.text.{name}" for name in of_text} | packed
 
@@ -187,9 +187,13 @@ def test_settings_stop_at_the_door():
         "pipeline.model.build",
         "pipeline.run_training",
         "pipeline.text.corpus",
+        "pipeline.text.listed_corpora",
         "pipeline.text.prepare",
+        "pipeline.text.prepared_tokenizer",
         "pipeline.text.provenance",
+        "pipeline.text.selection",
         "pipeline.text.sets",
+        "pipeline.text.shard_keys",
         "pipeline.train",
         "pipeline.trained_run",
         "pipeline.trained_run.ancestor",
@@ -199,6 +203,7 @@ def test_settings_stop_at_the_door():
         "pipeline.training.build",
         "pipeline.training.callbacks.build",
         "pipeline.training.checkup",
+        "pipeline.training.checkup_text",
         "pipeline.training.known_batches",
         "pipeline.translate",
     }

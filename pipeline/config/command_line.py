@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,14 @@ def _find_started_run(config: RunConfig, run: Path) -> Path | None:
 
 
 def _overridden(values: dict[str, Any], origins: Origins, overrides: dict[str, Any], default_name: str) -> RunConfig:
+    data = values.get("data")
+    if isinstance(data, Mapping) and isinstance(data.get("train"), list):
+        for key in overrides:
+            if key.startswith("data.train."):
+                raise InputError(
+                    f"--{key}: data.train is a list of corpora ({origins.get('data.train', 'config')}), so that the "
+                    "option does not say which is meant; change the list in a config file"
+                )
     for key, value in overrides.items():
         values = replaced(values, key.split("."), value)
     config = make_run_config(values, {**origins, **dict.fromkeys(overrides, "command line")}, default_name)

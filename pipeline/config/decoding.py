@@ -79,6 +79,11 @@ class DecodingSettings(Settings):
         description="With sampling: draw among the smallest set of most likely tokens that holds this share of the "
         "probability (nucleus sampling); 1: among all.",
     )
+    tag: str | None = Field(
+        default=None,
+        description="Tag of data.train that is put before source sentences, except those that begin with a tag; null: "
+        "none. It takes part in validation too.",
+    )
     batch_sentences: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = Field(
         default="auto",
         description="Number of sentences translated in one batch. auto: 64 on a processor, 512 on a GPU.",

@@ -9,12 +9,12 @@ from .run import RunConfig, flat_settings
 # translates.
 HARMLESS = re.compile(
     r"run\.(name|directory|devices|deterministic)|training\.(max_\w+|checkpoint_every_minutes)|inspection\..+"
-    r"|decoding\.(?!max_target_).+|data\.(normalize|words)(\..+)?"
+    r"|decoding\.(?!max_target_|tag).+|data\.(normalize|words|cache)(\..+)?"
 )
 HARMLESS_IN_WORDS = (
     "--training.max_updates, --training.max_epochs and --training.max_minutes (unless the learning rate falls to zero "
     "there), --training.checkpoint_every_minutes, --run.devices, --run.deterministic, and the settings of decoding, "
-    "inspection, data.normalize and data.words"
+    "inspection, data.normalize, data.words and data.cache"
 )
 
 

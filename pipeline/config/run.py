@@ -22,6 +22,7 @@ from .checks import (
     check_measured_total,
     check_normalize,
     check_positions,
+    check_tag,
 )
 from .data import DataSettings
 from .decoding import DecodingSettings
@@ -87,6 +88,7 @@ class RunConfig(Settings):
         check_has_text(self.data, self.tokenizer, self.training)
         check_positions(self.data, self.model)
         check_normalize(self.data)
+        check_tag(self.decoding, self.data)
         check_coverage(self.decoding, self.model)
         check_guided_attention(self.training, self.data, self.model)
         check_freeze(self.training, self.model)

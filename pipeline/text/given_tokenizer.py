@@ -52,6 +52,7 @@ class GivenTokenizer(Tokenizer):
                 f"{path}: not the tokenizer of an imported run, or damaged: {error}; import it anew"
             ) from None
         self._side = side
+        self.tags = {}  # its own tags stand in the text
 
     @cached_property
     def of_target(self) -> "GivenTokenizer":

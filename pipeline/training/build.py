@@ -79,6 +79,7 @@ def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute
         length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
         seed=config.run.seed,
         accumulated=config.batches.accumulated,
+        mixture=text.mixture,
         lengths=coarse_lengths(config.model.max_positions) if config.training.xla else None,
     )
 

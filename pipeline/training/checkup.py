@@ -63,7 +63,7 @@ def check_up(
         run = RunDirectory.create(Path(folder) / "run")
         ancestor = take_ancestor(config, run)
         training_text = prepare_text(config, run)
-        yield from describe_text(run, training_text)
+        yield from describe_text(config, run, training_text)
         yield from _try_training(config, training_text, root, strategy, ancestor)
 
 
@@ -99,6 +99,8 @@ def _try_training(
     )
     yield from describe_memory()
     target = text.segmentations[0].target.lengths
+    if text.mixture is not None:
+        target = target[text.mixture.rows(epoch)]
     epoch_seconds = (target.sum() + len(target)) / speed.tokens_per_second  # each target ends in EOS
     epoch_updates = batches.updates(epoch)
     yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates)

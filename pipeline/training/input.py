@@ -12,6 +12,7 @@ from ..text.batches import Batch, collate
 from ..text.coarse_batches import pad_batch
 from ..text.encoded_pairs import EncodedPairs
 from ..text.epoch_plan import EpochPlan
+from ..text.mixture import Mixture
 from ..text.token_links import link_matrices
 
 AHEAD = 4  # batches kept ready: one takes a few milliseconds to make, a step a hundred times as long
@@ -29,6 +30,7 @@ class TrainingBatches:
         length_multiple: see `plan_batches`.
         seed: see `plan_batches`.
         accumulated: number of batches of an update; the last update of an epoch may have fewer.
+        mixture: see `EpochPlan`.
         lengths: what both sides of a batch are padded to, for few shapes; see `plan_coarse_batches`. None for
             `length_multiple`.
     """
@@ -44,6 +46,7 @@ class TrainingBatches:
         start_tokens: int | None = None,
         doubling_epochs: int = 1,
         accumulated: int = 1,
+        mixture: Mixture | None = None,
         lengths: Sequence[int] | None = None,
     ) -> None:
         self.segmentations = segmentations
@@ -54,6 +57,7 @@ class TrainingBatches:
         self.length_multiple = length_multiple
         self.seed = seed
         self.accumulated = accumulated
+        self.mixture = mixture
         self.lengths = lengths
         self._planned: tuple[int, EpochPlan] | None = None
 
@@ -84,6 +88,7 @@ class TrainingBatches:
             length_multiple=self.length_multiple,
             seed=self.seed,
             epoch=epoch,
+            mixture=self.mixture,
             lengths=self.lengths,
         )
 

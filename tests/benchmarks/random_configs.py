@@ -32,6 +32,7 @@ from pydantic.fields import FieldInfo
 from pipeline.config import RunConfig
 from pipeline.config.base import OneOf, Settings
 from pipeline.config.corpus import CorpusSettings
+from pipeline.config.corpus_list import ListedCorpusSettings
 from pipeline.config.inspection import Probe
 from pipeline.config.names import ARCHITECTURES, BLEU_TOKENIZERS
 from pipeline.config.run import dump, make_run_config
@@ -169,6 +170,9 @@ class Draw:
         elif kind is CorpusSettings:
             name = key.rpartition(".")[2]
             drawn = (self._random.choice(corpora(self._text, "validation" if name == "choose_head_on" else name)),)
+        elif kind is ListedCorpusSettings:
+            tag = {"tag": "<drawn>"} if self._random.random() < 0.5 else {}
+            drawn = (self._random.choice(corpora(self._text, "train")[:4]) | {"weight": self._random.random()} | tag,)
         elif kind is Probe:
             drawn = ({"source": self._random.choice(SENTENCES), "reference": self._random.choice([None, *SENTENCES])},)
         elif isinstance(kind, type) and issubclass(kind, Settings):

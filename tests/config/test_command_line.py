@@ -18,6 +18,7 @@ from pipeline.config import RunConfig, load_run_config
 from pipeline.config.base import Settings
 from pipeline.config.command_line import parse_train_arguments
 from pipeline.config.corpus import CorpusSettings
+from pipeline.config.corpus_list import ListedCorpusSettings
 from pipeline.config.data import DataSettings
 from pipeline.config.inspection import InspectionSettings, Probe
 from pipeline.config.messages import sections_of, walk
@@ -40,7 +41,12 @@ SECTIONS = {
 }
 
 
-UNSET = ("data.test.", "data.normalize.", "training.guided_attention.")  # null, so that their keys are not stated
+UNSET = (
+    "data.test.",
+    "data.normalize.",
+    "data.filters.",
+    "training.guided_attention.",
+)  # null, so that their keys are not stated
 
 
 class TestSchema:
@@ -58,7 +64,8 @@ class TestSchema:
     def test_every_default_is_a_valid_value(self):
         for section in SECTIONS:
             defaults = {name: field.default for name, field in section.model_fields.items() if not field.is_required()}
-            if section not in (RunConfig, DataSettings, CorpusSettings, Probe, CallbackSettings):
+            required = RunConfig, DataSettings, CorpusSettings, ListedCorpusSettings, Probe, CallbackSettings
+            if section not in required:
                 extra = {"max_updates": 1} if section is TrainingSettings else {}
                 section(**{**defaults, **extra})
 

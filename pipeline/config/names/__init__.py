@@ -46,7 +46,17 @@ from .model import (
     TIED_EMBEDDINGS,
     WHOLE_MODEL,
 )
-from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS, WORD_MARKS, WORD_UNITS
+from .text import (
+    CORPUS_ACTIONS,
+    CORPUS_FILTERS,
+    CORPUS_PROBLEMS,
+    DATA_SETS,
+    EUROPARL_LANGUAGES,
+    SCRIPTS,
+    TOKENIZERS,
+    WORD_MARKS,
+    WORD_UNITS,
+)
 from .training import (
     CALLBACKS,
     METRICS,
@@ -68,6 +78,7 @@ __all__ = [
     "BLEU_TOKENIZERS",
     "CALLBACKS",
     "CORPUS_ACTIONS",
+    "CORPUS_FILTERS",
     "CORPUS_PROBLEMS",
     "DATA_SETS",
     "EUROPARL_LANGUAGES",
@@ -93,6 +104,7 @@ __all__ = [
     "REMOVALS",
     "SCHEDULES",
     "SCORES",
+    "SCRIPTS",
     "SEARCHES",
     "SITES",
     "SOURCE_SCORERS",

@@ -84,5 +84,5 @@ def _describe_corpus(data: DataSettings, run: RunDirectory) -> str:
     """Returns languages and training file, and the beginning of a digest of all files, which may be changed in place
     between two runs."""
     digest = hashlib.sha256(json.dumps(recorded_sha256(run), sort_keys=True).encode()).hexdigest()
-    file = data.training_text.table or data.training_text.source
+    file = ", ".join(str(corpus.table or corpus.source) for corpus in data.training_corpora)
     return f"{data.source_language}-{data.target_language} {file} ({digest[:8]})"
