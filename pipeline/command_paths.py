@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from .config import RunConfig
+from .config.ancestor import check_ancestor
 from .config.members import check_members
 from .errors import InputError
 from .files import LONGEST_NAME, matching_files, refuse_other_than_file
@@ -48,6 +49,9 @@ def check_config_paths(config: RunConfig) -> None:
     if data.cache is not None:
         check_folder_to_write(data.cache)
     check_writable(config.run.directory / str(config.run.name))
+    if config.training.start_from is not None:
+        check_ancestor(config)
+        _check_weights(RunDirectory(config.training.start_from))
 
 
 def check_text(path: Path, pipes: bool = True) -> None:

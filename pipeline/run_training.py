@@ -28,11 +28,12 @@ from .runtime.devices import (
 )
 from .runtime.memory import keep_freed_memory
 from .text.prepare import TrainingText, load_text, prepare_text
+from .trained_run.ancestor import Ancestor, take_ancestor
 from .trained_run.manifest import write_manifest
 from .training.advice import how_to_lengthen, shortcoming
 from .training.best_weights import KeptWeights, keep_best_weights
 from .training.build import build_checkpoints, build_model_and_optimizer, build_training
-from .training.callbacks.build import build_callbacks
+from .training.callbacks.build import build_callbacks, callback_params, make_callbacks
 from .training.callbacks.projector import write_projector
 from .training.checkpoint import Progress
 from .training.known_batches import known_batches
@@ -50,17 +51,17 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
     chief = is_chief(strategy)
     assert config.run.name  # the command line has set it
     with open_run_folder(config.run.directory / config.run.name, resume, writes=chief) as run:
-        text = _read_or_prepare_text(config, run)
+        named = make_callbacks(config, run) if chief else []  # before all else, so that a mistake is told at once
+        ancestor, text = _take_ancestor_and_text(config, run)
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
         checkpoints = build_checkpoints(config, run)
         started = bool(checkpoints.all()) or run.model.is_file()
+        if ancestor is not None and not started:
+            ancestor.load(model, optimizer)
         progress = checkpoints.restore(model, optimizer) if started else Progress()
         if chief:
             _write_config(config, run)  # a resumed run may have new limits
-            if started:
-                checkpoints.delete_superseded(progress)
-            else:
-                delete_records(run)
+            checkpoints.delete_superseded(progress) if started else delete_records(run)
         parts = text, model, optimizer, strategy
         known, progress.batch_tokens = known_batches(config, *parts, progress.batch_tokens)
         # Validations use greedy search, whatever the config sets for the finished model: it is fast, and validations
@@ -73,7 +74,8 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
         if chief:
             run.manifest.unlink(missing_ok=True)  # until the longer training is complete
         own = build_callbacks(config, run, translator, training, progress, text.validation) if chief else []
-        reason = training.run(progress, [*own, *callbacks])
+        training.callback_params = callback_params(config, run, training)
+        reason = training.run(progress, [*own, *named, *callbacks])
         if reason == INTERRUPTED:
             if chief:
                 _report_interrupted(run, progress, saved=bool(checkpoints.all()))
@@ -97,10 +99,12 @@ def _prepare_devices(config: RunConfig) -> tf.distribute.Strategy:
     return strategy
 
 
-def _read_or_prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
+def _take_ancestor_and_text(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, TrainingText]:
     if not run.config.is_file():  # at once, so that the same command finds the run
         _write_config(config, run)
-    return load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
+    ancestor = take_ancestor(config, run)
+    keras.utils.set_random_seed(config.run.seed)  # after a model was loaded, as if there had been none
+    return ancestor, load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
 
 
 def _write_config(config: RunConfig, run: RunDirectory) -> None:

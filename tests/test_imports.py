@@ -145,7 +145,7 @@ NEED_A_MODEL = {
     "output_ablation",
     "split_score",
 }
-NEED_A_MODEL |= {"truncated_heads", "inside", "inside_attention", "visits"}
+NEED_A_MODEL |= {"truncated_heads", "inside", "inside_attention", "visits", "stream_parts"}
 
 
 def test_inspection_reads_and_draws_without_tensorflow_and_keras():
@@ -196,12 +196,13 @@ def test_settings_stop_at_the_door():
         "pipeline.text.shard_keys",
         "pipeline.train",
         "pipeline.trained_run",
+        "pipeline.trained_run.ancestor",
         "pipeline.trained_run.manifest",
         "pipeline.trained_run.trained_ensemble",
         "pipeline.training.best_weights",
         "pipeline.training.build",
         "pipeline.training.callbacks.build",
-        "pipeline.training.checked_text",
+        "pipeline.training.checkup_text",
         "pipeline.training.checkup",
         "pipeline.training.known_batches",
         "pipeline.translate",
@@ -215,7 +216,7 @@ OF_NO_MODULE = {
     "live_page/test_live_in_browser",
     "attention/test_keras_masks",
     "config/test_defaults",
-    "attention/test_other_backend",
+    "exchange/test_fine_tuned_marian",
     "attention/test_readme_examples",
     "inspection/test_archive_page",
     "inspection/test_known_tasks",
@@ -230,8 +231,10 @@ OF_NO_MODULE = {
     "training/test_resumed_runs",
     "training/test_run_in_tensorboard",
     "training/test_run_training",
+    "training/test_started_from_runs",
     "training/test_workers",
     "test_architecture_runs",
+    "test_backends",
     "test_bad_input",
     "test_budgets",
     "test_commands",

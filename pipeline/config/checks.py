@@ -9,14 +9,15 @@ from .data import DataSettings
 from .decoding import DecodingSettings
 from .inspection import InspectionSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
-from .names import EUROPARL_LANGUAGES, SCHEDULES
+from .names import EUROPARL_LANGUAGES, MODEL_PARTS, PARTS_MISSING, SCHEDULES, WHOLE_MODEL
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
 
 
 def check_has_text(data: DataSettings, tokenizer: TokenizerSettings, training: TrainingSettings) -> None:
-    """Checks that there is text to train on, and an end of training; an imported run needs neither."""
-    if tokenizer.kind == "given":
+    """Checks that there is text to train on, and an end of training; an imported run that is not trained further needs
+    neither."""
+    if tokenizer.kind == "given" and training.start_from is None:
         return
     for name in ("train", "validation"):
         if getattr(data, name) is None:
@@ -96,6 +97,17 @@ def check_guided_attention(training: TrainingSettings, data: DataSettings, model
             f"{key}: the model has no head {guided.head} in decoder layer {guided.layer}; its {layers} layers and "
             f"{heads} heads are counted from 0"
         )
+
+
+def check_freeze(training: TrainingSettings, model: ArchitectureSettings) -> None:
+    """Checks that the architecture has the parts that are frozen, and another one."""
+    missing = PARTS_MISSING.get(model.architecture, ())
+    for part in training.freeze:
+        if part in missing:
+            has = ", ".join(name for name in MODEL_PARTS if name not in missing)
+            raise ValueError(f"training.freeze: {model.architecture} has no {part}; expected some of {has}")
+    if set(WHOLE_MODEL) - set(missing) <= set(training.freeze):
+        raise ValueError(f"training.freeze ({', '.join(training.freeze)}): nothing is left to train; leave a part out")
 
 
 def check_measured_total(training: TrainingSettings, batches: BatchSettings) -> None:

@@ -15,6 +15,7 @@ from .base import Settings
 from .batches import BatchSettings
 from .checks import (
     check_coverage,
+    check_freeze,
     check_guided_attention,
     check_has_text,
     check_inspected_attention,
@@ -90,6 +91,7 @@ class RunConfig(Settings):
         check_tag(self.decoding, self.data)
         check_coverage(self.decoding, self.model)
         check_guided_attention(self.training, self.data, self.model)
+        check_freeze(self.training, self.model)
         check_inspected_attention(self.inspection, self.model)
         check_measured_total(self.training, self.batches)
         return self

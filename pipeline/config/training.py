@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from .base import MOST_COUNTED, OneOf, Probability, Settings
 from .names import LABEL_SIDES, OPTIMIZERS, SCHEDULES, choosing_metrics, describe
+from .start import StartSettings
 
 
 class EarlyStoppingSettings(Settings):
@@ -43,7 +44,7 @@ class GuidedAttentionSettings(Settings):
     )
 
 
-class TrainingSettings(Settings):
+class TrainingSettings(StartSettings):
     """The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes."""
 
     precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = Field(

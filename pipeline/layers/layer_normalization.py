@@ -41,7 +41,8 @@ def _normalize(epsilon):
         inverse = ops.rsqrt(ops.mean(ops.square(centred), -1, keepdims=True) + epsilon)
         normal = centred * inverse
 
-        def gradient(upstream):
+        def gradient(*received, upstream=None):
+            upstream = received[-1] if upstream is None else upstream  # PyTorch's backend passes it by name
             # Through gamma, less what moves the mean and what moves the variance.
             aligned = upstream * normal
             column = ops.expand_dims(gamma, -1) / x.shape[-1]

@@ -1,9 +1,7 @@
 """One reading of the training text: the ids of each pair, and everything else that must be known of it."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +16,7 @@ from .look import LookMeter
 from .overlap import SharedSentenceFinder
 from .readings import EncodedShard, Reading, TextFacts, gather_readings
 from .shard_files import ShardFiles
-from .subword_model import SentencePieceModel
+from .subword_model import PlainModel
 
 SHARD_PAIRS = 16_384
 """Read at once: half a second or more of work, and few enough that what is under way takes little memory."""
@@ -27,43 +25,40 @@ Sides = tuple[Sequence[str], Sequence[str]]
 
 
 class PairReader:
-    """Reads pairs: encodes them with SentencePiece, and finds what else `Reading` holds.
+    """Reads pairs: encodes them, and finds what else `Reading` holds.
 
     Args:
-        model: the SentencePiece model.
+        models: what encodes sources and targets.
         tokenized: whether spaces separate marks from words.
         others: the sets whose sentences are looked for.
         filters: what judges pairs by their text; None: nothing.
     """
 
     def __init__(
-        self, model: bytes, tokenized: bool, others: Mapping[str, Corpus], filters: TextFilters | None = None
+        self,
+        models: tuple[PlainModel, PlainModel],
+        tokenized: bool,
+        others: Mapping[str, Corpus],
+        filters: TextFilters | None = None,
     ) -> None:
-        self._model = model
+        self._models = models
         self._tokenized = tokenized
         self._filters = filters
         self._finders = {name: SharedSentenceFinder(other.source, other.target) for name, other in others.items()}
 
-    @cached_property
-    def _subwords(self) -> SentencePieceModel:
-        return SentencePieceModel(self._model)
-
-    def __getstate__(self) -> dict[str, Any]:  # without the model as it was loaded, so that processes can have it
-        return {name: value for name, value in vars(self).items() if name != "_subwords"}
-
     def __call__(self, pairs: Sides) -> Reading:
         look = LookMeter(self._tokenized)
         look.add(pairs[0])
-        source, target = map(self._encode, pairs)
+        source, target = map(self._encode, self._models, pairs)
         shared = {name: finder.find(*pairs) for name, finder in self._finders.items()}
         filtered, near_digests = np.zeros(len(pairs[0]), np.uint8), np.zeros(0, np.uint64)
         if self._filters is not None:
             filtered, near_digests = self._filters.find(*pairs), self._filters.digest(*pairs)
         return Reading((source, target), find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, look, shared)
 
-    def _encode(self, sentences: Sequence[str]) -> EncodedShard:
-        rows = self._subwords.encode(sentences)
-        ids = np.fromiter(chain.from_iterable(rows), smallest_type(self._subwords.vocabulary_size))
+    def _encode(self, model: PlainModel, sentences: Sequence[str]) -> EncodedShard:
+        rows = model.encode(sentences)
+        ids = np.fromiter(chain.from_iterable(rows), smallest_type(model.vocabulary_size))
         return EncodedShard(ids, np.fromiter(map(len, rows), np.int64))
 
 

@@ -17,6 +17,7 @@ from .corpus_report import report_overlap
 from .encoded import encode_sentences
 from .encoded_pairs import EncodedPairs
 from .filters import TextFilters
+from .given_tokenizer import load_tokenizer
 from .listed_corpora import read_mixture, report_joined, tag_pairs
 from .mixture import Mixture
 from .pair_reader import PairReader, read_pairs
@@ -68,10 +69,8 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     digests = data_sha256(config.data, run)
     tokenizer = reuse_or_train_tokenizer(config, training, run, digests)
     others = _without_tags(config, validation)
-    reader = PairReader(tokenizer.model, config.data.tokenized, others, _make_filters(config.data))
-    encoded, facts = read_pairs(
-        training, reader, files=shard_files(config, run, training, tokenizer.model, others, digests)
-    )
+    reader = PairReader(tokenizer.side_models, config.data.tokenized, others, _make_filters(config.data))
+    encoded, facts = read_pairs(training, reader, files=shard_files(config, run, training, others, digests))
     selection = select_training_pairs(config.data, training, encoded, facts)
     report = selection.report
     if held_out:
@@ -106,7 +105,7 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     """
     config = with_held_out_files(config, run)
     check_unchanged(config.data, run)
-    tokenizer = Tokenizer(run.tokenizer).with_tag(config.decoding.tag)
+    tokenizer = load_tokenizer(run.tokenizer).with_tag(config.decoding.tag)
     size = tokenizer.vocabulary_size
     validation_pairs = EncodedPairs.load(run.encoded / "validation", vocabulary_size=size)
     validation = read_corpus(config.data.validation_text).in_memory()

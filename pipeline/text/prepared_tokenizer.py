@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ..config import RunConfig
+from ..errors import InputError
 from ..files import write_json
 from ..json_file import read_json
 from ..run_directory import RunDirectory
 from .corpus import Corpus
+from .given_tokenizer import load_tokenizer
 from .tokenizer import Tokenizer
 from .tokenizer_training import train_tokenizer
 
@@ -23,7 +25,8 @@ def reuse_or_train_tokenizer(
         run: the run.
         digests: of all files, see `data_sha256`.
     """
-    if not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
+    taken = config.training.start_from is not None  # that of the run from which training starts
+    if not taken and not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
         run.tokenizer.unlink(missing_ok=True)
         write_json(run.preparation, digests)
         train_tokenizer(
@@ -34,7 +37,13 @@ def reuse_or_train_tokenizer(
             character_coverage=config.tokenizer.character_coverage,
             tags=config.data.tags,
         )
-    return Tokenizer(run.tokenizer).with_tag(config.decoding.tag)
+    tokenizer = load_tokenizer(run.tokenizer)
+    if missing := [tag for tag in config.data.tags if tag not in tokenizer.tags]:
+        raise InputError(
+            f"{run.tokenizer}: the tokenizer of the run from which training starts has no tag {', '.join(missing)}; "
+            "expected the tags of data.train: leave them out, or start from a run that was trained with them"
+        )
+    return tokenizer.with_tag(config.decoding.tag)
 
 
 def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:

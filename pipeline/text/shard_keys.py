@@ -6,6 +6,7 @@ from typing import Any
 
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
+from ..files import sha256
 from ..run_directory import RunDirectory
 from .corpus import Corpus
 from .pair_reader import SHARD_PAIRS, is_large
@@ -17,7 +18,6 @@ def shard_files(
     config: RunConfig,
     run: RunDirectory,
     training: Corpus,
-    model: bytes,
     others: Mapping[str, Corpus],
     digests: Mapping[str, str],
 ) -> ShardFiles | None:
@@ -28,7 +28,6 @@ def shard_files(
         config: the settings.
         run: the run.
         training: the pairs that are read.
-        model: of the tokenizer.
         others: the sets whose sentences are looked for.
         digests: of the files of all sets, see `data_sha256`.
     """
@@ -40,7 +39,7 @@ def shard_files(
         "others": {name: [_digest(side) for side in (other.source, other.target)] for name, other in others.items()},
         "filters": None if data.filters is None else data.filters.model_dump(mode="json"),
         "tokenized": data.tokenized,
-        "tokenizer": hashlib.sha256(model).hexdigest(),
+        "tokenizer": sha256(run.tokenizer),
         "pairs": [len(training), SHARD_PAIRS],
     }
     return ShardFiles((data.cache or run.shards) / folder_name(facts))

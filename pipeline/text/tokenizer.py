@@ -11,7 +11,7 @@ import numpy as np
 import sentencepiece
 
 from ..errors import InputError
-from .subword_model import SubwordModel, load_subword_model
+from .subword_model import PlainModel, SentencePieceModel, SubwordModel, load_subword_model
 from .tagged_text import TaggedSubwords, find_tag
 from .words import find_words
 
@@ -80,6 +80,12 @@ class Tokenizer:
         tagged = copy.copy(self)
         tagged.tag = tag
         return tagged
+
+    @property
+    def side_models(self) -> tuple[PlainModel, PlainModel]:
+        """What encodes sources and targets, in this process or in another."""
+        model = SentencePieceModel(self.model)
+        return model, model
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Encodes sentences as ids, without BOS and EOS."""

@@ -1,5 +1,4 @@
-"""Builds the parts of training from a config, so that one module shows what each setting of `batches` and `training`
-does."""
+"""Builds the parts of training from a config: one module shows what each setting of `batches` and `training` does."""
 
 import logging
 import math
@@ -13,6 +12,7 @@ from ..decoding.forced_graph import make_forced_graph
 from ..decoding.translator import Translator
 from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
+from ..model.freezing import describe_parameters, freeze_parts
 from ..run_directory import RunDirectory
 from ..runtime.devices import is_chief, parallel_batches, resolve_precision, slices_per_update
 from ..text.coarse_batches import coarse_lengths
@@ -40,6 +40,7 @@ def build_model_and_optimizer(
     """Builds the model in the precision of training, and its optimizer, on the strategy's devices."""
     with strategy.scope():
         model = build_model(config.model, vocabulary_size, resolve_precision(config.training.precision))
+        freeze_parts(model, config.training.freeze)
         return model, _build_optimizer(config, model)
 
 
@@ -134,8 +135,8 @@ def build_training(
     batches = build_batches(config, text, strategy)
     plan = batches.plan(0)
     log.info(
-        "%s parameters in %s; %d batches an epoch, %.1f %% of their positions are padding",
-        f"{model.count_params():,}",
+        "%s in %s; %d batches an epoch, %.1f %% of their positions are padding",
+        describe_parameters(model),
         model.dtype_policy.name,
         plan.count,
         100 * plan.padding_share,

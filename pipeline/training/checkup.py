@@ -4,7 +4,7 @@ import math
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keras
@@ -15,25 +15,34 @@ from ..config import RunConfig
 from ..config.model import TransformerSettings
 from ..config.yaml import dump_yaml
 from ..metrics.bleu import check_bleu_tokenizer
+from ..model.freezing import describe_parameters
 from ..run_directory import RunDirectory
 from ..runtime.devices import choose_devices, make_strategy, resolve_precision
 from ..runtime.memory import keep_freed_memory
 from ..text.batch_plan import BatchPlan
 from ..text.prepare import TrainingText, prepare_text
 from .build import build_batches, build_limits, build_model_and_optimizer, build_train_step
-from .checked_text import describe_text
+from .checkup_line import CheckupLine
+from .checkup_text import describe_text
 from .estimates import checkpoint_bytes, nearest_limit, state_bytes, time_step
 from .known_batches import known_batches
-from .machine_checkup import GIGABYTE, CheckupLine, describe_gpus, describe_machine, describe_memory
+from .machine_checkup import GIGABYTE, describe_gpus, describe_machine, describe_memory
 from .proposal import ModelSize, Proposal, propose, token_cost
+from .starting_weights import StartingWeights
 from .step import TrainStepMetrics
 from .validation import VALIDATIONS
 
 MEGABYTE = 2**20
 
 
-def check_up(config: RunConfig) -> Iterator[CheckupLine]:
+def check_up(
+    config: RunConfig, take_ancestor: Callable[[RunConfig, RunDirectory], StartingWeights | None]
+) -> Iterator[CheckupLine]:
     """Prepares the text, makes a few updates in a temporary folder, and yields the report line by line.
+
+    Args:
+        config: the settings of the training.
+        take_ancestor: copies the weights and the tokenizer of the run that it starts from, if there is one.
 
     Raises:
         InputError: training would refuse the settings or the text, too.
@@ -52,19 +61,27 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
         yield CheckupLine("run", text, fine=False)
     with tempfile.TemporaryDirectory() as folder:
         run = RunDirectory.create(Path(folder) / "run")
+        ancestor = take_ancestor(config, run)
         training_text = prepare_text(config, run)
         yield from describe_text(config, run, training_text)
-        yield from _try_training(config, training_text, root, strategy)
+        yield from _try_training(config, training_text, root, strategy, ancestor)
 
 
 def _try_training(
-    config: RunConfig, text: TrainingText, root: Path, strategy: tf.distribute.Strategy
+    config: RunConfig,
+    text: TrainingText,
+    root: Path,
+    strategy: tf.distribute.Strategy,
+    ancestor: StartingWeights | None,
 ) -> Iterator[CheckupLine]:
     model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
     state = state_bytes(model.count_params()) / GIGABYTE
-    description = f"{config.model.architecture}, {model.count_params():,} parameters, {model.dtype_policy.name}"
+    description = f"{config.model.architecture}, {describe_parameters(model)}, {model.dtype_policy.name}"
     description += f"; {state:.1f} GiB for weights, gradients and their moments"
     yield CheckupLine("model", description)
+    if ancestor is not None:
+        ancestor.load(model, optimizer)
+        yield CheckupLine("weights", f"of {ancestor}")
     config, _ = known_batches(config, text, model, optimizer, strategy)
     batches = build_batches(config, text, strategy)
     epoch = batches.full_epoch
@@ -88,7 +105,7 @@ def _try_training(
     epoch_updates = batches.updates(epoch)
     yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates)
     yield _describe_disk(config, model, root)
-    if isinstance(config.model, TransformerSettings):
+    if isinstance(config.model, TransformerSettings) and ancestor is None:  # or another size could not be used
         sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
         cost = token_cost(sizes, text.tokenizer.vocabulary_size, batches.batch_tokens)
         _, minutes = nearest_limit(build_limits(config), epoch_updates, epoch_seconds / epoch_updates)

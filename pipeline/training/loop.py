@@ -2,10 +2,12 @@
 
 It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` receives logs every `log_every` updates and
 none in between; `on_test_end` receives the row of a validation. Both have the number of updates under `update`.
+`on_epoch_end` receives the last validation's row, nothing before the first.
 """
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import Any
 
 import keras
 
@@ -70,18 +72,16 @@ class Training:
         self.save_every = save_every
         self.metric = metric
         self.measured_total = measured_total
+        self.callback_params: dict[str, Any] = {}  # what callbacks find as their `params`
 
     def run(self, progress: Progress, callbacks: Sequence[keras.callbacks.Callback] = ()) -> str:
-        """Trains from `progress` on, which it keeps up to date.
-
-        Returns:
-            Why training ended.
+        """Trains from `progress` on, which it keeps up to date, and returns why training ended.
 
         Raises:
             InputError: the loss is no longer finite, or a batch does not fit into memory.
         """
         self.model.stop_training = False
-        events = keras.callbacks.CallbackList(list(callbacks), model=self.model)
+        events = keras.callbacks.CallbackList(list(callbacks), model=self.model, **self.callback_params)
         clock = TrainingClock(progress.seconds)
         updates = Updates(self.model, self.step)
         updates.restore(progress)

@@ -1,7 +1,6 @@
 """The machine in the report on a training: its processor, its GPUs, and the memory that an update takes."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -9,21 +8,9 @@ from ..runtime.cores import usable_cores
 from ..runtime.devices import idle_gpu, slow_precision
 from ..runtime.gpus import gpu_memory, visible_gpus
 from ..runtime.machine import peak_memory, product_rate, total_memory
+from .checkup_line import CheckupLine
 
 GIGABYTE = 2**30
-
-
-class CheckupLine(NamedTuple):
-    """A line of the report.
-
-    - subject: the part of training that it describes, in one word.
-    - text: what was found.
-    - fine: whether nothing needs a closer look.
-    """
-
-    subject: str
-    text: str
-    fine: bool = True
 
 
 def describe_machine() -> CheckupLine:

@@ -44,8 +44,9 @@ UPDATES = 3
 WRITES = 40
 """Of a short training, about; a kill that comes later than its last write kills nothing."""
 
-KEPT = {"run.name", "run.directory", "training.max_updates", "model.architecture"}
-"""What is not drawn like the rest: the property decides it, or each architecture comes in its turn."""
+KEPT = {"run.name", "run.directory", "training.max_updates", "model.architecture", "training.callbacks"}
+"""What is not drawn like the rest: the property decides it, each architecture comes in its turn, or a file that a
+callback writes goes on where a killed one has ended."""
 
 SIZES = {
     "tokenizer.vocabulary_size": (80, 120),
@@ -68,7 +69,7 @@ SIZES = {
 SPARE = {name for name, row in BLEU_TOKENIZERS.items() if row.modules or row.downloads} | {"error", "given"}
 """Names that need packages, downloads or an imported run, and the one that stops at text such as this."""
 
-TURNS = 34
+TURNS = 33
 """Of so many configs of an architecture, which come in turn, each name of a list is in one; the rest is drawn."""
 
 SENTENCES = ["the cat sleeps .", "le chat dort .", "a * star | and [brackets]", "x"]

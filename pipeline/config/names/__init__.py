@@ -36,12 +36,15 @@ from .inspection import (
 from .model import (
     ACTIVATIONS,
     ARCHITECTURES,
+    MODEL_PARTS,
     NORMS,
+    PARTS_MISSING,
     POSITION_PLACES,
     POSITIONS,
     RECURRENT_DECODERS,
     RELATIVE_POSITIONS,
     TIED_EMBEDDINGS,
+    WHOLE_MODEL,
 )
 from .text import (
     CORPUS_ACTIONS,
@@ -54,7 +57,18 @@ from .text import (
     WORD_MARKS,
     WORD_UNITS,
 )
-from .training import METRICS, OPTIMIZERS, SCHEDULES, Metric, Schedule, choosing_metrics, rank
+from .training import (
+    CALLBACKS,
+    METRICS,
+    OPTIMIZERS,
+    REFUSED_CALLBACKS,
+    SCHEDULES,
+    Callback,
+    Metric,
+    Schedule,
+    choosing_metrics,
+    rank,
+)
 
 __all__ = [
     "ACTIVATIONS",
@@ -62,6 +76,7 @@ __all__ = [
     "ATTENTION_SITES",
     "BEAM_ENDS",
     "BLEU_TOKENIZERS",
+    "CALLBACKS",
     "CORPUS_ACTIONS",
     "CORPUS_FILTERS",
     "CORPUS_PROBLEMS",
@@ -74,14 +89,17 @@ __all__ = [
     "LENGTH_DIVISORS",
     "MECHANISMS",
     "METRICS",
+    "MODEL_PARTS",
     "NORMS",
     "OPTIMIZERS",
     "OUTPUT_ABLATIONS",
+    "PARTS_MISSING",
     "POSITIONS",
     "POSITION_PLACES",
     "QUANTIZATIONS",
     "RECORD_MODES",
     "RECURRENT_DECODERS",
+    "REFUSED_CALLBACKS",
     "RELATIVE_POSITIONS",
     "REMOVALS",
     "SCHEDULES",
@@ -93,9 +111,11 @@ __all__ = [
     "SYMMETRISATIONS",
     "TIED_EMBEDDINGS",
     "TOKENIZERS",
+    "WHOLE_MODEL",
     "WORD_MARKS",
     "WORD_UNITS",
     "BleuTokenizer",
+    "Callback",
     "HeadType",
     "Mechanism",
     "Metric",

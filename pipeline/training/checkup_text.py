@@ -1,4 +1,4 @@
-"""What the check of a training says of its text."""
+"""What the checkup of a training says of its text."""
 
 import json
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from ..config import RunConfig
 from ..run_directory import RunDirectory
 from ..text.corpus_report import describe_overlap
 from ..text.prepare import TrainingText
-from .machine_checkup import CheckupLine
+from .checkup_line import CheckupLine
 
 MANY_REPEATS = 20  # of a pair in an epoch
 
 
 def describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:
-    """Yields lines on a text that has been prepared."""
+    """Yields what the report on the text holds, and how long sentences are in tokens."""
     report = json.loads(run.corpus_report.read_text(encoding="utf-8"))
     dropped = report["pairs"] - report["kept"]
     yield CheckupLine(
