@@ -67,9 +67,8 @@ class RunDirectory:
         if self.corpus_report.is_file():
             self.preparation.unlink(missing_ok=True)
             shutil.rmtree(self.shards, ignore_errors=True)
-        for path in vars(self).values():
-            if path != self.root:
-                delete_temporary_files(path)
+        for path in set(vars(self).values()) - {self.root}:
+            delete_temporary_files(path)
 
     def delete(self) -> None:
         """Deletes the folder, the config last: whenever this is interrupted, the same command trains the run."""

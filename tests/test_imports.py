@@ -202,8 +202,8 @@ def test_settings_stop_at_the_door():
         "pipeline.training.best_weights",
         "pipeline.training.build",
         "pipeline.training.callbacks.build",
-        "pipeline.training.checkup",
         "pipeline.training.checkup_text",
+        "pipeline.training.checkup",
         "pipeline.training.known_batches",
         "pipeline.translate",
     }

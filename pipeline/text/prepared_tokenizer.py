@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ..config import RunConfig
+from ..errors import InputError
 from ..files import write_json
 from ..json_file import read_json
 from ..run_directory import RunDirectory
@@ -16,8 +17,7 @@ from .tokenizer_training import train_tokenizer
 def reuse_or_train_tokenizer(
     config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]
 ) -> Tokenizer:
-    """Returns the tokenizer that is in the run if it was trained on the same text or taken from another run, and
-    otherwise trains it.
+    """Returns the tokenizer that is in the run if it was trained on the same text, and otherwise trains it.
 
     Args:
         config: the settings.
@@ -37,7 +37,13 @@ def reuse_or_train_tokenizer(
             character_coverage=config.tokenizer.character_coverage,
             tags=config.data.tags,
         )
-    return load_tokenizer(run.tokenizer).with_tag(config.decoding.tag)
+    tokenizer = load_tokenizer(run.tokenizer)
+    if missing := [tag for tag in config.data.tags if tag not in tokenizer.tags]:
+        raise InputError(
+            f"{run.tokenizer}: the tokenizer of the run from which training starts has no tag {', '.join(missing)}; "
+            "expected the tags of data.train: leave them out, or start from a run that was trained with them"
+        )
+    return tokenizer.with_tag(config.decoding.tag)
 
 
 def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:

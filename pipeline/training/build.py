@@ -1,5 +1,4 @@
-"""Builds the parts of training from a config, so that one module shows what each setting of `batches` and `training`
-does."""
+"""Builds the parts of training from a config: one module shows what each setting of `batches` and `training` does."""
 
 import logging
 import math

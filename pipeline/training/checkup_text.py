@@ -14,7 +14,7 @@ MANY_REPEATS = 20  # of a pair in an epoch
 
 
 def describe_text(config: RunConfig, run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:
-    """Yields lines on a text that has been prepared."""
+    """Yields what the report on the text holds, and how long sentences are in tokens."""
     report = json.loads(run.corpus_report.read_text(encoding="utf-8"))
     dropped = report["pairs"] - report["kept"]
     yield CheckupLine(

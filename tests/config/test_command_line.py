@@ -64,8 +64,7 @@ class TestSchema:
     def test_every_default_is_a_valid_value(self):
         for section in SECTIONS:
             defaults = {name: field.default for name, field in section.model_fields.items() if not field.is_required()}
-            required = RunConfig, DataSettings, CorpusSettings, ListedCorpusSettings, Probe, CallbackSettings
-            if section not in required:
+            if section not in (RunConfig, DataSettings, CorpusSettings, ListedCorpusSettings, Probe, CallbackSettings):
                 extra = {"max_updates": 1} if section is TrainingSettings else {}
                 section(**{**defaults, **extra})
 

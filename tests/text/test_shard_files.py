@@ -20,7 +20,7 @@ OTHER = Corpus([SENTENCES[0]], [TARGETS[0]], [1], "other.tsv")
 
 @pytest.fixture(scope="module")
 def reader(tokenizer):
-    return PairReader(tokenizer.model, True, {"test": OTHER}, TextFilters(digits=True, near_duplicates=True))
+    return PairReader(tokenizer.side_models, True, {"test": OTHER}, TextFilters(digits=True, near_duplicates=True))
 
 
 @pytest.fixture(autouse=True)
