@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import keras
+import tensorflow as tf
 
 from .config import RunConfig
 from .config.names import SCHEDULES
@@ -17,7 +18,14 @@ from .made_by import MADE_BY
 from .metrics.bleu import check_bleu_tokenizer
 from .metrics.low_bleu import count_words, explain_low_bleu
 from .run_directory import RunDirectory
-from .runtime.devices import is_chief, make_strategy
+from .runtime.devices import (
+    choose_devices,
+    describe_devices,
+    is_chief,
+    make_strategy,
+    resolve_precision,
+    slow_precision,
+)
 from .runtime.memory import keep_freed_memory
 from .text.prepare import TrainingText, load_text, prepare_text
 from .trained_run.ancestor import Ancestor, take_ancestor
@@ -28,6 +36,7 @@ from .training.build import build_checkpoints, build_model_and_optimizer, build_
 from .training.callbacks.build import build_callbacks, callback_params, make_callbacks
 from .training.callbacks.projector import write_projector
 from .training.checkpoint import Progress
+from .training.known_batches import known_batches
 from .training.run_folder import delete_records, open_run_folder
 from .training.stopping import INTERRUPTED, StoppingRules
 
@@ -38,7 +47,7 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
     """Trains a new run, or continues one: see `pipeline.train.train`."""
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
-    strategy = make_strategy()
+    strategy = _prepare_devices(config)
     chief = is_chief(strategy)
     assert config.run.name  # the command line has set it
     with open_run_folder(config.run.directory / config.run.name, resume, writes=chief) as run:
@@ -53,10 +62,12 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
         if chief:
             _write_config(config, run)  # a resumed run may have new limits
             checkpoints.delete_superseded(progress) if started else delete_records(run)
+        parts = text, model, optimizer, strategy
+        known, progress.batch_tokens = known_batches(config, *parts, progress.batch_tokens)
         # Validations use greedy search, whatever the config sets for the finished model: it is fast, and validations
         # are many.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
-        training = build_training(config, text, model, optimizer, strategy, translator, checkpoints if chief else None)
+        training = build_training(known, *parts, translator, checkpoints if chief else None)
         if run.is_trained() and training.stopping.reason(progress, progress.seconds):
             _report_trained(config, run, progress, training.stopping)
             return 0
@@ -74,6 +85,18 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
             _save_model(config, run, text, model, kept)
             _report_finished(config, run, text, progress, reason, kept)
         return 0
+
+
+def _prepare_devices(config: RunConfig) -> tf.distribute.Strategy:
+    """Chooses the devices, and says what is computed on."""
+    choose_devices(config.run.devices, config.run.deterministic)
+    strategy = make_strategy()
+    keras.utils.set_random_seed(config.run.seed)
+    precision = resolve_precision(config.training.precision)
+    log.info("%s", describe_devices(precision))
+    if advice := slow_precision(precision):
+        log.warning("%s", advice)
+    return strategy
 
 
 def _take_ancestor_and_text(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, TrainingText]:
@@ -127,6 +150,9 @@ def _report_finished(
         reason,
         *kept,
     )
+    if progress.split_updates or progress.loss_scale.get("skipped"):
+        message = "%d updates were computed in parts, since they did not fit into memory; %d were left out in float16"
+        log.info(message, progress.split_updates, progress.loss_scale.get("skipped", 0))
     stopping = settings.early_stopping
     if advice := shortcoming(progress, settings.warmup_updates, stopping.metric, stopping.patience):
         log.warning("%s", advice)

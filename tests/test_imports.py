@@ -199,6 +199,7 @@ def test_settings_stop_at_the_door():
         "pipeline.training.build",
         "pipeline.training.callbacks.build",
         "pipeline.training.checkup",
+        "pipeline.training.known_batches",
         "pipeline.translate",
     }
 
@@ -233,6 +234,7 @@ OF_NO_MODULE = {
     "test_budgets",
     "test_commands",
     "test_configs_build",
+    "test_copies_to_host",
     "test_end_to_end",
     "test_failing_files",
     "test_fuzz",

@@ -85,15 +85,20 @@ def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
 
 def expectation(field: FieldInfo) -> str:
     """Returns what a field takes, in words, such as "an integer >= 1 or null"."""
-    kinds = [_kind(kind, field.metadata) for kind in alternatives(field.annotation)]
+    first, *others = alternatives(field.annotation)
+    kinds = [_limited(_kind(first, field.metadata), field.metadata), *(_kind(kind) for kind in others)]
+    return " or ".join(dict.fromkeys(kinds))
+
+
+def _limited(kind: str, metadata: Sequence[Any]) -> str:
+    """Adds limits, such as ">= 1", to the name of a kind."""
     limits = [
         text.format(getattr(limit, name))
-        for limit in field.metadata
+        for limit in metadata
         for name, text in _LIMITS.items()
         if getattr(limit, name, None) is not None
     ]
-    kinds[0] = " ".join([kinds[0], " and ".join(limits)]).strip()
-    return " or ".join(dict.fromkeys(kinds))
+    return " ".join([kind, " and ".join(limits)]).strip()
 
 
 def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, FieldInfo | None, list[str]]:
@@ -176,13 +181,16 @@ def _is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
 def _kind(kind: Any, metadata: Sequence[Any] = ()) -> str:
     if get_origin(kind) is Annotated:
         kind, *metadata = get_args(kind)
+        own = [limit for note in metadata if isinstance(note, FieldInfo) for limit in note.metadata]
+        return _limited(_kind(kind, metadata), own)
     if kind is type(None):
         return "null"
     names = next((limit for limit in metadata if isinstance(limit, OneOf)), None)
     if names is not None:
         return names.expectation
     if get_origin(kind) is Literal:
-        return "one of " + ", ".join(map(str, get_args(kind)))
+        values = get_args(kind)
+        return ("one of " if len(values) > 1 else "") + ", ".join(map(str, values))
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
         return "a list of sections" if _is_section(item) else "a list of " + _kind(item).removeprefix("one of ")

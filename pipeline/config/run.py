@@ -40,6 +40,18 @@ class RunSettings(Settings):
     name: str | None = Field(default=None, description="Name of the run's folder; null: the name of the config file.")
     directory: Path = Field(default=Path("runs"), description="Folder in which run folders are made.")
     seed: int = Field(default=1, ge=0, lt=2**31, description="Seed of initial weights, batch order and dropout.")
+    devices: int | None = Field(
+        default=None,
+        ge=0,
+        le=1024,
+        description="Number of GPUs of this machine to train on, the first ones; 0: none, the processor; null: all. "
+        "--devices is short for it.",
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="Make a GPU add numbers in the same order every time, so that the seed determines all results, as "
+        "on a processor; it is slower.",
+    )
 
     @field_validator("name")
     @classmethod

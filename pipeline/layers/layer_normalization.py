@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from .row_product import row_product
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class LayerNormalization(keras.layers.LayerNormalization):
@@ -44,7 +46,7 @@ def _normalize(epsilon):
             # Through gamma, less what moves the mean and what moves the variance.
             aligned = upstream * normal
             column = ops.expand_dims(gamma, -1) / x.shape[-1]
-            along_mean, along_normal = ops.matmul(upstream, column), ops.matmul(aligned, column)
+            along_mean, along_normal = row_product(upstream, column), row_product(aligned, column)
             of_x = (upstream * gamma - along_mean - normal * along_normal) * inverse
             rows = list(range(len(x.shape) - 1))
             return of_x, ops.sum(aligned, rows), ops.sum(upstream, rows)

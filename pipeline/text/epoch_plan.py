@@ -1,12 +1,13 @@
 """The batches of an epoch of a corpus of any size, planned a window of sentences at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from .batch_plan import BatchPlan, plan_batches
+from .coarse_batches import plan_coarse_batches
 from .encoded_pairs import EncodedPairs
 
 WINDOW_PAIRS = 1 << 20
@@ -29,13 +30,24 @@ class EpochPlan:
         length_multiple: see `plan_batches`.
         seed: see `plan_batches`.
         epoch: see `plan_batches`.
+        lengths: see `plan_coarse_batches`, which then plans the batches; None for `plan_batches`.
     """
 
-    def __init__(self, pairs: EncodedPairs, *, batch_tokens: int, length_multiple: int, seed: int, epoch: int) -> None:
+    def __init__(
+        self,
+        pairs: EncodedPairs,
+        *,
+        batch_tokens: int,
+        length_multiple: int,
+        seed: int,
+        epoch: int,
+        lengths: Sequence[int] | None = None,
+    ) -> None:
         self._pairs = pairs
-        self._plan_window = partial(
-            plan_batches, batch_tokens=batch_tokens, length_multiple=length_multiple, seed=seed, epoch=epoch
-        )
+        kind: Callable[..., BatchPlan] = partial(plan_batches, length_multiple=length_multiple)
+        if lengths is not None:
+            kind = partial(plan_coarse_batches, lengths=lengths)
+        self._plan_window = partial(kind, batch_tokens=batch_tokens, seed=seed, epoch=epoch)
         self._windows = _draw_windows(len(pairs.source), seed, epoch)
         self._planned: tuple[int, BatchPlan] | None = None
         self._ends: list[int] = []  # the number of batches up to the end of each window, as far as they were planned

@@ -16,6 +16,7 @@ from ..model.build import build_model
 from ..model.freezing import describe_parameters, freeze_parts
 from ..run_directory import RunDirectory
 from ..runtime.devices import is_chief, parallel_batches, resolve_precision, slices_per_update
+from ..text.coarse_batches import coarse_lengths
 from ..text.prepare import TrainingText
 from ..text.provenance import origin_of
 from .checkpoint_folder import Checkpoints
@@ -66,7 +67,8 @@ def _build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.
 
 
 def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy) -> TrainingBatches:
-    """Builds the batches of every epoch."""
+    """Builds the batches of every epoch. `batches.batch_tokens` is a number, see `known_batches`."""
+    assert config.batches.batch_tokens != "auto"
     return TrainingBatches(
         text.segmentations,
         strategy,
@@ -77,6 +79,7 @@ def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute
         length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
         seed=config.run.seed,
         accumulated=config.batches.accumulated,
+        lengths=coarse_lengths(config.model.max_positions) if config.training.xla else None,
     )
 
 
@@ -100,7 +103,8 @@ def build_train_step(
         batches.signature,
         clip_norm=settings.clip_norm,
         accumulating=batches.accumulated > 1,
-        slices=slices_per_update(),
+        slices=1 if settings.xla else slices_per_update(),
+        xla=settings.xla,
     )
 
 

@@ -2,24 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ..run_directory import RunDirectory
 from ..text.corpus_report import describe_overlap
 from ..text.prepare import TrainingText
-
-
-class CheckupLine(NamedTuple):
-    """A line of the report.
-
-    - subject: the part of training that it describes, in one word.
-    - text: what was found.
-    - fine: whether nothing needs a closer look.
-    """
-
-    subject: str
-    text: str
-    fine: bool = True
+from .machine_checkup import CheckupLine
 
 
 def describe_text(run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:

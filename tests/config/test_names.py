@@ -108,6 +108,7 @@ TABLES = {
     "attention/mechanisms/__init__.py",
     "attention/mechanisms/fixed_weights.py",
     "attention/scores/products.py",
+    "inspection/head_places.py",
     "live_page/packed_model.py",
     "metrics/__init__.py",
     "model/freezing.py",
