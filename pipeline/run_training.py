@@ -56,9 +56,7 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
         checkpoints = build_checkpoints(config, run)
         started = bool(checkpoints.all()) or run.model.is_file()
-        if ancestor is not None and not started:
-            ancestor.load(model, optimizer)
-        progress = checkpoints.restore(model, optimizer) if started else Progress()
+        progress = checkpoints.restore(model, optimizer) if started else _start(ancestor, model, optimizer)
         if chief:
             _write_config(config, run)  # a resumed run may have new limits
             checkpoints.delete_superseded(progress) if started else delete_records(run)
@@ -105,6 +103,12 @@ def _take_ancestor_and_text(config: RunConfig, run: RunDirectory) -> tuple[Ances
     ancestor = take_ancestor(config, run)
     keras.utils.set_random_seed(config.run.seed)  # after a model was loaded, as if there had been none
     return ancestor, load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
+
+
+def _start(ancestor: Ancestor | None, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Progress:
+    if ancestor is not None:
+        ancestor.load(model, optimizer)
+    return Progress()
 
 
 def _write_config(config: RunConfig, run: RunDirectory) -> None:
