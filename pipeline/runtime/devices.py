@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from .cores import CORE_GROUPS, usable_cores
 from .environment import count_workers
+from .workers import COLLECTIVE_SECONDS, connecting
 
 MOST_WORKERS = 4  # each holds a batch in memory
 
@@ -13,23 +14,15 @@ MOST_WORKERS = 4  # each holds a batch in memory
 def make_strategy() -> tf.distribute.Strategy:
     """Chooses the devices: several machines if `TF_CONFIG` names them, else all GPUs of this one, else one device.
 
-    Call it before anything else that uses TensorFlow.
+    Call it before anything else that uses TensorFlow, but after `join_workers`.
     """
     if count_workers() > 1:
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        options = tf.distribute.experimental.CommunicationOptions(timeout_seconds=COLLECTIVE_SECONDS)
+        with connecting():
+            return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
-
-
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether this process is the worker that writes the run."""
-    resolver = strategy.cluster_resolver
-    if resolver is None or not resolver.task_type:
-        return True
-    return resolver.task_type == "chief" or (
-        resolver.task_type == "worker" and resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
-    )
 
 
 def resolve_precision(precision: str) -> str:

@@ -43,6 +43,13 @@ def data_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
     return {name: sha256(paths[name]) for name in sorted(paths)}
 
 
+def prepared_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
+    """Returns the SHA-256 of all that training reads: the files that the settings name, and the tokenizer and the
+    encoded text of the run."""
+    prepared = [run.tokenizer, *sorted(path for path in run.encoded.rglob("*") if path.is_file())]
+    return data_sha256(settings, run) | {_name(path, run): sha256(path) for path in prepared}
+
+
 def _files(corpus: CorpusSettings) -> list[Path]:
     return [path for _, path in corpus if isinstance(path, Path) and path.is_file()]
 

@@ -94,20 +94,17 @@ class TrainStep:
         return tf.function(graph, input_signature=_tensors(signature), autograph=False)
 
     def _update(self, batch: Batch) -> TrainStepMetrics:
-        """Averages the gradient over accumulated batches and replicas, clips it and applies it."""
+        """Averages the gradient over accumulated batches and replicas, clips it and applies it on each replica."""
         sums = self._gradients(batch)
         if self._accumulator is not None:
             sums = self._accumulator.take(sums)
-        *gradients, loss, tokens = sums
-        tokens = self._sum_over_replicas(tokens)
-        gradients = self._sum_over_replicas([gradient / tokens for gradient in gradients])
+        *gradients, loss, tokens = self._sum_over_replicas(sums)
+        gradients = [gradient / tokens for gradient in gradients]
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
-        # The optimizer sums over replicas once more, and each has the whole sum already.
-        gradients = [gradient / self.replicas for gradient in gradients]
         self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
-        return TrainStepMetrics(self._sum_over_replicas(loss), tokens, norm)
+        return TrainStepMetrics(loss, tokens, norm)
 
     def _gradients(self, batch: Batch) -> list[Any]:
         """Runs forward, loss and backward: returns each variable's gradient, the loss and the tokens, summed over a
@@ -131,9 +128,10 @@ class TrainStep:
         assert self._accumulator is not None
         self._accumulator.add(self._gradients(batch))
 
-    def _sum_over_replicas(self, value):
+    def _sum_over_replicas(self, values):
+        """One reduction for all values: each costs a round over the network."""
         context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, value) if self.replicas > 1 else value
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, values) if self.replicas > 1 else values
 
 
 def _tensors(batch: Batch) -> tuple[Any, ...]:

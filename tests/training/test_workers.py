@@ -1,10 +1,6 @@
 """Several workers, on several machines or several devices of one, train the model that one alone would."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +8,8 @@ import pytest
 
 from pipeline.config.run import dump
 from pipeline.train import train
-from tests.patience import PATIENCE_SECONDS
-from tests.tiny_runs import ROOT, small_config, write_small_corpus
+from tests.tiny_runs import small_config, write_small_corpus
+from tests.worker_runs import clusters, finish, start
 
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
@@ -44,28 +40,6 @@ sys.exit(max(train(load_run_config(Path(path))) for path in sys.argv[1:]))
 """
 
 
-def start(arguments, folder, cluster=None):
-    temporary = folder / "temporary"
-    temporary.mkdir(parents=True)
-    environment = os.environ | {"TMPDIR": str(temporary), "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
-    environment.pop("TF_CONFIG", None)
-    if cluster:
-        environment["TF_CONFIG"] = json.dumps(cluster)
-    with (folder / "output").open("w") as output:
-        return subprocess.Popen(
-            [sys.executable, *arguments], cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
-        )
-
-
-def finish(processes, folders):
-    try:
-        for process, folder in zip(processes, folders, strict=True):
-            assert process.wait(PATIENCE_SECONDS) == 0, (folder / "output").read_text()[-4000:]
-    finally:
-        for process in processes:
-            process.kill()
-
-
 def settings_of(name, folder, changes):
     return small_config(folder / "corpus", folder / "runs", name, changes)
 
@@ -76,14 +50,6 @@ def config_of(name, folder, changes=CHANGES):
     return str(path)
 
 
-def free_ports(number):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [listener.getsockname()[1] for listener in sockets]
-    for listener in sockets:
-        listener.close()
-    return ports
-
-
 def weights_of(run: Path):
     with np.load(run / "checkpoints" / "update-00000012.npz") as archive:
         return {name: archive[name] for name in archive.files if name.startswith("model/")}
@@ -92,12 +58,9 @@ def weights_of(run: Path):
 def train_with_two_workers(folder, name, changes=CHANGES):
     """Trains a run in two processes, and returns the folders of what they print."""
     config = config_of(name, folder, changes)
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     folders = [folder / f"{name}-{index}" for index in range(2)]
-    tasks = [{"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}} for index in range(2)]
-    finish(
-        [start(["train.py", "--config", config], own, task) for own, task in zip(folders, tasks, strict=True)], folders
-    )
+    tasks = zip(folders, clusters(2), strict=True)
+    finish([start(["train.py", "--config", config], own, task) for own, task in tasks], folders)
     return folders
 
 
