@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .cli import ArgumentParser, exit_cleanly
+from .cli import ArgumentParser, add_workers_option, exit_cleanly
 from .config.names import DATA_SETS, EXTRACTIONS, SITES, SYMMETRISATIONS, describe
 from .errors import InputError
 from .invocation import invocation
@@ -54,6 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]})",
     )
     _add_word_options(parser)
+    add_workers_option(parser)
     for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
         parser.add_argument(
             f"--{option}",
@@ -101,7 +102,7 @@ def main(arguments: list[str]) -> None:
     if options.reverse:
         reverse = Direction.load(options.reverse, options.reverse_at, corpus.target, corpus.source)
         directions.append(replace(reverse, source_words=target_words, target_words=source_words))
-    links = align(directions, symmetrise.SYMMETRISATIONS[options.symmetrise], options.subwords)
+    links = align(directions, symmetrise.SYMMETRISATIONS[options.symmetrise], options.subwords, options.workers)
     links = _with_progress(links, len(corpus))
     if options.output:
         write_pharaoh(options.output, links)

@@ -37,6 +37,7 @@ ORDER = [
     "inspection",
     "training",
     "trained_run",
+    "spread",
     "alignment",
     "evaluation",
     "exchange",

@@ -12,6 +12,7 @@ from ..text.pharaoh import Link
 from ..text.words import BETWEEN_SPACES, WordUnits
 from ..trained_run import TrainedRun, load_run
 from .agreement import most_agreeing
+from .align_pairs import align_in_processes
 from .given_words import number_words
 from .readout import ChosenReadout
 from .run_readout import find_readout
@@ -73,7 +74,9 @@ class Direction:
         return map(number_words, records, *lines)
 
 
-def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool = False) -> Iterator[set[Link]]:
+def align(
+    directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool = False, workers: int = 1
+) -> Iterator[set[Link]]:
     """Yields the links of each pair: (source word, target word), in the first direction.
 
     Args:
@@ -81,6 +84,7 @@ def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords:
         symmetrise: combines the links of two directions.
         subwords: whether subwords are linked instead of words; only for one direction, since each run has its own
             subwords.
+        workers: number of processes that share the work.
 
     Raises:
         InputError: there is nothing by which to choose the layer and head.
@@ -99,9 +103,18 @@ def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords:
             readout.extraction,
             readout.chosen_on,
         )
+    directions = [replace(one, readout=readout) for one, readout in zip(directions, readouts, strict=True)]
+    if workers > 1:
+        return align_in_processes(directions, symmetrise, subwords, workers)
+    return read_links(directions, symmetrise, subwords)
+
+
+def read_links(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool) -> Iterator[set[Link]]:
+    """Yields the links of each pair; as `align`, for directions whose readouts and units are chosen."""
     forward, *opposite = (
-        map(readout.links, map(Record.by_token, direction.records()) if subwords else direction.records())
-        for direction, readout in zip(directions, readouts, strict=True)
+        map(direction.readout.links, map(Record.by_token, direction.records()) if subwords else direction.records())
+        for direction in directions
+        if direction.readout is not None
     )
     if not opposite:
         return forward
