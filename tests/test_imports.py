@@ -221,6 +221,7 @@ OF_NO_MODULE = {
     "model/test_saved_model_file",
     "training/optimizers/test_optimizers",
     "training/test_fewer_operations",
+    "training/test_machines",
     "training/test_resumed_runs",
     "training/test_run_in_tensorboard",
     "training/test_run_training",

@@ -27,17 +27,19 @@ def clusters(number: int) -> list[dict]:
     return [{"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}} for index in range(number)]
 
 
-def start(arguments: Sequence[str], folder: Path, cluster: dict | None = None, **environment: str) -> subprocess.Popen:
+def start(
+    arguments: Sequence[str | Path], folder: Path, cluster: dict | None = None, cwd: Path = ROOT
+) -> subprocess.Popen:
     """Starts Python in a process of its own, whose output goes to `output` in that folder."""
     temporary = folder / "temporary"
     temporary.mkdir(parents=True, exist_ok=True)
-    variables = os.environ | {"TMPDIR": str(temporary), "CUDA_VISIBLE_DEVICES": "-1"} | environment
+    variables = os.environ | {"TMPDIR": str(temporary), "CUDA_VISIBLE_DEVICES": "-1"}
     variables.pop("TF_CONFIG", None)
     if cluster:
         variables["TF_CONFIG"] = json.dumps(cluster)
     with (folder / "output").open("a") as output:
         return subprocess.Popen(
-            [sys.executable, *arguments], cwd=ROOT, env=variables, stdout=output, stderr=subprocess.STDOUT
+            [sys.executable, *arguments], cwd=cwd, env=variables, stdout=output, stderr=subprocess.STDOUT
         )
 
 
