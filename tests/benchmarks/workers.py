@@ -5,8 +5,8 @@
     python tests/benchmarks/workers.py signal [--times 20] [--signal TERM]
 
 `equal`: the weights of a training by some workers, and those by one process, after as many updates, without dropout.
-`kill`: one of two workers, drawn at random, is killed with SIGKILL at a random moment; the other one must end by itself
-with status 75. Both get the same command again. What the run holds at its end must be the same, bit for bit, as that of
+`kill`: one of two workers, drawn at random, is killed with SIGKILL at a random moment, every other time while a
+checkpoint is being written; the other one must end by itself with status 75. Both get the same command again. What the run holds at its end must be the same, bit for bit, as that of
 a run that was left alone. `signal`: one of two workers gets the signal; both must end with status 130, at one update
 that has a checkpoint, and the same command must end as above.
 Exit status 1 if anything is otherwise.
@@ -27,7 +27,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pipeline.config.yaml import dump_yaml
-from tests.benchmarks.kill import CHANGES
+from tests.benchmarks.kill import CHANGES, after, while_writing
 from tests.benchmarks.run_contents import contents_but_names, differing
 from tests.patience import PATIENCE_SECONDS
 from tests.tiny_runs import small_settings, write_small_corpus
@@ -132,8 +132,12 @@ def kill_workers(folder: Path, options: argparse.Namespace) -> int:
         name, before = f"killed-{number:03d}", kills
         while kills < min(options.kills, before + options.kills_per_run):
             processes = runs.start(name, 2)
-            victim, wait = generator.randrange(2), generator.uniform(0, seconds)
-            time.sleep(wait)
+            victim = generator.randrange(2)
+            if kills % 2:
+                moment, what = while_writing(nth := generator.randint(1, 4)), f"writing checkpoint {nth}"
+            else:
+                moment, what = after(wait := generator.uniform(0, seconds)), f"after {wait:.1f} s"
+            moment(runs.run(name), lambda: all(process.poll() is None for process in processes))
             if any(process.poll() is not None for process in processes):
                 finish(processes, runs.outputs(name, 2))  # it ended before
                 break
@@ -143,7 +147,7 @@ def kill_workers(folder: Path, options: argparse.Namespace) -> int:
             processes[victim].wait()
             after, reached = time.monotonic() - killed, furthest(runs.run(name))
             bad += status != TRY_AGAIN
-            print(f"{name}: worker {victim} killed after {wait:.1f} s, {reached}; the other ended {after:.0f} s later "
+            print(f"{name}: worker {victim} killed {what}, {reached}; the other ended {after:.0f} s later "
                   f"with status {status}", flush=True)  # fmt: skip
             kills += 1
         found = differing(contents_but_names(runs.finish(name, 2)), unbroken)

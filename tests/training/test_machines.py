@@ -18,7 +18,7 @@ PAGE = (ROOT / "pipeline" / "training" / "MACHINES.md").read_text(encoding="utf-
 # helper for Slurm is the real one.
 PYTHON = f"""#!/bin/bash
 [ "$1" = -m ] && exec {sys.executable} "$@"
-index=$(echo "$TF_CONFIG" | sed 's/.*"index": \\([0-9]*\\).*/\\1/')
+index=$(echo "$TF_CONFIG" | tr -d '\\n' | sed 's/.*"index": \\([0-9]*\\).*/\\1/')
 echo "$TF_CONFIG" | tr -d '\\n' >> started-$index; echo >> started-$index
 echo "$@" >> arguments
 status=$(head -1 statuses-$index 2>/dev/null)
