@@ -6,9 +6,10 @@
 
 `equal`: the weights of a training by some workers, and those by one process, after as many updates, without dropout.
 `kill`: one of two workers, drawn at random, is killed with SIGKILL at a random moment, every other time while a
-checkpoint is being written; the other one must end by itself with status 75. Both get the same command again. What the run holds at its end must be the same, bit for bit, as that of
-a run that was left alone. `signal`: one of two workers gets the signal; both must end with status 130, at one update
-that has a checkpoint, and the same command must end as above.
+checkpoint is being written; the other one must end by itself with status 75. Both get the same command again. What the
+run holds at its end must be the same, bit for bit, as that of a run that was left alone. `signal`: one of two workers
+gets the signal; both must end with status 130, at one update that has a checkpoint, and the same command must end as
+above.
 Exit status 1 if anything is otherwise.
 """
 
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +139,7 @@ def kill_workers(folder: Path, options: argparse.Namespace) -> int:
                 moment, what = while_writing(nth := generator.randint(1, 4)), f"writing checkpoint {nth}"
             else:
                 moment, what = after(wait := generator.uniform(0, seconds)), f"after {wait:.1f} s"
-            moment(runs.run(name), lambda: all(process.poll() is None for process in processes))
+            moment(runs.run(name), partial(are_running, processes))
             if any(process.poll() is not None for process in processes):
                 finish(processes, runs.outputs(name, 2))  # it ended before
                 break
@@ -145,9 +147,9 @@ def kill_workers(folder: Path, options: argparse.Namespace) -> int:
             killed = time.monotonic()
             status = processes[1 - victim].wait(PATIENCE_SECONDS)
             processes[victim].wait()
-            after, reached = time.monotonic() - killed, furthest(runs.run(name))
+            lasted, reached = time.monotonic() - killed, furthest(runs.run(name))
             bad += status != TRY_AGAIN
-            print(f"{name}: worker {victim} killed {what}, {reached}; the other ended {after:.0f} s later "
+            print(f"{name}: worker {victim} killed {what}, {reached}; the other ended {lasted:.0f} s later "
                   f"with status {status}", flush=True)  # fmt: skip
             kills += 1
         found = differing(contents_but_names(runs.finish(name, 2)), unbroken)
@@ -184,6 +186,11 @@ def signal_workers(folder: Path, options: argparse.Namespace) -> int:
     found = differing(contents_but_names(runs.finish(name, 2)), unbroken)
     print(f"{name}: {'DIFFERS: ' + ', '.join(found[:5]) if found else 'ends as one left alone'}", flush=True)
     return bad + bool(found)
+
+
+def are_running(processes: list[subprocess.Popen]) -> bool:
+    """Whether none has ended."""
+    return all(process.poll() is None for process in processes)
 
 
 def furthest(run: Path) -> str:
