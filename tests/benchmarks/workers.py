@@ -36,6 +36,11 @@ from tests.tiny_runs import small_settings, write_small_corpus
 from tests.worker_runs import clusters, finish, start
 
 TRY_AGAIN, INTERRUPTED = 75, 130
+PATIENT_FOR_A_MINUTE = [  # for a worker that was killed before it had come
+    "-c",
+    "import sys; from pipeline.runtime import rendezvous; rendezvous.WAIT_MINUTES = 1.0; "
+    "from pipeline.train import main; sys.exit(main())",
+]
 # Epsilon: without it, Adam makes steps as large as any out of the rounding errors of a key's bias, whose gradient is 0.
 EQUAL = {
     "model.dropout": 0.0,
@@ -79,7 +84,7 @@ class WorkerRuns:
     def start(self, name: str, workers: int, *options: str) -> list[subprocess.Popen]:
         """Starts a run, or goes on with it: by the same command on all."""
         tasks = clusters(workers) if workers > 1 else [None]
-        command = ["train.py", "--config", str(self.config), "--run.name", name, *options]
+        command = [*PATIENT_FOR_A_MINUTE, "--config", str(self.config), "--run.name", name, *options]
         return [start(command, folder, task) for folder, task in zip(self.outputs(name, workers), tasks, strict=True)]
 
     def outputs(self, name: str, workers: int) -> list[Path]:
