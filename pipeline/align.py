@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .cli import ArgumentParser, add_workers_option, exit_cleanly
+from .cli import ArgumentParser, exit_cleanly
 from .config.names import DATA_SETS, EXTRACTIONS, SITES, SYMMETRISATIONS, describe
 from .errors import InputError
 from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
+from .spread import add_workers_option
 
 if TYPE_CHECKING:
     from .text.corpus import Corpus

@@ -103,18 +103,6 @@ def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_workers_option(parser: argparse.ArgumentParser) -> None:
-    """Adds the number of processes that share the work, as `options.workers`."""
-    parser.add_argument(
-        "--workers",
-        type=whole_number(1, 1000),
-        default=1,
-        metavar="N",
-        help="number of processes of this machine that share the work, each with the model in its memory; the results "
-        "are the same (default: 1)",
-    )
-
-
 def _read_name(text: str) -> str:
     if problem := name_problem(text):
         raise argparse.ArgumentTypeError(problem)
@@ -185,14 +173,10 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
                 raise
             sys.stdout.flush()
             return status
-        except InputError as error:
+        except (InputError, LostWorkerError) as error:
             if debug:
                 raise
-            return _fail(f"error: {error}", 2)
-        except LostWorkerError as error:
-            if debug:
-                raise
-            return _fail(f"error: {error}", TRY_AGAIN)
+            return _fail(f"error: {error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
         except KeyboardInterrupt:
             if debug:
                 raise

@@ -9,7 +9,6 @@ from .cli import (
     add_checkpoint_option,
     add_members_argument,
     add_run_argument,
-    add_workers_option,
     exit_cleanly,
     log_to_output,
     whole_number,
@@ -23,7 +22,7 @@ from .files import name_problem
 from .invocation import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
-from .spread import check_spreadable
+from .spread import add_workers_option, check_spreadable
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -32,6 +32,7 @@ from .training.build import build_checkpoints, build_model_and_optimizer, build_
 from .training.callbacks.build import build_callbacks
 from .training.callbacks.projector import write_projector
 from .training.checkpoint import Progress
+from .training.checkpoint_folder import Checkpoints
 from .training.replica_seeds import give_replicas_own_seeds
 from .training.run_folder import delete_records, open_run_folder
 from .training.same_start import check_same_settings, check_same_text, restore_together, wait_for_text
@@ -60,20 +61,11 @@ def _run_training(
     check_same_settings(workers, _compared_settings(config))
     root, wait = config.run.directory / config.run.name, partial(wait_for_text, workers)
     with open_run_folder(root, resume, writes=chief, wait=wait) as run:
-        text = _read_or_prepare_text(config, run)
-        if workers is not None:
-            check_same_text(workers, prepared_sha256(with_held_out_files(config, run).data, run))
+        text = _read_same_text(config, run, workers)
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
         checkpoints = build_checkpoints(config, run)
-        started = bool(checkpoints.all()) or run.model.is_file()
-        progress = restore_together(workers, checkpoints, model, optimizer, started)
+        progress = _restore(config, run, checkpoints, model, optimizer, workers)
         give_replicas_own_seeds(model, strategy)
-        if chief:
-            _write_config(config, run)  # a resumed run may have new limits
-            if started:
-                checkpoints.delete_superseded(progress)
-            else:
-                delete_records(run)
         agreement = Agreement(strategy, workers)
         # Validations use greedy search, whatever the config sets for the finished model: it is fast, and validations
         # are many.
@@ -100,9 +92,37 @@ def _run_training(
         return 0
 
 
+def _restore(
+    config: RunConfig,
+    run: RunDirectory,
+    checkpoints: Checkpoints,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    workers: Workers | None,
+) -> Progress:
+    """Loads the newest checkpoint, if there is one, and cleans up what is not needed any more."""
+    started = bool(checkpoints.all()) or run.model.is_file()
+    progress = restore_together(workers, checkpoints, model, optimizer, started)
+    if workers is not None and not workers.is_chief:
+        return progress
+    _write_config(config, run)  # a resumed run may have new limits
+    if started:
+        checkpoints.delete_superseded(progress)
+    else:
+        delete_records(run)
+    return progress
+
+
 def _compared_settings(config: RunConfig) -> dict[str, Any]:
     """Returns the settings that all workers must have; where the run is may differ from one machine to the next."""
     return {key: value for key, value in flat_settings(config.model_dump(mode="json")) if key != "run.directory"}
+
+
+def _read_same_text(config: RunConfig, run: RunDirectory, workers: Workers | None) -> TrainingText:
+    text = _read_or_prepare_text(config, run)
+    if workers is not None:
+        check_same_text(workers, prepared_sha256(with_held_out_files(config, run).data, run))
+    return text
 
 
 def _read_or_prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:

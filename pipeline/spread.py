@@ -6,6 +6,7 @@ archive, so that the results are the same, bit for bit.
 Nothing here imports TensorFlow until a process works: it is imported quietly, with the settings of the first process.
 """
 
+import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .cli import whole_number
 from .errors import InputError, LostWorkerError
 from .runtime.import_tensorflow import importing_tensorflow
 from .runtime.plugin_files import load_plugins, loaded_plugins
@@ -21,6 +23,18 @@ from .runtime.worker_processes import stream_in_processes
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def add_workers_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the number of processes that share the work, as `options.workers`."""
+    parser.add_argument(
+        "--workers",
+        type=whole_number(1, 1000),
+        default=1,
+        metavar="N",
+        help="number of processes of this machine that share the work, each with the model in its memory; the results "
+        "are the same (default: 1)",
+    )
 
 
 @dataclass(frozen=True)

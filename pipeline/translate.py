@@ -12,7 +12,6 @@ from .cli import (
     add_checkpoint_option,
     add_members_argument,
     add_run_argument,
-    add_workers_option,
     exit_cleanly,
 )
 from .config.members import check_members_search
@@ -27,12 +26,13 @@ from .config.started_run import load_started_run
 from .invocation import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
-from .spread import RunParts, Spreading, check_spreadable
+from .spread import RunParts, Spreading, add_workers_option, check_spreadable
 from .text.arriving_lines import ArrivingLines
 from .text.typed_text import LookWarning
 
 if TYPE_CHECKING:
     from .decoding.translator import Translation
+    from .trained_run import TrainedRun
 
 END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
 
@@ -85,15 +85,8 @@ def main(arguments: list[str]) -> None:
             look_warning.check(typed)
             yield run.tokenizer.encode(typed), *given.take(len(window))
 
-    if options.workers == 1:
-        results: Iterable[list[list[Translation]]] = starmap(run.translator.translate_ids, windows())
-    else:
-        parts = RunParts(
-            (options.run, *options.others), options.checkpoint, run.config, options.ban, bool(options.require)
-        )
-        results = Spreading(parts, options.workers).translate(windows())
     number = 0
-    for translated in results:
+    for translated in _translate(run, windows(), options):
         for translations in translated:
             if options.detokenize:
                 translations = [replace(one, text=run.detokenize(one.text)) for one in translations]
@@ -101,6 +94,15 @@ def main(arguments: list[str]) -> None:
             number += 1
         sys.stdout.buffer.flush()
     given.check_all_taken()
+
+
+def _translate(
+    run: "TrainedRun", windows: Iterable[tuple[Any, ...]], options: argparse.Namespace
+) -> Iterable[list[list["Translation"]]]:
+    if options.workers == 1:
+        return starmap(run.translator.translate_ids, windows)
+    parts = RunParts((options.run, *options.others), options.checkpoint, run.config, options.ban, bool(options.require))
+    return Spreading(parts, options.workers).translate(windows)
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

@@ -1,14 +1,20 @@
 """The devices of a run, and the number format in which they compute."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import tensorflow as tf
 
 from .cores import CORE_GROUPS, usable_cores
 from .environment import count_workers
-from .workers import COLLECTIVE_SECONDS, connecting
+from .workers import CONNECT_SECONDS
 
 MOST_WORKERS = 4  # each holds a batch in memory
+
+COLLECTIVE_SECONDS = 1800.0
+"""How long an update waits for another machine that lives but does not come."""
 
 
 def make_strategy() -> tf.distribute.Strategy:
@@ -18,7 +24,7 @@ def make_strategy() -> tf.distribute.Strategy:
     """
     if count_workers() > 1:
         options = tf.distribute.experimental.CommunicationOptions(timeout_seconds=COLLECTIVE_SECONDS)
-        with connecting():
+        with _connecting():
             return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
@@ -61,3 +67,23 @@ def _cpu_multiplies_bfloat16() -> bool:
     except OSError:
         return False
     return bool({"amx_bf16", "avx512_bf16"} & set(flags))
+
+
+@contextmanager
+def _connecting() -> Iterator[None]:
+    """Ends the process if the block, in which Python itself is stopped, takes too long: a worker that ends between the
+    rendezvous and the connection is not noticed otherwise."""
+    if hasattr(signal, "alarm"):
+        try:
+            previous = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        except ValueError:  # Python handles signals in the main thread only
+            yield
+            return
+        signal.alarm(CONNECT_SECONDS)
+        try:
+            yield
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, previous)
+    else:
+        yield

@@ -7,7 +7,6 @@ Values go through the key-value store of TensorFlow's coordination service, whic
 import json
 import logging
 import re
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,14 +23,13 @@ from .rendezvous import meet
 HEARTBEAT_SECONDS = 30
 """A worker that is not heard of for so long counts as dead."""
 
-COLLECTIVE_SECONDS = 1800.0
-"""How long an update waits for a worker that lives but does not come."""
+CONNECT_SECONDS = 120
+"""How long workers that have just been found to be there take to connect, at most."""
 
 CHIEF_HOURS = 12.0
 """How long the others wait for what the chief does alone: preparing text, a validation, saving the model."""
 
 _MISTAKE = "qkv/mistake"
-_CONNECT_SECONDS = 120  # all have just been found to be there
 _PART_SECONDS = 60.0
 _POLL_SECONDS = 2.0
 _SAID_AFTER, _SAID_AGAIN_AFTER = 10.0, 300.0
@@ -156,33 +154,13 @@ def join_workers() -> Workers | None:
     context.context().configure_coordination_service(
         service_type="standalone",
         service_leader=f"/job:{cluster.names[0].split()[0]}/replica:0/task:0",
-        cluster_register_timeout_in_ms=1000 * _CONNECT_SECONDS,
+        cluster_register_timeout_in_ms=1000 * CONNECT_SECONDS,
         heartbeat_timeout_in_ms=1000 * HEARTBEAT_SECONDS,
         coordinated_jobs=[
             coordination_config_pb2.CoordinatedJob(name=job, num_tasks=number) for job, number in jobs.items()
         ],
     )
     return Workers(cluster)
-
-
-@contextmanager
-def connecting() -> Iterator[None]:
-    """Ends the process if the block, in which Python itself is stopped, takes too long: a worker that ends between the
-    rendezvous and the connection is not noticed otherwise."""
-    if hasattr(signal, "alarm"):
-        try:
-            previous = signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        except ValueError:  # Python handles signals in the main thread only
-            yield
-            return
-        signal.alarm(_CONNECT_SECONDS)
-        try:
-            yield
-        finally:
-            signal.alarm(0)
-            signal.signal(signal.SIGALRM, previous)
-    else:
-        yield
 
 
 @contextmanager

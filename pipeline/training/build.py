@@ -154,7 +154,6 @@ def build_training(
         save_every=60 * settings.checkpoint_every_minutes if settings.checkpoint_every_minutes else None,
         metric=settings.early_stopping.metric,
         measured_total=_build_measured_total(config, optimizer, batches, stopping),
-        agreement=agreement,
     )
 
 

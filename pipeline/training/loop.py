@@ -23,7 +23,6 @@ from .session import Session
 from .step import TrainStep, TrainStepMetrics
 from .stopping import INTERRUPTED, StoppingRules
 from .validation import is_due
-from .worker_agreement import Agreement
 
 
 class Training:
@@ -42,7 +41,6 @@ class Training:
         save_every: seconds of training without a checkpoint after which an interim one is saved; None for never.
         metric: the validation metric by which the best checkpoint is chosen, without `val_`.
         measured_total: fixes the total of updates while training runs; None if it is known or not limited.
-        agreement: tells all workers what the chief has found in a validation.
     """
 
     def __init__(
@@ -60,7 +58,6 @@ class Training:
         save_every: float | None = None,
         metric: str,
         measured_total: MeasuredTotal | None = None,
-        agreement: Agreement | None = None,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -74,7 +71,6 @@ class Training:
         self.save_every = save_every
         self.metric = metric
         self.measured_total = measured_total
-        self.agreement = agreement or stopping.agreement
 
     def run(self, progress: Progress, callbacks: Sequence[keras.callbacks.Callback] = ()) -> str:
         """Trains from `progress` on, which it keeps up to date.
@@ -150,10 +146,9 @@ class Training:
         assert measured_total is not None
         if not measured_total.is_ready(progress, session.seconds):
             return
-        interrupted = session.clock.seconds()
-        started = interrupted
+        interrupted = started = session.clock.seconds()
         with averaged_weights(self.model, self.optimizer):
-            for _ in range(2 if self.agreement.chief else 0):  # the first one traces its graphs
+            for _ in range(2 if self.stopping.agreement.chief else 0):  # the first one traces its graphs
                 started = session.clock.seconds()
                 self.validate()
                 session.rehearse_callbacks()
@@ -175,7 +170,7 @@ class Training:
         session.events.on_test_begin()
         logs = self._read_logs(session)
         with averaged_weights(self.model, self.optimizer):
-            logs.update(self.agreement.by_chief(self.validate, "to validate"))
+            logs.update(self.stopping.agreement.by_chief(self.validate, "to validate"))
             best = self._note_metric(progress, logs)
             interrupted, progress.seconds = progress.seconds, session.clock.seconds()
             session.meter.leave_out(progress.seconds - interrupted)
