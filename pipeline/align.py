@@ -89,7 +89,8 @@ def main(arguments: list[str]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with importing_tensorflow():
         from .alignment import symmetrise
-        from .alignment.aligner import Direction, align
+        from .alignment.align_pairs import align_in_processes
+        from .alignment.aligner import Direction, choose_readouts
         from .alignment.given_words import read_given_words
         from .text.pharaoh import format_pharaoh_line, write_pharaoh
 
@@ -103,7 +104,9 @@ def main(arguments: list[str]) -> None:
     if options.reverse:
         reverse = Direction.load(options.reverse, options.reverse_at, corpus.target, corpus.source)
         directions.append(replace(reverse, source_words=target_words, target_words=source_words))
-    links = align(directions, symmetrise.SYMMETRISATIONS[options.symmetrise], options.subwords, options.workers)
+    directions = choose_readouts(directions, options.subwords)
+    symmetrisation = symmetrise.SYMMETRISATIONS[options.symmetrise]
+    links = align_in_processes(directions, symmetrisation, options.subwords, options.workers)
     links = _with_progress(links, len(corpus))
     if options.output:
         write_pharaoh(options.output, links)

@@ -21,8 +21,8 @@ class AlignPairs:
     Args:
         directions: the run of each direction, where its links are read, and what counts as a word, as the first
             direction names the sides.
-        symmetrise: see `align`.
-        subwords: see `align`.
+        symmetrise: see `read_links`.
+        subwords: see `choose_readouts`.
     """
 
     directions: tuple[tuple[RunParts, ChosenReadout, WordUnits], ...]
@@ -48,14 +48,18 @@ class AlignPairs:
 def align_in_processes(
     directions: Sequence[Any], symmetrise: Symmetrisation, subwords: bool, workers: int
 ) -> Iterator[set[Link]]:
-    """Yields the links of each pair as `read_links` does, computed by several processes.
+    """Yields the links of each pair as `read_links` does, computed by several processes, or by this one.
 
     Args:
-        directions: each a `Direction` with its readout.
-        symmetrise: see `align`.
-        subwords: see `align`.
+        directions: each a `Direction`, as `choose_readouts` returns them.
+        symmetrise: see `read_links`.
+        subwords: see `choose_readouts`.
         workers: the number of processes.
     """
+    if workers == 1:
+        from .aligner import read_links
+
+        return read_links(directions, symmetrise, subwords)
     first = directions[0]
     parts = tuple(
         (RunParts((one.run.directory.root,), "best", one.run.config), one.readout, one.units) for one in directions

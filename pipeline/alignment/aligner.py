@@ -12,7 +12,6 @@ from ..text.pharaoh import Link
 from ..text.words import BETWEEN_SPACES, WordUnits
 from ..trained_run import TrainedRun, load_run
 from .agreement import most_agreeing
-from .align_pairs import align_in_processes
 from .given_words import number_words
 from .readout import ChosenReadout
 from .run_readout import find_readout
@@ -74,17 +73,13 @@ class Direction:
         return map(number_words, records, *lines)
 
 
-def align(
-    directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool = False, workers: int = 1
-) -> Iterator[set[Link]]:
-    """Yields the links of each pair: (source word, target word), in the first direction.
+def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> list[Direction]:
+    """Returns the directions with what counts as a word, and with the place where links are read.
 
     Args:
         directions: one, or one and its opposite on the same text.
-        symmetrise: combines the links of two directions.
         subwords: whether subwords are linked instead of words; only for one direction, since each run has its own
             subwords.
-        workers: number of processes that share the work.
 
     Raises:
         InputError: there is nothing by which to choose the layer and head.
@@ -103,14 +98,17 @@ def align(
             readout.extraction,
             readout.chosen_on,
         )
-    directions = [replace(one, readout=readout) for one, readout in zip(directions, readouts, strict=True)]
-    if workers > 1:
-        return align_in_processes(directions, symmetrise, subwords, workers)
-    return read_links(directions, symmetrise, subwords)
+    return [replace(one, readout=readout) for one, readout in zip(directions, readouts, strict=True)]
 
 
 def read_links(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool) -> Iterator[set[Link]]:
-    """Yields the links of each pair; as `align`, for directions whose readouts and units are chosen."""
+    """Yields the links of each pair: (source word, target word), in the first direction.
+
+    Args:
+        directions: as `choose_readouts` returns them.
+        symmetrise: combines the links of two directions.
+        subwords: see `choose_readouts`.
+    """
     forward, *opposite = (
         map(direction.readout.links, map(Record.by_token, direction.records()) if subwords else direction.records())
         for direction in directions
