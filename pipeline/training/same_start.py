@@ -69,10 +69,10 @@ def restore_together(
         return Progress()
     path = checkpoints.folder / newest
     if not path.is_file():
+        own, chief = (workers.cluster.describe(index) for index in (workers.cluster.index, 0))
         raise InputError(
-            f"{path}: {workers.cluster.describe(workers.cluster.index)} does not have the checkpoint from which "
-            f"{workers.cluster.describe(0)} continues; set run.directory to a folder that all workers share, or copy "
-            "the run's folder to all of them"
+            f"checkpoints/{newest}: {own} does not have the checkpoint from which {chief} continues; set run.directory "
+            "to a folder that all workers share, or copy the run's folder to all of them"
         )
     _compare(workers, workers.exchange("checkpoint", {f"checkpoints/{newest}": sha256(path)}, "to load a checkpoint"))
     return progress if workers.is_chief else load_checkpoint(path, model, optimizer, checkpoints.origin)

@@ -13,6 +13,7 @@ from pipeline.errors import InputError, LostWorkerError
 from pipeline.runtime import rendezvous
 from pipeline.runtime.environment import Cluster
 from pipeline.runtime.rendezvous import meet
+from tests.patience import PATIENCE_SECONDS
 from tests.worker_runs import free_ports
 
 SOON = 0.02  # minutes
@@ -53,7 +54,7 @@ def stray(address, greeting):
     """Comes to the chief as soon as it listens, says that, and goes."""
     for _ in range(1000):
         try:
-            with socket.create_connection(address, timeout=1) as connection:
+            with socket.create_connection(address, timeout=PATIENCE_SECONDS) as connection:
                 connection.sendall(greeting)
                 return
         except OSError:
