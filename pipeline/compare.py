@@ -15,13 +15,21 @@ def make_parser() -> argparse.ArgumentParser:
         prog=invocation("compare"),
         description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
         "first run (paired bootstrap), the same of the alignment error rate (approximate randomisation), loss, search, "
-        "seed, parameters, updates and minutes of training. Means are given of runs that differ in nothing but their "
-        "seed. Attention archives without a run are compared by what they hold.",
+        "seed, parameters, updates and minutes of training; below, where they were measured, entropy, agreement and "
+        "other measures of heads, and the loss when one is replaced, in the same way. Means are given of runs that "
+        "differ in nothing but their seed, with intervals over seeds and sentences. Attention archives without a run "
+        "are compared by what they hold.",
     )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help=EVALUATED_HELP)
     add_set_option(parser)
     parser.add_argument(
         "--samples", type=whole_number(100, 1_000_000), default=1000, help="number of bootstrap samples (default: 1000)"
+    )
+    parser.add_argument(
+        "--heads",
+        action="store_true",
+        help="also compare each layer and head, with intervals, and with p-values that are corrected for their number "
+        "(Holm); the heads of each run are matched to those of the first",
     )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table to this CSV file")
     parser.add_argument(
@@ -39,9 +47,11 @@ def main(arguments: list[str]) -> int:
     options = make_parser().parse_args(arguments)
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")
-    from .evaluation.comparison import as_text, compare, find_worse, means_over_seeds
+    from .evaluation.compared_measures import compare_heads
+    from .evaluation.comparison import as_text, compare, compare_all_measures, find_worse, means_over_seeds
     from .evaluation.evaluated_archive import find_evaluated
     from .evaluation.faithfulness_comparison import compare_faithfulness
+    from .evaluation.matched_systems import match_to_first
     from .files import write_atomically
 
     systems = [find_evaluated(path, options.set) for path in options.runs]
@@ -50,7 +60,10 @@ def main(arguments: list[str]) -> int:
     sys.stdout.write(f"{len(systems[0].table)} sentences{against}\n\n{as_text(table)}\n")
     for line in [*of_alignment, *means_over_seeds(systems, table)]:
         sys.stdout.write(f"\n{line}\n")
-    for block in compare_faithfulness(systems, options.samples):
+    blocks = compare_all_measures(systems, options.samples)
+    if options.heads:
+        blocks += compare_heads(systems, match_to_first(systems), options.samples)
+    for block in [*blocks, *compare_faithfulness(systems, options.samples)]:
         sys.stdout.write(f"\n{block}\n")
     if options.csv:
         write_atomically(options.csv, table.to_csv(index=False, lineterminator="\n").encode())

@@ -16,9 +16,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         prog=invocation("measure"),
         description="Measures an attention archive that any program has written (pipeline/inspection/ARCHIVE.md), as "
-        "evaluate.py measures those of a run: each layer and head (heads.csv), each sentence (sentences.csv), BLEU and "
-        "chrF of translations (metrics.json) and, with gold alignments, the error rate of each layer, head and side "
-        "(head_alignment.csv) and the links of the best one (alignments.pharaoh).",
+        "evaluate.py measures those of a run: each layer and head (heads.csv, head_types.csv), each sentence "
+        "(sentences.csv), BLEU and chrF of translations (metrics.json) and, with gold alignments, the error rate of "
+        "each layer, head and side (head_alignment.csv) and the links of the best one (alignments.pharaoh).",
     )
     parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder of an attention archive")
     parser.add_argument(
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> None:
     name = read.root.absolute().name
     readouts = score_alignments(archive, name, gold, choose_on)
     metrics = archive_metrics(archive, name, readouts, options.bleu_tokenizer)
-    write_archive_files(archive, readouts, metrics, folder)
+    write_archive_files(archive, gold, readouts, metrics, folder)
     print_rows(metrics)
     sys.stdout.write(f"results: {folder.root}\nnext:\n  {invocation('view')} {options.archive}\n")
 

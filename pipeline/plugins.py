@@ -60,7 +60,16 @@ def register_mechanism(
     """
 
     def row(mechanism: type[Mechanism]) -> names.Mechanism:
-        return names.Mechanism(meaning, refused, mechanism.uses_score, mechanism.holds_weights)
+        biased = mechanism.takes_bias or not mechanism.uses_score
+        distances = tuple(kind for kind in names.RELATIVE_POSITIONS if biased or kind != "alibi")
+        return names.Mechanism(
+            meaning,
+            refused,
+            mechanism.uses_score,
+            mechanism.holds_weights,
+            distances=distances,
+            has_sink=mechanism.has_sink,
+        )
 
     return _decorator(name, names.MECHANISMS, row, MECHANISMS)
 

@@ -132,6 +132,7 @@ def _evaluated(name: str, run: RunDirectory | None, evaluation: EvaluationDirect
     from .evaluation.page_facts import read_page_facts
     from .evaluation.translations import read_translations
     from .inspection import AttentionArchive
+    from .inspection.named_heads import describe_types, read_head_types
     from .inspection.viewer.page import ViewerRun
 
     archive = AttentionArchive(evaluation.attention)
@@ -140,7 +141,8 @@ def _evaluated(name: str, run: RunDirectory | None, evaluation: EvaluationDirect
         table = read_translations(evaluation.translations)
         scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else []
     facts = read_page_facts(run, evaluation)
-    shown = ViewerRun(name, archive.gold or (), scores, facts=facts, sentences_in_set=len(archive))
+    types = describe_types(read_head_types(evaluation.head_types))
+    shown = ViewerRun(name, archive.gold or (), scores, facts=facts, sentences_in_set=len(archive), types=types)
     return shown.add_all(archive[i] for i in archive.ids[:sentences])
 
 

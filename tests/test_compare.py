@@ -138,6 +138,17 @@ def test_a_seed_counts_once_in_the_mean(make, capsys):
     assert "AER" not in printed
 
 
+def test_seeds_that_a_limit_of_time_has_ended_are_named(make, capsys):
+    runs = [make(f"limit {seed}", worsened(3), seed=seed) for seed in (1, 2)]
+    assert compare.main([str(run) for run in runs]) == 0
+    assert "more than their seed differs" not in capsys.readouterr().out
+    pd.DataFrame({"update": [5, 8], "minutes": [1.5, 3.0]}).to_csv(runs[1] / "history.csv", index=False)
+    assert compare.main([str(run) for run in runs]) == 0
+    printed = capsys.readouterr().out
+    assert f"{runs[0]} and 1 more ended after 10, 8 updates, so more than their seed differs" in printed
+    assert "means over seeds (their number)" in printed and "BLEU" in printed.split("means over seeds")[1]
+
+
 def test_evaluations_that_cannot_be_compared_end_with_one_message(make, tmp_path, capsys):
     run = make("run", worsened(3))
     elsewhere = make("elsewhere", worsened(3), references=worsened(4))

@@ -144,6 +144,7 @@ def test_evaluation_leaves_its_files_and_no_others(evaluated):
         "attention/sentences.jsonl",
         "attention/shard-00000.npz",
         "head_alignment.csv",
+        "head_types.csv",
         "heads.csv",
         "heatmaps/probe-000000-cross-layer-0.png",
         "heatmaps/sentence-000000-cross-layer-0.png",

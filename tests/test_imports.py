@@ -144,8 +144,9 @@ NEED_A_MODEL = {
     "passes",
     "removal_effects",
     "output_ablation",
+    "split_score",
 }
-NEED_A_MODEL |= {"truncated_heads", "inside"}
+NEED_A_MODEL |= {"truncated_heads", "inside", "inside_attention", "visits"}
 
 
 def test_inspection_reads_and_draws_without_tensorflow_and_keras():
@@ -234,6 +235,7 @@ OF_NO_MODULE = {
     "test_end_to_end",
     "test_failing_files",
     "test_fuzz",
+    "attention/test_key_value_heads",
     "decoding/test_given_prefixes",
     "test_held_out_run",
     "test_hostile_input",

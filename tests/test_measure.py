@@ -139,6 +139,18 @@ def test_heads_and_sentences_are_measured(done):
             assert len(list(csv.DictReader(file))) == len(sentences)
 
 
+def test_types_of_heads_are_in_a_table_of_their_own_and_the_last_columns(done):
+    for name in NAMES:
+        with (done[0] / name / "heads.csv").open(encoding="utf-8") as file:
+            heads = list(csv.DictReader(file))
+        assert list(heads[0])[-3:] == ["type", "type_share", "type_p"]
+        with (done[0] / name / "head_types.csv").open(encoding="utf-8") as file:
+            types = list(csv.DictReader(file))
+        assert len(types) == 6 * len(heads) and {row["site"] for row in types} == {"cross"}
+        assert {row["type"] for row in heads} == {""}  # five sentences allow no name
+        assert {row["named"] for row in types} == {"False"}
+
+
 def test_the_page_shows_archives_side_by_side_with_their_gold_links(done):
     data = embedded((done[0] / "page.html").read_text(encoding="utf-8"))[0]
     assert [run["name"] for run in data["runs"]] == list(NAMES) and data["title"] == "bart and marian and t5"

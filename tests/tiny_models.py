@@ -52,6 +52,13 @@ MODELS = {
             "cross": {"mechanism": "one_hot"},
         },
     ),
+    "rotary transformer with shared keys and a sink": (
+        Transformer,
+        SIZES
+        | {"positions": "rotary"}
+        | every_site(key_value_heads=1)
+        | {"cross": {"mechanism": "sink", "key_value_heads": 1}},
+    ),
     "recurrent": (Recurrent, RECURRENT),
     "recurrent of one context vector": (Recurrent, RECURRENT | {"cross_attention": "none"}),
     "luong": (
@@ -74,6 +81,10 @@ MODELS = {
     "decoder-only with positions on queries and keys": (
         DecoderOnly,
         DECODER_ONLY | {"positions_on": "queries_and_keys"},
+    ),
+    "decoder-only with ALiBi and a sink": (
+        DecoderOnly,
+        DECODER_ONLY | {"positions": "alibi", "decoder_self": {"mechanism": "sink"}},
     ),
 }
 _SHARED: dict = {}

@@ -4,6 +4,7 @@ from .additive import AdditiveAttention
 from .cross_attention import CrossAttention
 from .masks import causal_mask, padding_mask
 from .multi_head import MultiHeadAttention
+from .relative_positions import alibi_bias, rotation
 from .self_attention import SelfAttention
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "CrossAttention",
     "MultiHeadAttention",
     "SelfAttention",
+    "alibi_bias",
     "causal_mask",
     "padding_mask",
+    "rotation",
 ]

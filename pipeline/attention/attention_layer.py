@@ -8,18 +8,8 @@ from keras import ops
 from keras.src.backend import get_keras_mask, set_keras_mask  # Keras has no public names for these
 
 from ..layers.dense import Dense
+from .flat_settings import flatten_settings
 from .mechanisms import describe_mechanism, make_mechanism
-
-
-def flatten_settings(config):
-    """Returns the arguments of an attention layer in the flat form; version 0.1 saved those of mechanism and score in
-    dicts of their own."""
-    config = dict(config)
-    settings = dict(config.pop("mechanism_settings", None) or {})
-    for part, own in (("score", settings.pop("score_settings", None)), ("mechanism", settings)):
-        if own:
-            config[part] = {"class_name": config[part], "config": dict(own)}
-    return config
 
 
 class AttentionLayer(keras.Layer):
@@ -41,6 +31,8 @@ class AttentionLayer(keras.Layer):
         use_bias: whether the projections add a bias.
         dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
             dropout.
+        key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
+            queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
 
     **Masks.** The explicit `mask` of a call has four axes. Keras passes on the masks that it keeps of the input
     sequences, such as those of `Embedding(mask_zero=True)`, and they are joined with it. The masks of keys and values
@@ -63,22 +55,20 @@ class AttentionLayer(keras.Layer):
         value_projection=None,
         use_bias=True,
         dropout=0.0,
+        key_value_heads=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.num_heads = num_heads
-        self.key_dim = key_dim
+        self.num_heads, self.key_dim, self.use_bias = num_heads, key_dim, use_bias
         self.value_dim = value_dim or key_dim
         self.output_dim = output_dim or num_heads * self.value_dim
         self.projection = projection
         self.value_projection_wanted = projection if value_projection is None else value_projection
-        self.use_bias = use_bias
         self.mechanism_description = describe_mechanism(mechanism, score, dropout)
-        if not self.value_projection_wanted and self.output_dim != num_heads * self.value_dim:
-            raise ValueError(
-                f"output_dim: without value projection the context is num_heads * value_dim = "
-                f"{num_heads * self.value_dim} wide, found {output_dim}"
-            )
+        self.key_value_heads = self._checked_key_value_heads(key_value_heads or num_heads)
+        width = num_heads * self.value_dim
+        if not self.value_projection_wanted and self.output_dim != width:
+            raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {output_dim}")
         self.mechanism = make_mechanism(
             self.mechanism_description, score, dropout, name="mechanism", dtype=self.dtype_policy
         )
@@ -113,6 +103,14 @@ class AttentionLayer(keras.Layer):
         """The score function, or None if the mechanism does not use one."""
         return self.mechanism.score
 
+    def _checked_key_value_heads(self, heads):
+        projected = self.projection and self.value_projection_wanted
+        every = self.num_heads
+        if every % heads or not (projected or heads == every):
+            expected = f"a divisor of num_heads = {every}" if projected else f"{every} without projection"
+            raise ValueError(f"key_value_heads: expected {expected}, found {heads}")
+        return heads
+
     def _dense(self, units, name):
         return Dense(units, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
 
@@ -124,32 +122,47 @@ class AttentionLayer(keras.Layer):
 
     def _check_width(self, side, width, size):
         """Checks the width of a side that is not projected but split into heads as it is."""
-        if width != self.num_heads * size:
+        expected = self.num_heads * size
+        if width != expected:
             raise ValueError(
-                f"{side}: without projection the width must be num_heads * size = {self.num_heads * size}, "
-                f"found {width}"
+                f"{side}: without projection the width must be num_heads * size = {expected}, found {width}"
             )
 
-    def split_heads(self, x):
-        """Splits the last axis into heads: `(B, T, H * K) -> (B, H, T, K)`."""
+    def split_heads(self, x, heads=None):
+        """Splits the last axis into heads, H if not given: `(B, T, H * K) -> (B, H, T, K)`."""
+        heads = heads or self.num_heads
         batch, length, width = ops.shape(x)
-        return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, width // self.num_heads)), 1, 2)
+        return ops.swapaxes(ops.reshape(x, (batch, length, heads, width // heads)), 1, 2)
 
-    def attend(self, query, key, value, mask=None, training=None):
+    def repeat_heads(self, x):
+        """Gives each head of queries its head of keys or values, `(B, key_value_heads, S, K) -> (B, H, S, K)`."""
+        each = self.num_heads // self.key_value_heads
+        return x if each == 1 else ops.repeat(x, each, axis=1)
+
+    def attend(self, query, key, value, mask=None, training=None, bias=None):
         """Attends with queries, keys and values that are already projected and split into heads.
 
         Args:
             query: `(B, H, T, K)`.
-            key: `(B, H, S, K)`.
-            value: `(B, H, S, V)`.
+            key: `(B, key_value_heads, S, K)`.
+            value: `(B, key_value_heads, S, V)`.
             mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for no mask.
             training: whether dropout is applied.
+            bias: added to the scores, broadcastable to `(B, H, T, S)`, such as that of `alibi_bias`; None for nothing.
 
         Returns:
             `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
         """
-        context, weights = self.mechanism(query, key, value, mask=mask, training=training)
+        context, weights = self.mix(query, key, value, mask, training, bias)
         return self.merge_heads(context), weights
+
+    def mix(self, query, key, value, mask=None, training=None, bias=None):
+        """Returns the contexts of the heads, `(B, H, T, V)`, and the weights; see `attend`."""
+        if bias is not None and self.mechanism.uses_score and not self.mechanism.takes_bias:
+            raise ValueError(f"bias: {type(self.mechanism).__name__} adds none to its scores; use softmax")
+        extra = {"bias": bias} if bias is not None and self.mechanism.takes_bias else {}
+        extra |= {"mask": mask, "training": training}
+        return self.mechanism(query, self.repeat_heads(key), self.repeat_heads(value), **extra)
 
     def merge_heads(self, context):
         """Puts the heads' contexts side by side and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
@@ -183,4 +196,5 @@ class AttentionLayer(keras.Layer):
             "value_projection": self.value_projection_wanted,
             "use_bias": self.use_bias,
             "dropout": self.mechanism.dropout.rate,
+            "key_value_heads": self.key_value_heads,
         }

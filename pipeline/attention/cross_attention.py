@@ -31,6 +31,8 @@ class CrossAttention(MultiHeadAttention):
         use_bias: whether the projections add a bias.
         dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
             dropout.
+        key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
+            queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
 
     Call arguments:
         x: `(B, T, D)`, the queries.

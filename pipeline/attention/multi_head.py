@@ -33,6 +33,8 @@ class MultiHeadAttention(AttentionLayer):
         use_bias: whether the projections add a bias.
         dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
             dropout.
+        key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
+            queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
 
     Call arguments:
         query: `(B, T, Dq)`, by position or by name. All other arguments are given by name, because Keras' attention
@@ -73,6 +75,7 @@ class MultiHeadAttention(AttentionLayer):
         value_projection=None,
         use_bias=True,
         dropout=0.0,
+        key_value_heads=None,
         **kwargs,
     ):
         super().__init__(
@@ -86,6 +89,7 @@ class MultiHeadAttention(AttentionLayer):
             value_projection,
             use_bias,
             dropout,
+            key_value_heads,
             **kwargs,
         )
         if self.mechanism.shares_query_and_key:
@@ -95,9 +99,9 @@ class MultiHeadAttention(AttentionLayer):
             )
         if self.projection:
             self.query_projection = self._dense(num_heads * key_dim, "query")
-            self.key_projection = self._dense(num_heads * key_dim, "key")
+            self.key_projection = self._dense(self.key_value_heads * key_dim, "key")
         if self.value_projection_wanted:
-            self.value_projection = self._dense(num_heads * self.value_dim, "value")
+            self.value_projection = self._dense(self.key_value_heads * self.value_dim, "value")
 
     @classmethod
     def from_keras(cls, layer, **kwargs):
@@ -151,10 +155,10 @@ class MultiHeadAttention(AttentionLayer):
             value: `(B, S, Dv)`.
 
         Returns:
-            `(B, H, S, K)` and `(B, H, S, V)`, for `attend`.
+            `(B, key_value_heads, S, K)` and `(B, key_value_heads, S, V)`, for `attend`.
         """
         key = self.key_projection(key) if self.projection else key
-        return self.split_heads(key), self._project_value(value)
+        return self.split_heads(key, self.key_value_heads), self._project_value(value)
 
     def value_norms(self, value):
         """Returns the length of the vector that each value adds to the context, in each head, when it has all the
@@ -169,7 +173,7 @@ class MultiHeadAttention(AttentionLayer):
         Returns:
             float32 `(B, H, S)`.
         """
-        value = ops.cast(self._project_value(value), "float32")
+        value = ops.cast(self.repeat_heads(self._project_value(value)), "float32")
         if self.output_projection is None:
             return ops.norm(value, axis=-1)
         kernel = ops.cast(self.output_projection.kernel, "float32")
@@ -179,7 +183,8 @@ class MultiHeadAttention(AttentionLayer):
         return ops.sqrt(ops.maximum(ops.sum(ops.einsum("bhsk,hkl->bhsl", value, products) * value, axis=-1), 0.0))
 
     def _project_value(self, value):
-        return self.split_heads(self.value_projection(value) if self.value_projection_wanted else value)
+        value = self.value_projection(value) if self.value_projection_wanted else value
+        return self.split_heads(value, self.key_value_heads)
 
     def call(self, query, *, key, value, mask=None, query_mask=None, key_mask=None, value_mask=None, training=None):
         mask = join_masks(mask, key_mask, None if value_mask is key_mask else value_mask)

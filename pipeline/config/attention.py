@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from .base import MOST_UNITS, OneOf, Settings
-from .names import MECHANISMS, SCORES, describe, fixed_weights, mechanisms_at
+from .names import MECHANISMS, RELATIVE_POSITIONS, SCORES, describe, fixed_weights, mechanisms_at
 
 
 class AttentionSettings(Settings):
@@ -25,6 +25,13 @@ class AttentionSettings(Settings):
     )
     value_dim: int | None = Field(
         default=None, ge=1, le=MOST_UNITS, description="Size of one head's values; null: d_model / num_heads."
+    )
+    key_value_heads: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Number of heads of keys and values, a divisor of num_heads; 1: all query heads share them. null: "
+        "num_heads.",
     )
     projection: bool = Field(
         default=True,
@@ -69,6 +76,12 @@ class AttentionSettings(Settings):
                 f"mechanism lsh finds keys by their angle, which {self.score} does not depend on: expected one of "
                 f"{', '.join(by_angle)}, or mechanism softmax or blockwise"
             )
+        alone = [key for key in ("projection", "value_projection") if not getattr(self, key)]
+        if self.key_value_heads is not None and (self.mechanism in (*fixed_weights(), "lsh") or alone):
+            raise ValueError(
+                f"key_value_heads ({self.key_value_heads}) shares projected keys and values, which are not there with "
+                f"{alone[0] + ' false' if alone else 'mechanism ' + self.mechanism}: leave it out"
+            )
         if self.buckets > 1 and self.buckets % 2:
             raise ValueError(f"buckets: expected 1 or an even number, found {self.buckets}")
         if self.mechanism == "lsh" and not self.projection:
@@ -76,11 +89,15 @@ class AttentionSettings(Settings):
         return self
 
     def check_sizes(self, d_model: int, num_heads: int) -> None:
-        """Checks the sizes of what is not projected: it is cut into heads as it is.
+        """Checks the heads of keys and values, and the sizes of what is not projected: it is cut into heads as it is.
 
         Raises:
-            ValueError: the heads do not add up to `d_model`.
+            ValueError: the heads cannot be shared, or do not add up to `d_model`.
         """
+        if self.key_value_heads is not None and num_heads % self.key_value_heads:
+            raise ValueError(
+                f"key_value_heads: expected a divisor of num_heads ({num_heads}), found {self.key_value_heads}"
+            )
         for key, size, projected in (
             ("key_dim", self.key_dim, self.projection),
             ("value_dim", self.value_dim, self.value_projection),
@@ -90,6 +107,32 @@ class AttentionSettings(Settings):
                     f"{key} ({size}) times num_heads ({num_heads}) must be d_model ({d_model}), because nothing "
                     "projects it: leave it out"
                 )
+
+    def check_distances(self, positions: str, d_model: int, num_heads: int) -> None:
+        """Checks that self-attention can see the model's positions if they are of `RELATIVE_POSITIONS`.
+
+        Raises:
+            ValueError: its mechanism, score or size cannot.
+        """
+        if positions not in RELATIVE_POSITIONS or self.site == "cross":
+            return
+        if positions not in MECHANISMS[self.mechanism].distances:
+            expected = [name for name in mechanisms_at(self.site) if positions in MECHANISMS[name].distances]
+            raise ValueError(
+                f"mechanism {self.mechanism} does not work with positions {positions}: expected one of "
+                f"{', '.join(expected)}"
+            )
+        if positions != "rotary" or not MECHANISMS[self.mechanism].compares:
+            return
+        if not SCORES[self.score].by_angle:
+            expected = [name for name, score in SCORES.items() if score.by_angle]
+            raise ValueError(
+                f"positions rotary turn queries and keys, and score {self.score} does not depend on their angle: "
+                f"expected one of {', '.join(expected)}"
+            )
+        size = self.key_dim or d_model // num_heads
+        if size % 2:
+            raise ValueError(f"positions rotary turn pairs of coordinates: expected an even key_dim, found {size}")
 
 
 class DecoderSelfAttentionSettings(AttentionSettings):

@@ -68,8 +68,8 @@ def check_guided_attention(training: TrainingSettings, data: DataSettings, model
     layers, heads = model.guided_heads
     if not layers:
         raise ValueError(
-            f"{key} needs cross-attention with learnt weights: architecture transformer with mechanism softmax, or "
-            "recurrent with a score function"
+            f"{key} needs cross-attention with learnt weights: architecture transformer with mechanism softmax or "
+            "sink, or recurrent with a score function"
         )
     if guided.layer >= layers or guided.head >= heads:
         raise ValueError(

@@ -73,7 +73,7 @@ class BlocksSettings(ArchitectureSettings):
         default="sinusoidal", description=f"Kind of position embeddings. {describe(POSITIONS)}."
     )
     positions_on: Annotated[str, OneOf(POSITION_PLACES)] = Field(
-        default="input", description=f"Where positions are added. {describe(POSITION_PLACES)}."
+        default="input", description=f"Where vectors of positions are added. {describe(POSITION_PLACES)}."
     )
     activation: Annotated[str, OneOf(ACTIVATIONS)] = Field(
         default="relu", description="Activation of the feed-forward layers."
@@ -93,6 +93,7 @@ class BlocksSettings(ArchitectureSettings):
                     "attention must say its key_dim and value_dim"
                 )
             settings.check_sizes(self.d_model, self.num_heads)
+            settings.check_distances(self.positions, self.d_model, self.num_heads)
             if not MECHANISMS[settings.mechanism].holds_weights and self.attention_dropout:
                 raise ValueError(
                     f"attention_dropout ({self.attention_dropout}) needs weights to drop, and "
@@ -118,7 +119,7 @@ class TransformerSettings(BlocksSettings):
     @property
     def guided_heads(self) -> tuple[int, int]:
         """See `ArchitectureSettings`."""
-        return (self.decoder_layers, self.num_heads) if self.attention.cross.mechanism == "softmax" else (0, 0)
+        return (self.decoder_layers, self.num_heads) if MECHANISMS[self.attention.cross.mechanism].guided else (0, 0)
 
 
 class DecoderOnlySettings(BlocksSettings):

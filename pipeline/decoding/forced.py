@@ -18,11 +18,14 @@ class TeacherForced(NamedTuple):
       before it.
     - likeliest: int32 `(B, U)`, the token to which the model gives the highest probability there.
     - attention: site -> float32 `(B, layers, H, queries, keys)`.
+    - sinks: site -> float32 `(B, layers, H, queries)`, the share of each row that went to no key; only for those of
+      these sites whose mechanism has a sink.
     """
 
     log_probabilities: Any
     likeliest: Any
     attention: dict[str, Any]
+    sinks: dict[str, Any]
 
 
 def forced_pass(model, source, target_input, target_output, sites=()) -> TeacherForced:
@@ -62,6 +65,11 @@ def forced_decode(model, memory, target_input, target_output, sites=()) -> Teach
             if layers[site]
             else ops.zeros((batch, 0, 1, *(lengths[axis] for axis in SITES[site].axes)))
             for site in sites
+        },
+        {
+            site: ops.stack(shares, axis=1)
+            for site, shares in model.sinks(memory, output).items()
+            if site in sites and shares
         },
     )
 

@@ -1,6 +1,6 @@
 """The tables of an evaluation that are made from its archive alone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,15 @@ import pandas as pd
 from ..alignment.readout import AlignmentReadout
 from ..files import write_atomically, write_json
 from ..inspection.archive import AttentionArchive
+from ..inspection.head_places import TYPED_SITES
+from ..inspection.head_types import HeadTypesMeter
 from ..inspection.heads_table import HeadsMeter
 from ..inspection.measures import measure_site
+from ..inspection.named_heads import add_types, named_heads
 from ..inspection.record import Record
 from ..inspection.sentences import sentence_row
 from ..run_directory import EvaluationDirectory
-from ..text.pharaoh import write_pharaoh
+from ..text.pharaoh import GoldAlignment, write_pharaoh
 from .archive_scores import ReadoutScores, aligned_records
 
 
@@ -23,14 +26,30 @@ def write_csv(table: pd.DataFrame, path: Path, float_format: str | None = None) 
     write_atomically(path, table.to_csv(index=False, lineterminator="\n", float_format=float_format).encode())
 
 
-def write_measures(records: Iterable[Record], folder: EvaluationDirectory) -> list[dict[str, Any]]:
-    """Writes heads.csv and sentences.csv, whose measures are taken in one pass, and returns the sentences' rows."""
+def write_measures(
+    archive: AttentionArchive, gold: Sequence[GoldAlignment] | None, folder: EvaluationDirectory
+) -> list[dict[str, Any]]:
+    """Writes heads.csv, head_types.csv, sentence_heads.csv and sentences.csv, which are measured in one pass.
+
+    Args:
+        archive: the sentences.
+        gold: their gold alignments in order, if there are any.
+        folder: where the files go.
+
+    Returns:
+        The sentences' rows.
+    """
     heads, rows = HeadsMeter(), []
-    for record in records:
+    types = HeadTypesMeter(None if gold is None else dict(zip(archive.ids, gold, strict=False)))
+    for record in archive.records([site for site in TYPED_SITES if site in archive.manifest["sites"]]):
         measures = measure_site(record)
         heads.add(record, measures)
+        types.add(record)
         rows.append(sentence_row(record, measures))
-    write_csv(heads.table(), folder.heads)
+    table = types.table()
+    write_csv(table, folder.head_types)
+    write_csv(add_types(heads.table_with_intervals(), named_heads(table)), folder.heads)
+    write_csv(heads.sentences(), folder.sentence_heads, float_format="%.6f")
     write_csv(pd.DataFrame(rows), folder.sentences, float_format="%.4f")
     return rows
 
@@ -48,11 +67,15 @@ def write_alignments(records: Iterable[Record], readout: AlignmentReadout, path:
 
 
 def write_archive_files(
-    archive: AttentionArchive, readouts: ReadoutScores, metrics: dict[str, Any], folder: EvaluationDirectory
+    archive: AttentionArchive,
+    gold: Sequence[GoldAlignment] | None,
+    readouts: ReadoutScores,
+    metrics: dict[str, Any],
+    folder: EvaluationDirectory,
 ) -> None:
     """Writes everything that is measured of an archive, `metrics.json` last."""
     folder.root.mkdir(parents=True, exist_ok=True)
-    write_measures(archive.records(["cross"]), folder)
+    write_measures(archive, gold, folder)
     write_alignment_scores(readouts, folder)
     if readouts.readout is not None:
         write_alignments(aligned_records(archive), readouts.readout, folder.alignments)

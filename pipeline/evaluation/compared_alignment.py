@@ -36,7 +36,7 @@ def compare_error_rates(systems: Sequence[Scored], samples: int) -> tuple[list[d
     Raises:
         InputError: a file is damaged.
     """
-    counts = [_read_counts(system) for system in systems]
+    counts = [read_counts(system) for system in systems]
     rows, lines = [], []
     for system, own in zip(systems, counts, strict=True):
         row = {"AER ±": np.nan, "AER p": np.nan}
@@ -72,7 +72,7 @@ def _same_gold(one: np.ndarray, other: np.ndarray) -> bool:
     return np.array_equal(one[:, sure], other[:, sure])
 
 
-def _read_counts(system: Scored) -> np.ndarray | None:
+def read_counts(system: Scored) -> np.ndarray | None:
     """Returns `(N, 4)`, the counts of each sentence at the chosen layer and head; None where none are kept."""
     readout, path = system.metrics.get("alignment"), system.evaluation.sentence_alignment
     if not readout or not path.is_file():

@@ -9,11 +9,10 @@ from sacrebleu.significance import PairedTest
 
 from ..errors import InputError
 from ..metrics.bleu import check_bleu_tokenizer, make_bleu
+from ..metrics.corpus_statistics import CorpusScore
 from .compared_alignment import compare_error_rates
-from .evaluated import Evaluated
-from .evaluated_archive import EvaluatedArchive
-
-System = Evaluated | EvaluatedArchive
+from .compared_measures import compare_measures, compare_seeds
+from .matched_systems import System
 
 
 def compare(systems: list[System], samples: int) -> tuple[pd.DataFrame, list[str]]:
@@ -39,6 +38,13 @@ def compare(systems: list[System], samples: int) -> tuple[pd.DataFrame, list[str
         for system, row, of_links in zip(systems, scores, error_rates, strict=True)
     ]
     return pd.DataFrame(rows).astype({"seed": "Int64"}), lines
+
+
+def compare_all_measures(systems: list[System], samples: int) -> list[str]:
+    """Returns the tables of `compare_measures` and `compare_seeds`."""
+    scores = score_counts(systems)
+    groups = [(systems[min(rows.values())].name, list(rows.values())) for rows in groups_of_seeds(systems)]
+    return compare_measures(systems, scores, samples) + compare_seeds(groups, systems, scores, samples)
 
 
 def find_worse(table: pd.DataFrame) -> list[str]:
@@ -108,19 +114,43 @@ def _check_comparable(other: System, first: System) -> None:
         )
 
 
-def means_over_seeds(systems: list[System], table: pd.DataFrame) -> list[str]:
-    """Returns a line for every group of runs that differ in nothing but their seed; each seed counts once."""
+def score_counts(systems: Sequence[System]) -> list[dict[str, CorpusScore]]:
+    """Returns what BLEU and chrF count in each sentence; empty for all where targets were given."""
+    if not all("translation" in system.table for system in systems):
+        return [{} for _ in systems]
+    metrics = {"BLEU": make_bleu(_common_tokenizer(list(systems))[0]), "chrF": sacrebleu.CHRF()}
+    texts = [(system.table["translation"].tolist(), system.table["reference"].tolist()) for system in systems]
+    return [{name: CorpusScore.of(metric, *pair) for name, metric in metrics.items()} for pair in texts]
+
+
+def groups_of_seeds(systems: Sequence[System]) -> list[dict[int | None, int]]:
+    """Returns the systems' places by their seed, of each group of runs that differ in nothing but that. Each seed
+    counts once."""
     groups: dict[str, dict[int | None, int]] = {}
     for i, system in enumerate(systems):
         groups.setdefault(system.key_without_seed(), {}).setdefault(system.seed, i)
+    return list(groups.values())
+
+
+def means_over_seeds(systems: list[System], table: pd.DataFrame) -> list[str]:
+    """Returns a line for every group of runs that differ in nothing but their seed, and one where a limit of time has
+    ended them after different numbers of updates."""
     lines = []
-    for rows in groups.values():
-        if len(rows) > 1 and "BLEU" in table:
-            first, *others = rows.values()
+    for rows in groups_of_seeds(systems):
+        if len(rows) < 2:
+            continue
+        first, *others = rows.values()
+        if "BLEU" in table:
             bleu, chrf = (table[name].iloc[[first, *others]] for name in ("BLEU", "chrF"))
             lines.append(
                 f"{systems[first].name} and {len(others)} more, seeds {', '.join(map(str, rows))}: "
                 f"mean BLEU {bleu.mean():.2f}, from {bleu.min():.2f} to {bleu.max():.2f}; mean chrF {chrf.mean():.2f}"
+            )
+        updates = table["updates"].iloc[[first, *others]].dropna()
+        if updates.nunique() > 1:
+            lines.append(
+                f"{systems[first].name} and {len(others)} more ended after {', '.join(f'{n:,.0f}' for n in updates)} "
+                "updates, so more than their seed differs: a limit of time has ended some of them"
             )
     return lines
 

@@ -1,23 +1,19 @@
 """The faithfulness of several runs side by side, and how far they agree on which scorer is the most faithful."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from ..errors import InputError
-from ..inspection.archive import AttentionArchive
 from ..inspection.faithfulness.effects_table import KEYS, MEASURES, SUMS, sums_of_sentences
-from ..inspection.faithfulness.matched_heads import MatchedHeads, match_heads
+from ..inspection.faithfulness.matched_heads import MatchedHeads
 from ..inspection.faithfulness.scorers import MEAN, Scorer
-from ..inspection.record import Record
 from ..statistics.rank_correlation import kendall
 from ..statistics.sentence_bootstrap import interval, ratio, resample, sentence_counts
-from .evaluated import Evaluated
-from .evaluated_archive import EvaluatedArchive
+from .matched_systems import System, match_to_first
 
-System = Evaluated | EvaluatedArchive
 NAMES = list(Scorer._fields)
 
 
@@ -55,7 +51,7 @@ def compare_faithfulness(systems: Sequence[System], samples: int) -> list[str]:
         return []
     tables = [read_faithfulness(file) for file in files]
     common = set.intersection(*(set(table["id"]) for table in tables))
-    matches = [None, *(match_heads(_records(systems[0], other)) for other in systems[1:])]
+    matches = [None, *match_to_first(systems)]
     tables = [_renumbered(table[table["id"].isin(common)], match) for table, match in zip(tables, matches, strict=True)]
     if not common or any(table.empty for table in tables):
         return []
@@ -118,11 +114,6 @@ def _stability(name: str, first_name: str, first: Values, other: Values, match: 
         f"{name} orders {len(scorers)} scorers as {first_name} does: Kendall's tau {kendall(*middle):.2f} "
         f"({low:.2f} to {high:.2f}); {heads}"
     )
-
-
-def _records(first: System, other: System) -> Iterator[tuple[Record, Record]]:
-    archives = [AttentionArchive(system.evaluation.attention) for system in (first, other)]
-    return zip(*(archive.records(["cross"]) for archive in archives), strict=False)
 
 
 def _renumbered(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFrame:

@@ -14,9 +14,11 @@ from ..config.names import SCORES
 from ..decoding.translator import Translation
 from ..inspection.archive import AttentionArchive
 from ..inspection.forced_pairs import ForcedPair, pair_translations
+from ..inspection.head_effects import join_effects
 from ..inspection.heatmap import attention_figure, save_figure
-from ..inspection.output_ablation import ablation_table
-from ..inspection.perturbation import cross_attention_layers, perturbation_table
+from ..inspection.named_heads import describe_types, read_head_types
+from ..inspection.output_ablation import ablation_effects
+from ..inspection.perturbation import cross_attention_layers, perturbation_effects
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder
 from ..inspection.spectra import spectra_table
@@ -80,7 +82,7 @@ def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, fl
     write_viewer(folder.viewer, f"{viewer.name}, {request.data.name}", [viewer], **shown)
     if not request.perturbed_sentences:
         return {}
-    return {"perturbation_seconds": write_perturbation(run, pairs[: request.perturbed_sentences], folder.perturbation)}
+    return {"perturbation_seconds": write_perturbation(run, pairs[: request.perturbed_sentences], folder)}
 
 
 def write_translations_of(
@@ -99,7 +101,7 @@ def write_measured(outputs: Outputs) -> list[dict[str, Any]]:
     run, data = request.run, request.data
     settings = run.config.inspection
     write_alignment_scores(readouts, folder)
-    rows = write_measures(archive.records(["cross"]), folder)
+    rows = write_measures(archive, data.gold.gold if data.gold else None, folder)
     if readouts.readout is not None:
         write_alignments(archive.records(["cross", readouts.readout.site]), readouts.readout, folder.alignments)
     drawn = drawn_sentences(settings.heatmap_sentences, settings.drawn_sentences, own=data.own)
@@ -154,6 +156,7 @@ def fill_viewer(outputs: Outputs, name: str, rows: Sequence[dict[str, Any]], tab
         run.detokenize if run.config.data.tokenized else None,
         facts=page_facts(run.config, run.model.count_params(), outputs.metrics),
         sentences_in_set=len(data.source),
+        types=describe_types(read_head_types(outputs.folder.head_types)),
     )
     for record, row in zip(outputs.archive.records(outputs.sites, len(rows)), rows, strict=True):
         viewer.add(record, row)
@@ -173,14 +176,16 @@ def write_spectra(model: keras.Model, path: Path) -> None:
     write_csv(spectra_table(kernels, layers[0].num_heads), path, float_format="%.6f")
 
 
-def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], path: Path) -> float:
-    """Writes the effects of replacing heads in turn, and returns how many seconds that took."""
+def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], folder: EvaluationDirectory) -> float:
+    """Writes the effects of replacing heads in turn, of the set and of each sentence, and returns how many seconds that
+    took."""
     started = time.monotonic()
     log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
     ids = [(pair.source_ids, pair.target_ids) for pair in pairs]
-    tables = [measure(run.model, ids, workers=parallel_batches()) for measure in (perturbation_table, ablation_table)]
-    table = pd.concat(tables).sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
-    write_csv(table, path, float_format="%.6f")
+    measures = perturbation_effects, ablation_effects
+    effects = join_effects(measure(run.model, ids, workers=parallel_batches()) for measure in measures)
+    write_csv(effects.table_with_intervals(), folder.perturbation, float_format="%.6f")
+    write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")
     seconds = round(time.monotonic() - started, 2)
     log.info("that took %.0f s", seconds)
     return seconds

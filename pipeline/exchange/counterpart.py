@@ -24,6 +24,7 @@ STANDARD_ATTENTION: Mapping[str, Collection[Any]] = {
     "score": ["scaled_dot"],
     "key_dim": [None],
     "value_dim": [None],
+    "key_value_heads": [None],
     "projection": [True],
     "value_projection": [True],
 }

@@ -32,13 +32,15 @@ from .archive_format import (
     METADATA,
     OPTIONAL,
     SENTENCES,
-    are_sites,
     array_key,
     axes_of,
+    check_sinks,
     check_weights,
     describe_missing,
+    describes_sites,
     is_natural,
     parse_line,
+    sink_key,
 )
 from .archive_frame import sentence_frame, summary_html
 from .archive_gold import read_gold
@@ -123,8 +125,10 @@ class AttentionArchive:
         place = self._path / line["shard"]
         try:
             attention = {site: self._read_weights(line, site) for site in sites}
+            with_sinks = [site for site in sites if site in self.manifest.get("sinks", ())]
+            sinks = {site: self._read_sinks(line, attention[site], site) for site in with_sinks}
             known = {name: line[name] for name in (*METADATA, *OPTIONAL) if name in line}
-            record = Record(**known, attention=attention)
+            record = Record(**known, attention=attention, sinks=sinks)
             record.validate()
         except DAMAGE as error:
             raise self._damaged(place, f"cannot read sentence {id_} ({error})") from error
@@ -151,6 +155,12 @@ class AttentionArchive:
         check_weights(key, weights, shares=site not in self.manifest.get("signed", ()))
         return weights
 
+    def _read_sinks(self, line: dict[str, Any], weights: np.ndarray, site: str) -> np.ndarray:
+        key = sink_key(site, line["id"])
+        shares = self._shard[1].read(key, "f", weights.shape[:3])  # type: ignore[index] # the weights were read from it
+        check_sinks(key, shares, weights)
+        return shares
+
     def _read_manifest(self) -> dict[str, Any]:
         path = self._path / MANIFEST
         if not path.is_file():
@@ -163,7 +173,7 @@ class AttentionArchive:
         complete = manifest.get("complete") is True and is_natural(manifest.get("sentences"))
         if version != FORMAT_VERSION:
             raise InputError(f"{path}: format_version is {version!r}, this version of qkv reads {FORMAT_VERSION}")
-        if not complete or not are_sites(manifest.get("sites")) or not isinstance(manifest.get("signed", []), list):
+        if not complete or not describes_sites(manifest):
             raise self._damaged(path, "does not describe a complete archive")
         return manifest
 

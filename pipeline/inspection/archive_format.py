@@ -33,7 +33,7 @@ OPTIONAL: dict[str, Any] = {"source_unit": "spaces", "target_unit": "spaces", "p
 """What is written only where it is not this."""
 
 
-METADATA = tuple(field.name for field in fields(Record) if field.name not in ("attention", *OPTIONAL))
+METADATA = tuple(field.name for field in fields(Record) if field.name not in ("attention", "sinks", *OPTIONAL))
 
 
 def describe_missing(path: Path) -> str:
@@ -64,6 +64,18 @@ def json_line(line: dict[str, Any]) -> str:
 def array_key(site: str, id_: int) -> str:
     """Returns the name of an array in its shard."""
     return f"{site}/{id_:06d}"
+
+
+def sink_key(site: str, id_: int) -> str:
+    """Returns the name of the array in its shard that holds the shares of a site's sink."""
+    return f"{site}-sink/{id_:06d}"
+
+
+def arrays_of(record: Record) -> dict[str, np.ndarray]:
+    """Returns copies of a record's arrays by their names in a shard."""
+    named = {array_key(site, record.id): weights for site, weights in record.attention.items()}
+    named |= {sink_key(site, record.id): shares for site, shares in record.sinks.items()}
+    return {name: np.array(array, np.float32, order="C") for name, array in named.items()}
 
 
 def is_natural(value: Any) -> bool:
@@ -120,11 +132,17 @@ def _words_exist(line: dict[str, Any], side: str) -> bool:
     return max((word for word in words if word is not None), default=-1) < max(len(text), len(words))
 
 
-def are_sites(sites: Any) -> bool:
-    """Returns whether a manifest's `sites` map sites to `[layers, heads]`."""
-    return isinstance(sites, dict) and all(
-        site in SITES and isinstance(sizes, list) and len(sizes) == 2 and all(map(is_natural, sizes))
-        for site, sizes in sites.items()
+def describes_sites(manifest: dict[str, Any]) -> bool:
+    """Returns whether a manifest's `sites` map sites to `[layers, heads]`, and lists are what it says of some sites."""
+    sites = manifest.get("sites")
+    are_lists = all(isinstance(manifest.get(key, []), list) for key in ("signed", "sinks"))
+    return (
+        are_lists
+        and isinstance(sites, dict)
+        and all(
+            site in SITES and isinstance(sizes, list) and len(sizes) == 2 and all(map(is_natural, sizes))
+            for site, sizes in sites.items()
+        )
     )
 
 
@@ -144,6 +162,18 @@ def check_weights(key: str, weights: np.ndarray, shares: bool) -> None:
         raise ValueError(f"{key} has weights that are not finite")
     if shares and not ((weights >= 0).all() and (weights.sum(axis=-1, dtype=np.float64) < 1.01).all()):
         raise ValueError(f"{key} has weights that are no shares of a row")
+
+
+def check_sinks(key: str, shares: np.ndarray, weights: np.ndarray) -> None:
+    """Checks the shares of a site's sink, given the weights of its keys.
+
+    Raises:
+        ValueError: they are negative, not finite, or more than the keys leave.
+    """
+    if not (np.isfinite(shares).all() and (shares >= 0).all()):
+        raise ValueError(f"{key} has numbers that are no shares")
+    if not (weights.sum(axis=-1, dtype=np.float64) + shares < 1.01).all():
+        raise ValueError(f"{key} and the weights of the keys are more than a row")
 
 
 def axes_of(line: dict[str, Any], site: str) -> tuple[int, int]:

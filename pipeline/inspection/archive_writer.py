@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..config.names import SITES
 from ..errors import InputError
 from ..files import write_atomically
 from .archive_format import (
@@ -19,9 +20,11 @@ from .archive_format import (
     MANIFEST,
     SENTENCES,
     array_key,
+    arrays_of,
     json_line,
     metadata_of,
     parse_line,
+    sink_key,
     sites_of,
 )
 from .record import Record
@@ -55,6 +58,7 @@ class ArchiveWriter:
         self.sentences_per_shard = sentences_per_shard
         self._pending: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
         self._sites: dict[str, list[int]] | None = None
+        self._sinks: list[str] = []
         self._ids: set[int] = set()
         self._shards = 0
         self._open = True
@@ -74,26 +78,30 @@ class ArchiveWriter:
         self._ids = {line["id"] for line in lines}
         self._shards = len(lines) // sentences_per_shard
         if lines:
-            self._sites = self._stored_sites(lines[0])
+            self._sites, self._sinks = self._stored_sites(lines[0])
 
     @property
     def sentences(self) -> int:
         """Number of sentences so far."""
         return len(self._ids)
 
-    def _stored_sites(self, line: dict[str, Any]) -> dict[str, list[int]]:
-        """Layers and heads of each site of a sentence that is stored, as `sites_of` counts them."""
+    def _stored_sites(self, line: dict[str, Any]) -> tuple[dict[str, list[int]], list[str]]:
+        """Layers and heads of each site of a sentence that is stored, as `sites_of` counts them; sites with sinks."""
         with np.load(self._path / line["shard"], allow_pickle=False) as shard:
-            shapes = {key: shard[key].shape for key in shard.files if key.endswith(array_key("", line["id"]))}
-        return {key.split("/")[0]: list(shape[:2]) for key, shape in sorted(shapes.items())}
+            keys = {site: array_key(site, line["id"]) for site in SITES}
+            shapes = {site: shard[key].shape for site, key in keys.items() if key in shard.files}
+            sinks = [site for site in shapes if sink_key(site, line["id"]) in shard.files]
+        return {site: list(shape[:2]) for site, shape in sorted(shapes.items())}, sorted(sinks)
 
     def _whole_shards(self) -> list[dict[str, Any]]:
         """Returns the lines of the complete shards, up to the first shard that is missing or lacks lines."""
         try:
-            texts = (self._path / SENTENCES).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+            text = (self._path / SENTENCES).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return []
-        parsed = takewhile(lambda line: line is not None, (parse_line(t) if t.endswith("\n") else None for t in texts))
+        # Not `str.splitlines`: sentences may hold other line ends, such as U+2028. The last one is cut off, or empty.
+        texts = text.split("\n")[:-1]
+        parsed = takewhile(lambda line: line is not None, map(parse_line, texts))
         whole: list[dict[str, Any]] = []
         for number, (name, group) in enumerate(groupby((one for one in parsed if one), key=lambda line: line["shard"])):
             lines = list(group)
@@ -119,12 +127,10 @@ class ArchiveWriter:
         if self._sites not in (None, sites):
             raise InputError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
         self._sites = sites
+        self._sinks = sorted(record.sinks)
         self._ids.add(record.id)
         line = {"id": record.id, "shard": self._shard_name()} | metadata_of(record)
-        arrays = {
-            array_key(site, record.id): np.array(w, np.float32, order="C") for site, w in record.attention.items()
-        }
-        self._pending.append((line, arrays))
+        self._pending.append((line, arrays_of(record)))
         if len(self._pending) == self.sentences_per_shard:
             self._write_shard()
 
@@ -154,6 +160,7 @@ class ArchiveWriter:
             "sentences": len(self._ids),
             "shards": self._shards,
             "sites": self._sites or {},  # site -> [layers, heads]
+            **({"sinks": self._sinks} if self._sinks else {}),
             "complete": True,
         }
 

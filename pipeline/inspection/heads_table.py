@@ -1,10 +1,14 @@
-"""The measures of every layer and head over a set of sentences: the table that heads.csv holds."""
+"""The measures of every layer and head over a set of sentences: the tables that heads.csv and sentence_heads.csv hold.
+
+Letters: N sentences, M measures, L layers, H heads.
+"""
 
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
 
+from ..statistics.sentence_bootstrap import ratio_interval
 from .measures import MEASURES, measure_site
 from .record import Record
 
@@ -21,21 +25,61 @@ class HeadsMeter:
 
     def __init__(self, site: str = "cross") -> None:
         self.site = site
-        self.rows = 0
-        self.totals: dict[str, np.ndarray] = {}
+        self.ids: list[int] = []
+        self.lengths: list[int] = []
+        self.measures: list[np.ndarray] = []  # (M, L, H) of each sentence
 
     def add(self, record: Record, measures: Mapping[str, np.ndarray]) -> None:
         """Adds a sentence and its measures, which `measure_site` took."""
-        length = record.attention[self.site].shape[2]
-        self.totals = {name: self.totals.get(name, 0.0) + value * length for name, value in measures.items()}
-        self.rows += length
+        self.ids.append(record.id)
+        self.lengths.append(record.attention[self.site].shape[2])
+        self.measures.append(np.stack([measures[name] for name in MEASURES]))
 
     def table(self) -> pd.DataFrame:
         """Returns one row per layer and head: `site`, `layer`, `head` and `MEASURES`; no row without sentences."""
-        layers, heads = self.totals["entropy"].shape if self.totals else (0, 0)
+        return pd.DataFrame({"site": self.site, **self._places(), **self._columns(self._means())})
+
+    def table_with_intervals(self) -> pd.DataFrame:
+        """Returns `table`, and for each measure the ends of its 95 % interval over sentences, `_low` and `_high`."""
+        table = self.table()
+        if not self.ids:
+            return table
+        sums, lengths = self._sums()
+        ends = dict(zip(("low", "high"), ratio_interval(sums, lengths), strict=True))
+        columns = {end: self._columns(values) for end, values in ends.items()}
+        return table.assign(**{f"{name}_{end}": columns[end][name] for name in MEASURES for end in ends})
+
+    def sentences(self) -> pd.DataFrame:
+        """Returns one row per sentence, layer and head: `id`, `layer`, `head`, `rows`, the number of the target tokens
+        over which it is averaged, and `MEASURES`."""
+        places = self._places()
+        count = len(places["layer"])
+        of_heads = np.array(self.measures).reshape(len(self.ids), len(MEASURES), count)
+        columns = dict(zip(MEASURES, np.moveaxis(of_heads, 1, 0).reshape(len(MEASURES), -1), strict=True))
+        keys = {"id": np.repeat(np.array(self.ids, int), count)}
+        keys |= {name: np.tile(place, len(self.ids)) for name, place in places.items()}
+        return pd.DataFrame({**keys, "rows": np.repeat(np.array(self.lengths, int), count), **columns})
+
+    def _places(self) -> dict[str, np.ndarray]:
+        layers, heads = self.measures[0].shape[1:] if self.measures else (0, 0)
         layer, head = np.indices((layers, heads)).reshape(2, -1)
-        columns = {name: self.totals[name].reshape(-1) / self.rows if self.rows else np.zeros(0) for name in MEASURES}
-        return pd.DataFrame({"site": self.site, "layer": layer, "head": head, **columns})
+        return {"layer": layer, "head": head}
+
+    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns numerators and denominators `(N, M, L, H)`, for `ratio`."""
+        lengths = np.array(self.lengths, float)[:, None, None, None]
+        sums = np.array(self.measures) * lengths
+        return sums, np.broadcast_to(lengths, sums.shape)
+
+    def _means(self) -> np.ndarray:
+        if not self.ids:
+            return np.zeros((len(MEASURES), 0))
+        sums, lengths = self._sums()
+        rows = lengths.sum(axis=0)
+        return np.divide(sums.sum(axis=0), rows, out=np.zeros(rows.shape), where=rows > 0)
+
+    def _columns(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        return dict(zip(MEASURES, values.reshape(len(MEASURES), -1), strict=True))
 
 
 def heads_table(records: Iterable[Record], site: str = "cross") -> pd.DataFrame:

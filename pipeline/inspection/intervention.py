@@ -106,10 +106,10 @@ def intervene(layers: Sequence[MultiHeadAttention], intervention: Intervention) 
     """
 
     def attend_with(attention, number):
-        def attend(query, key, value, mask=None, training=None):
-            context, weights = attention.mechanism(query, key, value, mask=mask, training=training)
+        def attend(query, key, value, mask=None, training=None, bias=None):
+            context, weights = attention.mix(query, key, value, mask, training, bias)
             weights, changed = _replace(weights, mask, number, intervention)
-            other_context = ops.matmul(ops.cast(weights, value.dtype), value)
+            other_context = ops.matmul(ops.cast(weights, value.dtype), attention.repeat_heads(value))
             return attention.merge_heads(ops.where(changed, other_context, context)), weights
 
         return attend

@@ -24,6 +24,7 @@ class SiteWeights:
     Args:
         weights: float64 `(L, H, T, S)`, T rows of queries over S keys.
         keys: groups of keys (`eos`, `bos`, `punctuation`) by their positions; None where the sentence has none.
+        sinks: `(L, H, T)`, the share of each row that went to no key; None without a sink.
 
     Raises:
         ValueError: not four axes, or no rows or keys.
@@ -31,6 +32,7 @@ class SiteWeights:
 
     weights: np.ndarray
     keys: Mapping[str, Sequence[int] | None] = field(default_factory=dict)
+    sinks: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.weights.ndim != 4 or 0 in self.weights.shape[2:]:
@@ -48,6 +50,11 @@ class SiteWeights:
         if keys is None:
             return np.full(self.weights.shape[:2], np.nan)
         return self.weights[..., keys].sum(-1).mean(-1)
+
+
+def sink_share(site: SiteWeights) -> np.ndarray:
+    """Averages the share of the rows that went to no key, `(L, H)`; not-a-number without a sink."""
+    return np.full(site.weights.shape[:2], np.nan) if site.sinks is None else site.sinks.mean(axis=-1)
 
 
 def relative_entropy(site: SiteWeights) -> np.ndarray:
@@ -133,21 +140,27 @@ MEASURES = {
     ),
     "bos_share": Measure(function=lambda site: site.share("bos")),
     "punctuation_share": Measure(function=lambda site: site.share("punctuation")),
+    "sink_share": Measure(function=sink_share),
 }
 """The measures by name, in the order of the tables' columns."""
 
 
-def measure(attention: np.ndarray, keys: Mapping[str, Sequence[int] | None] | None = None) -> dict[str, np.ndarray]:
+def measure(
+    attention: np.ndarray,
+    keys: Mapping[str, Sequence[int] | None] | None = None,
+    sinks: np.ndarray | None = None,
+) -> dict[str, np.ndarray]:
     """Takes every measure of every layer and head: `(L, H)` float64 by the names of `MEASURES`.
 
     Args:
         attention: `(L, H, T, S)` weights.
         keys: groups of keys whose share is measured, see `SiteWeights`.
+        sinks: `(L, H, T)`, see `SiteWeights`.
 
     Raises:
         ValueError: not four axes, or no rows or keys.
     """
-    site = SiteWeights(attention.astype(np.float64), keys or {})
+    site = SiteWeights(attention.astype(np.float64), keys or {}, sinks)
     return {name: row.function(site) for name, row in MEASURES.items()}
 
 
@@ -164,7 +177,7 @@ def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
         "bos": None if keys_of_source else [0],
         "punctuation": [i for i, token in enumerate(tokens) if is_punctuation(token)],
     }
-    return measure(record.attention[site], keys)
+    return measure(record.attention[site], keys, record.sinks.get(site))
 
 
 def is_punctuation(token: str) -> bool:

@@ -24,7 +24,8 @@ from ..runtime.cores import in_order
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.batches import Batch, forced_batch
 from ..text.tokenizer import PAD
-from .perturbation import NOWHERE, check_perturbable, cross_attention_layers
+from .head_effects import EFFECTS, HeadEffects
+from .perturbation import NOWHERE, check_perturbable, cross_attention_layers, measure_changes
 
 
 def ablation_table(
@@ -35,6 +36,18 @@ def ablation_table(
     workers: int = 1,
     seed: int = 0,
 ) -> pd.DataFrame:
+    """Returns the table of `ablation_effects`, whose arguments it takes; see `HeadEffects.table`."""
+    return ablation_effects(model, pairs, batch_tokens=batch_tokens, workers=workers, seed=seed).table()
+
+
+def ablation_effects(
+    model: keras.Model,
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
+    batch_tokens: int = FORCED_BATCH_TOKENS,
+    workers: int = 1,
+    seed: int = 0,
+) -> HeadEffects:
     """Replaces the output of one head of the cross-attention at a time, and measures what that costs on given targets.
 
     Args:
@@ -45,8 +58,8 @@ def ablation_table(
         seed: of the tokens of other sentences, one for each target token, the same for all heads.
 
     Returns:
-        The columns of `perturbation_table`, with a row per layer, head and one of `config.names.OUTPUT_ABLATIONS` as
-        the change. A single sentence has none to be resampled from, so it has no such rows.
+        The effects of each layer, head and one of `config.names.OUTPUT_ABLATIONS`. A single sentence has none to be
+        resampled from, so it has no such effect.
 
     Raises:
         InputError: see `check_perturbable`.
@@ -69,18 +82,13 @@ def ablation_table(
         tokens = np.concatenate([firsts[row] + np.arange(lengths[row]) for row in rows])
         given = np.zeros((len(replacements), *real.shape, *replacements.shape[2:]), np.float32)
         given[:, real] = replacements[:, tokens]
-        likelihoods, likeliest = (x.numpy()[:, real] for x in measure(*ids.ids, given, [NOWHERE, *places]))
-        changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)
-        return np.stack(changes, axis=1)
+        return measure_changes(measure(*ids.ids, given, [NOWHERE, *places]), real)
 
-    totals = sum(in_order(measure_batch, batches, workers), start=np.zeros((len(places), 2)))
-    names, tokens = list(OUTPUT_ABLATIONS), int(lengths.sum())
-    rows: list[dict[str, Any]] = [
-        {"layer": layer, "head": head, "change": names[kind], "loss_change": loss, "argmax_changed": changed}
-        for (layer, head, kind), (loss, changed) in zip(places, totals / max(tokens, 1), strict=True)
-    ]
-    table = pd.DataFrame(rows).assign(tokens=tokens)
-    return table.sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
+    sums = np.zeros((len(pairs), len(places), len(EFFECTS)))
+    for rows, effects in zip(plan, in_order(measure_batch, batches, workers), strict=True):
+        sums[rows] = effects
+    names = list(OUTPUT_ABLATIONS)
+    return HeadEffects([(layer, head, names[kind]) for layer, head, kind in places], sums, lengths)
 
 
 def _in_order_of_sentences(

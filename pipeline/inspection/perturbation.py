@@ -15,6 +15,7 @@ from ..runtime.cores import in_order
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.batches import forced_batch
 from ..text.tokenizer import PAD
+from .head_effects import EFFECTS, HeadEffects, sum_by_sentence
 from .intervention import CHANGES, Intervention, intervene, one_head
 
 NOWHERE = (-1, 0, 0)  # no layer
@@ -45,6 +46,18 @@ def perturbation_table(
     batch_tokens: int = FORCED_BATCH_TOKENS,
     workers: int = 1,
 ) -> pd.DataFrame:
+    """Returns the table of `perturbation_effects`, whose arguments it takes: one row per layer, head and change, the
+    largest loss first; see `HeadEffects.table`."""
+    return perturbation_effects(model, pairs, batch_tokens=batch_tokens, workers=workers).table()
+
+
+def perturbation_effects(
+    model: keras.Model,
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
+    batch_tokens: int = FORCED_BATCH_TOKENS,
+    workers: int = 1,
+) -> HeadEffects:
     """Replaces the weights of one head at a time and measures what that costs on given targets.
 
     Args:
@@ -53,17 +66,13 @@ def perturbation_table(
         batch_tokens: the maximum number of positions of either side of a batch, padding included.
         workers: number of batches read in parallel.
 
-    Returns:
-        One row per layer, head and change, the largest loss first. `loss_change` is the rise of the loss in nats per
-        target token, `argmax_changed` the share of target tokens whose likeliest prediction changes; both are means
-        over all target tokens, whose number is `tokens`.
-
     Raises:
         InputError: see `check_perturbable`.
     """
     check_perturbable(model)
     layers = cross_attention_layers(model)
     graph = _make_graph(model, layers)
+    names = list(CHANGES)
     places = [
         (layer, head, change)
         for layer, attention in enumerate(layers)
@@ -73,22 +82,26 @@ def perturbation_table(
 
     def measure_batch(rows):
         batch = forced_batch([pairs[row] for row in rows])
-        real = batch.target_output != PAD
-        likelihoods, likeliest = (output.numpy()[:, real] for output in graph(*batch.ids, [NOWHERE, *places]))
-        changes = (likelihoods[0] - likelihoods[1:]).sum(axis=1), (likeliest[0] != likeliest[1:]).sum(axis=1)
-        return np.stack(changes, axis=1)
+        return measure_changes(graph(*batch.ids, [NOWHERE, *places]), batch.target_output != PAD)
 
     source, target = (np.array([len(pair[side]) for pair in pairs], int) for side in (0, 1))
     batches = batches_by_length(source + 1, target, batch_tokens)  # EOS
-    totals = sum(in_order(measure_batch, batches, workers), start=np.zeros((len(places), 2)))
-    tokens = sum(len(target) for _, target in pairs)
-    names = list(CHANGES)
-    summary: list[dict[str, Any]] = [
-        {"layer": layer, "head": head, "change": names[change], "loss_change": loss, "argmax_changed": changed}
-        for (layer, head, change), (loss, changed) in zip(places, totals / max(tokens, 1), strict=True)
-    ]
-    table = pd.DataFrame(summary).assign(tokens=tokens)
-    return table.sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
+    sums = np.zeros((len(pairs), len(places), len(EFFECTS)))
+    for rows, found in zip(batches, in_order(measure_batch, batches, workers), strict=True):
+        sums[rows] = found
+    return HeadEffects([(layer, head, names[change]) for layer, head, change in places], sums, target)
+
+
+def measure_changes(outputs: Sequence[Any], real: np.ndarray) -> np.ndarray:
+    """Measures what changes in the outputs of `_make_graph`, of which the first place is `NOWHERE`: `(B, P, 2)`.
+
+    Args:
+        outputs: log-probabilities and likeliest tokens, both `(1 + P, B, T)`.
+        real: bool `(B, T)`, where there are target tokens.
+    """
+    likelihoods, likeliest = (output.numpy() for output in outputs)
+    changes = np.stack([likelihoods[0] - likelihoods[1:], likeliest[0] != likeliest[1:]], axis=-1, dtype=np.float64)
+    return sum_by_sentence(changes, real)
 
 
 def _make_graph(model: keras.Model, layers: Sequence[CrossAttention]) -> Callable[..., Any]:

@@ -43,6 +43,8 @@ class Record:
             cross-attention, each times the length of the value vector that it weighs, as shares of the row (Kobayashi
             et al. 2020). `gradients` are not attention but gradient times input, also as shares of the row, with one
             layer and one head (Ding et al. 2019).
+        sinks: site to float32 `(layer, head, query)`, for sites whose mechanism has a sink: the share of each row that
+            went to no key, which makes its sum one.
         source_unit: what counts as a word of the source, one of `config.names.WORD_UNITS`.
         target_unit: what counts as a word of the hypothesis.
         prefix_tokens: how many of the first target output tokens were given to the search, which found the others.
@@ -62,6 +64,7 @@ class Record:
     mode: str
     truncated: bool
     attention: dict[str, np.ndarray]
+    sinks: dict[str, np.ndarray] = field(default_factory=dict)
     source_unit: str = "spaces"
     target_unit: str = "spaces"
     prefix_tokens: int = 0
@@ -149,6 +152,11 @@ class Record:
             raise self._error(f"attention: expected the site 'cross' among others, found {sorted(self.attention)}")
         for site, weights in self.attention.items():
             self._expect_axes(site, weights, lengths)
+        for site, shares in self.sinks.items():
+            if site not in self.attention or shares.shape != self.attention[site].shape[:3]:
+                raise self._error(
+                    f"sinks[{site!r}]: expected the shape of its attention without keys, found {shares.shape}"
+                )
 
     def _expect_length(self, name: str, expected: int) -> None:
         received = len(getattr(self, name))

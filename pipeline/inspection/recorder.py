@@ -129,6 +129,7 @@ class AttentionRecorder:
         forced = self.read(*batch.ids)
         attention |= forced.attention
         weights = {site: attention[site].numpy() for site in self.sites if site in sites}
+        sinks = {site: forced.sinks[site].numpy() for site in weights if site in forced.sinks}
         log_probabilities = forced.log_probabilities.numpy()
         source_words, target_words = self._words(pairs)
         return [
@@ -138,6 +139,7 @@ class AttentionRecorder:
                 target_words[i],
                 log_probabilities[i] if pair.log_probabilities is None else pair.log_probabilities,
                 {site: weights[site][i] for site in weights},
+                {site: sinks[site][i] for site in sinks},
             )
             for i, pair in enumerate(pairs)
         ]
@@ -166,6 +168,7 @@ class AttentionRecorder:
         target_words: list[int | None],
         log_probabilities: np.ndarray | list[float],
         attention: dict[str, np.ndarray],
+        sinks: dict[str, np.ndarray],
     ) -> Record:
         lengths = {"source": len(pair.source_ids) + 1, "target": len(pair.target_ids)}
         outputs = self.tokenizer.pieces(pair.target_ids)
@@ -187,6 +190,7 @@ class AttentionRecorder:
             mode=pair.mode,
             truncated=pair.truncated,
             attention=cut,
+            sinks={site: shares[:, :, : lengths[SITES[site].axes[0]]] for site, shares in sinks.items()},
             source_unit=self.units.source,
             target_unit=self.units.target,
             prefix_tokens=pair.prefix_tokens,

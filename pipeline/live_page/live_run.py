@@ -12,6 +12,7 @@ from ..inspection.changed_model import ChangedModel
 from ..inspection.forced_pairs import ForcedPair, pair_translations
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder
+from ..inspection.split_score import explained_sites
 from ..inspection.viewer.page import encode_weights
 from ..inspection.viewer.viewer_run import ViewerRun
 from ..text.tokenizer import BOS, EOS, PAD
@@ -19,8 +20,9 @@ from ..text.typed_text import find_difference
 from ..trained_run import TrainedRun
 from .alternatives import Alternatives
 from .changes import ChangeVariables
+from .explanation import explain_row
 from .page import SHOWN_SITES
-from .question import Question
+from .question import Question, ScoreQuestion
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class LiveRun:
         self.run = run
         self.name = name
         self.changes = ChangeVariables(run.model)
+        self.explained = explained_sites(run.model)
         self._lock = threading.Lock()
         self._translators: dict[tuple[int, int, bool], Translator] = {}
         read = ChangedModel(run.model, self.changes.of_heads_and_row)
@@ -83,16 +86,24 @@ class LiveRun:
             facts = self._facts(question, record, n_best, alternatives)
         return Answer(record, facts, question)
 
+    def explain(self, question: ScoreQuestion) -> dict[str, Any]:
+        """Splits the scores of one row, see `explain_row`.
+
+        Raises:
+            InputError: the run has no such token, layer, head or row, or its scores cannot be split.
+        """
+        self._check_target(question.target)
+        with self._lock:
+            return explain_row(self.run, question)
+
     def _translate(self, text: str, question: Question) -> list[Translation]:
         ids = self.run.tokenizer.encode([text])[0]
         self._check_ids(question.prefix)
         if question.target is None:
             return self._translator(question).translate_ids([ids], [question.prefix])[0]
-        self._check_ids(question.target)
+        self._check_target(question.target)
         target = question.target or [EOS]
         longest = self.run.config.model.max_positions
-        if len(target) > longest or EOS in target[:-1]:
-            raise InputError(f"target: expected at most {longest} tokens of which the last alone may be EOS")
         (translated,) = self.run.tokenizer.decode([target])
         source = ids[: longest - 1]
         return [Translation(translated, source, target, [0.0] * len(target), len(source) < len(ids))]
@@ -123,6 +134,12 @@ class LiveRun:
             raise InputError(f"tokens: expected ids below {size}, without padding and beginning of sentence")
         if len(ids) > longest:
             raise InputError(f"tokens: expected at most {longest}, found {len(ids)}")
+
+    def _check_target(self, target: list[int]) -> None:
+        self._check_ids(target)
+        longest = self.run.config.model.max_positions
+        if len(target) > longest or EOS in target[:-1]:
+            raise InputError(f"target: expected at most {longest} tokens of which the last alone may be EOS")
 
     @staticmethod
     def _check_row(question: Question, translation: Translation) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from ..config.names import SITES
 from ..evaluation.page_facts import page_facts
 from ..files import write_atomically
+from ..inspection.named_heads import describe_types, read_head_types
 from ..inspection.viewer.page_file import origin_of, refuse_other_file
 from ..text.words import WordUnits
 from ..trained_run import TrainedRun
@@ -61,6 +62,7 @@ def model_page(run: TrainedRun, origin: str = "") -> str:
         "units": units._asdict(),
         "heads": {SITES[site].weighed_at: size for site, size in sites.items()},
         "facts": page_facts(run.config, run.model.count_params(), {"search": "greedy"}),
+        "types": describe_types(read_head_types(run.directory.evaluation("test").head_types)),
     }
     return live_page(
         str(run.config.run.name),

@@ -10,7 +10,7 @@ from ..inspection.viewer.page import embed_json, viewer_page
 from ..inspection.viewer.viewer_run import ViewerRun
 
 ASSETS = Path(__file__).parent
-SCRIPTS = ("backend", "edits", "comparison", "tokens", "row", "switches", "case", "link", "view")
+SCRIPTS = ("backend", "edits", "comparison", "tokens", "row", "switches", "case", "link", "why", "view")
 """The panel's parts, `scripts/panel_*.js`, in the order in which the page holds them; the panel itself follows."""
 
 SHOWN_SITES = tuple(name for name, site in SITES.items() if site.weighed_at.startswith(name))
@@ -40,7 +40,13 @@ def live_page(
         origin: a mark of what it shows, see `inspection.viewer.page_file`.
     """
     runs = [
-        ViewerRun(run["name"], sites=run["sites"], units=run["units"], facts=run.get("facts", []))
+        ViewerRun(
+            run["name"],
+            sites=run["sites"],
+            units=run["units"],
+            facts=run.get("facts", []),
+            types=run.get("types", {}),
+        )
         for run in facts["runs"]
     ]
     return viewer_page(

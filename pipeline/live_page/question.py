@@ -1,7 +1,7 @@
 """What a live page asks: a sentence, how it is translated and what is changed. All is checked before it is used."""
 
 import json
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,6 +17,9 @@ Index = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+Asked = TypeVar("Asked", bound=_Part)
 
 
 class HeadChange(_Part):
@@ -77,20 +80,35 @@ class Question(_Part):
     row: GivenRow | None = None
 
 
+class ScoreQuestion(_Part):
+    """Why a head looks where it looks in one row, of a translation as the model has it.
+
+    Attributes:
+        text: the sentence as it was typed.
+        run: index of the run.
+        target: ids of the translation.
+        site: where, one of `config.names.ATTENTION_SITES`.
+        layer: index of its layer.
+        head: index of its head.
+        query: index of the row.
+    """
+
+    text: str = Field(max_length=MOST_CHARACTERS)
+    run: Index = 0
+    target: list[Index] = Field(max_length=MOST_TOKENS)
+    site: str
+    layer: Index
+    head: Index
+    query: Index
+
+
 def read_question(body: bytes) -> Question:
     """Reads a question from JSON.
 
     Raises:
         InputError: it is none.
     """
-    try:
-        question = Question.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "question"
-        raise InputError(f"{place}: {first['msg']}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"question: expected JSON, found something else: {error}") from None
+    question = _validate(Question, body)
     if question.n_best > question.beam_size:
         raise InputError(f"n_best: expected at most beam_size, {question.beam_size}, found {question.n_best}")
     if question.row is not None and question.target is None:
@@ -99,3 +117,23 @@ def read_question(body: bytes) -> Question:
         if change.change not in CHANGES:
             raise InputError(f"changes: expected one of {', '.join(CHANGES)}, found {json.dumps(change.change):.60}")
     return question
+
+
+def read_score_question(body: bytes) -> ScoreQuestion:
+    """Reads a question on scores from JSON.
+
+    Raises:
+        InputError: it is none.
+    """
+    return _validate(ScoreQuestion, body)
+
+
+def _validate(kind: type[Asked], body: bytes) -> Asked:
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "question"
+        raise InputError(f"{place}: {first['msg']}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"question: expected JSON, found something else: {error}") from None

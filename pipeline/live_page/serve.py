@@ -11,6 +11,7 @@ from werkzeug.serving import ThreadedWSGIServer
 
 from ..evaluation.page_facts import page_facts
 from ..inspection.intervention import CHANGES
+from ..inspection.named_heads import describe_types, read_head_types
 from ..trained_run import load_run
 from .connections import check_address, make_live_server
 from .examples import find_examples
@@ -115,6 +116,8 @@ def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:
     return {
         "name": live.name,
         "heads": live.changes.heads,
+        "explained": live.explained,
+        "types": describe_types(read_head_types(live.run.directory.evaluation("test").head_types)),
         "sites": facts["sites"],
         "units": facts["units"],
         "facts": page_facts(live.run.config, live.run.model.count_params(), {}),

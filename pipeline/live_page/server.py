@@ -1,14 +1,16 @@
-"""The server of the live page: three addresses, one question at a time, and nothing else.
+"""The server of the live page: four addresses, one question at a time, and nothing else.
 
 - `GET /?token=...`: the page.
 - `POST /answer`: a question as JSON (see `question`), answered as JSON.
+- `POST /explain`: a question on scores as JSON, answered as JSON.
 - `POST /save`: the numbers of answers, kept as an attention archive in the run's folder.
 """
 
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import BoundedSemaphore, Lock
 from typing import Any
 
@@ -22,7 +24,7 @@ from ..inspection.viewer.page import content_policy
 from .gate import Gate
 from .live_run import Answer, LiveRun
 from .page import SERVED
-from .question import read_question
+from .question import read_question, read_score_question
 from .saved_case import save_case
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ class LivePage:
             [
                 Rule("/", methods=["GET"], endpoint=self._show),
                 Rule("/answer", methods=["POST"], endpoint=self._answer),
+                Rule("/explain", methods=["POST"], endpoint=self._explain),
                 Rule("/save", methods=["POST"], endpoint=self._save),
             ]
         )
@@ -100,18 +103,33 @@ class LivePage:
 
     def _answer(self, request: Request) -> Response:
         question = read_question(_body(request))
-        if question.run >= len(self._runs):
-            raise BadRequest(f"run: expected a number below {len(self._runs)}, found {question.run}")
-        run = self._runs[question.run]
+        run = self._run(question.run)
+        with self._place():
+            answer = run.answer(question)
+            number = self._keep(run, answer)
+        return _json({"answer": number, **answer.facts})
+
+    def _explain(self, request: Request) -> Response:
+        question = read_score_question(_body(request))
+        run = self._run(question.run)
+        with self._place():
+            return _json(run.explain(question))
+
+    def _run(self, number: int) -> LiveRun:
+        if number >= len(self._runs):
+            raise BadRequest(f"run: expected a number below {len(self._runs)}, found {number}")
+        return self._runs[number]
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """Waits for its turn, if not too many are waiting already."""
         if not self._places.acquire(blocking=False):
             raise ServiceUnavailable("busy: others are waiting already; ask again in a moment", retry_after=1)
         try:
             with self._turn:
-                answer = run.answer(question)
-                number = self._keep(run, answer)
+                yield
         finally:
             self._places.release()
-        return _json({"answer": number, **answer.facts})
 
     def _keep(self, run: LiveRun, answer: Answer) -> int:
         self._answered += 1

@@ -6,10 +6,11 @@ Letters: B batch, T positions, D model width.
 import keras
 from keras.src.backend import get_keras_mask
 
-from ..attention.attention_layer import flatten_settings
+from ..attention.flat_settings import flatten_settings
 from ..attention.self_attention import SelfAttention
 from .constructor import ConstructorConfig
 from .feed_forward import FeedForward
+from .places import Heads, Returned
 from .residual import Residual
 
 
@@ -82,6 +83,20 @@ class Block(ConstructorConfig, keras.Layer):
         """Applies the feed-forward network in its residual: `(B, T, D) -> (B, T, D)`."""
         y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
         return self.feed_forward_residual.leave(x, y, training=training)
+
+    def places(self, name, before=None):
+        """Names what the layer computes, see `TranslationModel.places`.
+
+        Args:
+            name: of the layer.
+            before: of the keys before its own positions, see `Heads`.
+        """
+        own, after = f"{name}.self", f"{name}.feed_forward"
+        yield Returned(self.self_attention, "project", (f"{own}.queries", f"{own}.keys", f"{own}.values"))
+        yield Heads(self.self_attention, own, before)
+        yield Returned(self.self_attention_residual, "leave", f"{own}.residual")
+        yield Returned(self.feed_forward, "call", f"{after}.output")
+        yield Returned(self.feed_forward_residual, "leave", f"{after}.residual")
 
     def compute_mask(self, inputs, previous_mask=None):
         """Passes the mask of x on to the states."""

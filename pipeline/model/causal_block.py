@@ -31,6 +31,7 @@ class CausalBlock(Block):
         mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x.
         before: (keys, values) of the positions before x, each `(B, H, S, K or V)`, or None.
         positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
+        rotation, bias: see `SelfAttention`; the bias covers all keys.
         x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `mask` if `before` is
             None.
         training: whether dropout is applied.
@@ -47,14 +48,14 @@ class CausalBlock(Block):
         (TensorShape([1, 1, 8]), TensorShape([1, 2, 1, 4]))
     """
 
-    def call(self, x, mask=None, before=None, positions=None, x_mask=None, training=None):
+    def call(self, x, mask=None, before=None, positions=None, rotation=None, bias=None, x_mask=None, training=None):
         if mask is not None and len(mask.shape) == 2 and get_keras_mask(x) is not None:
             mask, x_mask = None, mask  # x is the only input, so Keras passes its mask as `mask`
         if before is None:
             mask = join_masks(mask, x_mask)
-        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions)
+        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, rotation)
         if before is not None:
             keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))
-        y, weights = self.self_attention.attend(query, keys, values, mask, training=training)
+        y, weights = self.self_attention.attend(query, keys, values, mask, training, bias)
         x = self.self_attention_residual.leave(x, y, training=training)
         return self.transform(x, training=training), weights, (keys, values)

@@ -4,6 +4,7 @@ Letters: B batch, H heads, T target positions, S source positions, L cached posi
 targets of one source, in adjacent rows.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -13,10 +14,12 @@ from keras.src.backend import get_keras_mask
 from ..attention.cross_attention import CrossAttention
 from ..attention.masks import join_masks
 from .block import Block
+from .places import Heads, Returned
 
 
 class BlockCache(NamedTuple):
-    """The state of one decoder layer between steps: keys and values `(B * N, H, L, K)` of the L tokens so far."""
+    """The state of one decoder layer between steps: keys and values of the L tokens so far, `(B * N, key_value_heads,
+    L, K)`."""
 
     keys: Any
     values: Any
@@ -48,6 +51,7 @@ class DecoderBlock(Block):
             memory.
         positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
         memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not read with `projected`.
+        rotation, bias: of the self-attention, see `SelfAttention`; with a cache the bias covers its keys, too.
         x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `self_mask` if there is
             no cache.
         training: whether dropout is applied.
@@ -101,16 +105,24 @@ class DecoderBlock(Block):
 
     def start_cache(self, batch):
         """Makes an empty `BlockCache` for `batch` targets. It grows, so its length is not a constant of a graph."""
-        shape, dtype = (batch, self.self_attention.num_heads, 0 * batch), self.compute_dtype
+        shape, dtype = (batch, self.self_attention.key_value_heads, 0 * batch), self.compute_dtype
         return BlockCache(
             ops.zeros((*shape, self.self_attention.key_dim), dtype),
             ops.zeros((*shape, self.self_attention.value_dim), dtype),
         )
 
     def project_memory(self, memory, memory_positions=None):
-        """Projects a memory `(B, S, D)` to keys and values `(B, H, S, K)`, which do not depend on the queries."""
+        """Projects a memory `(B, S, D)` to keys and values `(B, key_value_heads, S, K)`, which no query changes."""
         keys = memory if memory_positions is None else memory + memory_positions
         return self.cross_attention.project_memory(keys, memory)
+
+    def places(self, name, before=None):
+        """Names what the layer computes of the target, see `TranslationModel.places`; keys and values of the memory are
+        computed before."""
+        yield from super().places(name, before)
+        yield Returned(self.cross_attention, "project_query", f"{name}.cross.queries")
+        yield Heads(self.cross_attention, f"{name}.cross")
+        yield Returned(self.cross_attention_residual, "leave", f"{name}.cross.residual")
 
     def call(
         self,
@@ -122,6 +134,8 @@ class DecoderBlock(Block):
         cache=None,
         positions=None,
         memory_positions=None,
+        rotation=None,
+        bias=None,
         x_mask=None,
         training=None,
     ):
@@ -129,14 +143,14 @@ class DecoderBlock(Block):
             memory_mask = join_masks(None, memory_mask)
         if cache is None:
             self_mask = join_masks(self_mask, x_mask)
-        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions)
-        attend = self.cross_attention.attend
+        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, rotation)
+        attend: Callable = self.cross_attention.attend
         if cache is not None:
             keys = ops.concatenate([cache.keys, keys], axis=2)
             values = ops.concatenate([cache.values, values], axis=2)
             cache = BlockCache(keys, values)
             attend = self.cross_attention.attend_from_rows
-        y, self_weights = self.self_attention.attend(query, keys, values, self_mask, training=training)
+        y, self_weights = self.self_attention.attend(query, keys, values, self_mask, training, bias)
         x = self.self_attention_residual.leave(x, y, training=training)
         query = self.cross_attention_residual.enter(x)
         query = self.cross_attention.project_query(query if positions is None else query + positions)

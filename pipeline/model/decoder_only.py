@@ -14,6 +14,9 @@ from ..layers.layer_normalization import LayerNormalization
 from .causal_block import CausalBlock
 from .embedding import PositionalEmbedding, make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
+from .places import Returned
+from .sink_shares import sink_shares
+from .token_distances import token_distances
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -34,8 +37,8 @@ class DecoderOnly(TranslationModel):
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
-        positions: "sinusoidal" or "learned".
-        positions_on: "input" or "queries_and_keys".
+        positions: a key of `config.names.POSITIONS`.
+        positions_on: "input" or "queries_and_keys"; without effect on "rotary" and "alibi".
         activation: of the feed-forward networks.
         tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
             output), "none".
@@ -88,16 +91,9 @@ class DecoderOnly(TranslationModel):
             name="positions",
             dtype=policy,
         )
-        block = {
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "d_ff": d_ff,
-            "norm": norm,
-            "activation": activation,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "activation_dropout": activation_dropout,
-        }
+        block = {"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff, "norm": norm, "activation": activation}
+        rates = {"attention_dropout": attention_dropout, "activation_dropout": activation_dropout}
+        block |= {"dropout": dropout, **rates}
         self.blocks = [
             CausalBlock(self_attention=decoder_self, name=f"block_{i}", dtype=policy, **block) for i in range(layers)
         ]
@@ -120,14 +116,23 @@ class DecoderOnly(TranslationModel):
         length = ops.shape(source_ids)[1]
         x = self.positions(self.source_embedding(source_ids), training=training)
         positions = self.positions.on_queries_and_keys(length)
+        distances = token_distances(self.positions.kind, self.blocks[0], ops.arange(length))
         weights, prepared = [], []
         for block in self.blocks:
             x, own, keys_values = block(
-                x, ops.logical_and(mask, causal_mask(length, length)), positions=positions, training=training
+                x,
+                ops.logical_and(mask, causal_mask(length, length)),
+                positions=positions,
+                **distances._asdict(),
+                training=training,
             )
             weights.append(own)
             prepared.append(keys_values)
         return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared))
+
+    def sinks(self, memory, output):
+        layer, parts = self.blocks[0].self_attention, (output.cross, output.decoder_self)  # of one row
+        return sink_shares(encoder=(layer, memory.self_attention), decoder=(layer, *parts), cross=(layer, *parts))
 
     def start_cache(self, memory):
         """Returns the source's keys and values; those of the target are appended to them."""
@@ -150,6 +155,9 @@ class DecoderOnly(TranslationModel):
         offset = position + ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True)
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
         positions = self.positions.on_queries_and_keys(length, offset)
+        own_places = ops.arange(own_length) + offset - position
+        places = ops.concatenate([ops.broadcast_to(ops.arange(source_length), (batch, source_length)), own_places], 1)
+        distances = token_distances(self.positions.kind, self.blocks[0], own_places[:, position:], places)
         weights, caches = [], []
         for i, block in enumerate(self.blocks):
             x, own, keys_values = block(
@@ -157,6 +165,7 @@ class DecoderOnly(TranslationModel):
                 mask,
                 before=(memory.prepared if cache is None else cache)[i],
                 positions=positions,
+                **distances._asdict(),
                 training=training,
             )
             weights.append(own)
@@ -169,6 +178,13 @@ class DecoderOnly(TranslationModel):
             tuple(own[..., source_length:] for own in weights),
             None if cache is None else tuple(caches),
         )
+
+    def places(self, side):
+        yield Returned(self.positions, "call", f"{side}.embedding")
+        for i, block in enumerate(self.blocks):
+            yield from block.places(f"{side}.{i}", before=f"decoder.{i}.cross" if side == "decoder" else None)
+        if side == "decoder":
+            yield Returned(self.output_embedding, "logits", "logits")
 
     def _normalized(self, x):
         return x if self.final_norm is None else self.final_norm(x)

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from ..config.names import POSITION_PLACES, POSITIONS, TIED_EMBEDDINGS
+from ..config.names import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
 from ..layers.dropout import Dropout
 
 
@@ -99,7 +99,7 @@ class PositionalEmbedding(keras.Layer):
     """Adds positions to embeddings and applies dropout.
 
     Args:
-        kind: "sinusoidal", "sinusoidal_halves" or "learned", see `config.names.POSITIONS`.
+        kind: a key of `config.names.POSITIONS`; nothing is added for "rotary" and "alibi", which act on self-attention.
         site: "input" adds a vector for each position; "queries_and_keys" leaves that to every attention layer, which
             takes it from `on_queries_and_keys`, so that values stay free of it (Carion et al. 2020, DETR, equation 7).
         max_positions: number of positions.
@@ -131,6 +131,8 @@ class PositionalEmbedding(keras.Layer):
 
     def build(self, input_shape):
         width = input_shape[-1]
+        if self.kind in RELATIVE_POSITIONS:
+            return
         if self.kind == "learned":
             self.table = self.add_weight(
                 name="table",
@@ -142,15 +144,20 @@ class PositionalEmbedding(keras.Layer):
 
     def on_queries_and_keys(self, length, offset=0):
         """Returns what attention layers add to queries and keys: `(T, D)`, or `(B, T, D)` for offsets `(B, 1)`; None
-        with site "input"."""
-        return self._rows(length, offset) if self.site == "queries_and_keys" else None
+        for nothing."""
+        return self._rows(length, offset) if self.adds_to == "queries_and_keys" else None
+
+    @property
+    def adds_to(self):
+        """To what vectors are added: the site, or None."""
+        return None if self.kind in RELATIVE_POSITIONS else self.site
 
     def _rows(self, length, offset):
         positions = ops.arange(length, dtype="int32") + offset
         return ops.take(ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype), positions, axis=0)
 
     def call(self, x, offset=0, training=None):
-        if self.site == "input":
+        if self.adds_to == "input":
             x = x + self._rows(ops.shape(x)[1], offset)
         return self.dropout(x, training=training)
 

@@ -27,6 +27,7 @@ class EncoderBlock(Block):
         x: `(B, S, D)`.
         mask: bool, broadcastable to `(B, H, S, S)`.
         positions: `(S, D)`, added to queries and keys, or None.
+        rotation, bias: see `SelfAttention`.
         training: whether dropout is applied.
 
     Returns:
@@ -38,9 +39,14 @@ class EncoderBlock(Block):
         (TensorShape([1, 5, 8]), TensorShape([1, 2, 5, 5]))
     """
 
-    def call(self, x, mask=None, positions=None, training=None):
+    def call(self, x, mask=None, positions=None, rotation=None, bias=None, training=None):
         y, weights = self.self_attention(
-            self.self_attention_residual.enter(x), mask=mask, positions=positions, training=training
+            self.self_attention_residual.enter(x),
+            mask=mask,
+            positions=positions,
+            rotation=rotation,
+            bias=bias,
+            training=training,
         )
         x = self.self_attention_residual.leave(x, y, training=training)
         return self.transform(x, training=training), weights

@@ -4,18 +4,21 @@
 `decode(target_ids, memory, cache, training) -> DecoderOutput`
 `start_cache(memory) -> cache`, for `decode` step by step
 `call(source_ids, target_ids) = decode(target_ids, encode(source_ids)).logits`
+`places(side)`, the values that can be read and replaced on the way
 
 Attention that an architecture lacks, such as self-attention in a recurrent model, is an empty tuple of layers.
 
 Letters: B batch, H heads, T target positions, S source positions, D model width, V vocabulary.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from .constructor import ConstructorConfig
+from .places import Place
 
 
 class Memory(NamedTuple):
@@ -116,6 +119,24 @@ class TranslationModel(ConstructorConfig, keras.Model):
         """Returns the length of the vector that each source position adds in each head of the cross-attention: a tuple
         over layers of float32 `(B, H, S)`; empty if heads do not project values."""
         return ()
+
+    def sinks(self, memory, output) -> dict[str, tuple]:
+        """Returns the share of each row that went to no key, for each of `config.names.SITES` with a sink:
+        tuples over layers of float32 `(B, H, queries)`.
+
+        Args:
+            memory: what `encode` returned.
+            output: the `DecoderOutput` of whole targets.
+        """
+        return {}
+
+    def places(self, side: str) -> Iterator[Place]:
+        """Names the values on the way that can be read and replaced; an architecture that names none has none.
+
+        Args:
+            side: "encoder" for those that `encode` computes, "decoder" for those of `decode` without a cache.
+        """
+        return iter(())
 
     def call(self, source_ids, target_ids, training=None):
         return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits

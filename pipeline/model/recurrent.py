@@ -7,15 +7,13 @@ memory's states (2 N when the source is read from both ends, else N), V vocabula
 import keras
 from keras import ops
 
-from ..attention.additive import AdditiveAttention
 from ..attention.masks import padding_mask
-from ..attention.mechanisms import MECHANISMS
-from ..attention.multi_head import MultiHeadAttention
-from ..attention.scores import SCORES, Concat
 from ..layers.dense import Dense
 from ..layers.dropout import Dropout
 from .embedding import make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
+from .places import Heads, Returned
+from .recurrent_attention import make_attention
 from .recurrent_decoder import BahdanauDecoder, LuongDecoder, RecurrentState
 
 DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}
@@ -95,27 +93,9 @@ class Recurrent(TranslationModel):
         self.forward_encoder = encoder("forward_encoder", False)
         self.backward_encoder = encoder("backward_encoder", True) if bidirectional else None
         self.bridge = Dense(hidden_dim, activation="tanh", name="bridge", dtype=policy)
-        self.attention = None if cross_attention == "none" else self._attention(cross_attention, attention_dim)
+        self.attention = make_attention(cross_attention, attention_dim, hidden_dim, self.memory_size, policy)
         feeding = {"input_feeding": input_feeding} if decoder == "luong" else {}
         self.decoder = DECODERS[decoder](embedding_dim, hidden_dim, dropout, name="decoder", dtype=policy, **feeding)
-
-    def _attention(self, kind, units):
-        if kind == "additive":
-            return AdditiveAttention(units, name="attention", dtype=self.dtype_policy)
-        compares = kind not in MECHANISMS  # mechanisms of fixed weights have no score
-        projected = kind in SCORES and SCORES[kind].projected
-        score = Concat(units=units) if kind == "concat" else kind
-        return MultiHeadAttention(
-            1,
-            units if projected else self.hidden_dim,
-            value_dim=self.memory_size,
-            **({"score": score} if compares else {"mechanism": kind}),
-            projection=projected,
-            value_projection=False,
-            use_bias=False,
-            name="attention",
-            dtype=self.dtype_policy,
-        )
 
     def build(self, source_ids_shape=None, target_ids_shape=None):
         width, hidden = self.embedding_dim, self.hidden_dim
@@ -141,7 +121,7 @@ class Recurrent(TranslationModel):
         final = states[:, -1]
         start = final
         if self.backward_encoder is not None:
-            backward = ops.flip(self.backward_encoder(x, mask=real), axis=1)
+            backward = self.read_backward(x, real)
             start = backward[:, 0]
             final = ops.concatenate([final, start], -1)
             states = ops.concatenate([states, backward], -1)
@@ -150,6 +130,29 @@ class Recurrent(TranslationModel):
         if self.attention is not None:
             prepared["keys"], prepared["values"] = self.attention.project_memory(states, states)
         return Memory(states, mask, (), prepared)
+
+    def read_backward(self, x, real):
+        """Reads the source from its end, and returns the states in its order: `(B, S, E)` and bool `(B, S)` to
+        `(B, S, N)`."""
+        assert self.backward_encoder is not None
+        return ops.flip(self.backward_encoder(x, mask=real), axis=1)
+
+    def places(self, side):
+        yield Returned(self.embedding_dropout, "call", f"{side}.embedding")
+        cross = "decoder.0.cross"
+        if side == "encoder":
+            yield Returned(self.forward_encoder, "call", "encoder.forward.states")
+            if self.backward_encoder is not None:
+                yield Returned(self, "read_backward", "encoder.backward.states")
+            yield Returned(self.bridge, "call", "decoder.start")
+            if self.attention is not None:
+                yield Returned(self.attention, "project_memory", (f"{cross}.keys", f"{cross}.values"))
+            return
+        if self.attention is not None:
+            yield Returned(self.attention, "project_query", f"{cross}.queries")
+            yield Heads(self.attention, cross)
+        yield from self.decoder.places()
+        yield Returned(self.output_embedding, "logits", "logits")
 
     def start_cache(self, memory):
         hidden = memory.prepared["start"]

@@ -11,6 +11,7 @@ from keras import ops
 
 from ..layers.dense import Dense
 from ..layers.dropout import Dropout
+from .places import Returned
 
 
 class RecurrentState(NamedTuple):
@@ -54,6 +55,14 @@ class RecurrentDecoder(keras.Layer):
     def read_out(self, states, embedded):
         """Computes the input of the output embedding, `(B, T, E)`, from all states of the loop, `(B, T, ...)` each."""
         raise NotImplementedError
+
+    def places(self):
+        """Names what the decoder computes, see `TranslationModel.places`: `decoder.states` and `decoder.read_out`."""
+        yield Returned(self.cell, "call", ("decoder.states",))
+        yield self._read_out_place()
+
+    def _read_out_place(self):
+        return Returned(self, "read_out", "decoder.read_out")
 
     def call(self, embedded, first, attend, training=None):
         """Steps through a target.
@@ -171,6 +180,9 @@ class LuongDecoder(RecurrentDecoder):
 
     def read_out(self, states, embedded):
         return states.output
+
+    def _read_out_place(self):
+        return Returned(self.attentional, "call", "decoder.read_out")  # in the loop, since the next step may read it
 
     def get_config(self):
         return {**super().get_config(), "input_feeding": self.input_feeding}

@@ -14,6 +14,9 @@ from .decoder import DecoderBlock
 from .embedding import PositionalEmbedding, make_embeddings
 from .encoder import EncoderBlock
 from .interface import DecoderOutput, Memory, TranslationModel
+from .places import Returned
+from .sink_shares import sink_shares
+from .token_distances import token_distances
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -32,7 +35,8 @@ class Transformer(TranslationModel):
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
-        positions: "sinusoidal", "sinusoidal_halves" or "learned", see `config.names.POSITIONS`.
+        positions: a key of `config.names.POSITIONS`. "rotary" and "alibi" act on both self-attentions: tokens of two
+            sentences have no distance, so cross-attention has no positions then.
         positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, section A.4).
         activation: of the feed-forward networks.
         tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and
@@ -94,16 +98,9 @@ class Transformer(TranslationModel):
         }
         self.source_positions = PositionalEmbedding(name="source_positions", **place, dtype=policy)
         self.target_positions = PositionalEmbedding(name="target_positions", **place, dtype=policy)
-        block = {
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "d_ff": d_ff,
-            "norm": norm,
-            "activation": activation,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "activation_dropout": activation_dropout,
-        }
+        block = {"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff, "norm": norm, "activation": activation}
+        rates = {"attention_dropout": attention_dropout, "activation_dropout": activation_dropout}
+        block |= {"dropout": dropout, **rates}
         self.encoder_blocks = [
             EncoderBlock(self_attention=encoder_self, name=f"encoder_{i}", dtype=policy, **block)
             for i in range(encoder_layers)
@@ -133,10 +130,12 @@ class Transformer(TranslationModel):
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)
         x = self.source_positions(self.source_embedding(source_ids), training=training)
-        positions = self.source_positions.on_queries_and_keys(ops.shape(source_ids)[1])
+        length = ops.shape(source_ids)[1]
+        positions = self.source_positions.on_queries_and_keys(length)
+        distances = token_distances(self.source_positions.kind, self.encoder_blocks[0], ops.arange(length))
         weights = []
         for block in self.encoder_blocks:
-            x, layer_weights = block(x, mask, positions=positions, training=training)
+            x, layer_weights = block(x, mask, positions=positions, **distances._asdict(), training=training)
             weights.append(layer_weights)
         if self.final_norms:
             x = self.final_norms[0](x)
@@ -147,6 +146,14 @@ class Transformer(TranslationModel):
     def value_norms(self, memory):
         return tuple(block.cross_attention.value_norms(memory.states) for block in self.decoder_blocks)
 
+    def sinks(self, memory, output):
+        encoder, decoder = self.encoder_blocks[0], self.decoder_blocks[0]
+        return sink_shares(
+            encoder=(encoder.self_attention, memory.self_attention),
+            decoder=(decoder.self_attention, output.decoder_self),
+            cross=(decoder.cross_attention, output.cross),
+        )
+
     def start_cache(self, memory):
         return tuple(block.start_cache(ops.shape(memory.states)[0]) for block in self.decoder_blocks)
 
@@ -156,6 +163,8 @@ class Transformer(TranslationModel):
         self_mask = causal_mask(length, position + length, position)
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         positions = self.target_positions.on_queries_and_keys(length, position)
+        places = ops.arange(position + length)
+        distances = token_distances(self.target_positions.kind, self.decoder_blocks[0], places[position:], places)
         self_weights, cross_weights, block_caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):
             x, own, cross, block_cache = block(
@@ -166,6 +175,7 @@ class Transformer(TranslationModel):
                 memory_mask=memory.mask,
                 cache=None if cache is None else cache[i],
                 positions=positions,
+                **distances._asdict(),
                 training=training,
             )
             self_weights.append(own)
@@ -175,3 +185,16 @@ class Transformer(TranslationModel):
             x = self.final_norms[1](x)
         cache = None if cache is None else tuple(block_caches)
         return DecoderOutput(x, self.output_embedding.logits(x), tuple(cross_weights), tuple(self_weights), cache)
+
+    def places(self, side):
+        of_source = side == "encoder"
+        positions = self.source_positions if of_source else self.target_positions
+        yield Returned(positions, "call", f"{side}.embedding")
+        for i, block in enumerate(self.encoder_blocks if of_source else self.decoder_blocks):
+            yield from block.places(f"{side}.{i}")
+        if not of_source:
+            yield Returned(self.output_embedding, "logits", "logits")
+            return
+        for i, block in enumerate(self.decoder_blocks):
+            names = f"decoder.{i}.cross.keys", f"decoder.{i}.cross.values"
+            yield Returned(block.cross_attention, "project_memory", names)

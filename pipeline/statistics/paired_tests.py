@@ -3,9 +3,11 @@
 Letters: N sentences, B random exchanges.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
-from .sentence_bootstrap import SAMPLES, interval, ratio, resample, sentence_counts
+from .sentence_bootstrap import SAMPLES, interval, parts_of_samples, resample, sentence_counts
 
 
 def randomisation_p(
@@ -31,12 +33,35 @@ def randomisation_p(
         Two-sided p-values `(...)`, at least 1 / (B + 1); not-a-number where a ratio is.
     """
     above, below = (np.stack([one, other]).astype(np.float64) for one, other in zip(first, second, strict=True))
-    found = np.abs(ratio(above[0], below[0]) - ratio(above[1], below[1]))
-    random = np.random.default_rng(seed)
-    kept = random.integers(0, 2, size=(samples, above.shape[1])).astype(np.float64)
-    one, other = (_mixed(above, below, of_first) for of_first in (kept, 1 - kept))
-    as_large = np.abs(one - other) >= found * (1 - 1e-9) - 1e-12  # equal sums differ by rounding
-    return np.where(np.isnan(found), np.nan, (1 + as_large.sum(axis=0)) / (samples + 1))
+
+    def difference(kept: np.ndarray) -> np.ndarray:
+        return _mixed(above, below, kept) - _mixed(above, below, 1 - kept)
+
+    return p_of_exchanges(difference, above.shape[1], samples=samples, seed=seed)
+
+
+def p_of_exchanges(
+    difference: Callable[[np.ndarray], np.ndarray], sentences: int, *, samples: int = SAMPLES, seed: int = 0
+) -> np.ndarray:
+    """Tests whether two results differ, see `randomisation_p`.
+
+    Args:
+        difference: takes for B mixtures 1 where a sentence's results are kept and 0 where they are exchanged, `(B, N)`,
+            and returns the differences `(B, ...)`.
+        sentences: N.
+        samples: B.
+        seed: of the exchanges.
+
+    Returns:
+        Two-sided p-values `(...)`; not-a-number where the difference that was found is.
+    """
+    found = np.abs(difference(np.ones((1, sentences)))[0])
+    random, as_large = np.random.default_rng(seed), np.zeros(found.shape, int)
+    for part in parts_of_samples(samples, sentences):
+        kept = random.integers(0, 2, size=(part, sentences)).astype(np.float64)
+        # Equal sums differ by rounding.
+        as_large += (np.abs(difference(kept)) >= found * (1 - 1e-9) - 1e-12).sum(axis=0)
+    return np.where(np.isnan(found), np.nan, (1 + as_large) / (samples + 1))
 
 
 def difference_interval(

@@ -9,6 +9,8 @@ Letters: N sentences, B bootstrap samples.
 import numpy as np
 
 SAMPLES = 1000
+HELD = 10_000_000
+"""How many counts of sentences are held at once."""
 
 
 def sentence_counts(sentences: int, *, samples: int = SAMPLES, seed: int = 0) -> np.ndarray:
@@ -65,9 +67,19 @@ def ratio_interval(numerators: np.ndarray, denominators: np.ndarray) -> tuple[np
     known = ~np.isnan(ratio(numerators, denominators))
     low, high = np.full((2, *known.shape), np.nan)
     if known.any():
-        counts = sentence_counts(len(numerators))
-        low[known], high[known] = interval(resample(numerators[:, known], denominators[:, known], counts))
+        above, below = numerators[:, known], denominators[:, known]
+        random = np.random.default_rng(0)
+        shares = np.full(len(above), 1 / len(above))
+        counts = (random.multinomial(len(above), shares, size=part) for part in parts_of_samples(SAMPLES, len(above)))
+        low[known], high[known] = interval(np.concatenate([resample(above, below, part * 1.0) for part in counts]))
     return low, high
+
+
+def parts_of_samples(samples: int, sentences: int) -> list[int]:
+    """Divides samples into parts of at most `HELD` numbers, so that memory stays flat however many sentences there
+    are: the number of samples of each."""
+    part = max(1, HELD // max(sentences, 1))
+    return [min(part, samples - first) for first in range(0, samples, part)]
 
 
 def _divide(above: np.ndarray, below: np.ndarray) -> np.ndarray:

@@ -32,13 +32,14 @@ from ..text.typed_text import Normalizer
 from ..text.words import BETWEEN_SPACES, WordCutter, WordUnits
 from ..training.checkpoint import load_checkpoint
 from ..training.checkpoint_folder import Checkpoints
+from .explained_scores import ExplainedScores
 from .inside_text import Inside, Sentence, cache, patch
 from .manifest import check_digests, check_golden
 from .weights_file import check_weights_file, extracted_weights
 
 
 @dataclass(frozen=True)
-class TrainedRun:
+class TrainedRun(ExplainedScores):
     """The parts of a run that evaluation and translation need; `weights` is the file that the model's are from, and
     `banned` what no translation contains, if anything."""
 
@@ -115,28 +116,28 @@ class TrainedRun:
         return self._recorders[key]
 
     def cache(self, sentences: Sequence[Sentence], names: Sequence[str] = ("*",)) -> list[Inside]:
-        """Returns scores, weights, queries, keys, values, each head's part of the output and the residual stream, by
-        name, while each sentence is read.
+        """Returns scores, weights, queries, keys, values, each head's part of the output, the residual stream (of a
+        recurrent model the states) and the logits, by name, while each sentence is read.
 
         Args:
             sentences: sources, whose translations are searched and then read; or pairs of source and target.
-            names: which activations, such as `decoder.0.cross.scores` or `*.residual`; see `inspection.inside`.
+            names: which values, such as `decoder.0.cross.scores` or `*.residual`; see pipeline/inspection/INSIDE.md.
 
         Raises:
-            InputError: the model is no Transformer, a mechanism is not `softmax`, or a name fits nothing.
+            InputError: a name fits nothing, such as scores of a mechanism that does not score each pair.
         """
         return cache(self.model, self.translator, sentences, names)
 
     def patch(self, clean: Sentence, corrupted: Sentence, names: Sequence[str]) -> Inside:
-        """Reads a sentence with the named activations of another one in the place of its own.
+        """Reads a sentence with the named values of another one in the place of its own.
 
         Args:
             clean: the sentence that they are taken from.
             corrupted: the sentence that is read, with as many tokens on the sides that are named.
-            names: which activations, see `cache`.
+            names: which values, see `cache`.
 
         Raises:
-            InputError: as for `cache`, or an activation has another shape in the other sentence.
+            InputError: as for `cache`, or a value has another shape in the other sentence.
         """
         return patch(self.model, self.translator, clean, corrupted, names)
 

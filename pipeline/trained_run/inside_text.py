@@ -1,6 +1,7 @@
 """The inside of a run by name, for sentences as text."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import keras
@@ -8,6 +9,8 @@ import numpy as np
 
 from ..decoding.translator import Translator
 from ..inspection.inside import Pair, patch_inside, read_inside
+from ..inspection.score_parts import ScoreParts
+from ..inspection.split_score import split_score
 from ..text.tokenizer import BOS, EOS, Tokenizer
 
 Sentence = str | tuple[str, str]
@@ -22,7 +25,7 @@ class Inside(NamedTuple):
     - target_output_tokens: the tokens that are predicted, T of them.
     - log_probabilities: of these, in nats, `(T,)`.
     - logits: `(T, V)`.
-    - arrays: the activations by name, see `inspection.inside`.
+    - arrays: the values by name, see pipeline/inspection/INSIDE.md.
     """
 
     source_tokens: list[str]
@@ -52,6 +55,21 @@ def patch(
     given, _ = _ids(translator, clean)
     pair, predicted = _ids(translator, corrupted)
     return _describe(translator.tokenizer, pair, predicted, patch_inside(model, given, pair, names), {})
+
+
+def explain_score(
+    model: keras.Model, translator: Translator, sentence: Sentence, layer: str, head: int, row: int
+) -> ScoreParts:
+    """See `TrainedRun.explain_score`; the model is in float64."""
+    pair, predicted = _ids(translator, sentence)
+    parts = split_score(model, pair, layer, head, row)
+    name = translator.tokenizer.pieces
+    return replace(
+        parts,
+        query=name([int(parts.query)])[0],
+        predicted=name([predicted[row]])[0] if layer.startswith("decoder") else "",
+        keys=name([int(key) for key in parts.keys]),
+    )
 
 
 def _ids(translator: Translator, sentence: Sentence) -> tuple[Pair, list[int]]:

@@ -21,6 +21,11 @@ SCORE_CASES = {
     for name, score in {**SCORES, "additive with bias": partial(Additive, use_bias=True)}.items()
 }
 
+SINK = {
+    "weights_are_a_distribution": "part of a row goes to the sink",
+    "masked_keys_get_nothing": "part of a row goes to the sink",
+    "large_inputs_stay_finite": "part of a row goes to the sink",
+}
 ONE_HOT = {
     "masked_keys_get_nothing": "one key gets all the weight",
     "gradients": "the argmax has none, so another function's stands in",
@@ -77,6 +82,13 @@ ATTENTION_CASES = {
     "blockwise additive": LayerCase(
         partial(AdditiveAttention, units=4, **blockwise), THREE, ("key", "value"), exempt=BLOCKWISE
     ),
+    "shared keys and values": LayerCase(
+        heads(MultiHeadAttention, value_dim=3, key_value_heads=1), THREE, ("key", "value"), 2
+    ),
+    "self with shared keys and values": LayerCase(
+        heads(SelfAttention, value_dim=3, key_value_heads=1), {"x": (B, S, 6)}, ("x",), 2
+    ),
+    "sink": LayerCase(heads(CrossAttention, mechanism="sink"), TWO, ("memory",), 2, exempt=SINK),
     "one-hot": LayerCase(heads(MultiHeadAttention, mechanism="one_hot"), THREE, ("key", "value"), 2, exempt=ONE_HOT),
     "uniform": LayerCase(heads(MultiHeadAttention, mechanism="uniform"), THREE, ("key", "value"), 2),
     "uniform without projection": LayerCase(
@@ -131,6 +143,7 @@ MASKED_CASES = {
     "cross": LayerCase(heads(CrossAttention), TWO, masks={"mask": (B, 2, T, S)}),
     "additive": LayerCase(partial(AdditiveAttention, units=4), THREE, masks={"mask": (B, 1, T, S)}),
     "blockwise": LayerCase(heads(CrossAttention, score="general", **blockwise), TWO, masks={"mask": (B, 1, T, S)}),
+    "sink": LayerCase(heads(MultiHeadAttention, mechanism="sink"), THREE, masks={"mask": (B, 2, T, S)}, exempt=SINK),
     "one-hot": LayerCase(
         heads(MultiHeadAttention, mechanism="one_hot"), THREE, masks={"mask": (B, 2, T, S)}, exempt=ONE_HOT
     ),

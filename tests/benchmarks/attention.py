@@ -38,6 +38,7 @@ import tensorflow as tf
 
 from pipeline.attention.additive import AdditiveAttention
 from pipeline.attention.mechanisms import MECHANISMS
+from pipeline.attention.relative_positions import alibi_bias, rotation
 from pipeline.attention.self_attention import SelfAttention
 from pipeline.runtime.memory import keep_freed_memory
 
@@ -81,6 +82,32 @@ def heads(mechanism, **settings):
     return layers
 
 
+def placed(kind):
+    """Our layer of several heads that sees distances."""
+
+    def layers(length):
+        layer = SelfAttention(HEADS, SIZE)
+
+        def context(x):
+            places = tf.range(tf.shape(x)[1])
+            seen = (
+                {"rotation": rotation(places, SIZE)}
+                if kind == "rotary"
+                else {"bias": alibi_bias(places, places, HEADS)}
+            )
+            return layer(x, **seen)[0]
+
+        return [layer], context
+
+    return layers
+
+
+def shared(length):
+    """Our layer whose heads share keys and values."""
+    layer = SelfAttention(HEADS, SIZE, key_value_heads=1)
+    return [layer], lambda x: layer(x)[0]
+
+
 def additive(mechanism):
     """Our additive layer with a mechanism."""
 
@@ -117,6 +144,10 @@ def lsh_pairs(length):
 VARIANTS = {
     "softmax": Variant(heads("softmax"), squared, HEADS, (2, 2), "softmax"),
     "Keras MultiHeadAttention": Variant(keras_heads, squared, HEADS, (2, 2)),
+    "sink": Variant(heads("sink"), squared, HEADS, (2, 2), "sink"),
+    "rotary positions": Variant(placed("rotary"), squared, HEADS, (2, 2), "softmax"),
+    "ALiBi": Variant(placed("alibi"), squared, HEADS, (2, 2), "softmax"),
+    "one head of keys and values": Variant(shared, squared, HEADS, (2, 2), "softmax"),
     "blockwise": Variant(heads("blockwise"), squared, 0, (2, 1), "blockwise"),
     "linformer": Variant(
         heads("linformer", projected_length=PROJECTED, max_length=lambda n: max(n, SHORT)),

@@ -18,6 +18,14 @@ REFUSED = [
     ("{attention: {cross: {mechanism: uniform, score: dot}}}", "uniform compares nothing: leave out score, or use"),
     ("{attention: {cross: {mechanism: blockwise}}, attention_dropout: 0.1}", "set it to 0"),
     ("{attention: {cross: {projection: false, key_dim: 16}}}", r"key_dim \(16\) times num_heads \(4\) must be d_model"),
+    ("{attention: {cross: {key_value_heads: 3}}}", r"key_value_heads: expected a divisor of num_heads \(4\), found 3"),
+    ("{attention: {cross: {key_value_heads: 1, mechanism: last}}}", "not there with mechanism last: leave it out"),
+    ("{attention: {cross: {key_value_heads: 1, value_projection: false}}}", "not there with value_projection false"),
+    ("{positions: alibi, attention: {encoder_self: {mechanism: blockwise}}}", "does not work with positions alibi"),
+    ("{positions: rotary, attention: {encoder_self: {mechanism: lsh}}}", "expected one of softmax, sink, blockwise"),
+    ("{positions: rotary, attention: {decoder_self: {score: concat}}}", "expected one of scaled_dot, dot, cosine"),
+    ("{positions: rotary, attention: {decoder_self: {key_dim: 7}}}", "expected an even key_dim, found 7"),
+    ("{positions: rotery}", "model.positions: expected one of .*rotary.* found 'rotery'"),
     ("{num_heads: 3}", r"d_model \(128\) must be a multiple of num_heads \(3\)"),
     ("{architecture: recurrent, input_feeding: true}", "input_feeding needs decoder luong"),
     ("{architecture: recurent}", "model.architecture: expected one of transformer, recurrent, .* found 'recurent'"),
@@ -66,3 +74,8 @@ def test_heads_need_not_divide_the_width_where_sizes_are_given(config_file: Path
     sites = ", ".join(f"{site}: {sizes}" for site in ("encoder_self", "decoder_self", "cross"))
     config_file.write_text(config_file.read_text() + f"model: {{num_heads: 3, attention: {{{sites}}}}}\n")
     assert load_run_config(config_file).model.attention.cross.key_dim == 5
+
+
+def test_relative_positions_leave_cross_attention_as_it_is(config_file: Path):
+    given = ("--model.positions", "rotary", "--model.attention.cross.score", "additive")
+    assert parsed(config_file, *given).model.attention.cross.score == "additive"

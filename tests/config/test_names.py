@@ -15,6 +15,7 @@ from pipeline.attention.mechanisms import MECHANISMS
 from pipeline.attention.scores import SCORES
 from pipeline.config import names
 from pipeline.config.data import DataSettings
+from pipeline.inspection.head_places import PLACES
 from pipeline.metrics import METRICS
 from pipeline.model.build import MODELS
 from pipeline.model.recurrent import DECODERS
@@ -31,6 +32,7 @@ ROOT = Path(__file__).parents[2]
         (names.MECHANISMS, MECHANISMS),
         (names.RECURRENT_DECODERS, DECODERS),
         (names.EXTRACTIONS, EXTRACTORS),
+        (names.HEAD_TYPES, PLACES),
         (names.SYMMETRISATIONS, SYMMETRISATIONS),
         (names.METRICS, METRICS),
         (names.EUROPARL_LANGUAGES, PATTERNS),
@@ -44,6 +46,7 @@ ROOT = Path(__file__).parents[2]
         "mechanisms",
         "recurrent decoders",
         "extractions",
+        "types of heads",
         "symmetrisations",
         "metrics",
         "languages of Europarl",

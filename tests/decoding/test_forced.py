@@ -9,7 +9,7 @@ from pipeline.decoding.forced import forced_pass
 from pipeline.decoding.greedy import greedy_search
 from pipeline.model.recurrent import Recurrent
 from pipeline.text.tokenizer import BOS, EOS, PAD
-from tests.tiny_models import RECURRENT, make_model
+from tests.tiny_models import MODELS, RECURRENT, make_model
 from tests.tiny_transformer import SOURCE, shared_transformer
 
 SITES = [name for name, site in names.SITES.items() if site.forced]
@@ -124,3 +124,34 @@ def test_without_output_tokens_there_is_attention_alone(model, searched):
     np.testing.assert_allclose(some.log_probabilities, whole.log_probabilities[:, :4], atol=1e-6)
     for site in SITES:
         np.testing.assert_array_equal(none.attention[site], whole.attention[site])
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("rotary transformer with shared keys and a sink", {"cross": ["cross"]}),
+        (
+            "decoder-only with ALiBi and a sink",
+            {"cross": ["cross", "decoder"], "decoder": ["cross", "decoder"], "encoder": ["encoder"]},
+        ),
+    ],
+)
+def test_what_rows_lack_to_a_sum_of_one_is_the_share_of_the_sink(name, rows):
+    architecture, settings = MODELS[name]
+    model = make_model(architecture, **settings)
+    target = np.array([[BOS, 7, 10, 13, 5]] * B, "int32")
+    forced = forced_pass(model, SOURCE, target, target, ("cross", "encoder", "decoder"))
+    assert forced.sinks.keys() == rows.keys()
+    for site, parts in rows.items():
+        total = sum(forced.attention[part].numpy().sum(-1) for part in parts)
+        shares = forced.sinks[site].numpy()
+        real = np.ones_like(shares, bool) if site != "encoder" else (SOURCE != PAD)[:, None, None]
+        real = np.broadcast_to(real, shares.shape)
+        np.testing.assert_allclose((total + shares)[real], 1, atol=1e-6)
+        assert shares[real].min() > 0.001
+        assert shares[real].max() < 0.999
+
+
+def test_models_without_a_sink_have_no_shares(model):
+    target = np.array([[BOS, 7]] * B, "int32")
+    assert not forced_pass(model, SOURCE, target, target, SITES).sinks

@@ -278,3 +278,43 @@ def test_a_shard_with_exchanged_arrays_is_refused(tmp_path, records):
     np.savez(tmp_path / "shard-00000.npz", **arrays)
     with pytest.raises(InputError, match="sentence 5"):
         AttentionArchive(tmp_path)[5]
+
+
+def with_sink(record):
+    """A record whose rows leave a quarter to the sink."""
+    weights = record.attention["cross"] * np.float32(0.75)
+    shares = (1 - weights.sum(-1, dtype=np.float64)).astype(np.float32)
+    return dataclasses.replace(record, attention={**record.attention, "cross": weights}, sinks={"cross": shares})
+
+
+def test_shares_of_the_sink_are_stored_beside_the_weights(tmp_path, records):
+    written = [with_sink(record) for record in records]
+    write(tmp_path / "a", written)
+    read = AttentionArchive(tmp_path / "a")
+    assert read.manifest["sinks"] == ["cross"]
+    for one, other in zip(read, written, strict=True):
+        np.testing.assert_array_equal(one.sinks["cross"], other.sinks["cross"])
+        np.testing.assert_allclose(one.attention["cross"].sum(-1) + one.sinks["cross"], 1, atol=1e-6)
+    assert read.read(3, ["cross"]).sinks.keys() == {"cross"}
+    with np.load(tmp_path / "a/shard-00000.npz") as shard:
+        assert "cross-sink/000005" in shard.files
+
+
+def test_an_archive_with_sinks_that_is_continued_keeps_them(tmp_path, records):
+    written = [with_sink(record) for record in records]
+    with ArchiveWriter(tmp_path / "a", manifest={}, sentences_per_shard=3) as writer:
+        for record in written[:3]:
+            writer.append(record)
+    with ArchiveWriter(tmp_path / "a", manifest={}, sentences_per_shard=3, go_on=True) as writer:
+        assert writer.sentences == 3
+    read = AttentionArchive(tmp_path / "a")
+    assert (read.manifest["sinks"], len(read[3].sinks)) == (["cross"], 1)
+
+
+@pytest.mark.parametrize(("shares", "found"), [(-0.1, "no shares"), (0.9, "more than a row"), (np.nan, "no shares")])
+def test_shares_that_no_sink_can_have_are_refused(tmp_path, records, shares, found):
+    record = with_sink(records[0])
+    record.sinks["cross"][0, 0, 0] = shares
+    write(tmp_path / "a", [record])
+    with pytest.raises(InputError, match=f"damaged attention archive.*{found}"):
+        AttentionArchive(tmp_path / "a")[5]

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.inspection.heads_table import heads_table
+from pipeline.inspection.heads_table import HeadsMeter, heads_table
+from pipeline.inspection.measures import MEASURES, measure_site
+from pipeline.statistics.sentence_bootstrap import ratio_interval
 from tests.inspection.test_measures import measures_by_loops
 
 
@@ -56,5 +58,25 @@ def test_a_source_without_eos_has_no_eos_share(make_record):
 
 def test_no_records_give_an_empty_table():
     table = heads_table([])
-    assert len(table) == 0
-    assert "diagonality" in table
+    assert len(table) == 0 == len(HeadsMeter().sentences()) == len(HeadsMeter().table_with_intervals())
+    assert "diagonality" in table and "diagonality" in HeadsMeter().sentences()
+
+
+def test_each_sentence_has_a_row_for_each_layer_and_head_and_intervals_are_over_sentences(make_record):
+    records = [make_record(3, target_words=(0, None)), make_record(5, (0, 1, None), (*range(10), None)), make_record(6)]
+    meter = HeadsMeter()
+    for record in records:
+        meter.add(record, measure_site(record))
+    sentences, table = meter.sentences(), meter.table_with_intervals()
+    assert sentences["id"].tolist() == [3] * 6 + [5] * 6 + [6] * 6
+    for record, (_, rows) in zip(records, sentences.groupby("id"), strict=True):
+        assert rows[["layer", "head"]].to_numpy().tolist() == table[["layer", "head"]].to_numpy().tolist()
+        assert set(rows["rows"]) == {len(record.target_output_tokens)}
+        for name, values in measure_site(record).items():
+            np.testing.assert_array_equal(rows[name], values.ravel())
+    for (layer, head), rows in sentences.groupby(["layer", "head"]):
+        row = table[(table["layer"] == layer) & (table["head"] == head)].iloc[0]
+        for name in MEASURES:
+            low, high = ratio_interval(*(x.to_numpy(float)[:, None] for x in (rows[name] * rows["rows"], rows["rows"])))
+            np.testing.assert_allclose([row[f"{name}_low"], row[f"{name}_high"]], [low[0], high[0]])
+            assert np.isnan(row[name]) or row[f"{name}_low"] <= row[name] <= row[f"{name}_high"]

@@ -31,7 +31,8 @@ def test_measures_equal_loops_for_every_layer_and_head(make_record, T, S, eos):
     weights = make_record(T, (0,) * S, (0,) * T).attention["cross"]
     measured = measure(weights, {"eos": None if eos is None else [eos]})
     assert list(measured) == list(MEASURES)
-    assert all(np.isnan(measured.pop(f"{name}_share")).all() for name in ("bos", "punctuation"))  # no such keys
+    # No such keys, and no sink.
+    assert all(np.isnan(measured.pop(f"{name}_share")).all() for name in ("bos", "punctuation", "sink"))
     for layer, head in np.ndindex(2, 3):
         others = [weights[layer, other] for other in range(3) if other != head]
         expected = measures_by_loops(weights[layer, head], eos, others)
@@ -62,7 +63,8 @@ def test_uniform_one_hot_and_diagonal_heads_have_the_known_values():
 
 
 def test_a_row_with_nothing_to_attend_to_is_zero_everywhere():
-    measured = measure(np.zeros((1, 2, 2, 3), np.float32), {"eos": [2], "bos": [0], "punctuation": [1]})
+    sinks = np.zeros((1, 2, 2), np.float32)
+    measured = measure(np.zeros((1, 2, 2, 3), np.float32), {"eos": [2], "bos": [0], "punctuation": [1]}, sinks)
     assert all((value == 0).all() for value in measured.values())
 
 
@@ -90,3 +92,8 @@ def test_punctuation_is_known_in_every_spelling(token):
 @pytest.mark.parametrize("token", ["▁", "▁a.", "Ġa", "Ġ", "##a", "a</w>", "</s>", "<s>"])
 def test_words_and_special_tokens_are_no_punctuation(token):
     assert not is_punctuation(token)
+
+
+def test_the_share_of_a_sink_is_that_of_the_mean_row():
+    weights, sinks = np.full((1, 2, 4, 5), 0.1, np.float32), np.array([[[0.5] * 4, [0.2, 0.3, 0.4, 0.7]]], np.float32)
+    np.testing.assert_allclose(measure(weights, {}, sinks)["sink_share"], [[0.5, 0.4]], atol=1e-6)

@@ -4,11 +4,12 @@ import re
 from contextlib import contextmanager
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 
 from pipeline.live_page.examples import find_examples
 from pipeline.live_page.live_run import LiveRun
-from pipeline.live_page.question import Question
+from pipeline.live_page.question import Question, ScoreQuestion
 from pipeline.live_page.serve import serve
 from tests.browser import open_page
 from tests.random_runs import random_run
@@ -238,10 +239,60 @@ def test_an_answer_after_the_program_has_ended_is_told(browser, live):
     opened.close()
 
 
+def choose_cell(page, row, column):
+    page.locator(f".run:not(.absent) .cell[data-row='{row}'][data-column='{column}']").first.click()
+    page.wait_for_selector(".why:not([aria-busy])")
+
+
+def test_a_chosen_cell_says_which_parts_gave_its_score(page, live):
+    ask(page)
+    assert page.locator(".why").count() == 0
+    page.get_by_role("button", name="layer 0, head 1", exact=True).click()
+    page.locator("[name=words]").uncheck()
+    choose_cell(page, 2, 3)
+    ids = live.answer(Question(text=TEXT)).facts["ids"]
+    question = {"text": TEXT, "target": ids, "site": "cross", "layer": 0, "head": 1, "query": 2}
+    facts = live.explain(ScoreQuestion.model_validate(question))
+    assert page.locator(".why select").input_value() == "3"
+    parts = sorted((abs(x), x) for row in facts["differences"][3] for x in row)
+    shown = [float(text.replace("−", "-")) for text in page.locator(".pairs .share").all_inner_texts()]
+    assert shown[:-1] == [pytest.approx(x, abs=0.006) for _, x in parts[: -len(shown) : -1]]
+    assert sum(shown) == pytest.approx(np.sum(facts["differences"][3]), abs=0.06)
+    assert f"{facts['scores'][3]:.2f}".replace("-", "−") in page.inner_text(".why p")
+    page.select_option(".why select", "1")
+    first = page.locator(".pairs .share").first.inner_text()
+    assert abs(float(first.replace("−", "-"))) == pytest.approx(np.abs(facts["differences"][1]).max(), abs=0.006)
+    choose_cell(page, 1, 0)
+    assert page.locator(".why select").input_value() == "0"
+    page.keyboard.press("Escape")
+    assert page.locator(".why").count() == 0
+
+
+def test_only_single_heads_of_what_the_model_has_are_explained(page):
+    ask(page)
+    page.get_by_role("button", name="layer 0, mean", exact=True).click()
+    page.locator(".run:not(.absent) .cell").first.click()
+    assert page.locator(".why").count() == 0
+    page.select_option("[name=site]", "decoder")
+    page.get_by_role("button", name="layer 0, head 0", exact=True).click()
+    page.locator("[name=words]").uncheck()
+    choose_cell(page, 2, 1)
+    assert page.locator(".why option").count() == 3  # those that the row may look at
+    page.click("[aria-label='off: layer 0, head 1']")
+    settle(page)
+    page.wait_for_selector(".why:not([aria-busy])")
+    assert page.locator(".run:not(.absent)").count() == 2 and page.locator(".why").count() == 1
+
+
 def test_phones_and_dark_screens_show_the_page(browser, served, live):
     with open_live(browser, served.address, viewport={"width": 390, "height": 800}, color_scheme="dark") as page:
         ask(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.get_by_role("button", name="layer 0, head 0", exact=True).click()
+        choose_cell(page, 0, 0)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        inside = "all => all.every((one) => one.scrollWidth <= one.clientWidth + 1)"
+        assert page.locator(".why, .pairs li, .pairs .pair").evaluate_all(inside)
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
         controls = page.locator("button, input, select, textarea").evaluate_all(
             "all => all.map((one) => one.labels?.length || one.textContent.trim() || one.getAttribute('aria-label'))"

@@ -8,13 +8,17 @@ from pipeline.decoding.forced import forced_pass
 from pipeline.errors import InputError
 from pipeline.inspection.changed_model import ChangedModel, changeable_layers
 from pipeline.inspection.intervention import CHANGES, Intervention, intervene, one_head
+from pipeline.inspection.split_score import explained_sites, split_score
 from pipeline.live_page.live_run import LiveRun
-from pipeline.live_page.question import GivenRow, HeadChange, Question
+from pipeline.live_page.question import GivenRow, HeadChange, Question, ScoreQuestion
+from pipeline.model.decoder_only import DecoderOnly
 from pipeline.text.batches import forced_batch
-from pipeline.text.tokenizer import EOS
+from pipeline.text.tokenizer import BOS, EOS
 from pipeline.trained_run import load_run
 from tests.random_runs import random_run
+from tests.tiny_models import DECODER_ONLY, shared_model
 from tests.tiny_runs import ROOT
+from tests.tiny_transformer import shared_transformer
 
 TEXT = "the small cat sees Éva"
 OFF = HeadChange(site="cross", layer=0, head=1, change="zeroed")
@@ -160,3 +164,45 @@ def test_other_architectures_answer_and_keep_their_heads():
     assert live.changes.heads == {}
     with pytest.raises(InputError, match="heads can be changed in a Transformer alone"):
         live.answer(Question(text="the cat sleeps .", changes=[OFF]))
+
+
+ROW = {"text": TEXT, "site": "cross", "layer": 0, "head": 1, "query": 2}
+
+
+def test_the_scores_of_a_row_are_explained_as_the_run_explains_them(live, plain):
+    facts = live.explain(ScoreQuestion(**ROW, target=plain.facts["ids"]))
+    pair = [*live.run.tokenizer.encode([TEXT])[0], EOS], [BOS, *plain.facts["ids"][:-1]]
+    parts = split_score(live.run.float64_model, pair, "decoder.0.cross", 1, 2).merged()
+    assert (facts["queryParts"], facts["keyParts"]) == (parts.query_parts, parts.key_parts)
+    assert facts["keys"] == plain.record.source_tokens
+    np.testing.assert_allclose(facts["scores"], parts.scores, atol=1e-5)
+    differences = np.array(facts["differences"])
+    assert differences.shape == (len(facts["keys"]), len(parts.query_parts), len(parts.key_parts))
+    np.testing.assert_allclose(differences.sum((1, 2)), parts.scores - parts.scores.mean(), atol=1e-4)
+    weights = np.exp(facts["scores"]) / np.exp(facts["scores"]).sum()
+    np.testing.assert_allclose(weights, plain.record.attention["cross"][0, 1, 2], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"site": "norms"}, "site: expected encoder_self, decoder_self, cross, found 'norms'"),
+        ({"layer": 4}, r"decoder\.4\.cross: expected one of"),
+        ({"head": 3}, "head: expected a number from 0 to 2, found 3"),
+        ({"query": 99}, "row: expected a number from 0 to .*, found 99"),
+        ({"target": [9_999]}, "tokens: expected ids below"),
+    ],
+)
+def test_rows_that_are_not_there_are_not_explained(live, plain, asked, message):
+    with pytest.raises(InputError, match=message):
+        live.explain(ScoreQuestion(**ROW | {"target": plain.facts["ids"]} | asked))
+
+
+def test_a_run_says_which_scores_it_can_explain(live):
+    assert live.explained == ["encoder_self", "decoder_self", "cross"]
+    for settings, expected in (
+        ({"cross": {"score": "additive"}}, ["encoder_self", "decoder_self"]),
+        ({"encoder_self": {"mechanism": "uniform"}}, []),
+    ):
+        assert explained_sites(shared_transformer(**settings)) == expected
+    assert explained_sites(shared_model(DecoderOnly, **DECODER_ONLY)) == []

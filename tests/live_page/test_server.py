@@ -13,7 +13,7 @@ from pipeline.inspection.archive import AttentionArchive
 from pipeline.live_page.gate import TOKEN_HEADER, Gate
 from pipeline.live_page.live_run import Answer
 from pipeline.live_page.page import live_page
-from pipeline.live_page.question import MOST_CHARACTERS, Question
+from pipeline.live_page.question import MOST_CHARACTERS, Question, ScoreQuestion
 from pipeline.live_page.server import MOST_BYTES, MOST_WAITING, LivePage
 from tests.inspection.viewer.opened import make_record
 from tests.patience import PATIENCE_SECONDS
@@ -39,6 +39,12 @@ class StubRun:
         if self.error:
             raise self.error
         return Answer(make_record(0, "a b", "c d"), {"text": question.text}, question)
+
+    def explain(self, question):
+        self.asked.append(question)
+        if self.error:
+            raise self.error
+        return {"keys": ["a"]}
 
 
 @pytest.fixture
@@ -123,6 +129,22 @@ def test_what_is_no_question_is_refused_in_words(client, stub, body, message):
     answer = client.post("/answer", headers=HEADERS, data=body, content_type="application/json")
     assert answer.status_code == 400 and answer.json["error"].startswith(message) and len(answer.json["error"]) < 500
     assert stub.asked == []
+
+
+WHY = {"target": [5, 3], "site": "cross", "layer": 0, "head": 0, "query": 1}
+
+
+def test_the_scores_of_a_row_are_explained_to_who_may_ask(client, stub):
+    answer = ask(client, "/explain", **WHY)
+    assert answer.status_code == 200 and answer.json == {"keys": ["a"]}
+    assert stub.asked == [ScoreQuestion(text="a b", **WHY)]
+    assert ask(client, "/explain", headers={"Host": "localhost"}, **WHY).status_code == 403
+    for wrong in ({"query": -1}, {"head": "0"}, {"more": 1}, {"target": None}):
+        refused = ask(client, "/explain", **WHY | wrong)
+        assert refused.status_code == 400 and refused.json["error"].startswith(next(iter(wrong)))
+    assert ask(client, "/explain", **WHY, run=1).status_code == 400
+    stub.error = InputError("head: expected")
+    assert ask(client, "/explain", **WHY).json == {"error": "head: expected"}
 
 
 def test_other_requests_are_refused(client, stub):

@@ -126,8 +126,9 @@ def test_the_source_matters_and_its_padding_gets_no_weight(architecture, setting
         assert not np.any(np.moveaxis(np.array(layer), 3, 1)[SOURCE == 0])
     # The rows of one causal stack are spent on source and target at once.
     shared = output.decoder_self if architecture is DecoderOnly else [np.zeros(1)] * len(output.cross)
-    for layer, elsewhere in zip(output.cross, shared, strict=True):
-        np.testing.assert_allclose(np.sum(layer, -1) + np.sum(elsewhere, -1), 1, atol=1e-5)
+    sinks = model.sinks(memory, output).get("cross", [0.0] * len(output.cross))
+    for layer, elsewhere, sink in zip(output.cross, shared, sinks, strict=True):
+        np.testing.assert_allclose(np.sum(layer, -1) + np.sum(elsewhere, -1) + sink, 1, atol=1e-5)
 
 
 @every_architecture

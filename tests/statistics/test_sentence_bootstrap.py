@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from pipeline.statistics.sentence_bootstrap import interval, ratio, resample, sentence_counts
+from pipeline.statistics import sentence_bootstrap
+from pipeline.statistics.paired_tests import randomisation_p
+from pipeline.statistics.sentence_bootstrap import interval, ratio, ratio_interval, resample, sentence_counts
 
 
 def test_samples_are_those_of_sentences_drawn_one_by_one():
@@ -14,6 +16,18 @@ def test_samples_are_those_of_sentences_drawn_one_by_one():
         expected.append(numerators[drawn].sum(0) / denominators[drawn].sum(0))
     np.testing.assert_allclose(resample(numerators, denominators, counts), expected)
     assert (counts.sum(axis=1) == 4).all()
+
+
+def test_many_sentences_are_drawn_in_parts_and_the_interval_is_the_same(monkeypatch):
+    random = np.random.default_rng(1)
+    numerators, denominators = random.random((50, 2)), np.ones((50, 2))
+    expected = ratio_interval(numerators, denominators)
+    np.testing.assert_array_equal(expected, interval(resample(numerators, denominators, sentence_counts(50))))
+    p = randomisation_p((numerators, denominators), (numerators[::-1], denominators))
+    monkeypatch.setattr(sentence_bootstrap, "HELD", 7 * 50)
+    assert sentence_bootstrap.parts_of_samples(20, 50) == [7, 7, 6]
+    np.testing.assert_array_equal(ratio_interval(numerators, denominators), expected)
+    np.testing.assert_array_equal(randomisation_p((numerators, denominators), (numerators[::-1], denominators)), p)
 
 
 def test_a_measure_without_anything_to_measure_is_not_a_number():

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
 from pipeline.trained_run import load_run
 
 KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0"
@@ -48,6 +47,26 @@ def test_everything_patched_gives_the_clean_probabilities_and_nothing_new_gives_
     assert not np.array_equal(some, clean.log_probabilities) and not np.array_equal(some, corrupted.log_probabilities)
 
 
-def test_other_architectures_are_refused():
-    with pytest.raises(InputError, match="expected a Transformer with encoder and decoder"):
-        load_run(KEPT / "decoder_only").cache([CLEAN])
+@pytest.mark.parametrize("architecture", ["decoder_only", "recurrent"])
+def test_runs_of_other_architectures_are_read_and_patched(architecture):
+    run, other = load_run(KEPT / architecture), ("the apple eats the cat .", CLEAN[1])
+    clean, corrupted = run.cache([CLEAN, other])
+    assert clean.arrays["decoder.0.cross.weights"].shape[1:] == (
+        len(clean.target_input_tokens),
+        len(clean.source_tokens),
+    )
+    np.testing.assert_array_equal(clean.arrays["logits"], clean.logits)
+    whole = run.patch(CLEAN, other, ["encoder.*"])
+    np.testing.assert_array_equal(whole.log_probabilities, clean.log_probabilities)
+    assert not np.array_equal(corrupted.log_probabilities, clean.log_probabilities)
+
+
+def test_the_parts_of_a_score_are_named_after_the_tokens_of_the_sentence(run):
+    (inside,) = run.cache([CLEAN], ["decoder.0.cross.scores"])
+    parts = run.explain_score(CLEAN, "decoder.0.cross", head=1, row=2)
+    assert parts.keys == inside.source_tokens
+    assert (parts.query, parts.predicted) == (inside.target_input_tokens[2], inside.target_output_tokens[2])
+    expected = inside.arrays["decoder.0.cross.scores"][1, 2]
+    np.testing.assert_allclose(parts.scores, expected, atol=1e-5 * np.abs(expected).max())
+    of_source = run.explain_score(CLEAN, "encoder.0.self", head=0, row=3)
+    assert (of_source.query, of_source.predicted) == (inside.source_tokens[3], "")

@@ -7,6 +7,7 @@ from .fixed_weights import FIXED_WEIGHTS, Last, OneHot, Uniform
 from .linformer import Linformer
 from .lsh import LSH
 from .mechanism import Mechanism, Softmax
+from .sink import Sink
 
 __all__ = [
     "LSH",
@@ -16,6 +17,7 @@ __all__ = [
     "Linformer",
     "Mechanism",
     "OneHot",
+    "Sink",
     "Softmax",
     "Uniform",
     "describe_mechanism",
@@ -24,6 +26,7 @@ __all__ = [
 
 MECHANISMS = {
     "softmax": Softmax,
+    "sink": Sink,
     "blockwise": Blockwise,
     "linformer": Linformer,
     "lsh": LSH,

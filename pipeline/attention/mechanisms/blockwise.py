@@ -4,12 +4,12 @@ import keras
 from keras import ops
 
 from ..masks import masked_softmax
-from .mechanism import Mechanism
+from .mechanism import PairwiseMechanism
 from .online_softmax import attend, score_matrix
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Blockwise(Mechanism):
+class Blockwise(PairwiseMechanism):
     """`weights = softmax(score(q, k))` like `Softmax`, but the context is summed up over blocks of keys.
 
     This is FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4), for every score function: memory grows
@@ -38,7 +38,7 @@ class Blockwise(Mechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
-    holds_weights = False
+    holds_weights = takes_bias = False
 
     def __init__(self, block_size=128, score="scaled_dot", dropout=0.0, **kwargs):
         super().__init__(score, dropout, **kwargs)
@@ -51,15 +51,18 @@ class Blockwise(Mechanism):
             )
         self.block_size = block_size
 
+    def weigh(self, scores, mask=None):
+        return masked_softmax(scores, mask)
+
     def _prepare(self, query, key):
         """Prepares both sides in float32, because half precision cannot sum over many keys."""
         query, key, *learnt = (ops.cast(x, "float32") for x in self.score.prepare(query, key))
         return query, key, learnt
 
     def _weights(self, query, key, learnt, mask):
-        return masked_softmax(score_matrix(self.score.comparison, query, key, learnt, self.block_size), mask)
+        return self.weigh(score_matrix(self.score.comparison, query, key, learnt, self.block_size), mask)
 
-    def call(self, query, key, value, mask=None, training=None):
+    def call(self, query, key, value, mask=None, training=None):  # type: ignore[override]
         mask = None if mask is None else ops.convert_to_tensor(mask, "bool")
         query, key, learnt = self._prepare(query, key)
         weights = self._weights(query, key, learnt, mask)

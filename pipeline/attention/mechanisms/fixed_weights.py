@@ -7,11 +7,11 @@ import keras
 from keras import ops
 
 from ..masks import masked_softmax
-from .mechanism import Mechanism
+from .mechanism import Mechanism, PairwiseMechanism
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class OneHot(Mechanism):
+class OneHot(PairwiseMechanism):
     """`weights = one_hot(argmax(score(q, k)))`: a look-up, of which the softmax is the smooth form.
 
     Of equal scores the first wins. The argmax has no gradient, so the gradient of the softmax replaces it (the
@@ -24,16 +24,14 @@ class OneHot(Mechanism):
         (20.0, [0.0, 1.0, 0.0])
     """
 
-    def call(self, query, key, value, mask=None, training=None):
-        scores = ops.cast(self.score(query, key), "float32")
+    def weigh(self, scores, mask=None):
+        scores = ops.cast(scores, "float32")
         soft = masked_softmax(scores, mask)
         # Not the argmax of the softmax, in which scores that differ by little are equal.
         allowed = scores if mask is None else ops.where(mask, scores, -float("inf"))
         hard = ops.one_hot(ops.argmax(allowed, axis=-1), ops.shape(scores)[-1], dtype="float32")
         hard = hard if mask is None else ops.where(mask, hard, 0.0)
-        weights = ops.stop_gradient(hard) + (soft - ops.stop_gradient(soft))
-        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
-        return ops.matmul(kept, value), weights
+        return ops.stop_gradient(hard) + (soft - ops.stop_gradient(soft))
 
 
 class FixedWeights(Mechanism):
@@ -49,8 +47,7 @@ class FixedWeights(Mechanism):
     def call(self, query, key, value, mask=None, training=None):
         scores = ops.zeros((*ops.shape(query)[:3], ops.shape(key)[2]), "float32")
         weights = self.choose(masked_softmax(scores, mask))
-        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
-        return ops.matmul(kept, value), weights
+        return self.mix(weights, value, training), weights
 
 
 @keras.saving.register_keras_serializable(package="qkv")

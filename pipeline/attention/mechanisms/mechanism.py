@@ -31,6 +31,7 @@ class Mechanism(keras.Layer):
         value: `(B, H, S, V)`.
         mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for no mask.
         training: whether dropout is applied.
+        bias: only if `takes_bias`: added to the scores, broadcastable to `(B, H, T, S)`; see `alibi_bias`.
 
     Returns:
         `(context, weights)`: `(B, H, T, V)` and float32 `(B, H, T, S)`.
@@ -56,6 +57,12 @@ class Mechanism(keras.Layer):
     holds_weights = True
     """Whether all weights are computed on the way to the context, so that dropout can act on them."""
 
+    takes_bias = False
+    """Whether a call takes `bias`."""
+
+    has_sink = False
+    """Whether part of a row's weight may go to no key; the row sums to less than one."""
+
     def __init__(self, score="scaled_dot", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.score_description = describe_layer("score", SCORES, score)
@@ -67,6 +74,15 @@ class Mechanism(keras.Layer):
     def build(self, query_shape, key_shape, value_shape):
         if self.score is not None:
             self.score.build(query_shape, key_shape)
+
+    def compare(self, query, key, bias=None):
+        """Returns the scores, with the bias if there is one: `(B, H, T, S)`."""
+        scores = self.score(query, key)
+        return scores if bias is None else ops.cast(scores, "float32") + ops.cast(bias, "float32")
+
+    def mix(self, weights, value, training=None):
+        """Returns the context: the values, weighed after dropout."""
+        return ops.matmul(ops.cast(self.dropout(weights, training=training), value.dtype), value)
 
     @property
     def score_name(self):
@@ -93,8 +109,27 @@ class Mechanism(keras.Layer):
         }
 
 
+class PairwiseMechanism(Mechanism):
+    """A mechanism whose weights follow, row by row, from a score of each pair; subclasses define how."""
+
+    takes_bias = True
+
+    def weigh(self, scores, mask=None):
+        """Turns scores into weights: `(B, H, T, S)` to float32 `(B, H, T, S)`.
+
+        Args:
+            scores: of all pairs, also of those that the mask hides.
+            mask: as in the call.
+        """
+        raise NotImplementedError
+
+    def call(self, query, key, value, mask=None, training=None, bias=None):
+        weights = self.weigh(self.compare(query, key, bias), mask)
+        return self.mix(weights, value, training), weights
+
+
 @keras.saving.register_keras_serializable(package="qkv")
-class Softmax(Mechanism):
+class Softmax(PairwiseMechanism):
     """`weights = softmax(score(q, k))` over the keys that the mask allows (Bahdanau et al. 2015, equation 6).
 
     Example:
@@ -104,7 +139,5 @@ class Softmax(Mechanism):
         (TensorShape([1, 2, 3, 6]), TensorShape([1, 2, 3, 5]))
     """
 
-    def call(self, query, key, value, mask=None, training=None):
-        weights = masked_softmax(self.score(query, key), mask)
-        kept = ops.cast(self.dropout(weights, training=training), value.dtype)
-        return ops.matmul(kept, value), weights
+    def weigh(self, scores, mask=None):
+        return masked_softmax(scores, mask)

@@ -22,6 +22,7 @@ from .decoding import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
 from .exchange import EXPORT_FORMATS, QUANTIZATIONS
 from .inspection import (
     EXTRACTIONS,
+    HEAD_TYPES,
     LABEL_SIDES,
     OUTPUT_ABLATIONS,
     RECORD_MODES,
@@ -29,9 +30,19 @@ from .inspection import (
     SITES,
     SOURCE_SCORERS,
     SYMMETRISATIONS,
+    HeadType,
     Site,
 )
-from .model import ACTIVATIONS, ARCHITECTURES, NORMS, POSITION_PLACES, POSITIONS, RECURRENT_DECODERS, TIED_EMBEDDINGS
+from .model import (
+    ACTIVATIONS,
+    ARCHITECTURES,
+    NORMS,
+    POSITION_PLACES,
+    POSITIONS,
+    RECURRENT_DECODERS,
+    RELATIVE_POSITIONS,
+    TIED_EMBEDDINGS,
+)
 from .text import CORPUS_ACTIONS, CORPUS_PROBLEMS, DATA_SETS, EUROPARL_LANGUAGES, TOKENIZERS, WORD_MARKS, WORD_UNITS
 from .training import METRICS, OPTIMIZERS, SCHEDULES, Metric, Schedule, choosing_metrics, rank
 
@@ -47,6 +58,7 @@ __all__ = [
     "EUROPARL_LANGUAGES",
     "EXPORT_FORMATS",
     "EXTRACTIONS",
+    "HEAD_TYPES",
     "LABEL_SIDES",
     "LENGTH_DIVISORS",
     "MECHANISMS",
@@ -59,6 +71,7 @@ __all__ = [
     "QUANTIZATIONS",
     "RECORD_MODES",
     "RECURRENT_DECODERS",
+    "RELATIVE_POSITIONS",
     "REMOVALS",
     "SCHEDULES",
     "SCORES",
@@ -71,6 +84,7 @@ __all__ = [
     "WORD_MARKS",
     "WORD_UNITS",
     "BleuTokenizer",
+    "HeadType",
     "Mechanism",
     "Metric",
     "Schedule",

@@ -44,6 +44,9 @@ class Mechanism:
         holds_weights: whether it computes all weights on its way, so that dropout can act on them.
         settings: the config keys that only this mechanism reads.
         gives_shares: whether its weights are shares of a row, at least 0 and together at most 1.
+        distances: which of `RELATIVE_POSITIONS` it can see.
+        guided: whether its weights can be taught word links.
+        has_sink: whether weight may go to no key at all.
     """
 
     meaning: str
@@ -52,12 +55,24 @@ class Mechanism:
     holds_weights: bool = True
     settings: tuple[str, ...] = ()
     gives_shares: bool = True
+    distances: tuple[str, ...] = ()
+    guided: bool = False
+    has_sink: bool = False
 
 
 MECHANISMS = {
-    "softmax": Mechanism("the definition"),
+    "softmax": Mechanism("the definition", distances=("rotary", "alibi"), guided=True),
+    "sink": Mechanism(
+        "softmax with a learnt sink, to which weight goes that no key deserves",
+        distances=("rotary", "alibi"),
+        guided=True,
+        has_sink=True,
+    ),
     "blockwise": Mechanism(
-        "the same result without holding all weights in memory", holds_weights=False, settings=("block_size",)
+        "the same result as softmax without holding all weights in memory",
+        holds_weights=False,
+        settings=("block_size",),
+        distances=("rotary",),
     ),
     "linformer": Mechanism(
         "keys and values mixed down to a fixed number",
@@ -75,9 +90,9 @@ MECHANISMS = {
         ),
         settings=("buckets", "chunk_length", "rounds"),
     ),
-    "one_hot": Mechanism("all weight on the key with the highest score"),
-    "uniform": Mechanism("equal weights", compares=False),
-    "last": Mechanism("all weight on the last position", compares=False),
+    "one_hot": Mechanism("all weight on the key with the highest score", distances=("rotary", "alibi")),
+    "uniform": Mechanism("equal weights", compares=False, distances=("rotary", "alibi")),
+    "last": Mechanism("all weight on the last position", compares=False, distances=("rotary", "alibi")),
 }
 
 

@@ -54,6 +54,42 @@ LABEL_SIDES = {
 }
 """Which target tokens name the rows: row t is computed from input token t to predict output token t."""
 
+
+@dataclass(frozen=True)
+class HeadType:
+    """A place at which most of a head's weight may lie.
+
+    Attributes:
+        label: how pages name such a head.
+        short: the same in few letters, below a small picture.
+        meaning: the place, for help texts.
+        sites: the attention in which it exists.
+    """
+
+    label: str
+    short: str
+    meaning: str
+    sites: tuple[str, ...] = ("cross", "encoder", "decoder")
+
+
+HEAD_TYPES = {
+    "previous": HeadType("previous token", "before", "the key one position before the row's"),
+    "same": HeadType("same position", "same", "the key at the row's position"),
+    "next": HeadType("next token", "next", "the key one position after the row's", ("cross", "encoder")),
+    "aligner": HeadType(
+        "aligner", "aligner", "the source tokens that are linked to the word that the row predicts", ("cross",)
+    ),
+    "input_aligner": HeadType(
+        "aligner of the last word",
+        "last word",
+        "the source tokens that are linked to the word just read",
+        ("cross",),
+    ),
+    "eos": HeadType("EOS sink", "EOS", "the source's end-of-sentence token", ("cross", "encoder")),
+    "bos": HeadType("BOS sink", "BOS", "the target's beginning-of-sentence token", ("decoder",)),
+}
+"""What heads are named after, where a permutation control allows it."""
+
 SYMMETRISATIONS = ("grow-diag-final-and", "grow-diag", "intersection", "union")
 EXTRACTIONS = {
     "target": "each target word with the source word that it attends to most",

@@ -14,7 +14,11 @@ POSITIONS = {
     "sinusoidal": "sines and cosines in turn",
     "sinusoidal_halves": "all sines, then all cosines, as in Marian",
     "learned": "a vector that is learnt for each position",
+    "rotary": "queries and keys of self-attention are turned by their position, whatever positions_on says",
+    "alibi": "scores of self-attention fall with distance, whatever positions_on says",
 }
+RELATIVE_POSITIONS = ("rotary", "alibi")
+"""Those that act inside self-attention by distance, and add nothing to embeddings."""
 POSITION_PLACES = {
     "input": "once to the embeddings",
     "queries_and_keys": "to the queries and keys of every attention layer, never to values",

@@ -26,6 +26,7 @@ class ViewerRun:
         units: what counts as a word of `source` and of `target`; likewise.
         facts: what the page's header says of the run, such as its languages and scores; see `evaluation.page_facts`.
         sentences_in_set: of how many sentences these are the first; None where that is unknown.
+        types: of heads, see `head_types.describe_types`.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ViewerRun:
     weights: list[np.ndarray] = field(default_factory=list)
     facts: Sequence[str] = ()
     sentences_in_set: int | None = None
+    types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def add(self, record: Record, row: Mapping[str, Any]) -> None:
         """Adds a sentence and its `sentence_row`."""
@@ -61,6 +63,7 @@ class ViewerRun:
             "units": self.units,
             "facts": list(self.facts),
             "sentencesInSet": self.sentences_in_set,
+            "types": self.types,
             "sentences": self.sentences,
         }
 

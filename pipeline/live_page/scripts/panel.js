@@ -19,7 +19,10 @@ class Panel {
       set: (run, site, places, change) => this.edit(run, (edits) => edits.setHeads(site, places, change)),
     });
     this.view = new CaseView(this);
-    viewer.addPanel((section, place) => this.view.drawBelow(section, place));
+    viewer.addPanel((section, place) => {
+      this.view.drawBelow(section, place);
+      this.view.drawWhy(section, place);
+    });
     this.store.subscribe((changes) => {
       if (["id", "sentences", "site", "layer", "head"].some((key) => key in changes)) this.draw();
     });

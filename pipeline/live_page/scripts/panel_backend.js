@@ -1,13 +1,15 @@
 "use strict";
 // What answers the page's questions. A backend is an object with
 //
-//   runs       [{name, sites, units, heads}]: `sites` maps what is shown to [layers, heads], `heads` the attention whose
-//              heads can be changed (encoder_self, decoder_self, cross) to [layers, heads]
+//   runs       [{name, sites, units, heads, explained}]: `sites` maps what is shown to [layers, heads], `heads` the
+//              attention whose heads can be changed (encoder_self, decoder_self, cross) to [layers, heads], `explained`
+//              lists the attention whose scores can be explained
 //   beams      the beam sizes on offer; 1 is greedy search
 //   changes    the kinds of change on offer, such as {zeroed: {label: "off", meaning: "the head adds nothing"}}
 //   rows       whether weights can be moved within a row
 //   examples   sentences to begin with
 //   answer(question, tell)   a promise of the facts, see question.py and live_run.py; `tell(text)` says what it waits for
+//   explain(question)        a promise of the parts of a row's scores, see live_run.py; missing where that cannot be asked
 //   save(answers)            a promise of the names of folders; missing where nothing can be saved
 
 const MOST_TRIES = 20;
@@ -27,6 +29,10 @@ class ServerBackend {
     } finally {
       clearTimeout(slow);
     }
+  }
+
+  explain(question) {
+    return this.post("explain", question, () => {});
   }
 
   async save(answers) {

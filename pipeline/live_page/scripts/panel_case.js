@@ -10,6 +10,7 @@ class Case {
     this.changed = Array(runs).fill(null);
     this.edits = Array.from({ length: runs }, () => new Edits());
     this.token = null; // {run, changed, place}: whose alternatives are shown
+    this.why = new Map(); // promises of what was asked about scores, by the question
   }
 
   // The question to a run. Without edits it asks for the original.
@@ -23,6 +24,11 @@ class Case {
   // The question for one translation as it is: another of the n best, or this one with a row of weights moved.
   questionOf(run, facts, changed, row = null) {
     return { ...this.question(run, changed ? this.edits[run] : null), n_best: 1, prefix: [], target: facts.ids, row };
+  }
+
+  // The question why a head looks where it looks, in a row of the original translation.
+  scoreQuestion(run, site, layer, head, query) {
+    return { text: this.text, run, target: this.original[run].ids, site, layer, head, query };
   }
 
   facts(run, changed) {

@@ -6,6 +6,7 @@ class CaseView {
   constructor(panel) {
     this.panel = panel;
     this.open = { nBest: false, row: false }; // which parts are unfolded
+    this.asked = { row: null, column: null, key: null }; // the cell that was chosen last, and the key that is explained
   }
 
   folded(name, summary, kind = null) {
@@ -100,6 +101,41 @@ class CaseView {
       }),
     );
     return details;
+  }
+
+  // Draws why the shown head looks where it looks in the pinned row of the original, beside its picture.
+  drawWhy(section, { run: column, sentence, site }) {
+    const { backend, store } = this.panel, asked = this.panel.case, { state } = store, place = this.panel.columns[column];
+    const at = store.sites[site].weighedAt, pinned = /^r(\d+)$/.exec(state.pin ?? ""), aside = section.querySelector(".aside");
+    const can = backend.explain && asked && aside && place && !place.changed && backend.runs[place.run].explained?.includes(at);
+    if (!can || state.head === "mean" || state.view !== "matrix") return;
+    const { axes } = store.sites[site], run = store.runs[column], tokens = tokensOf(sentence, axes, state.side);
+    const groups = (side, axis) => tokenGroups(tokens[side], tokens[`${side.slice(0, -1)}Words`], wordsOf(run, sentence, axis), state);
+    const rows = groups("rows", axes[0]), columns = groups("columns", axes[1]);
+    section.addEventListener("click", ({ target }) => this.noteCell(target), { capture: true });
+    section.addEventListener("keydown", ({ target }) => this.noteCell(target), { capture: true });
+    const row = pinned ? rows[Number(pinned[1])]?.[0] : undefined;
+    if (row === undefined) return;
+    const question = asked.scoreQuestion(place.run, at, state.layer, state.head, row), name = JSON.stringify(question);
+    const box = htmlElement("section", { class: "why", "aria-label": "Why this head looks there", "aria-busy": "true" });
+    aside.prepend(box);
+    if (!asked.why.has(name)) asked.why.set(name, backend.explain(question));
+    asked.why.get(name).then((facts) => {
+      const weights = store.matrix(column, asked.id, site, state.layer, state.head)[row];
+      const clicked = this.asked.row === Number(pinned[1]) ? columns[this.asked.column] : null;
+      const among = (clicked ?? [...facts.keys.keys()]).filter((key) => key < facts.keys.length);
+      const strongest = among.reduce((best, key) => (best === null || weights[key] > weights[best] ? key : best), null) ?? 0;
+      const chosen = this.asked.key?.name === name ? this.asked.key.place : strongest;
+      box.replaceChildren(drawWhy(facts, chosen, (place) => { this.asked.key = { name, place }; }));
+    }, ({ message }) => {
+      asked.why.delete(name);
+      box.replaceChildren(htmlElement("p", { class: "warning" }, message));
+    }).finally(() => box.removeAttribute("aria-busy"));
+  }
+
+  noteCell({ dataset: { row, column } }) {
+    if (row !== undefined && column !== undefined) this.asked = { row: Number(row), column: Number(column), key: null };
+    else if (row !== undefined) this.asked = { row: null, column: null, key: null };
   }
 
   // Draws the switches below the pictures of a run.

@@ -19,9 +19,20 @@ function drawThumbnail(canvas, matrix, [red, green, blue]) {
 
 const nameOfHead = (head) => (head === "mean" ? "mean" : `head ${head}`);
 
-// `matrixOf(layer, head)` and `choose(layer, head)` take "mean" as a head too; `decorate(button, {layer, head})` may
+// What a head does in general, {label, short, meaning, share}, where that is known; see `describe_types` in head_types.py.
+function typeOfHead(run, site, layer, head) {
+  return run.types?.[`${site}/${layer}/${head}`] ?? null;
+}
+
+function describeType({ label, meaning, share }) {
+  return `${label}: ${Math.round(100 * share)} % of its weight is on ${meaning}, over the whole set`;
+}
+
+const LABELLED_SIZE = 36; // pixels of a picture that has room for the type below it
+
+// `matrixOf(layer, head)` and `choose(layer, head)` take "mean" as a head too; `typeOf(layer, head)` is as `typeOfHead`; `decorate(button, {layer, head})` may
 // give a button more classes and actions. `large` pictures fill the width; `focus` names the buttons, see `keepPlace`.
-function drawHeads({ layers, heads, chosen, matrixOf, choose, decorate, large = false, focus }) {
+function drawHeads({ layers, heads, chosen, matrixOf, typeOf, choose, decorate, large = false, focus }) {
   const grid = htmlElement("div", { class: large ? "heads large" : "heads", role: "group", "aria-label": "Layers and heads" });
   const names = ["mean", ...Array(heads).keys()], ink = inkColour(), buttons = [];
   grid.style.setProperty("--columns", names.length);
@@ -32,12 +43,13 @@ function drawHeads({ layers, heads, chosen, matrixOf, choose, decorate, large = 
   for (let layer = 0; layer < layers; layer++) {
     grid.append(htmlElement("span", { class: "layer" }, `layer ${layer}`));
     for (const head of names) {
-      const name = `layer ${layer}, ${nameOfHead(head)}`, pressed = layer === chosen.layer && head === chosen.head;
+      const type = typeOf(layer, head), name = `layer ${layer}, ${nameOfHead(head)}${type ? `, ${describeType(type)}` : ""}`, pressed = layer === chosen.layer && head === chosen.head;
       const button = htmlElement("button", { type: "button", title: name, "aria-label": name, "aria-pressed": String(pressed), "data-focus": `${focus} ${layer} ${head}` });
       const canvas = htmlElement("canvas");
       drawThumbnail(canvas, matrixOf(layer, head), ink);
       canvas.classList.toggle("fine", Math.max(canvas.width, canvas.height) > 40);
       button.append(canvas, ...(large ? [htmlElement("span", { "aria-hidden": "true" }, `L${layer} ${head === "mean" ? head : `H${head}`}`)] : []));
+      if (type && (large || size >= LABELLED_SIZE)) button.append(htmlElement("span", { class: "type", "aria-hidden": "true" }, large ? type.label : type.short));
       button.addEventListener("click", () => choose(layer, head));
       decorate(button, { layer, head });
       buttons.push(button);

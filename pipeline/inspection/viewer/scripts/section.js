@@ -20,6 +20,7 @@ function drawSection(section, store, index, hooks) {
   section.append(
     drawHeads({
       layers, heads, chosen: { layer, head }, large, focus: `heads ${index}`,
+      typeOf: (layer, head) => typeOfHead(run, state.site, layer, head),
       matrixOf: (layer, head) => store.matrix(index, sentence.id, state.site, layer, head),
       choose: (layer, head) => store.set(large ? { layer, head, view: "matrix" } : { layer, head }),
       decorate: (button, { layer, head }) => hooks.heads.forEach((hook) => hook(button, { ...place, layer, head })),
@@ -36,7 +37,8 @@ function drawPicture(section, store, index, sentence, layer, head) {
   const tokens = tokensOf(sentence, axes, state.side), all = state.view === "heads";
   const shownOf = (head) => present(store.matrix(index, sentence.id, state.site, layer, head), tokens, texts, state);
   const shown = shownOf(all ? "mean" : head), pin = readPin(state.pin, shown);
-  const which = all ? "all heads" : head === "mean" ? "mean of heads" : `head ${head}`;
+  const type = all ? null : typeOfHead(run, state.site, layer, head);
+  const which = all ? "all heads" : head === "mean" ? "mean of heads" : `head ${head}${type ? ` (${type.label})` : ""}`;
   const heading = `${title}, layer ${layer}, ${which}, ${state.side} side${state.hideEos ? " (without EOS, rows renormalised)" : ""}`;
   const bar = htmlElement("div", { class: "bar" }), value = htmlElement("div", { class: "value", dir: "auto", "aria-live": "polite" });
   const view = htmlElement("div", { class: "view" }), figure = htmlElement("div", { class: "figure" });
@@ -49,7 +51,7 @@ function drawPicture(section, store, index, sentence, layer, head) {
     });
     return button;
   });
-  bar.append(htmlElement("h2", {}, heading), state.view === "matrix" ? drawScale() : drawThickness(), ...saves);
+  bar.append(htmlElement("h2", { title: type && describeType(type) }, heading), state.view === "matrix" ? drawScale() : drawThickness(), ...saves);
   const units = state.words ? describeUnits(run.units) : "";
   const whole = !state.words && !state.hideEos && axes[0] === "target" && state.side === "output";
   aside.append(drawTable(shown, whole ? sentence.logProbabilities : null, all ? "mean of heads" : ""));

@@ -180,3 +180,35 @@ def test_pictures_contrast_with_the_page_in_every_mode(browser, html, tmp_path, 
         assert pressed.evaluate(style + "borderColor") != other.evaluate(style + "borderColor")
         chosen, row = page.locator("#list [aria-selected=true]"), page.locator("#list [aria-selected=false]").first
         assert chosen.evaluate(style + "backgroundColor") != row.evaluate(style + "backgroundColor")
+
+
+TYPES = {
+    "cross/1/2": {"label": "aligner", "short": "aligner", "meaning": "the linked tokens", "share": 0.875},
+    "cross/0/0": {"label": "previous token", "short": "before", "meaning": "the key before", "share": 0.6},
+}
+
+
+def test_heads_that_have_a_type_are_called_by_it(browser, tmp_path):
+    run = ViewerRun("one", types=TYPES).add_all(RECORDS)
+    title = "layer 1, head 2, aligner: 88 % of its weight is on the linked tokens, over the whole set"
+    with open_viewer(browser, tmp_path, viewer_page("types", [run], layer=1, head=2)) as page:
+        assert page.inner_text(HEADING) == "cross-attention, layer 1, head 2 (aligner), output side"
+        assert page.locator(".heads .type").all_inner_texts() == ["before", "aligner"]
+        assert page.get_by_role("button", name=title).count() == 1
+        press(page, "h")
+        assert page.inner_text(HEADING) == "cross-attention, layer 1, head 1, output side"
+        page.select_option("[name=site]", "encoder")
+        assert page.locator(".heads .type").count() == 0
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_types_fit_below_the_pictures_in_every_view(browser, tmp_path, width):
+    run = ViewerRun("one", types=TYPES).add_all(RECORDS)
+    html = viewer_page("types", [run], layer=0, head=0)
+    with open_viewer(browser, tmp_path, html, viewport={"width": width, "height": 800}, color_scheme="dark") as page:
+        for kind in (":not(.large)", ".large"):
+            page.wait_for_selector(f".heads{kind} .type")
+            over = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1 || !one.clientHeight).length"
+            assert page.locator(".heads .type").evaluate_all(over) == 0
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            press(page, "vvv")

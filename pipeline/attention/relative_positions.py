@@ -1,0 +1,119 @@
+"""Positions inside self-attention, where scores depend on how far apart two tokens are: rotary positions and ALiBi.
+
+Neither touches the values: positions find a place, and do not blur what is read there.
+
+Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size of a head.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from keras import ops
+from keras.backend import standardize_dtype
+
+ROTARY_BASE = 10000.0
+
+
+class Rotation(NamedTuple):
+    """The angle by which each position turns each pair of coordinates, as float32 `(T, K / 2)` or `(B, T, K / 2)`."""
+
+    cosines: Any
+    sines: Any
+
+
+def rotation(positions, key_dim, base=ROTARY_BASE):
+    """Computes the angles of rotary positions: `position / base^(2 i / K)` for pair i (Su et al. 2021, section 3.2.2).
+
+    Args:
+        positions: int `(T,)` or `(B, T)`, where the tokens stand.
+        key_dim: K, an even number.
+        base: the larger, the slower the slowest pair turns.
+
+    Returns:
+        A `Rotation`, for `SelfAttention`.
+
+    Raises:
+        ValueError: K is odd.
+
+    Example:
+        >>> rotation(ops.arange(3), key_dim=4).cosines.shape
+        TensorShape([3, 2])
+    """
+    if key_dim % 2:
+        raise ValueError(
+            f"key_dim: rotary positions turn pairs of coordinates, so expected an even size, found {key_dim}"
+        )
+    # Computed by NumPy in float64: the frequencies are constants of the graph.
+    frequencies = np.float32(float(base) ** (-np.arange(0, key_dim, 2) / key_dim))
+    angles = ops.expand_dims(ops.cast(positions, "float32"), -1) * frequencies
+    return Rotation(ops.cos(angles), ops.sin(angles))
+
+
+def rotate(x, rotation):
+    """Turns coordinates i and K / 2 + i of queries or keys by the angle of the position (Su et al. 2021, equation 34).
+
+    The product of two turned vectors depends on their positions through the difference alone, and their lengths stay.
+    The paper pairs neighbours instead, which is the same up to the order of a projection's columns.
+
+    Args:
+        x: `(B, H, T, K)`, queries or keys, any float type.
+        rotation: the `Rotation` of the T positions.
+
+    Returns:
+        `(B, H, T, K)` of the type of x; computed in float32 at least.
+    """
+    wide = "float64" if standardize_dtype(x.dtype) == "float64" else "float32"
+    # (1, T, K / 2) or (B, 1, T, K / 2); Keras rounds what it passes to a layer of half precision.
+    cosines, sines = (ops.expand_dims(ops.cast(side, wide), -3) for side in rotation)
+    first, second = ops.split(ops.cast(x, wide), 2, axis=-1)
+    turned = ops.concatenate([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
+    return ops.cast(turned, x.dtype)
+
+
+def alibi_slopes(num_heads):
+    """Returns how fast each head's scores fall with the distance (Press et al. 2022, section 3 and its appendix).
+
+    `2^(-8 h / H)` for head h = 1 ... H if H is a power of two. Otherwise the slopes are those of the next lower power
+    of two, and every other one of those of the next higher.
+
+    Args:
+        num_heads: H.
+
+    Returns:
+        float32 NumPy array `(H,)`.
+
+    Example:
+        >>> alibi_slopes(4).tolist()
+        [0.25, 0.0625, 0.015625, 0.00390625]
+    """
+
+    def of_power(heads):
+        return 2.0 ** (-8 * np.arange(1, heads + 1) / heads)
+
+    lower = 2 ** (num_heads.bit_length() - 1)
+    between = of_power(2 * lower)[::2]
+    return np.float32(np.concatenate([of_power(lower), between])[:num_heads])
+
+
+def alibi_bias(query_positions, key_positions, num_heads):
+    """Computes what ALiBi adds to the scores: `-slope |t - s|` (Press et al. 2022, equation in section 3).
+
+    The paper has a causal mask, so that keys are never behind the query; here distances count in both directions, as
+    an encoder needs.
+
+    Args:
+        query_positions: int `(T,)` or `(B, T)`.
+        key_positions: int `(S,)` or `(B, S)`.
+        num_heads: H.
+
+    Returns:
+        float32 `(1 or B, H, T, S)`, for `SelfAttention`.
+
+    Example:
+        >>> alibi_bias(ops.array([2]), ops.arange(4), num_heads=1)[0, 0].numpy().tolist()  # the slope is 1 / 256
+        [[-0.0078125, -0.00390625, 0.0, -0.00390625]]
+    """
+    queries, keys = (ops.cast(side, "float32") for side in (query_positions, key_positions))
+    distances = ops.absolute(ops.expand_dims(queries, -1) - ops.expand_dims(keys, -2))
+    distances = ops.reshape(distances, (-1, 1, *ops.shape(distances)[-2:]))
+    return 0.0 - distances * alibi_slopes(num_heads)[:, None, None]  # not -0.0

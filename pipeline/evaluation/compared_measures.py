@@ -1,0 +1,189 @@
+"""All measures of evaluations side by side, with intervals and tests: of each, of each head, and over seeds.
+
+Letters: B samples.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from ..inspection.faithfulness.matched_heads import MatchedHeads
+from ..inspection.head_effects import samples_for
+from ..metrics.corpus_statistics import CorpusScore
+from ..statistics.paired_tests import holm, randomisation_p
+from ..statistics.seed_level import draw_over_seeds, p_of_samples
+from ..statistics.sentence_bootstrap import interval, ratio, ratio_interval
+from .compared_alignment import Scored
+from .matched_systems import System
+from .sentence_measures import HeadMeasures, SentenceMeasure, heads_of, measures_of
+
+Measures = Mapping[str, SentenceMeasure]
+
+
+def compare_measures(systems: Sequence[Scored], scores: Sequence[Mapping[str, CorpusScore]], samples: int) -> list[str]:
+    """Compares what is kept of each sentence: scores, error rates, and means over all heads of what is measured of
+    them.
+
+    Args:
+        systems: the evaluations.
+        scores: BLEU and chrF of each, empty where targets were given.
+        samples: B.
+
+    Returns:
+        A table with the 95 % interval of each number over sentences, and its p against the first; nothing if no heads
+        are measured.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    if not any(heads_of(system.evaluation) for system in systems):
+        return []
+    found = [measures_of(system, own) for system, own in zip(systems, scores, strict=True)]
+    names = _names(found)
+    columns: list[pd.Series] = []
+    for number, (system, own) in enumerate(zip(systems, found, strict=True)):
+        texts = [_as_text(own[name].value, own[name].draw(samples)) if name in own else "" for name in names]
+        columns.append(pd.Series(texts, names, name=system.name))
+        if number:
+            p = [own[n].p_against(found[0][n], samples) if n in own and n in found[0] else np.nan for n in names]
+            columns.append(pd.Series([_as_p(value) for value in p], names, name="p"))
+    title = (
+        "all measures, with 95 % intervals over sentences; p against the first by approximate randomisation; those of "
+        "heads are means over all heads"
+    )
+    return [_block(title, columns)]
+
+
+def compare_heads(systems: Sequence[System], matches: Sequence[MatchedHeads | None], samples: int) -> list[str]:
+    """Compares what is measured of each head.
+
+    Args:
+        systems: the evaluations.
+        matches: the heads of each but the first, in the place of the first one's; None where they cannot be matched,
+            and then the heads are not compared.
+        samples: of the tests, more where many heads are compared.
+
+    Returns:
+        A table for each measure, with 95 % intervals over sentences, and p against the first, corrected for all heads
+        of that measure (Holm 1979).
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    found = [heads_of(system.evaluation) for system in systems]
+    for number, match in enumerate(matches, 1):
+        found[number] = {name: _renumbered(one, match) for name, one in found[number].items()} if match else {}
+    blocks = []
+    for name in _names(found):
+        if name not in found[0]:
+            continue
+        columns = [_heads_column(systems[0].name, found[0][name])]
+        for system, own in zip(systems[1:], found[1:], strict=True):
+            if name in own and own[name].heads == found[0][name].heads:
+                p = _p_of_heads(found[0][name], own[name], samples)
+                columns += [_heads_column(system.name, own[name]), pd.Series(p, columns[0].index, name="p")]
+        blocks.append(_block(name, columns))
+    unmatched = [system.name for system, match in zip(systems[1:], matches, strict=True) if match is None]
+    lines = [
+        f"{name}: its heads are left out, for they cannot be matched with the first one's: other layers or heads, or "
+        "no target is the same; evaluate with --forced"
+        for name in unmatched
+    ]
+    if not blocks:
+        return ["no measures of single heads: an older version did not keep them; evaluate again", *lines]
+    title = (
+        "each layer and head, numbered as in the first, with 95 % intervals over sentences; p against the first, "
+        "corrected for all heads of a table (Holm)"
+    )
+    return [title, *blocks, *lines]
+
+
+def compare_seeds(
+    groups: Sequence[tuple[str, Sequence[int]]],
+    systems: Sequence[Scored],
+    scores: Sequence[Mapping[str, CorpusScore]],
+    samples: int,
+) -> list[str]:
+    """Compares ways to train, of which some have several seeds.
+
+    Args:
+        groups: the name of each, and the numbers of its systems, one for each seed.
+        systems: the evaluations.
+        scores: as for `compare_measures`.
+        samples: B.
+
+    Returns:
+        A table of the means over seeds with 95 % intervals over seeds and sentences, and p against the first; nothing
+        if no way to train has several seeds.
+    """
+    if all(len(members) < 2 for _, members in groups):
+        return []
+    columns: list[pd.Series] = []
+    first: dict[str, np.ndarray] = {}
+    for number, (name, members) in enumerate(groups):
+        found = [measures_of(systems[member], scores[member]) for member in members]
+        common = [one for one in _names(found) if all(one in own for own in found)]
+        drawn = {one: _draw([own[one] for own in found], samples, number) for one in common}
+        texts = {one: _as_text(float(np.mean([own[one].value for own in found])), drawn[one]) for one in common}
+        columns.append(pd.Series(texts, name=f"{name} ({len(members)})"))
+        if number:
+            p = {one: _as_p(p_of_samples(drawn[one] - first[one])) for one in common if one in first}
+            columns.append(pd.Series(p, name="p"))
+        first = first or drawn
+    title = (
+        "means over seeds (their number), with 95 % intervals over seeds and sentences; one seed has an interval over "
+        "sentences alone"
+    )
+    return [_block(title, columns)]
+
+
+def _draw(measures: Sequence[SentenceMeasure], samples: int, number: int) -> np.ndarray:
+    values = np.array([measure.value for measure in measures])
+    drawn = [measure.draw(samples) for measure in measures]
+    fixed = [np.full(samples, value) if one is None else one for one, value in zip(drawn, values, strict=True)]
+    return draw_over_seeds(np.stack(fixed), values, seed=number)
+
+
+def _names(found: Sequence[Mapping[str, object]]) -> list[str]:
+    return list(dict.fromkeys(name for own in found for name in own))
+
+
+def _p_of_heads(first: HeadMeasures, other: HeadMeasures, samples: int) -> list[str]:
+    if first.above.shape != other.above.shape:
+        return [""] * len(first.heads)
+    pairs = ((one.above, one.below) for one in (first, other))
+    tests = max(samples, samples_for(len(first.heads)))
+    return [_as_p(p) for p in holm(randomisation_p(*pairs, samples=tests))]
+
+
+def _heads_column(name: str, measure: HeadMeasures) -> pd.Series:
+    values = ratio(measure.above, measure.below)
+    ends = ratio_interval(measure.above, measure.below)
+    texts = [f"{value:.3f} ({low:.3f} to {high:.3f})" for value, low, high in zip(values, *ends, strict=True)]
+    return pd.Series(texts, [f"layer {layer} head {head}" for layer, head in measure.heads], name=name)
+
+
+def _renumbered(measure: HeadMeasures, match: MatchedHeads) -> HeadMeasures:
+    """Puts the heads into the places of the first system's."""
+    columns = {place: column for column, place in enumerate(measure.heads)}
+    order = [columns[layer, int(match.heads[layer, head])] for layer, head in measure.heads]
+    return HeadMeasures(measure.heads, measure.above[:, order], measure.below[:, order])
+
+
+def _as_text(value: float, drawn: np.ndarray | None) -> str:
+    if np.isnan(value):
+        return ""
+    if drawn is None:
+        return f"{value:.3f}"
+    low, high = interval(drawn)
+    return f"{value:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _as_p(p: float) -> str:
+    return "" if np.isnan(p) else f"{p:.3f}"
+
+
+def _block(title: str, columns: Sequence[pd.Series]) -> str:
+    table = pd.concat(columns, axis=1).fillna("")
+    return f"{title}\n\n{table.to_string()}"
