@@ -214,7 +214,7 @@ def are_running(processes: list[subprocess.Popen]) -> bool:
 
 def furthest(run: Path) -> str:
     """The name of the newest checkpoint."""
-    paths = run.glob("checkpoints/*-*.npz")
+    paths = run.glob("checkpoints/[up]*-*.npz")
     return max((path.stem for path in paths), key=lambda stem: stem.split("-")[::-1], default="no checkpoint")
 
 
