@@ -4,29 +4,22 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import keras
-import tensorflow as tf
 
 from .config import RunConfig
 from .config.names import SCHEDULES
-from .config.run import dump, flat_settings
 from .decoding.build import build_translator
 from .decoding.search import GreedySearch
-from .files import replaced_when_done, write_atomically
+from .files import replaced_when_done
 from .invocation import invocation
-from .made_by import MADE_BY
 from .metrics.bleu import check_bleu_tokenizer
 from .metrics.low_bleu import count_words, explain_low_bleu
 from .run_directory import RunDirectory
-from .runtime.devices import choose_devices, describe_devices, make_strategy, resolve_precision, slow_precision
+from .runtime.devices import choose_devices
 from .runtime.memory import keep_freed_memory
 from .runtime.workers import Workers, join_workers, noticing_lost_workers
-from .text.prepare import TrainingText, load_text, prepare_text
-from .text.provenance import prepared_sha256
-from .text.sets import with_held_out_files
-from .trained_run.ancestor import Ancestor, take_ancestor
+from .text.prepare import TrainingText
 from .trained_run.manifest import write_manifest
 from .training.advice import how_to_lengthen, shortcoming
 from .training.best_weights import KeptWeights, keep_best_weights
@@ -34,13 +27,13 @@ from .training.build import build_checkpoints, build_model_and_optimizer, build_
 from .training.callbacks.build import build_callbacks, callback_params, make_callbacks
 from .training.callbacks.projector import write_projector
 from .training.checkpoint import Progress
-from .training.checkpoint_folder import Checkpoints
 from .training.known_batches import known_batches
 from .training.replica_seeds import give_replicas_own_seeds
-from .training.run_folder import delete_records, open_run_folder
-from .training.same_start import check_same_settings, check_same_text, restore_together, wait_for_text
+from .training.run_folder import open_run_folder
+from .training.same_start import check_same_settings, wait_for_text
 from .training.stopping import INTERRUPTED, StoppingRules
 from .training.worker_agreement import Agreement
+from .training_start import compared_settings, read_same_text, restore, start_devices
 
 log = logging.getLogger(__name__)
 
@@ -58,22 +51,21 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
 def _run_training(
     config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback], workers: Workers | None
 ) -> int:
-    strategy = _start_devices(config)
+    strategy = start_devices(config)
     chief = workers is None or workers.is_chief
     assert config.run.name  # the command line has set it
-    check_same_settings(workers, _compared_settings(config))
+    check_same_settings(workers, compared_settings(config))
     root, wait = config.run.directory / config.run.name, partial(wait_for_text, workers)
     with open_run_folder(root, resume, writes=chief, wait=wait) as run:
         named = make_callbacks(config, run) if chief else []  # before all else, so that a mistake is told at once
-        ancestor, text = _read_same_text(config, run, workers)
+        ancestor, text = read_same_text(config, run, workers)
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
         checkpoints = build_checkpoints(config, run)
-        progress = _restore(config, run, checkpoints, model, optimizer, workers, ancestor)
+        progress = restore(config, run, checkpoints, model, optimizer, workers, ancestor)
         give_replicas_own_seeds(model, strategy)
         agreement, parts = Agreement(strategy, workers), (text, model, optimizer)
         known, progress.batch_tokens = known_batches(config, *parts, strategy, progress.batch_tokens)
-        # Validations use greedy search, whatever the config sets for the finished model: it is fast, and validations
-        # are many.
+        # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
         training = build_training(known, *parts, agreement, translator, checkpoints if chief else None)
         is_trained = agreement.of_chief(run.is_trained(), "to look at the run")
@@ -96,65 +88,6 @@ def _run_training(
             _report_finished(config, run, text, progress, reason, kept)
         agreement.of_chief(None, "to save the model")
         return 0
-
-
-def _start_devices(config: RunConfig) -> tf.distribute.Strategy:
-    """Makes the strategy, and says what is computed on."""
-    strategy = make_strategy()
-    keras.utils.set_random_seed(config.run.seed)
-    precision = resolve_precision(config.training.precision)
-    log.info("%s", describe_devices(precision))
-    if advice := slow_precision(precision):
-        log.warning("%s", advice)
-    return strategy
-
-
-def _restore(
-    config: RunConfig,
-    run: RunDirectory,
-    checkpoints: Checkpoints,
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    workers: Workers | None,
-    ancestor: Ancestor | None,
-) -> Progress:
-    """Loads the newest checkpoint, or else the weights of the run that this one starts from, if there is either, and
-    cleans up what is not needed any more."""
-    started = bool(checkpoints.all()) or run.model.is_file()
-    if ancestor is not None and not started:
-        ancestor.load(model, optimizer)
-    progress = restore_together(workers, checkpoints, model, optimizer, started)
-    if workers is not None and not workers.is_chief:
-        return progress
-    _write_config(config, run)  # a resumed run may have new limits
-    checkpoints.delete_superseded(progress) if started else delete_records(run)
-    return progress
-
-
-def _compared_settings(config: RunConfig) -> dict[str, Any]:
-    """Returns the settings that all workers must have; where the run is may differ from one machine to the next."""
-    return {key: value for key, value in flat_settings(config.model_dump(mode="json")) if key != "run.directory"}
-
-
-def _read_same_text(
-    config: RunConfig, run: RunDirectory, workers: Workers | None
-) -> tuple[Ancestor | None, TrainingText]:
-    ancestor, text = _take_ancestor_and_text(config, run)
-    if workers is not None:
-        check_same_text(workers, prepared_sha256(with_held_out_files(config, run).data, run))
-    return ancestor, text
-
-
-def _take_ancestor_and_text(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, TrainingText]:
-    if not run.config.is_file():  # at once, so that the same command finds the run
-        _write_config(config, run)
-    ancestor = take_ancestor(config, run)
-    keras.utils.set_random_seed(config.run.seed)  # after a model was loaded, as if there had been none
-    return ancestor, load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
-
-
-def _write_config(config: RunConfig, run: RunDirectory) -> None:
-    write_atomically(run.config, (MADE_BY + dump(config)).encode())
 
 
 def _save_model(

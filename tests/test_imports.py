@@ -42,6 +42,7 @@ ORDER = [
     "evaluation",
     "exchange",
     "live_page",
+    "training_start",
     "run_training",
     "plugins",
 ]
@@ -187,6 +188,7 @@ def test_settings_stop_at_the_door():
         "pipeline.live",
         "pipeline.model.build",
         "pipeline.run_training",
+        "pipeline.training_start",
         "pipeline.text.corpus",
         "pipeline.text.listed_corpora",
         "pipeline.text.prepare",

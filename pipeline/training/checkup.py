@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -75,10 +76,7 @@ def _try_training(
     ancestor: StartingWeights | None,
 ) -> Iterator[CheckupLine]:
     model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
-    state = state_bytes(model.count_params()) / GIGABYTE
-    description = f"{config.model.architecture}, {describe_parameters(model)}, {model.dtype_policy.name}"
-    description += f"; {state:.1f} GiB for weights, gradients and their moments"
-    yield CheckupLine("model", description)
+    yield _describe_model(config, model)
     if ancestor is not None:
         ancestor.load(model, optimizer)
         yield CheckupLine("weights", f"of {ancestor}")
@@ -98,9 +96,7 @@ def _try_training(
         f"{1000 * speed.seconds:.0f} ms, {speed.tokens_per_second:,.0f} target tokens/s (mean of {speed.updates})",
     )
     yield from describe_memory()
-    target = text.segmentations[0].target.lengths
-    if text.mixture is not None:
-        target = target[text.mixture.rows(epoch)]
+    target = _target_lengths(text, epoch)
     epoch_seconds = (target.sum() + len(target)) / speed.tokens_per_second  # each target ends in EOS
     epoch_updates = batches.updates(epoch)
     yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates)
@@ -112,6 +108,17 @@ def _try_training(
         pairs, tokens = len(target), 1 + float(target.mean())
         minutes = max(round(float(minutes), 1), 0.1)
         yield _describe_proposal(propose(pairs, tokens, minutes, speed.tokens_per_second * cost))
+
+
+def _target_lengths(text: TrainingText, epoch: int) -> Any:
+    lengths = text.segmentations[0].target.lengths
+    return lengths if text.mixture is None else lengths[text.mixture.rows(epoch)]
+
+
+def _describe_model(config: RunConfig, model: Any) -> CheckupLine:
+    state = state_bytes(model.count_params()) / GIGABYTE
+    description = f"{config.model.architecture}, {describe_parameters(model)}, {model.dtype_policy.name}"
+    return CheckupLine("model", f"{description}; {state:.1f} GiB for weights, gradients and their moments")
 
 
 def _describe_start(metrics: TrainStepMetrics, seconds: float, vocabulary: int) -> CheckupLine:
