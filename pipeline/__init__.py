@@ -13,11 +13,13 @@ The packages, in the order in which they may import each other:
 - `inspection`: records of attention, their archive, measures, heat maps, the viewer
 - `training`: loss, optimizers, one training step, the loop, checkpoints, TensorBoard
 - `trained_run`: a finished run, loaded
+- `spread`: the work of a finished run, by several processes
 - `alignment`: word alignments read off attention, and their error rate
 - `evaluation`: everything that `evaluate.py` writes
 - `exchange`: models of other programs as runs, and runs for other programs
 - `live_page`: a page on which one types sentences, sees and changes attention; served, or with the model inside
 
+- `training_start`: what a training starts from
 - `run_training`: one training from its settings to `model.keras`
 
 The commands, a module each: `train`, `evaluate`, `doctor`, `translate`, `align`, `compare`, `measure`, `view`, `draw`,

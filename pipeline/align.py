@@ -13,6 +13,7 @@ from .config.names import DATA_SETS, EXTRACTIONS, SITES, SYMMETRISATIONS, descri
 from .errors import InputError
 from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
+from .spread import add_workers_option
 
 if TYPE_CHECKING:
     from .text.corpus import Corpus
@@ -54,6 +55,7 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]})",
     )
     _add_word_options(parser)
+    add_workers_option(parser)
     for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
         parser.add_argument(
             f"--{option}",
@@ -87,7 +89,8 @@ def main(arguments: list[str]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with importing_tensorflow():
         from .alignment import symmetrise
-        from .alignment.aligner import Direction, align
+        from .alignment.align_pairs import align_in_processes
+        from .alignment.aligner import Direction, choose_readouts
         from .alignment.given_words import read_given_words
         from .text.pharaoh import format_pharaoh_line, write_pharaoh
 
@@ -101,7 +104,9 @@ def main(arguments: list[str]) -> None:
     if options.reverse:
         reverse = Direction.load(options.reverse, options.reverse_at, corpus.target, corpus.source)
         directions.append(replace(reverse, source_words=target_words, target_words=source_words))
-    links = align(directions, symmetrise.SYMMETRISATIONS[options.symmetrise], options.subwords)
+    directions = choose_readouts(directions, options.subwords)
+    symmetrisation = symmetrise.SYMMETRISATIONS[options.symmetrise]
+    links = align_in_processes(directions, symmetrisation, options.subwords, options.workers)
     links = _with_progress(links, len(corpus))
     if options.output:
         write_pharaoh(options.output, links)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
 from .command_paths import check_paths
-from .errors import InputError, mistake, refusal
+from .errors import InputError, LostWorkerError, mistake, refusal
 from .files import is_unicode, name_problem
 from .nearest_key import did_you_mean
 from .runtime.plugin_files import load_plugins, take_plugins
@@ -20,6 +20,7 @@ from .standard_streams import HelpPrinter, Messages, OutputHandler, can_flush, d
 PLUGINS_HELP = "Python file of your own that registers a score, mechanism or the like; repeatable"
 EVALUATED_HELP = "folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive"
 DEBUG_HELP = "show the traceback of an error"
+TRY_AGAIN = 75  # EX_TEMPFAIL of <sysexits.h>
 
 
 class ArgumentParser(HelpPrinter, argparse.ArgumentParser):
@@ -145,9 +146,9 @@ def _refuse_unwritable(arguments: Sequence[str]) -> None:
 def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
     """Makes a command report errors in one line and return a fitting exit status.
 
-    An `InputError` prints `error: ...` and gives status 2, a disk that refuses to write gives 1, Ctrl-C gives 130. Two
-    options may stand anywhere among the arguments and are taken off them: `--debug` lets every traceback through, and
-    `--plugins FILE` loads a plugin first.
+    An `InputError` prints `error: ...` and gives status 2, a disk that refuses to write gives 1, Ctrl-C gives 130, and
+    the loss of another worker 75. Two options may stand anywhere among the arguments and are taken off them: `--debug`
+    lets every traceback through, and `--plugins FILE` loads a plugin first.
 
     Args:
         main: takes the arguments after the program's name and returns an exit status, or None for 0.
@@ -172,10 +173,10 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
                 raise
             sys.stdout.flush()
             return status
-        except InputError as error:
+        except (InputError, LostWorkerError) as error:
             if debug:
                 raise
-            return _fail(f"error: {error}", 2)
+            return _fail(f"error: {error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
         except KeyboardInterrupt:
             if debug:
                 raise

@@ -57,3 +57,7 @@ class InputError(ValueError):
     The message says where it is (`file:line`, or the key of the setting), what was expected and found, and how to mend
     it.
     """
+
+
+class LostWorkerError(Exception):
+    """Another worker of a training has ended, hangs, or has not started; the same command continues the training."""

@@ -22,6 +22,7 @@ from .files import name_problem
 from .invocation import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
+from .spread import add_workers_option, check_spreadable
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -48,6 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
         "with further runs .ensemble-with-RUN2-and-RUN3)",
     )
     add_checkpoint_option(parser)
+    add_workers_option(parser)
     parser.add_argument(
         "--forced", action="store_true", help="write the attention over the references instead of the translations"
     )
@@ -125,6 +127,7 @@ def check_options(options: argparse.Namespace) -> None:
     config = with_decoding_options(load_started_run(directory.config), options)
     check_members_search(config, options.others)
     check_required(config, options)
+    check_spreadable(config, options.workers)
     if not options.source:
         settings_of_set(config, options.set, directory.config)
 

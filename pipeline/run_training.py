@@ -2,33 +2,24 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import keras
-import tensorflow as tf
 
 from .config import RunConfig
 from .config.names import SCHEDULES
-from .config.run import dump
 from .decoding.build import build_translator
 from .decoding.search import GreedySearch
-from .files import replaced_when_done, write_atomically
+from .files import replaced_when_done
 from .invocation import invocation
-from .made_by import MADE_BY
 from .metrics.bleu import check_bleu_tokenizer
 from .metrics.low_bleu import count_words, explain_low_bleu
 from .run_directory import RunDirectory
-from .runtime.devices import (
-    choose_devices,
-    describe_devices,
-    is_chief,
-    make_strategy,
-    resolve_precision,
-    slow_precision,
-)
+from .runtime.devices import choose_devices
 from .runtime.memory import keep_freed_memory
-from .text.prepare import TrainingText, load_text, prepare_text
-from .trained_run.ancestor import Ancestor, take_ancestor
+from .runtime.workers import Workers, join_workers, noticing_lost_workers
+from .text.prepare import TrainingText
 from .trained_run.manifest import write_manifest
 from .training.advice import how_to_lengthen, shortcoming
 from .training.best_weights import KeptWeights, keep_best_weights
@@ -37,8 +28,12 @@ from .training.callbacks.build import build_callbacks, callback_params, make_cal
 from .training.callbacks.projector import write_projector
 from .training.checkpoint import Progress
 from .training.known_batches import known_batches
-from .training.run_folder import delete_records, open_run_folder
+from .training.replica_seeds import give_replicas_own_seeds
+from .training.run_folder import open_run_folder
+from .training.same_start import check_same_settings, wait_for_text
 from .training.stopping import INTERRUPTED, StoppingRules
+from .training.worker_agreement import Agreement
+from .training_start import compared_settings, read_same_text, restore, start_devices
 
 log = logging.getLogger(__name__)
 
@@ -47,27 +42,36 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
     """Trains a new run, or continues one: see `pipeline.train.train`."""
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
-    strategy = _prepare_devices(config)
-    chief = is_chief(strategy)
+    choose_devices(config.run.devices, config.run.deterministic)
+    workers = join_workers()
+    with noticing_lost_workers(workers):
+        return _run_training(config, resume, callbacks, workers)
+
+
+def _run_training(
+    config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback], workers: Workers | None
+) -> int:
+    strategy = start_devices(config)
+    chief = workers is None or workers.is_chief
     assert config.run.name  # the command line has set it
-    with open_run_folder(config.run.directory / config.run.name, resume, writes=chief) as run:
+    check_same_settings(workers, compared_settings(config))
+    root, wait = config.run.directory / config.run.name, partial(wait_for_text, workers)
+    with open_run_folder(root, resume, writes=chief, wait=wait) as run:
         named = make_callbacks(config, run) if chief else []  # before all else, so that a mistake is told at once
-        ancestor, text = _take_ancestor_and_text(config, run)
+        ancestor, text = read_same_text(config, run, workers)
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
         checkpoints = build_checkpoints(config, run)
-        started = bool(checkpoints.all()) or run.model.is_file()
-        progress = checkpoints.restore(model, optimizer) if started else _start(ancestor, model, optimizer)
-        if chief:
-            _write_config(config, run)  # a resumed run may have new limits
-            checkpoints.delete_superseded(progress) if started else delete_records(run)
-        parts = text, model, optimizer, strategy
-        known, progress.batch_tokens = known_batches(config, *parts, progress.batch_tokens)
-        # Validations use greedy search, whatever the config sets for the finished model: it is fast, and validations
-        # are many.
+        progress = restore(config, run, checkpoints, model, optimizer, workers, ancestor)
+        give_replicas_own_seeds(model, strategy)
+        agreement, parts = Agreement(strategy, workers), (text, model, optimizer)
+        known, progress.batch_tokens = known_batches(config, *parts, strategy, progress.batch_tokens)
+        # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
-        training = build_training(known, *parts, translator, checkpoints if chief else None)
-        if run.is_trained() and training.stopping.reason(progress, progress.seconds):
-            _report_trained(config, run, progress, training.stopping)
+        training = build_training(known, *parts, agreement, translator, checkpoints if chief else None)
+        is_trained = agreement.of_chief(run.is_trained(), "to look at the run")
+        if is_trained and training.stopping.reason(progress, progress.seconds):
+            if chief:
+                _report_trained(config, run, progress, training.stopping)
             return 0
         if chief:
             run.manifest.unlink(missing_ok=True)  # until the longer training is complete
@@ -82,37 +86,8 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
             kept = keep_best_weights(config, model, checkpoints, progress, training.validate)
             _save_model(config, run, text, model, kept)
             _report_finished(config, run, text, progress, reason, kept)
+        agreement.of_chief(None, "to save the model")
         return 0
-
-
-def _prepare_devices(config: RunConfig) -> tf.distribute.Strategy:
-    """Chooses the devices, and says what is computed on."""
-    choose_devices(config.run.devices, config.run.deterministic)
-    strategy = make_strategy()
-    keras.utils.set_random_seed(config.run.seed)
-    precision = resolve_precision(config.training.precision)
-    log.info("%s", describe_devices(precision))
-    if advice := slow_precision(precision):
-        log.warning("%s", advice)
-    return strategy
-
-
-def _take_ancestor_and_text(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, TrainingText]:
-    if not run.config.is_file():  # at once, so that the same command finds the run
-        _write_config(config, run)
-    ancestor = take_ancestor(config, run)
-    keras.utils.set_random_seed(config.run.seed)  # after a model was loaded, as if there had been none
-    return ancestor, load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
-
-
-def _start(ancestor: Ancestor | None, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Progress:
-    if ancestor is not None:
-        ancestor.load(model, optimizer)
-    return Progress()
-
-
-def _write_config(config: RunConfig, run: RunDirectory) -> None:
-    write_atomically(run.config, (MADE_BY + dump(config)).encode())
 
 
 def _save_model(

@@ -2,11 +2,18 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import starmap
+from typing import TYPE_CHECKING, Any
 
-from .cli import ArgumentParser, add_checkpoint_option, add_members_argument, add_run_argument, exit_cleanly
+from .cli import (
+    ArgumentParser,
+    add_checkpoint_option,
+    add_members_argument,
+    add_run_argument,
+    exit_cleanly,
+)
 from .config.members import check_members_search
 from .config.options import (
     add_decoding_options,
@@ -19,11 +26,13 @@ from .config.started_run import load_started_run
 from .invocation import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
+from .spread import RunParts, Spreading, add_workers_option, check_spreadable
 from .text.arriving_lines import ArrivingLines
 from .text.typed_text import LookWarning
 
 if TYPE_CHECKING:
     from .decoding.translator import Translation
+    from .trained_run import TrainedRun
 
 END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
 
@@ -39,6 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_run_argument(parser)
     add_members_argument(parser)
     add_checkpoint_option(parser)
+    add_workers_option(parser)
     add_decoding_options(parser)
     add_seed_option(parser)
     add_given_options(parser)
@@ -53,6 +63,7 @@ def main(arguments: list[str]) -> None:
     config = with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)
     check_members_search(config, options.others)  # what is wrong is told first
     check_required(config, options)
+    check_spreadable(config, options.workers)
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
         from .text.given_files import GivenFiles
@@ -64,21 +75,35 @@ def main(arguments: list[str]) -> None:
     given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
     run = replace(run, banned=given.banned)
     format_line = format_best if options.n_best is None else format_n_best
-    translator, number = run.translator, 0
     if sys.stdin.buffer.isatty():
         sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
     normalize = None if options.no_normalize else run.normalizer
     look_warning = LookWarning(run.source_look)
-    for window in lines.windows():
-        typed = [normalize(line) for line in window] if normalize else window
-        look_warning.check([without_tag(line, run.tokenizer.tags) for line in typed])
-        for translations in translator.translate_ids(run.tokenizer.encode(typed), *given.take(len(window))):
+
+    def windows() -> Iterator[tuple[Any, ...]]:
+        for window in lines.windows():
+            typed = [normalize(line) for line in window] if normalize else window
+            look_warning.check([without_tag(line, run.tokenizer.tags) for line in typed])
+            yield run.tokenizer.encode(typed), *given.take(len(window))
+
+    number = 0
+    for translated in _translate(run, windows(), options):
+        for translations in translated:
             if options.detokenize:
                 translations = [replace(one, text=run.detokenize(one.text)) for one in translations]
             sys.stdout.buffer.write(format_line(number, translations).encode())
             number += 1
         sys.stdout.buffer.flush()
     given.check_all_taken()
+
+
+def _translate(
+    run: "TrainedRun", windows: Iterable[tuple[Any, ...]], options: argparse.Namespace
+) -> Iterable[list[list["Translation"]]]:
+    if options.workers == 1:
+        return starmap(run.translator.translate_ids, windows)
+    parts = RunParts((options.run, *options.others), options.checkpoint, run.config, options.ban, bool(options.require))
+    return Spreading(parts, options.workers).translate(windows)
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

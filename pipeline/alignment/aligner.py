@@ -76,12 +76,11 @@ class Direction:
         return map(number_words, records, *lines)
 
 
-def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool = False) -> Iterator[set[Link]]:
-    """Yields the links of each pair: (source word, target word), in the first direction.
+def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> list[Direction]:
+    """Returns the directions with what counts as a word, and with the place where links are read.
 
     Args:
         directions: one, or one and its opposite on the same text.
-        symmetrise: combines the links of two directions.
         subwords: whether subwords are linked instead of words; only for one direction, since each run has its own
             subwords.
 
@@ -102,9 +101,21 @@ def align(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords:
             readout.extraction,
             readout.chosen_on,
         )
+    return [replace(one, readout=readout) for one, readout in zip(directions, readouts, strict=True)]
+
+
+def read_links(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool) -> Iterator[set[Link]]:
+    """Yields the links of each pair: (source word, target word), in the first direction.
+
+    Args:
+        directions: as `choose_readouts` returns them.
+        symmetrise: combines the links of two directions.
+        subwords: see `choose_readouts`.
+    """
     forward, *opposite = (
-        map(readout.links, map(Record.by_token, direction.records()) if subwords else direction.records())
-        for direction, readout in zip(directions, readouts, strict=True)
+        map(direction.readout.links, map(Record.by_token, direction.records()) if subwords else direction.records())
+        for direction in directions
+        if direction.readout is not None
     )
     if not opposite:
         return forward

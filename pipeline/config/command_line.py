@@ -1,7 +1,6 @@
 """The command line of `train.py`: a config file and overrides of its keys, or a run to resume."""
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -93,8 +92,7 @@ def _load_resumed(run: Path, overrides: dict[str, Any]) -> RunConfig:
 def _find_started_run(config: RunConfig, run: Path) -> Path | None:
     """Returns the folder of a run that was started with these settings, or None if there is none."""
     path = run / "config.yaml"
-    # With several workers, the last to start would find what the first has just made: there --resume is needed.
-    if not path.is_file() or "TF_CONFIG" in os.environ:
+    if not path.is_file():
         return None
     values, origins = read_started_run(path)
     if changes := changes_of_result(_overridden(values, origins, {}, run.name), config):

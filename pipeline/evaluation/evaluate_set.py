@@ -39,7 +39,7 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         log.info("%s: translating %d sentences", data.name, len(data.source))
         translating = _Clock()
         text = TokenisedSet.of(data, run.tokenizer)
-        translations = translate_resumably(run.translator, text, folder.parts)
+        translations = translate_resumably(run.translator, text, folder.parts, request.spread_over)
         units = run.cutter.units(data.source, data.reference or [translation.text for translation in translations])
         run.cutter.log_found(units)
         # An ensemble has no attention of its own.

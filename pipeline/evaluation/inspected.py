@@ -76,7 +76,7 @@ def inspect_members(
     table = write_translations_of(request, translations, folder)
     described, viewers = [], []
     for name, member in ensemble.members.items():
-        own, place = replace(request, run=member), folder.member(name)
+        own, place = replace(request, run=member, spread_over=None), folder.member(name)
         recorder = member.recorder(sites_to_record(own), units)
         readouts = score_readouts(own, recorder, text)
         sites = sites_to_archive(own, readouts)
@@ -128,7 +128,7 @@ def record(
     """Records the attention of the pairs into an archive."""
     shard = request.run.config.inspection.sentences_per_shard
     with ArchiveWriter(path, manifest=manifest, sentences_per_shard=shard, go_on=True) as writer:
-        record_resumably(writer, recorder, pairs, sites)
+        record_resumably(writer, recorder, pairs, sites, request.spread_over)
     return AttentionArchive(path)
 
 

@@ -10,6 +10,7 @@ from ..config.members import ensemble_suffix
 from ..config.options import with_decoding_options
 from ..config.started_run import settings_of_set
 from ..metrics.bleu import check_bleu_tokenizer
+from ..spread import RunParts, Spreading
 from ..text.corpus import read_parallel_files
 from ..text.given_files import GivenFiles
 from ..text.lines import read_lines
@@ -63,6 +64,7 @@ class EvaluationRequest:
             `perturbation_table`.
         faithful_sentences: the number of first sentences on which the faithfulness of attention is measured, see
             `write_faithfulness`.
+        spread_over: the processes that translate and record, and what they need; None for this process alone.
 
     Raises:
         ValueError: references are to be forced and there are none.
@@ -73,6 +75,7 @@ class EvaluationRequest:
     force_references: bool = False
     perturbed_sentences: int = 0
     faithful_sentences: int = 0
+    spread_over: Spreading | None = None
 
     def __post_init__(self) -> None:
         if self.force_references and self.data.reference is None:
@@ -93,7 +96,9 @@ def read_request(options: argparse.Namespace) -> EvaluationRequest:
     given.check_all_taken()
     data = replace(data, prefixes=prefixes, required=required)
     run = replace(run, banned=given.banned)
-    return EvaluationRequest(run, data, options.forced, options.perturb, options.faithfulness)
+    parts = RunParts((options.run, *options.others), options.checkpoint, run.config, options.ban, bool(options.require))
+    spreading = Spreading(parts, options.workers) if options.workers > 1 else None
+    return EvaluationRequest(run, data, options.forced, options.perturb, options.faithfulness, spreading)
 
 
 def _replace_bleu_tokenizer(config: RunConfig, options: argparse.Namespace) -> RunConfig:

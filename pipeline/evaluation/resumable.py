@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ..inspection.recorder import AttentionRecorder
 from ..json_file import read_json
 from ..run_directory import EvaluationDirectory
 from ..runtime.processes import is_running
+from ..spread import Spreading
 from ..trained_run import TrainedRun
 from ..trained_run.trained_ensemble import TrainedEnsemble
 from .tokenised import TokenisedSet
@@ -104,37 +106,61 @@ def fingerprint(run: TrainedRun, **request: Any) -> str:
     return digest.hexdigest()[:32]
 
 
-def translate_resumably(translator: Translator, text: TokenisedSet, folder: Path) -> list[Translation]:
+def translate_resumably(
+    translator: Translator, text: TokenisedSet, folder: Path, spreading: Spreading | None = None
+) -> list[Translation]:
     """Translates sentences of similar length together, a chunk at a time; chunks that are in the folder are read back.
 
     The folder is that of one evaluation: chunks of another text or model must not be in it.
+
+    Args:
+        translator: translates, unless the work is spread.
+        text: what is translated.
+        folder: where the chunks are kept.
+        spreading: the processes that translate instead of this one.
     """
     folder.mkdir(exist_ok=True)
     sources = text.data.source
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i].split()))
+    chunks = [order[first : first + CHUNK_SENTENCES] for first in range(0, len(order), CHUNK_SENTENCES)]
+    paths = [folder / f"translations-{number:05d}.json" for number in range(len(chunks))]
+    missing = [(rows, path) for rows, path in zip(chunks, paths, strict=True) if not path.is_file()]
+    items = (_given(text, rows) for rows, _ in missing)
+    results = starmap(translator.translate_ids, items) if spreading is None else spreading.translate(items)
+    for (_, path), translated in zip(missing, results, strict=True):
+        write_json(path, [asdict(best) for best, *_ in translated])
     translations: list[Translation | None] = [None] * len(sources)
-    for number, first in enumerate(range(0, len(order), CHUNK_SENTENCES)):
-        rows = order[first : first + CHUNK_SENTENCES]
-        path = folder / f"translations-{number:05d}.json"
-        if path.is_file():
-            chunk = [Translation(**values) for values in read_json(path)]
-        else:
-            data, sources_of_chunk = text.data, [text.source[row].tolist() for row in rows]
-            prefixes = None if data.prefixes is None else [data.prefixes[row] for row in rows]
-            required = None if data.required is None else [data.required[row] for row in rows]
-            chunk = [best for best, *_ in translator.translate_ids(sources_of_chunk, prefixes, required)]
-            write_json(path, [asdict(translation) for translation in chunk])
-        for row, translation in zip(rows, chunk, strict=True):
-            translations[row] = translation
+    for rows, path in zip(chunks, paths, strict=True):
+        for row, values in zip(rows, read_json(path), strict=True):
+            translations[row] = Translation(**values)
     return [translation for translation in translations if translation is not None]
 
 
+def _given(text: TokenisedSet, rows: Sequence[int]) -> tuple[Any, Any, Any]:
+    """Returns the tokens of some sentences, and their prefixes and required phrases."""
+    data = text.data
+    prefixes = None if data.prefixes is None else [data.prefixes[row] for row in rows]
+    required = None if data.required is None else [data.required[row] for row in rows]
+    return [text.source[row].tolist() for row in rows], prefixes, required
+
+
 def record_resumably(
-    archive: ArchiveWriter, recorder: AttentionRecorder, pairs: Sequence[ForcedPair], sites: Collection[str]
+    archive: ArchiveWriter,
+    recorder: AttentionRecorder,
+    pairs: Sequence[ForcedPair],
+    sites: Collection[str],
+    spreading: Spreading | None = None,
 ) -> None:
     """Records the pairs that the archive does not hold yet, a shard at a time.
 
-    A shard is recorded by itself, so that its numbers do not depend on whether those before it were just recorded.
+    A shard is recorded by itself, so that its numbers do not depend on whether those before it were just recorded, nor
+    on the process that records it.
     """
-    for record in recorder.record(pairs[archive.sentences :], archive.sentences_per_shard, sites):
+    size = archive.sentences_per_shard
+    if spreading is None:
+        records = recorder.record(pairs[archive.sentences :], size, sites)
+    else:
+        shards = (pairs[first : first + size] for first in range(archive.sentences, len(pairs), size))
+        records = spreading.record(shards, recorder, list(sites))
+    for record in records:
         archive.append(record)

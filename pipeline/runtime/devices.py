@@ -1,5 +1,8 @@
 """The devices of a run, and the number format in which they compute."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import tensorflow as tf
@@ -9,6 +12,7 @@ from .environment import count_workers
 from .gpus import gpu_formats, use_gpus, visible_gpus
 from .nvidia import why_unseen
 from .sizes import sizes
+from .workers import CONNECT_SECONDS
 
 
 def choose_devices(gpus: int | None, deterministic: bool) -> None:
@@ -27,26 +31,22 @@ def choose_devices(gpus: int | None, deterministic: bool) -> None:
         tf.config.experimental.enable_op_determinism()
 
 
+COLLECTIVE_SECONDS = 1800.0
+"""How long an update waits for another machine that lives but does not come."""
+
+
 def make_strategy() -> tf.distribute.Strategy:
     """Chooses the devices: several machines if `TF_CONFIG` names them, else all GPUs of this one, else one device.
 
-    Call it before anything else that uses TensorFlow, but for `choose_devices`.
+    Call it before anything else that uses TensorFlow, but after `choose_devices` and `join_workers`.
     """
     if count_workers() > 1:
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        options = tf.distribute.experimental.CommunicationOptions(timeout_seconds=COLLECTIVE_SECONDS)
+        with _connecting():
+            return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
-
-
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether this process is the worker that writes the run."""
-    resolver = strategy.cluster_resolver
-    if resolver is None or not resolver.task_type:
-        return True
-    return resolver.task_type == "chief" or (
-        resolver.task_type == "worker" and resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
-    )
 
 
 def resolve_precision(precision: str) -> str:
@@ -113,3 +113,23 @@ def _cpu_multiplies_bfloat16() -> bool:
     except OSError:
         return False
     return bool({"amx_bf16", "avx512_bf16"} & set(flags))
+
+
+@contextmanager
+def _connecting() -> Iterator[None]:
+    """Ends the process if the block, in which Python itself is stopped, takes too long: a worker that ends between the
+    rendezvous and the connection is not noticed otherwise."""
+    if hasattr(signal, "alarm"):
+        try:
+            previous = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        except ValueError:  # Python handles signals in the main thread only
+            yield
+            return
+        signal.alarm(CONNECT_SECONDS)
+        try:
+            yield
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, previous)
+    else:
+        yield

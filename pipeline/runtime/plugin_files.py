@@ -12,6 +12,7 @@ from ..errors import InputError
 from .import_tensorflow import importing_tensorflow
 
 OPTION = "--plugins"
+_PREFIX = "qkv_plugin_"  # of the names of their modules
 
 
 def take_plugins(arguments: list[str]) -> tuple[list[str], list[Path]]:
@@ -56,8 +57,13 @@ def load_plugins(files: list[Path]) -> None:
         _run(file)
 
 
+def loaded_plugins() -> tuple[Path, ...]:
+    """Returns the plugin files that were run in this process, in their order."""
+    return tuple(Path(str(module.__file__)) for name, module in sys.modules.items() if name.startswith(_PREFIX))
+
+
 def _run(file: Path) -> None:
-    name = f"qkv_plugin_{file.stem}"
+    name = f"{_PREFIX}{file.stem}"
     if name in sys.modules and Path(str(sys.modules[name].__file__)) == file.resolve():
         return  # a second command in the same process
     spec = importlib.util.spec_from_file_location(name, file.resolve())

@@ -5,9 +5,13 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context, parent_process
-from threading import Thread
+from queue import Full, Queue
+from threading import Event, Thread
 from typing import TypeVar
+
+PATIENCE_SECONDS = 0.1  # between two looks at whether the results are still wanted
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -34,6 +38,40 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item], proc
             while ahead:
                 yield ahead.popleft().result()
         finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def stream_in_processes(function: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:
+    """Computes `map(function, items)` as `in_processes` does, for items that arrive one by one, such as lines that are
+    typed: a thread waits for them, so that each result is yielded as soon as it and those before it are there."""
+    ahead: Queue[Future[Result] | Exception | None] = Queue(processes + 1)
+    ended = Event()
+
+    def put(arrived: Future[Result] | Exception | None) -> None:
+        while not ended.is_set():
+            with suppress(Full):
+                ahead.put(arrived, timeout=PATIENCE_SECONDS)
+                return
+
+    def feed(pool: ProcessPoolExecutor) -> None:
+        try:
+            for item in items:
+                put(pool.submit(_compute, item))
+                if ended.is_set():
+                    return
+            put(None)
+        except Exception as error:  # raised again where the results are used
+            put(error)
+
+    with ProcessPoolExecutor(processes, get_context("spawn"), _start, (function,)) as pool:
+        try:
+            Thread(target=feed, args=(pool,), daemon=True).start()
+            while (arrived := ahead.get()) is not None:
+                if isinstance(arrived, Exception):
+                    raise arrived
+                yield arrived.result()
+        finally:
+            ended.set()
             pool.shutdown(cancel_futures=True)
 
 

@@ -101,6 +101,13 @@ def _named_files(settings: DataSettings, run: RunDirectory) -> dict[str, Path]:
     return {name: paths[name] for name in sorted(paths)}
 
 
+def prepared_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
+    """Returns the SHA-256 of all that training reads: the files that the settings name, and the tokenizer and the
+    encoded text of the run."""
+    prepared = [run.tokenizer, *sorted(path for path in run.encoded.rglob("*") if path.is_file())]
+    return data_sha256(settings, run) | {_name(path, run): sha256(path) for path in prepared}
+
+
 def _files(corpus: CorpusSettings) -> list[Path]:
     """Returns the files that are there: since the text was read, some may have gone, and so all of a pattern."""
     found = (files_like(path) if is_pattern(path) else [path] for _, path in corpus if isinstance(path, Path))

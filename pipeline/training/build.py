@@ -14,7 +14,7 @@ from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
 from ..model.freezing import describe_parameters, freeze_parts
 from ..run_directory import RunDirectory
-from ..runtime.devices import is_chief, parallel_batches, resolve_precision, slices_per_update
+from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update
 from ..text.coarse_batches import coarse_lengths
 from ..text.prepare import TrainingText
 from ..text.provenance import origin_of
@@ -126,13 +126,13 @@ def build_training(
     text: TrainingText,
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
-    strategy: tf.distribute.Strategy,
+    agreement: Agreement,
     translator: Translator,
     checkpoints: Checkpoints | None,
 ) -> Training:
     """Builds the training loop. `checkpoints` is None for a worker that writes nothing."""
     settings = config.training
-    batches = build_batches(config, text, strategy)
+    batches = build_batches(config, text, agreement.strategy)
     plan = batches.plan(0)
     log.info(
         "%s in %s; %d batches an epoch, %.1f %% of their positions are padding",
@@ -145,8 +145,7 @@ def build_training(
         build_limits(config),
         settings.early_stopping.metric,
         settings.early_stopping.patience,
-        strategy=strategy,
-        agree_every=settings.log_every_updates,
+        agreement=agreement,
     )
     return Training(
         model,
@@ -160,22 +159,22 @@ def build_training(
         log_every=settings.log_every_updates,
         save_every=60 * settings.checkpoint_every_minutes if settings.checkpoint_every_minutes else None,
         metric=settings.early_stopping.metric,
-        measured_total=_build_measured_total(config, optimizer, batches, stopping.limits),
+        measured_total=_build_measured_total(config, optimizer, batches, stopping),
     )
 
 
 def _build_measured_total(
-    config: RunConfig, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches, limits: Limits
+    config: RunConfig, optimizer: keras.optimizers.Optimizer, batches: TrainingBatches, stopping: StoppingRules
 ) -> MeasuredTotal | None:
-    if not limits.measured:
+    if not stopping.limits.measured:
         return None
     settings = config.training
     return MeasuredTotal(
         optimizer._learning_rate,
-        limits,
+        stopping.limits,
         updates_per_epoch=batches.updates(0),
         validate_every=settings.validate_every_updates,
-        agreement=Agreement(batches.strategy, is_chief(batches.strategy)),
+        agreement=stopping.agreement,
         agree_every=settings.log_every_updates,
     )
 

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -109,18 +110,15 @@ def _try_training(
         yield _describe_proposal(propose(pairs, tokens, minutes, speed.tokens_per_second * cost))
 
 
-def _target_lengths(text: TrainingText, epoch: int) -> np.ndarray:
+def _target_lengths(text: TrainingText, epoch: int) -> Any:
     lengths = text.segmentations[0].target.lengths
     return lengths if text.mixture is None else lengths[text.mixture.rows(epoch)]
 
 
-def _describe_model(config: RunConfig, model: keras.Model) -> CheckupLine:
+def _describe_model(config: RunConfig, model: Any) -> CheckupLine:
     state = state_bytes(model.count_params()) / GIGABYTE
-    return CheckupLine(
-        "model",
-        f"{config.model.architecture}, {describe_parameters(model)}, {model.dtype_policy.name}; {state:.1f} GiB for "
-        "weights, gradients and their moments",
-    )
+    description = f"{config.model.architecture}, {describe_parameters(model)}, {model.dtype_policy.name}"
+    return CheckupLine("model", f"{description}; {state:.1f} GiB for weights, gradients and their moments")
 
 
 def _describe_start(metrics: TrainStepMetrics, seconds: float, vocabulary: int) -> CheckupLine:

@@ -138,9 +138,9 @@ class Training:
         assert measured_total is not None
         if not measured_total.is_ready(progress, session.seconds):
             return
-        interrupted = session.clock.seconds()
+        interrupted = started = session.clock.seconds()
         with averaged_weights(self.model, self.optimizer):
-            for _ in range(2):  # the first one traces its graphs
+            for _ in range(2 if self.stopping.agreement.chief else 0):  # the first one traces its graphs
                 started = session.clock.seconds()
                 self.validate()
                 session.rehearse_callbacks()
@@ -162,7 +162,7 @@ class Training:
         session.events.on_test_begin()
         logs = self._read_logs(session)
         with averaged_weights(self.model, self.optimizer):
-            logs.update(self.validate())
+            logs.update(self.stopping.agreement.by_chief(self.validate, "to validate"))
             best = self._note_metric(progress, logs)
             interrupted, progress.seconds = progress.seconds, session.clock.seconds()
             session.meter.leave_out(progress.seconds - interrupted)

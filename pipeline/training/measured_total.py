@@ -69,7 +69,7 @@ class MeasuredTotal:
         if not self.agreement.alone and progress.update % self.agree_every:
             return False
         ready = measured >= MEASURED_UPDATES and lasted >= enough
-        if not self.agreement.of_chief(ready):
+        if not self.agreement.of_chief(ready, "to measure its speed"):
             return False
         self.update_seconds = lasted / max(measured, 1)
         return True
@@ -90,7 +90,7 @@ class MeasuredTotal:
             ends.append(self.limits.updates)
         if self.limits.epochs is not None:
             ends.append(self.limits.epochs * self.updates_per_epoch)
-        progress.total_updates = round(self.agreement.of_chief(min(ends)))
+        progress.total_updates = round(self.agreement.of_chief(min(ends), "to measure a validation"))
         self.schedule.total_updates.assign(progress.total_updates)
 
 

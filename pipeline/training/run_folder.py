@@ -2,46 +2,69 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from ..errors import LostWorkerError
 from ..run_directory import RunDirectory
 from .checkpoint_folder import Checkpoints
 
+ROUNDS, ROUND_SECONDS = 10, 0.5
+
 
 @contextmanager
-def open_run_folder(root: Path, resume: Path | None, writes: bool) -> Iterator[RunDirectory]:
+def open_run_folder(
+    root: Path, resume: Path | None, writes: bool, wait: Callable[[], None] = lambda: None
+) -> Iterator[RunDirectory]:
     """Opens the folder of a run for the time of its training.
 
     Args:
-        root: where a new run goes. If it fails before its first checkpoint, its folder is deleted.
+        root: where a new run goes. If it fails before its first checkpoint, its folder is deleted, unless it failed
+            for the loss of another worker: then the same command goes on with the text that is prepared.
         resume: the run to continue, or None for a new one.
-        writes: whether this worker writes the run. Other workers get a temporary folder if the run is new.
+        writes: whether this worker writes the run. Other workers read it, and where they do not see it, they get a
+            temporary folder.
+        wait: waits until the text is prepared, for a worker that writes nothing.
 
     Raises:
         InputError: the run exists already, or does not exist, or another process trains it.
     """
-    if resume:
-        run = RunDirectory.open(resume)
-        with run.locked() if writes else nullcontext():
-            if writes:
-                run.delete_leftovers()
+    if not writes:
+        wait()
+        run = RunDirectory(resume or root)
+        if _appears(run.corpus_report):
             yield run
-    elif writes:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            yield RunDirectory(Path(folder))
+    elif resume:
+        run = RunDirectory.open(resume)
+        with run.locked():
+            run.delete_leftovers()
+            yield run
+    else:
         run = RunDirectory.create(root)
         with run.locked():
             run.check_unused()  # another process may have trained it in between
             run.delete_leftovers()
             try:
                 yield run
-            except BaseException:
-                if not Checkpoints(run.checkpoints).all():
+            except BaseException as error:
+                if not (isinstance(error, LostWorkerError) or Checkpoints(run.checkpoints).all()):
                     run.delete()  # or the corrected command would be refused, since the run exists
                 raise
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            yield RunDirectory(Path(folder))
+
+
+def _appears(path: Path) -> bool:
+    """Returns whether a file is there, or comes within seconds: what another machine has written on a shared folder
+    may be seen late."""
+    for _ in range(ROUNDS):
+        if path.is_file():
+            return True
+        time.sleep(ROUND_SECONDS)
+    return path.is_file()
 
 
 def delete_records(run: RunDirectory) -> None:

@@ -127,28 +127,25 @@ class TrainStep:
         return self.apply(sums if self.accumulator is None else self.accumulator.take(sums))
 
     def apply(self, sums: list[Any]) -> TrainStepMetrics:
-        """Averages the gradient over replicas, clips it and applies it; part of a graph.
+        """Averages the gradient over replicas, clips it and applies it on each; part of a graph.
 
         Args:
             sums: as from `sums_of`, over all that a replica has of the update.
         """
-        *gradients, loss, tokens = sums
+        *gradients, loss, tokens = self._sum_over_replicas(sums)
         if self.loss_scale is not None:
             gradients = [gradient / self.loss_scale.scale for gradient in gradients]
-        tokens = self._sum_over_replicas(tokens)
-        gradients = self._sum_over_replicas([gradient / tokens for gradient in gradients])
+        gradients = [gradient / tokens for gradient in gradients]
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
-        # The optimizer sums over replicas once more, and each has the whole sum already.
-        gradients = [gradient / self.replicas for gradient in gradients]
         if self.loss_scale is None:
             # Nothing is changed before all gradients are there: memory may run out on the way.
             with tf.control_dependencies([norm] if self.replicas == 1 else []):
                 self._apply(gradients)
         else:
             norm = self._apply_if_finite(self.loss_scale, gradients, norm)
-        return TrainStepMetrics(self._sum_over_replicas(loss), tokens, norm)
+        return TrainStepMetrics(loss, tokens, norm)
 
     def _apply(self, gradients) -> None:
         self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
@@ -185,9 +182,10 @@ class TrainStep:
         assert self.accumulator is not None
         self.accumulator.add(self.sums_of(Batch(*tensors)))
 
-    def _sum_over_replicas(self, value):
+    def _sum_over_replicas(self, values):
+        """One reduction for all values: each costs a round over the network."""
         context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, value) if self.replicas > 1 else value
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, values) if self.replicas > 1 else values
 
 
 def _slices(batch: Batch, number: int) -> Iterator[Batch]:

@@ -1,17 +1,18 @@
 """The rules that end training: a limit, no further gain, a signal, or the request of a callback."""
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-
-import tensorflow as tf
 
 from .checkpoint import Progress
 from .worker_agreement import Agreement
 
 INTERRUPTED = "interrupted"
+AGREE_SECONDS = 2.0  # between two agreements of several workers
+MOST_UPDATES_APART = 1000
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,7 @@ class StoppingRules:
         limits: the longest that training may take.
         metric: the validation metric that early stopping watches, without `val_`.
         patience: validations in a row without a better metric before training ends; None for no early stopping.
-        strategy: the strategy that holds the workers, all of which end at the same update.
-        agree_every: number of updates between two agreements of several workers; each agreement waits for the device.
+        agreement: of the workers, all of which end at the same update.
     """
 
     def __init__(
@@ -49,15 +49,15 @@ class StoppingRules:
         metric: str,
         patience: int | None = None,
         *,
-        strategy: tf.distribute.Strategy,
-        agree_every: int = 1,
+        agreement: Agreement,
     ) -> None:
         self.limits = limits
         self.metric = metric
         self.patience = patience
-        self.agreement = Agreement(strategy)
-        self.agree_every = agree_every
+        self.agreement = agreement
         self.interrupted = False
+        self._agreed_at: tuple[int, float] | None = None
+        self._agree_at = 0
 
     def reason(self, progress: Progress, seconds: float, asked_by_callback: bool = False) -> str | None:
         """Returns why training ends here, or None if it continues.
@@ -76,20 +76,32 @@ class StoppingRules:
             return f"{limits.epochs} epochs"
         if self.patience is not None and progress.validations_without_gain >= self.patience:
             return f"{self.patience} validations without a better {self.metric}"
-        # Reasons that may differ between workers.
+        # Reasons that may differ between workers. Of their clocks, the chief's counts.
         reasons = {
             INTERRUPTED: self.interrupted,
             "a callback stopped it": asked_by_callback,
             f"{limits.minutes or 0:g} minutes": limits.minutes is not None
             and not limits.measured
+            and self.agreement.chief
             and seconds >= 60 * limits.minutes,
         }
         if not self.agreement.alone:
-            if progress.update % self.agree_every:
+            if progress.update < self._agree_at:
                 return None
-            votes = self.agreement.sums([float(holds) for holds in reasons.values()])
-            reasons = {reason: total > 0 for reason, total in zip(reasons, votes, strict=True)}
+            reasons = self._agree(progress.update, reasons)
         return next((reason for reason, holds in reasons.items() if holds), None)
+
+    def _agree(self, update: int, reasons: Mapping[str, bool]) -> dict[str, bool]:
+        """Returns which of the reasons hold on any worker, and sets the update of the next agreement: an agreement
+        waits for the device, and a signal waits for an agreement."""
+        now, gap = time.monotonic(), 1
+        if self._agreed_at is not None and update > (before := self._agreed_at[0]):
+            gap = round(AGREE_SECONDS * (update - before) / max(now - self._agreed_at[1], 1e-6))
+        self._agreed_at = update, now
+        of_chief = [float(min(max(gap, 1), MOST_UPDATES_APART)), 1.0] if self.agreement.chief else [0.0, 0.0]
+        *votes, gaps, chiefs = self.agreement.sums([*(float(holds) for holds in reasons.values()), *of_chief])
+        self._agree_at = update + round(gaps / chiefs)
+        return {reason: total > 0 for reason, total in zip(reasons, votes, strict=True)}
 
     @contextmanager
     def obeying_signals(self) -> Iterator[None]:

@@ -1,8 +1,11 @@
 """What several workers agree on while they train."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
+
+from ..runtime.workers import Workers
 
 
 class Agreement:
@@ -10,12 +13,14 @@ class Agreement:
 
     Args:
         strategy: the strategy that holds the workers.
-        chief: whether this worker is the chief.
+        workers: the workers; None for a single process, on one device or several.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy, chief: bool = True) -> None:
-        self.chief = chief
-        self.alone = strategy.num_replicas_in_sync == 1
+    def __init__(self, strategy: tf.distribute.Strategy, workers: Workers | None = None) -> None:
+        self.strategy = strategy
+        self.workers = workers
+        self.alone = workers is None
+        self.chief = workers is None or workers.is_chief
 
         @tf.function(autograph=False)
         def sum_over_workers(values):
@@ -27,9 +32,10 @@ class Agreement:
         """Returns the sum of each number over all replicas."""
         return [float(total) for total in self._sum_over_workers(tf.constant(values, tf.float32)).numpy()]
 
-    def of_chief(self, value: float) -> float:
-        """Returns the chief's number, an integer up to `2**24` or a rounded one."""
-        if self.alone:
-            return value
-        total, replicas = self.sums([value, 1.0] if self.chief else [0.0, 0.0])
-        return total / replicas
+    def of_chief(self, value: Any, for_what: str = "to go on") -> Any:
+        """Returns the chief's value, which JSON can hold."""
+        return value if self.workers is None else self.workers.of_chief(value, for_what)
+
+    def by_chief(self, compute: Callable[[], Any], for_what: str) -> Any:
+        """Returns what the chief computes; the others wait for it."""
+        return self.of_chief(compute() if self.chief else None, for_what)

@@ -424,15 +424,6 @@ class TestResume:
         assert arguments.resume == tmp_path / "mine"
         assert (arguments.config.training.max_updates, arguments.config.decoding.beam_size) == (77, 3)
 
-    def test_of_several_workers_the_last_to_start_does_not_go_on_with_what_the_first_began(
-        self, config_file, tmp_path: Path, monkeypatch
-    ):
-        command = ["--config", str(config_file), "--run.directory", str(tmp_path), "--run.name", "mine"]
-        (tmp_path / "mine").mkdir()
-        (tmp_path / "mine" / "config.yaml").write_text(dump(parse_train_arguments(command).config), encoding="utf-8")
-        monkeypatch.setenv("TF_CONFIG", '{"cluster": {}}')
-        assert parse_train_arguments(command).resume is None
-
     @pytest.mark.parametrize(
         ("change", "shown"),
         [

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from itertools import count
+from queue import Queue
 
 import pytest
 
 from pipeline.runtime.processes import is_running
-from pipeline.runtime.worker_processes import in_processes
+from pipeline.runtime.worker_processes import in_processes, stream_in_processes
 from tests.patience import PATIENCE_SECONDS
 
 STARTS_AND_WAITS = """
@@ -29,13 +31,50 @@ def tell_process(item):
     return os.getpid()
 
 
-def test_results_come_in_order_from_other_processes():
-    assert list(in_processes(partial(pow, 2), range(7), 2)) == [1, 2, 4, 8, 16, 32, 64]
+@pytest.mark.parametrize("compute", [in_processes, stream_in_processes])
+def test_results_come_in_order_from_other_processes(compute):
+    assert list(compute(partial(pow, 2), range(7), 2)) == [1, 2, 4, 8, 16, 32, 64]
 
 
-def test_errors_are_handed_on_and_nothing_is_left():
+@pytest.mark.parametrize("compute", [in_processes, stream_in_processes])
+def test_errors_are_handed_on_and_nothing_is_left(compute):
     with pytest.raises(ZeroDivisionError):
-        list(in_processes((1).__truediv__, [1, 0, 1], 2))
+        list(compute((1).__truediv__, [1, 0, 1], 2))
+    assert not multiprocessing.active_children()
+
+
+def test_each_result_of_a_stream_comes_before_the_next_item_and_few_items_are_read_ahead():
+    came, read = Queue(), []
+
+    def items():
+        for number in range(40):
+            read.append(number)
+            yield number
+            if number < 5:
+                came.get(timeout=PATIENCE_SECONDS)  # the result of this item is there
+
+    for number, result in enumerate(stream_in_processes(abs, items(), 2)):
+        assert result == number
+        came.put(number)
+        assert len(read) <= number + 6
+    assert read == list(range(40))
+
+
+def test_an_error_of_what_is_streamed_comes_after_the_results_before_it():
+    def items():
+        yield 1
+        raise KeyError("line 2")
+
+    results = stream_in_processes(abs, items(), 2)
+    assert next(results) == 1
+    with pytest.raises(KeyError):
+        next(results)
+
+
+def test_a_stream_that_nobody_reads_any_more_ends():
+    results = stream_in_processes(abs, count(), 2)
+    assert [next(results), next(results)] == [0, 1]
+    results.close()
     assert not multiprocessing.active_children()
 
 

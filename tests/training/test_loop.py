@@ -14,6 +14,7 @@ from pipeline.training.checkpoint_folder import Checkpoints
 from pipeline.training.loop import Training
 from pipeline.training.step import TrainStepMetrics
 from pipeline.training.stopping import Limits, StoppingRules
+from pipeline.training.worker_agreement import Agreement
 
 BATCHES = 3  # of an epoch
 
@@ -57,7 +58,9 @@ class FakeRun:
             FakeBatches(),
             self._validate,
             self.checkpoints,
-            stopping=StoppingRules(Limits(**limits), self.metric, self.patience, strategy=FakeBatches.strategy),
+            stopping=StoppingRules(
+                Limits(**limits), self.metric, self.patience, agreement=Agreement(FakeBatches.strategy)
+            ),
             metric=self.metric,
             **self.settings,
         )

@@ -42,7 +42,7 @@ class ClockedRun(FakeRun):
     def training(self, **limits):
         training = super().training()
         limits = Limits(minutes=MINUTES, measured=True, **limits)
-        training.stopping = StoppingRules(limits, self.metric, strategy=FakeBatches.strategy)
+        training.stopping = StoppingRules(limits, self.metric, agreement=Agreement(FakeBatches.strategy))
         training.measured_total = MeasuredTotal(
             self.schedule,
             limits,
@@ -179,7 +179,7 @@ def test_workers_follow_the_chief(ready):
             super().__init__(tf.distribute.get_strategy())
             self.alone, self.value = False, value
 
-        def of_chief(self, value):
+        def of_chief(self, value, for_what):
             return self.value
 
     schedule, progress = ClockSchedule(0.5, 4), Progress()

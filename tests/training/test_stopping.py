@@ -5,14 +5,16 @@ import signal
 import pytest
 import tensorflow as tf
 
+from pipeline.training import stopping
 from pipeline.training.checkpoint import Progress
 from pipeline.training.stopping import INTERRUPTED, Limits, StoppingRules
+from pipeline.training.worker_agreement import Agreement
 
 ONE_WORKER = tf.distribute.get_strategy()
 
 
-def make_rules(patience=None, strategy=ONE_WORKER, agree_every=1, **limits):
-    return StoppingRules(Limits(**limits), "bleu", patience, strategy=strategy, agree_every=agree_every)
+def make_rules(patience=None, agreement=None, **limits):
+    return StoppingRules(Limits(**limits), "bleu", patience, agreement=agreement or Agreement(ONE_WORKER))
 
 
 @pytest.mark.parametrize(
@@ -55,17 +57,44 @@ def test_the_first_signal_asks_the_second_raises_and_the_old_handler_returns(num
     assert signal.getsignal(number) == handler
 
 
-def test_several_workers_end_together_when_one_is_asked_and_agree_every_few_updates():
-    class TwoWorkers:
-        """Adds up what this worker and another one, whose time is up, say."""
+class TwoWorkers:
+    """What this worker and another one say together.
 
-        num_replicas_in_sync = 2
+    Args:
+        chief: whether this one is the chief.
+        others: the votes and the numbers of the other one.
+    """
 
-        def run(self, function, args):
-            return function(*args)
+    alone = False
 
-        def reduce(self, operation, value, axis):
-            return value + tf.constant([0.0, 0.0, 1.0])
+    def __init__(self, chief, others):
+        self.chief, self.others, self.asked = chief, others, []
 
-    rules = make_rules(minutes=1, strategy=TwoWorkers(), agree_every=3)
-    assert [rules.reason(Progress(update=update), 5.0) for update in (1, 2, 3)] == [None, None, "1 minutes"]
+    def sums(self, values):
+        self.asked.append(values)
+        return [own + other for own, other in zip(values, self.others, strict=True)]
+
+
+def test_several_workers_end_together_when_one_is_asked_and_not_before_the_update_that_the_chief_has_named():
+    rules = make_rules(agreement=TwoWorkers(False, [0.0, 0.0, 0.0, 3.0, 1.0]))
+    assert [rules.reason(Progress(update=update), 5.0) for update in (0, 1, 2)] == [None] * 3
+    rules.agreement.others = [1.0, 0.0, 0.0, 3.0, 1.0]
+    assert rules.reason(Progress(update=3), 5.0) == INTERRUPTED
+    assert rules.agreement.asked == [[0.0] * 5] * 2
+
+
+def test_of_the_workers_clocks_the_chiefs_counts():
+    for chief, reason in ((True, "1 minutes"), (False, None)):
+        rules = make_rules(minutes=1, agreement=TwoWorkers(chief, [0.0] * 5 if chief else [0.0] * 3 + [1.0, 1.0]))
+        assert rules.reason(Progress(update=1), 60.0) == reason
+
+
+def test_the_chief_lets_about_two_seconds_pass_between_agreements(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(stopping.time, "monotonic", lambda: now[0])
+    rules = make_rules(agreement=TwoWorkers(True, [0.0] * 5))
+    for update in range(60):
+        rules.reason(Progress(update=update), 5.0)
+        now[0] += 0.1
+    gaps = [values[3] for values in rules.agreement.asked]
+    assert gaps == [1.0, 20.0, 20.0, 20.0]

@@ -1,6 +1,5 @@
 """Several workers agree."""
 
-import pytest
 import tensorflow as tf
 
 from pipeline.training.worker_agreement import Agreement
@@ -8,8 +7,6 @@ from pipeline.training.worker_agreement import Agreement
 
 class Replicas:
     """Three replicas: this one and two others, which both say `others`."""
-
-    num_replicas_in_sync = 3
 
     def __init__(self, others):
         self.others = others
@@ -21,19 +18,34 @@ class Replicas:
         return value + 2 * tf.constant(self.others)
 
 
+class Others:
+    """The workers as one of them sees them; the chief says `said`."""
+
+    def __init__(self, is_chief, said=None):
+        self.is_chief, self.said = is_chief, said
+
+    def of_chief(self, value, for_what):
+        return value if self.is_chief else self.said
+
+
 def test_numbers_of_all_are_added():
     assert Agreement(Replicas([1.0, 0.0])).sums([0.0, 2.0]) == [2.0, 2.0]
 
 
-@pytest.mark.parametrize(
-    ("chief", "others", "expected"),
-    [(True, [0.0, 0.0], 1234.0), (False, [500.0, 0.5], 1000.0), (True, [1234.0, 1.0], 1234.0)],
-    ids=["the chief itself", "another worker", "replicas of one process"],
-)
-def test_everyone_gets_the_number_of_the_chief(chief, others, expected):
-    assert Agreement(Replicas(others), chief).of_chief(1234.0) == expected
+def test_everyone_gets_the_value_of_the_chief_who_alone_computes_it():
+    computed = []
+
+    def compute():
+        computed.append(1)
+        return {"val_loss": 1.5}
+
+    for is_chief in (True, False):
+        agreement = Agreement(Replicas([0.0]), Others(is_chief, {"val_loss": 2.5}))
+        assert agreement.by_chief(compute, "to validate") == {"val_loss": 1.5 if is_chief else 2.5}
+        assert agreement.of_chief(7, "to go on") == (7 if is_chief else {"val_loss": 2.5})
+    assert computed == [1]
 
 
-def test_a_single_replica_asks_nobody():
+def test_a_single_process_asks_nobody():
     agreement = Agreement(tf.distribute.get_strategy())
-    assert agreement.alone and agreement.of_chief(7.5) == 7.5
+    assert agreement.alone and agreement.chief and agreement.of_chief(7.5) == 7.5

@@ -1,10 +1,9 @@
 """Several workers, on several machines or several devices of one, train the model that one alone would."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
+import re
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,11 @@ import pytest
 
 from pipeline.config.run import dump
 from pipeline.train import train
-from tests.patience import PATIENCE_SECONDS
+from tests.benchmarks.run_contents import contents_but_names, differing
 from tests.tiny_runs import ROOT, small_config, write_small_corpus
+from tests.worker_runs import clusters, finish, start
 
-pytestmark = [pytest.mark.minutes, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 CHANGES = {
     "model.dropout": 0.0,
@@ -34,36 +34,14 @@ from pathlib import Path
 import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from pipeline import run_training
+from pipeline import training_start
 from pipeline.train import train
 from pipeline.config import load_run_config
 from pipeline.training import build
 build.slices_per_update = lambda: 1  # as on GPUs, the only devices of which one process takes several
-run_training.make_strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+training_start.make_strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 sys.exit(max(train(load_run_config(Path(path))) for path in sys.argv[1:]))
 """
-
-
-def start(arguments, folder, cluster=None):
-    temporary = folder / "temporary"
-    temporary.mkdir(parents=True)
-    environment = os.environ | {"TMPDIR": str(temporary), "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
-    environment.pop("TF_CONFIG", None)
-    if cluster:
-        environment["TF_CONFIG"] = json.dumps(cluster)
-    with (folder / "output").open("w") as output:
-        return subprocess.Popen(
-            [sys.executable, *arguments], cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
-        )
-
-
-def finish(processes, folders):
-    try:
-        for process, folder in zip(processes, folders, strict=True):
-            assert process.wait(PATIENCE_SECONDS) == 0, (folder / "output").read_text()[-4000:]
-    finally:
-        for process in processes:
-            process.kill()
 
 
 def settings_of(name, folder, changes):
@@ -76,14 +54,6 @@ def config_of(name, folder, changes=CHANGES):
     return str(path)
 
 
-def free_ports(number):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [listener.getsockname()[1] for listener in sockets]
-    for listener in sockets:
-        listener.close()
-    return ports
-
-
 def weights_of(run: Path):
     with np.load(run / "checkpoints" / "update-00000012.npz") as archive:
         return {name: archive[name] for name in archive.files if name.startswith("model/")}
@@ -92,26 +62,24 @@ def weights_of(run: Path):
 def train_with_two_workers(folder, name, changes=CHANGES):
     """Trains a run in two processes, and returns the folders of what they print."""
     config = config_of(name, folder, changes)
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     folders = [folder / f"{name}-{index}" for index in range(2)]
-    tasks = [{"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}} for index in range(2)]
-    finish(
-        [start(["train.py", "--config", config], own, task) for own, task in zip(folders, tasks, strict=True)], folders
-    )
+    tasks = zip(folders, clusters(2), strict=True)
+    finish([start(["train.py", "--config", config], own, task) for own, task in tasks], folders)
     return folders
 
 
 @pytest.fixture(scope="module")
 def one_process(tmp_path_factory):
-    """The folder of the corpus and of two runs that one process trained on one device, one with accumulated batches."""
+    """The folder of the corpus and of the runs."""
     folder = tmp_path_factory.mktemp("workers")
     write_small_corpus(folder / "corpus")
-    for name, changes in ALONE.items():
-        assert train(settings_of(name, folder, changes)) == 0
     return folder
 
 
 def assert_as_alone(folder, name, alone="alone"):
+    """Compares a run with that of one process on one device, which is trained when it is first needed."""
+    if not (folder / "runs" / alone).exists():
+        assert train(settings_of(alone, folder, ALONE[alone])) == 0
     alone, together = weights_of(folder / "runs" / alone), weights_of(folder / "runs" / name)
     assert list(alone) == list(together)
     for key, value in alone.items():
@@ -122,7 +90,6 @@ def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes
     folders = train_with_two_workers(one_process, "workers")
     assert_as_alone(one_process, "workers")
     runs = one_process / "runs"
-    assert {path.name for path in runs.iterdir()} <= {*ALONE, "workers", "clocked"}
     files = [sorted(path.name for path in (runs / name).iterdir()) for name in ("alone", "workers")]
     assert files[0] == files[1]
     assert "results:" in (folders[0] / "output").read_text()
@@ -130,6 +97,7 @@ def test_two_worker_processes_reach_the_weights_of_one_and_only_the_chief_writes
     assert [path for folder in folders for path in (folder / "temporary").iterdir()] == []
 
 
+@pytest.mark.minutes
 def test_two_workers_follow_the_total_that_the_chief_has_measured(one_process):
     changes = {key: value for key, value in CHANGES.items() if "_updates" not in key}
     clocked = {"training.max_updates": None, "training.schedule": "clock", "training.max_minutes": 0.1}
@@ -143,6 +111,7 @@ def test_two_workers_follow_the_total_that_the_chief_has_measured(one_process):
     assert f"trained for {progress['update']} updates" in (folders[0] / "output").read_text()
 
 
+@pytest.mark.minutes
 def test_two_devices_reach_the_weights_of_one_with_accumulated_batches_too(one_process):
     folder = one_process / "devices"
     names = {"devices": "alone", "accumulated on devices": "accumulated alone"}
@@ -152,3 +121,71 @@ def test_two_devices_reach_the_weights_of_one_with_accumulated_batches_too(one_p
         assert_as_alone(one_process, name, alone)
     ours, without = (weights_of(one_process / "runs" / name) for name in ALONE)
     assert any(np.abs(ours[key] - without[key]).max() > 1e-3 for key in ours)
+
+
+DROPPING = CHANGES | {
+    "model.dropout": 0.1,
+    "training.validate_every_updates": 3,
+    "training.keep_checkpoints": 9,
+    "training.ema_decay": 0.9,
+}
+SLOW = {"training.max_updates": 5000, "training.validate_every_updates": 5000, "training.log_every_updates": 1}
+
+
+def start_two(folder, name, changes):
+    """Starts a run of two workers, or goes on with it."""
+    folders, config = [folder / f"{name}-{index}" for index in range(2)], config_of(name, folder, changes)
+    tasks = zip(folders, clusters(2), strict=True)
+    return [start(["train.py", "--config", config], own, task) for own, task in tasks], folders
+
+
+def wait_until(holds, processes):
+    while not holds() and all(process.poll() is None for process in processes):
+        time.sleep(0.02)
+
+
+@pytest.mark.minutes
+def test_after_a_kill_the_other_worker_ends_and_the_same_command_ends_as_without_it(one_process):
+    finish(*start_two(one_process, "whole", DROPPING))
+    runs = one_process / "runs"
+    for name, victim in (("without chief", 0), ("without worker", 1)):
+        processes, folders = start_two(one_process, name, DROPPING)
+        wait_until(lambda run=runs / name: any(run.glob("checkpoints/update-*")), processes)
+        processes[victim].kill()
+        finish([processes[1 - victim]], [folders[1 - victim]], status=75)
+        said = (folders[1 - victim] / "output").read_text()
+        assert f"error: worker {victim} (127.0.0.1:" in said or "error: another worker" in said
+        assert f"\n  python train.py --config {one_process / name}.yaml\n" in said and "Traceback" not in said
+        finish(*start_two(one_process, name, DROPPING))
+        assert differing(contents_but_names(runs / name), contents_but_names(runs / "whole")) == []
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("signalled", [0, 1])
+def test_a_signal_to_one_worker_stops_both_at_one_update_with_a_checkpoint(signalled, one_process):
+    name = f"stopped {signalled}"
+    processes, folders = start_two(one_process, name, DROPPING | SLOW)
+    wait_until(lambda: "update      3" in (folders[0] / "output").read_text(), processes)
+    processes[signalled].send_signal(signal.SIGTERM)
+    finish(processes, folders, status=130)
+    update = re.search(r"interrupted after (\d+) updates", (folders[0] / "output").read_text())[1]
+    (saved,) = (one_process / "runs" / name).glob("checkpoints/passing-*.npz")
+    assert saved.stem == f"passing-{int(update):08d}"
+
+
+@pytest.mark.minutes
+def test_a_worker_with_another_corpus_ends_both_with_the_name_of_the_file(tmp_path):
+    """Each is in a folder of its own, as on machines that share none."""
+    processes, folders = [], [tmp_path / "0", tmp_path / "1"]
+    for folder, task in zip(folders, clusters(2), strict=True):
+        write_small_corpus(folder / "corpus")
+        config = small_config(Path("corpus"), Path("runs"), "apart", CHANGES)
+        (folder / "apart.yaml").write_text(dump(config), encoding="utf-8")
+        if folder.name == "1":
+            text = folder / "corpus" / "train.fr"
+            text.write_text("".join(reversed(text.read_text(encoding="utf-8").splitlines(keepends=True))), "utf-8")
+        processes.append(start([ROOT / "train.py", "--config", "apart.yaml"], folder, task, cwd=folder))
+    finish(processes, folders, status=2)
+    for folder in folders:
+        assert "error: corpus/train.fr: worker 1 (" in (folder / "output").read_text()
+    assert not (folders[0] / "runs" / "apart").exists()

@@ -7,14 +7,15 @@ import tensorflow as tf
 class FusedAdam(keras.optimizers.Adam):
     """Makes the same updates as `keras.optimizers.Adam` (Kingma and Ba 2015, section 2, last paragraph), faster.
 
-    Keras composes an update of about ten operations, each of which reads and writes the whole variable. With several
-    replicas the update is Keras' own.
+    Keras composes an update of about ten operations, each of which reads and writes the whole variable, and sums the
+    gradients over replicas. Here they must be the same on all replicas already, and each replica updates its own copy.
     """
 
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        for gradient, variable in zip(grads, trainable_variables, strict=True):
+            self.update_step(gradient, variable, learning_rate)
+
     def update_step(self, gradient, variable, learning_rate):
-        if self._distribution_strategy.num_replicas_in_sync > 1:
-            super().update_step(gradient, variable, learning_rate)
-            return
         index = self._get_variable_index(variable)
         state = self._momentums[index], self._velocities[index]
         decays = self.beta_1, self.beta_2

@@ -13,13 +13,11 @@ class StackedMuon(keras.optimizers.Muon):
     """Makes the same updates as `keras.optimizers.Muon` (Jordan et al. 2024), faster.
 
     A Transformer has dozens of small matrices, and a product for each of them takes longer to start than to compute.
-    Variables that are not matrices are updated by `apply_adam`. With several replicas the update is Keras' own.
+    Variables that are not matrices are updated by `apply_adam`. As in `FusedAdam`, gradients must be the same on all
+    replicas already.
     """
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        if self._distribution_strategy.num_replicas_in_sync > 1:
-            super()._backend_update_step(grads, trainable_variables, learning_rate)
-            return
         of_shape = defaultdict(list)
         for gradient, variable in zip(grads, trainable_variables, strict=True):
             if self.adam_velocities[self._get_variable_index(variable)] is None:

@@ -1,0 +1,188 @@
+"""Several workers find each other before TensorFlow connects them: it would wait without a word, and without an end.
+
+The chief listens at its address of `TF_CONFIG`, each other worker connects and says who it is, and the chief answers
+when all are there. After that TensorFlow takes the same addresses.
+"""
+
+import contextlib
+import errno
+import json
+import logging
+import selectors
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import InputError, LostWorkerError
+from .environment import Cluster
+
+WAIT_MINUTES = 10.0
+"""How long a worker waits for the others to start."""
+
+_SAID_AFTER = 5.0  # seconds until it is said who is waited for
+_SAID_AGAIN_AFTER = 60.0
+_RETRY_SECONDS = 0.5
+_LONGEST_LINE = 1 << 16
+_NOT_OURS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+log = logging.getLogger(__name__)
+
+
+def meet(cluster: Cluster, mistake: str | None = None, minutes: float | None = None) -> None:
+    """Waits until all workers have started.
+
+    Args:
+        cluster: all workers, and which of them this process is.
+        mistake: what is wrong with this worker's settings, which then ends all others too.
+        minutes: how long to wait; by default `WAIT_MINUTES`.
+
+    Raises:
+        InputError: the settings of another worker are wrong, or it was given another `TF_CONFIG`.
+        LostWorkerError: a worker has not started in time, or another program has this worker's port.
+    """
+    wait = _Wait(cluster, 60 * (WAIT_MINUTES if minutes is None else minutes))
+    hello = {"worker": cluster.index, "addresses": cluster.addresses, "mistake": mistake}
+    if cluster.is_chief:
+        answer = _gather(cluster, hello, wait)
+    else:
+        _own_port(cluster, wait).close()  # held by an earlier process that is still ending, or by another program
+        answer = _ask_chief(cluster, hello, wait)
+    if answer and mistake is None:
+        raise InputError(answer)
+
+
+class _Wait:
+    """Says who is waited for, and gives up in time."""
+
+    def __init__(self, cluster: Cluster, seconds: float) -> None:
+        self.cluster = cluster
+        self.minutes = seconds / 60
+        self.until = time.monotonic() + seconds
+        self.said = time.monotonic() + _SAID_AFTER - _SAID_AGAIN_AFTER
+
+    def go_on(self, for_whom: str) -> None:
+        """Called at least every few seconds while waiting."""
+        if time.monotonic() >= self.until:
+            raise LostWorkerError(f"waited {self.minutes:g} minutes for {for_whom}")
+        if time.monotonic() >= self.said + _SAID_AGAIN_AFTER:
+            self.said = time.monotonic()
+            left = (self.until - time.monotonic()) / 60
+            log.info("waiting for %s; giving up in %.1f minutes", for_whom, left)
+
+
+def _own_port(cluster: Cluster, wait: _Wait) -> socket.socket:
+    host, port = cluster.address(cluster.index)
+    while True:
+        try:
+            family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            try:
+                return _listen(family, address)
+            except OSError as error:
+                if error.errno not in _NOT_OURS:
+                    raise
+                return _listen(socket.AF_INET, ("", port))  # a name that leads here through a router
+        except OSError as error:
+            wait.go_on(f"port {port} of this machine ({error.strerror})")
+            time.sleep(_RETRY_SECONDS)
+
+
+def _listen(family: int, address: Any) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _gather(cluster: Cluster, hello: dict[str, Any], wait: _Wait) -> str | None:
+    """The chief's part. Returns what is wrong with a worker."""
+    greetings = {0: hello}
+    connections: dict[int, socket.socket] = {}
+    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as selector:
+        listener = opened.enter_context(_own_port(cluster, wait))
+        selector.register(listener, selectors.EVENT_READ)
+        while len(greetings) < len(cluster):
+            missing = [cluster.describe(index) for index in range(len(cluster)) if index not in greetings]
+            wait.go_on(f"{' and '.join(missing)} to start")
+            for key, _ in selector.select(_RETRY_SECONDS):
+                if key.fileobj is listener:
+                    connection = opened.enter_context(listener.accept()[0])
+                    connection.settimeout(5)
+                    selector.register(connection, selectors.EVENT_READ)
+                    continue
+                connection = key.fileobj  # type: ignore[assignment]
+                greeting = _read_line(connection)
+                index = greeting.get("worker")
+                if type(index) is int and 0 < index < len(cluster):  # of two, the newer one has replaced the older
+                    greetings[index], connections[index] = greeting, connection
+                else:
+                    selector.unregister(connection)
+                    gone = [number for number, known in connections.items() if known is connection]
+                    for number in gone:
+                        del connections[number], greetings[number]
+        answer = _find_mistake(cluster, greetings)
+        for connection in connections.values():
+            with contextlib.suppress(OSError):
+                connection.sendall(json.dumps({"answer": answer}).encode() + b"\n")
+                connection.recv(1)  # until the other end is closed, so that the port is free
+        return answer
+
+
+def _find_mistake(cluster: Cluster, greetings: dict[int, dict[str, Any]]) -> str | None:
+    for index, greeting in sorted(greetings.items()):
+        if mistake := greeting.get("mistake"):
+            return f"{cluster.describe(index)}: {mistake}"
+        if (addresses := list(greeting.get("addresses", []))) != list(cluster.addresses):
+            return (
+                f"TF_CONFIG: {cluster.describe(index)} has the workers {', '.join(map(str, addresses))}, expected "
+                f"{', '.join(cluster.addresses)} as {cluster.describe(0)} has; give all workers the same"
+            )
+    return None
+
+
+def _ask_chief(cluster: Cluster, hello: dict[str, Any], wait: _Wait) -> str | None:
+    """Another worker's part. Returns what is wrong with a worker."""
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(cluster.address(0), timeout=5) as connection:
+            connection.sendall(json.dumps(hello).encode() + b"\n")
+            for answer in _answers(connection):
+                if answer is None:
+                    wait.go_on(f"{cluster.describe(0)} and the other workers to start")
+                elif "answer" in answer:
+                    return answer["answer"]
+        wait.go_on(f"{cluster.describe(0)} to start")
+        time.sleep(_RETRY_SECONDS)
+
+
+def _answers(connection: socket.socket) -> Iterator[dict[str, Any] | None]:
+    """Yields None every second, and at last what the other end says: nothing, if it is not waiting for workers."""
+    connection.settimeout(1)
+    while True:
+        try:
+            if not connection.recv(1, socket.MSG_PEEK):
+                return
+            connection.settimeout(5)
+            yield _read_line(connection)
+            return
+        except TimeoutError:
+            yield None
+
+
+def _read_line(connection: socket.socket) -> dict[str, Any]:
+    """Returns the object that a line holds; an empty one for anything else."""
+    data = b""
+    try:
+        while not data.endswith(b"\n") and len(data) < _LONGEST_LINE:
+            part = connection.recv(4096)
+            if not part:
+                break
+            data += part
+        value = json.loads(data)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

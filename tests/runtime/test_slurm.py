@@ -1,0 +1,74 @@
+"""The `TF_CONFIG` of a task of Slurm."""
+
+import json
+
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.runtime import slurm
+from pipeline.runtime.slurm import expand_nodes, tf_config
+
+TASK = {
+    "SLURM_STEP_NODELIST": "n[09-10],big",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
+    "SLURM_PROCID": "3",
+    "SLURM_NODEID": "1",
+    "SLURM_JOB_ID": "4711",
+    "SLURM_STEP_ID": "2",
+}
+
+
+def test_all_tasks_have_one_cluster_in_the_order_of_their_ranks():
+    tasks = [json.loads(tf_config(TASK | {"SLURM_PROCID": str(r), "SLURM_NODEID": str(r // 2)})) for r in range(5)]
+    assert [task["task"] for task in tasks] == [{"type": "worker", "index": rank} for rank in range(5)]
+    (addresses,) = {tuple(task["cluster"]["worker"]) for task in tasks}
+    assert [address.split(":")[0] for address in addresses] == ["n09", "n09", "n10", "n10", "big"]
+    assert len(set(addresses)) == 5 and all(20_000 <= int(address.split(":")[1]) < 30_000 for address in addresses)
+
+
+def test_two_steps_of_a_node_have_other_ports():
+    addresses = {
+        address
+        for step in range(3)
+        for address in json.loads(tf_config(TASK | {"SLURM_STEP_ID": str(step)}))["cluster"]["worker"]
+    }
+    assert len(addresses) == 15
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [("a", ["a"]), ("a,b-1", ["a", "b-1"]), ("n[1,3-4]", ["n1", "n3", "n4"]), ("n[098-100]", ["n098", "n099", "n100"])],
+)
+def test_lists_of_nodes_are_read_as_slurm_writes_them(text, nodes):
+    assert list(expand_nodes(text)) == nodes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"SLURM_STEP_NODELIST": ""}, "SLURM_STEP_NODELIST is not set: expected a task of Slurm; start this with srun"),
+        ({"SLURM_STEP_NODELIST": "n[1"}, r"expected nodes such as gpu\[01-03,7\],login, found 'n\[1'"),
+        ({"SLURM_STEP_NODELIST": "n[1-999999999]"}, "expected nodes such as"),
+        ({"SLURM_STEP_TASKS_PER_NODE": "2(x3)x"}, "expected numbers of tasks such as"),
+        ({"SLURM_STEP_TASKS_PER_NODE": "2"}, "expected the tasks of 3 nodes, found 1"),
+        ({"SLURM_NODEID": "0"}, "expected task 3 on node 1, found it on node 0; .* srun --distribution=block"),
+        ({"SLURM_PROCID": "5"}, r"expected task 5 on node \?"),
+        ({"SLURM_PROCID": "x"}, "SLURM_PROCID: expected a number, found 'x'"),
+    ],
+)
+def test_a_task_that_is_none_is_refused(changes, message, monkeypatch, capsys):
+    with pytest.raises(InputError, match=message):
+        tf_config(TASK | changes)
+    for name, value in (TASK | changes).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
+    assert slurm.main() == 2
+    assert capsys.readouterr().err.startswith("error: SLURM_")
+
+
+def test_the_job_speaks_for_a_step_that_does_not_say(monkeypatch, capsys):
+    step = {key.replace("SLURM_STEP_T", "SLURM_T").replace("SLURM_STEP_N", "SLURM_JOB_N"): v for key, v in TASK.items()}
+    for name, value in step.items():
+        monkeypatch.setenv(name, value)
+    assert slurm.main() == 0
+    assert capsys.readouterr().out == tf_config(TASK) + "\n"

@@ -1,0 +1,78 @@
+"""Work that is spread over processes gives the same bytes as one process."""
+
+import filecmp
+import io
+import os
+import signal
+from types import SimpleNamespace
+
+import pytest
+
+import evaluate
+import train
+from pipeline import align, spread, translate
+from pipeline.config.yaml import dump_yaml
+from pipeline.errors import InputError, LostWorkerError
+from pipeline.text import arriving_lines
+from tests.tiny_runs import small_settings, write_small_corpus
+
+pytestmark = pytest.mark.slow
+
+
+def end(item):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_is_told_in_one_sentence():
+    with pytest.raises(LostWorkerError, match=r"one of the 2 processes of --workers was killed, .* give fewer"):
+        list(spread.spread(end, [1], 2))
+
+
+def test_sampling_is_not_spread():
+    settings = SimpleNamespace(decoding=SimpleNamespace(search="sampling"))
+    spread.check_spreadable(settings, 1)
+    with pytest.raises(InputError, match="--workers: sampling draws one translation after the other"):
+        spread.check_spreadable(settings, 2)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run, and the folder of its corpus."""
+    folder = tmp_path_factory.mktemp("spread")
+    settings = small_settings(write_small_corpus(folder / "corpus"), folder / "runs", {"decoding.beam_size": 1})
+    (folder / "small.yaml").write_text(dump_yaml(settings), encoding="utf-8")
+    assert train.main(["--config", str(folder / "small.yaml")]) == 0
+    return folder / "runs" / "small", folder / "corpus"
+
+
+@pytest.mark.minutes
+def test_lines_are_translated_to_the_same_bytes_in_their_order(trained, tmp_path, monkeypatch):
+    run, corpus = trained
+    (tmp_path / "prefix").write_text("la\n\n" * 60, encoding="utf-8")
+    monkeypatch.setattr(arriving_lines.ArrivingLines.__init__, "__defaults__", (50, None))  # 3 windows
+
+    def translated(workers):
+        output = io.BytesIO()
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO((corpus / "train.en").read_bytes())))
+        monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=output, flush=lambda: None))
+        assert translate.main([str(run), "--prefix", str(tmp_path / "prefix"), "--workers", str(workers)]) == 0
+        return output.getvalue()
+
+    alone = translated(1)
+    assert alone.count(b"\n") == 120 and translated(2) == alone
+
+
+@pytest.mark.minutes
+def test_an_evaluation_and_links_are_the_same_files(trained, tmp_path, monkeypatch):
+    run, corpus = trained
+    monkeypatch.setattr("pipeline.evaluation.resumable.CHUNK_SENTENCES", 4)
+    for workers in ("1", "2"):
+        assert evaluate.main([str(run), "--name", f"by {workers}", "--workers", workers]) == 0
+        text = [f"--{side}={corpus / f'train.{suffix}'}" for side, suffix in (("source", "en"), ("target", "fr"))]
+        links = tmp_path / f"links {workers}"
+        assert align.main([str(run), *text, "--at=0,0,output", f"--output={links}", "--workers", workers]) == 0
+    assert filecmp.cmp(tmp_path / "links 1", tmp_path / "links 2", shallow=False)
+    alone, spread_over = (run / "evaluations" / f"by {workers}" for workers in ("1", "2"))
+    compared = ["translations.tsv", "attention/sentences.jsonl", "attention/shard-00000.npz", "heads.csv"]
+    for name in compared:
+        assert filecmp.cmp(alone / name, spread_over / name, shallow=False), name
