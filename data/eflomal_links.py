@@ -35,9 +35,12 @@ def main(arguments: list[str]) -> None:
         from pipeline.text.pharaoh import iterate_pharaoh, write_pharaoh
         from pipeline.text.words import words_of
 
-    settings = load_run_config(options.config).data.training_text
-    if settings.alignments is None or settings.alignments_turned:
-        raise InputError(f"{options.config}: expected data.train.alignments to name the file to write, source-target")
+    data = load_run_config(options.config).data
+    settings, *others = data.training_corpora
+    if others or settings.alignments is None or settings.alignments_turned:
+        raise InputError(
+            f"{options.config}: expected one corpus, and data.train.alignments to name the file to write, source-target"
+        )
     # First beside the running Python, since its virtual environment may not be activated.
     program = shutil.which("eflomal-align", path=Path(sys.executable).parent) or shutil.which("eflomal-align")
     if program is None:

@@ -19,6 +19,7 @@ The packages, in the order in which they may import each other:
 - `exchange`: models of other programs as runs, and runs for other programs
 - `live_page`: a page on which one types sentences, sees and changes attention; served, or with the model inside
 
+- `training_start`: what a training starts from
 - `run_training`: one training from its settings to `model.keras`
 
 The commands, a module each: `train`, `evaluate`, `doctor`, `translate`, `align`, `compare`, `measure`, `view`, `draw`,

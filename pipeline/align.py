@@ -138,7 +138,13 @@ def _read_text(options: argparse.Namespace) -> "Corpus":
     if options.set:
         run = RunDirectory.open(options.run)
         config = with_held_out_files(load_run_config(run.config), run)
-        return read_corpus(settings_of_set(config, options.set, run.config))
+        settings = settings_of_set(config, options.set, run.config)
+        if config.data.tags and options.set == "train":
+            raise InputError(
+                f"{run.config}: the corpora of data.train have tags, so their links would be those of other words; "
+                "align one corpus at a time with --source and --target, and with decoding.tag in the config of the run"
+            )
+        return read_corpus(settings)
     return read_parallel_files(options.source, options.target)
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from .config import RunConfig
+from .config.ancestor import check_ancestor
 from .config.members import check_members
 from .errors import InputError
-from .files import LONGEST_NAME, refuse_other_than_file
+from .files import LONGEST_NAME, matching_files, refuse_other_than_file
 from .run_directory import RunDirectory, find_evaluation
 
 
@@ -35,11 +36,22 @@ def check_config_paths(config: RunConfig) -> None:
     """Checks the paths of a new run's config: the text, and the folder of runs.
 
     Raises:
-        InputError: a text is missing, or the folder cannot be written.
+        InputError: a text is missing, patterns of a corpus match different numbers of files, or a folder cannot be
+            written.
     """
-    for path in _paths(config.data):
-        check_text(path, pipes=False)  # it is read more than once
+    data = config.data
+    for path in _paths(data.model_copy(update={"cache": None})):
+        for file in matching_files(path):
+            check_text(file, pipes=False)  # it is read more than once
+    for corpus in (*data.training_corpora, data.validation, data.test):
+        if corpus is not None:
+            corpus.shards()
+    if data.cache is not None:
+        check_folder_to_write(data.cache)
     check_writable(config.run.directory / str(config.run.name))
+    if config.training.start_from is not None:
+        check_ancestor(config)
+        _check_weights(RunDirectory(config.training.start_from))
 
 
 def check_text(path: Path, pipes: bool = True) -> None:

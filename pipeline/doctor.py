@@ -36,9 +36,10 @@ def main(arguments: list[str]) -> None:
     check_config_paths(config)
     logging.basicConfig(handlers=[OutputHandler()])
     with importing_tensorflow():
+        from .trained_run.ancestor import take_ancestor
         from .training.checkup import check_up
 
-    for line in check_up(config):
+    for line in check_up(config, take_ancestor):
         label = "" if line.fine else "LOOK: "
         sys.stdout.write(f"{line.subject:<12}{label}{line.text}\n")
         sys.stdout.flush()

@@ -79,6 +79,11 @@ def main(arguments: list[str]) -> None:
             f"{options.run}: an imported run, whose tokenizer is two models and a list; export the model from where it "
             "was imported"
         )
+    if config.decoding.tag is not None and options.format != "ctranslate2":
+        raise InputError(
+            f"decoding.tag is {config.decoding.tag!r}, and {options.format} puts no tag before sentences; expected "
+            "--tag null, or --format ctranslate2, whose tokens can begin with it"
+        )
     if config.decoding.search != "beam":
         raise InputError("--search: other programs search greedily or with a beam; expected --search beam")
     log_to_output()
@@ -88,7 +93,7 @@ def main(arguments: list[str]) -> None:
             from .trained_run import load_run
 
         run = load_run(options.run, options.checkpoint)
-        run = replace(run, config=with_decoding_options(run.config, options))
+        run = run.with_config(with_decoding_options(run.config, options))
         manifest: dict[str, Any] = _describe(run, options)
         exported = _write(run, folder, options, manifest)
         sentences = read_check_sentences(run, options.source, options.sentences) if options.sentences else []

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, JSON, and SHA-256 digests."""
+"""Files that appear whole or not at all, JSON, SHA-256 digests, and patterns of file names."""
 
 import glob
 import hashlib
@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,55 @@ def refuse_other_than_file(path: Path, wanted: str, pipes: bool = False) -> None
     if not (stat.S_ISFIFO(mode) and is_open and pipes):
         kind = "a pipe" if stat.S_ISFIFO(mode) else "a device or the like"
         raise InputError(f"{path}: this is {kind}, not a file; expected {wanted}: write its text to a file first")
+
+
+def is_pattern(path: Path) -> bool:
+    """Returns whether a path stands for the files that match it; a file of that very name is meant itself."""
+    return glob.has_magic(str(path)) and not path.exists()
+
+
+def files_like(path: Path) -> list[Path]:
+    """Returns what matches a pattern, in any order."""
+    return list(map(Path, glob.glob(str(path))))  # noqa: PTH207 (a pattern may be absolute)
+
+
+def matching_files(path: Path) -> list[Path]:
+    """Returns the files that a path stands for, in sorted order: itself, or those that match it.
+
+    Raises:
+        InputError: none matches.
+    """
+    if not is_pattern(path):
+        return [path]
+    found = sorted(file for file in files_like(path) if not file.is_dir())
+    if not found:
+        raise InputError(
+            f"{path}: no file matches this pattern; check the path, which starts at {Path.cwd()}; * stands for any "
+            "characters, ? for one, [abc] for one of them"
+        )
+    return found
+
+
+def match_files(paths: Mapping[str, Path]) -> list[dict[str, Path]]:
+    """Returns the files that belong together: the first of each path, the second of each, and so on.
+
+    Args:
+        paths: what is read together, by its name in the config; patterns or files.
+
+    Raises:
+        InputError: the paths stand for different numbers of files, or for none.
+    """
+    found = {name: matching_files(path) for name, path in paths.items()}
+    if len({len(files) for files in found.values()}) > 1:
+        counts = " and ".join(
+            f"{paths[name]} ({name}) stands for {len(files)} file{'s' if len(files) > 1 else ''}"
+            for name, files in found.items()
+        )
+        raise InputError(
+            f"{counts}; expected as many of each, matched in sorted order; look for one that is missing, or narrow the "
+            "pattern"
+        )
+    return [dict(zip(found, files, strict=True)) for files in zip(*found.values(), strict=True)]
 
 
 def name_problem(name: str) -> str | None:

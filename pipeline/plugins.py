@@ -16,12 +16,15 @@ holds only the name. If the package is installed, these imports start with `qkv`
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, TypeVar
 
+from keras.callbacks import Callback
+
 from .attention.mechanisms import MECHANISMS
 from .attention.mechanisms.mechanism import Mechanism
 from .attention.scores import SCORES, Score
 from .config import names
 from .inspection.measures import MEASURES, Measure
 from .metrics import METRICS
+from .training.callbacks.by_name import CALLBACKS
 from .training.schedule import SCHEDULES
 
 Entry = TypeVar("Entry")
@@ -108,6 +111,22 @@ def register_metric(
     """
     row = names.Metric(title or name, digits, lower_is_better)
     return _decorator(name, names.METRICS, lambda _: row, METRICS)
+
+
+def register_callback(
+    name: str, *, meaning: str = "a plugin's"
+) -> Callable[[Callable[..., Callback]], Callable[..., Callback]]:
+    """Registers a callback for `training.callbacks`: a subclass of `keras.callbacks.Callback`, or a function that
+    returns one. `pipeline.training.loop` says what it is given.
+
+    Args:
+        name: what configs call it.
+        meaning: what it does, for help texts.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config.
+    """
+    return _decorator(name, names.CALLBACKS, lambda _: names.Callback(meaning), CALLBACKS)
 
 
 def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:

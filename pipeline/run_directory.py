@@ -24,19 +24,27 @@ class RunDirectory:
         self.config = self.root / "config.yaml"
         self.manifest = self.root / "manifest.json"  # written last: with it, the training is complete
         self.given_tokenizer = self.root / "tokenizer" / "given.json"  # of an imported run
-        own = self.root / "tokenizer" / "sentencepiece.model"
-        self.tokenizer = self.given_tokenizer if self.given_tokenizer.exists() else own
+        self.own_tokenizer = self.root / "tokenizer" / "sentencepiece.model"
+        self.ancestor = self.root / "ancestor" / "manifest.json"  # of the run that training starts from
+        self.ancestor_weights = self.root / "ancestor" / "weights.npz"
         self.preparation = self.root / ".preparation.json"  # while the text is being prepared
         self.corpus_report = self.root / "corpus_report.json"
         self.held_out = self.root / "held_out"  # the sets that were taken from the training files
         self.source_look = self.root / "source_look.json"
         self.encoded = self.root / "encoded"
+        self.file_states = self.encoded / "files.json"  # by which unchanged files are known
+        self.shards = self.encoded / "shards"  # of a large text, while it is being encoded
         self.checkpoints = self.root / "checkpoints"
         self.model = self.root / "model.keras"
         self.history = self.root / "history.csv"
         self.tensorboard = self.root / "tensorboard"
         self.probes = self.root / "probes"
         self._lock = self.root / ".lock"
+
+    @property
+    def tokenizer(self) -> Path:
+        """The file of the tokenizer."""
+        return self.given_tokenizer if self.given_tokenizer.exists() else self.own_tokenizer
 
     def evaluation(self, name: str) -> "EvaluationDirectory":
         """Returns the folder of the evaluation on the set of that name."""
@@ -58,9 +66,9 @@ class RunDirectory:
         """Deletes what a killed training has left half-written; only for the process that holds the lock."""
         if self.corpus_report.is_file():
             self.preparation.unlink(missing_ok=True)
-        for path in vars(self).values():
-            if path != self.root:
-                delete_temporary_files(path)
+            shutil.rmtree(self.shards, ignore_errors=True)
+        for path in set(vars(self).values()) - {self.root}:
+            delete_temporary_files(path)
 
     def delete(self) -> None:
         """Deletes the folder, the config last: whenever this is interrupted, the same command trains the run."""
@@ -115,7 +123,14 @@ class RunDirectory:
             raise InputError(
                 f"{run.root}: not a run, it has no config.yaml; expected a folder that train.py has created"
             )
-        for file in (run.manifest, run.tokenizer, run.corpus_report, run.source_look, run.history):
+        for file in (
+            run.manifest,
+            run.tokenizer,
+            run.corpus_report,
+            run.source_look,
+            run.history,
+            run.ancestor_weights,
+        ):
             refuse_other_than_file(file, "what training wrote")
         refuse_newer(run.config)
         return run

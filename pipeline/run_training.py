@@ -4,40 +4,36 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import keras
 
 from .config import RunConfig
 from .config.names import SCHEDULES
-from .config.run import dump, flat_settings
 from .decoding.build import build_translator
 from .decoding.search import GreedySearch
-from .files import replaced_when_done, write_atomically
+from .files import replaced_when_done
 from .invocation import invocation
-from .made_by import MADE_BY
 from .metrics.bleu import check_bleu_tokenizer
 from .metrics.low_bleu import count_words, explain_low_bleu
 from .run_directory import RunDirectory
-from .runtime.devices import make_strategy
+from .runtime.devices import choose_devices
 from .runtime.memory import keep_freed_memory
 from .runtime.workers import Workers, join_workers, noticing_lost_workers
-from .text.prepare import TrainingText, load_text, prepare_text
-from .text.provenance import prepared_sha256
-from .text.sets import with_held_out_files
+from .text.prepare import TrainingText
 from .trained_run.manifest import write_manifest
 from .training.advice import how_to_lengthen, shortcoming
 from .training.best_weights import KeptWeights, keep_best_weights
 from .training.build import build_checkpoints, build_model_and_optimizer, build_training
-from .training.callbacks.build import build_callbacks
+from .training.callbacks.build import build_callbacks, callback_params, make_callbacks
 from .training.callbacks.projector import write_projector
 from .training.checkpoint import Progress
-from .training.checkpoint_folder import Checkpoints
+from .training.known_batches import known_batches
 from .training.replica_seeds import give_replicas_own_seeds
-from .training.run_folder import delete_records, open_run_folder
-from .training.same_start import check_same_settings, check_same_text, restore_together, wait_for_text
+from .training.run_folder import open_run_folder
+from .training.same_start import check_same_settings, wait_for_text
 from .training.stopping import INTERRUPTED, StoppingRules
 from .training.worker_agreement import Agreement
+from .training_start import compared_settings, read_same_text, restore, start_devices
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +42,7 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
     """Trains a new run, or continues one: see `pipeline.train.train`."""
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
+    choose_devices(config.run.devices, config.run.deterministic)
     workers = join_workers()
     with noticing_lost_workers(workers):
         return _run_training(config, resume, callbacks, workers)
@@ -54,23 +51,23 @@ def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[ker
 def _run_training(
     config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback], workers: Workers | None
 ) -> int:
-    strategy = make_strategy()
-    keras.utils.set_random_seed(config.run.seed)
+    strategy = start_devices(config)
     chief = workers is None or workers.is_chief
     assert config.run.name  # the command line has set it
-    check_same_settings(workers, _compared_settings(config))
+    check_same_settings(workers, compared_settings(config))
     root, wait = config.run.directory / config.run.name, partial(wait_for_text, workers)
     with open_run_folder(root, resume, writes=chief, wait=wait) as run:
-        text = _read_same_text(config, run, workers)
+        named = make_callbacks(config, run) if chief else []  # before all else, so that a mistake is told at once
+        ancestor, text = read_same_text(config, run, workers)
         model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
         checkpoints = build_checkpoints(config, run)
-        progress = _restore(config, run, checkpoints, model, optimizer, workers)
+        progress = restore(config, run, checkpoints, model, optimizer, workers, ancestor)
         give_replicas_own_seeds(model, strategy)
-        agreement = Agreement(strategy, workers)
-        # Validations use greedy search, whatever the config sets for the finished model: it is fast, and validations
-        # are many.
+        agreement, parts = Agreement(strategy, workers), (text, model, optimizer)
+        known, progress.batch_tokens = known_batches(config, *parts, strategy, progress.batch_tokens)
+        # Validations are many, so they use greedy search, which is fast, whatever the config sets for the model.
         translator = build_translator(model, text.tokenizer, config, GreedySearch())
-        training = build_training(config, text, model, optimizer, agreement, translator, checkpoints if chief else None)
+        training = build_training(known, *parts, agreement, translator, checkpoints if chief else None)
         is_trained = agreement.of_chief(run.is_trained(), "to look at the run")
         if is_trained and training.stopping.reason(progress, progress.seconds):
             if chief:
@@ -79,7 +76,8 @@ def _run_training(
         if chief:
             run.manifest.unlink(missing_ok=True)  # until the longer training is complete
         own = build_callbacks(config, run, translator, training, progress, text.validation) if chief else []
-        reason = training.run(progress, [*own, *callbacks])
+        training.callback_params = callback_params(config, run, training)
+        reason = training.run(progress, [*own, *named, *callbacks])
         if reason == INTERRUPTED:
             if chief:
                 _report_interrupted(run, progress, saved=bool(checkpoints.all()))
@@ -90,49 +88,6 @@ def _run_training(
             _report_finished(config, run, text, progress, reason, kept)
         agreement.of_chief(None, "to save the model")
         return 0
-
-
-def _restore(
-    config: RunConfig,
-    run: RunDirectory,
-    checkpoints: Checkpoints,
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    workers: Workers | None,
-) -> Progress:
-    """Loads the newest checkpoint, if there is one, and cleans up what is not needed any more."""
-    started = bool(checkpoints.all()) or run.model.is_file()
-    progress = restore_together(workers, checkpoints, model, optimizer, started)
-    if workers is not None and not workers.is_chief:
-        return progress
-    _write_config(config, run)  # a resumed run may have new limits
-    if started:
-        checkpoints.delete_superseded(progress)
-    else:
-        delete_records(run)
-    return progress
-
-
-def _compared_settings(config: RunConfig) -> dict[str, Any]:
-    """Returns the settings that all workers must have; where the run is may differ from one machine to the next."""
-    return {key: value for key, value in flat_settings(config.model_dump(mode="json")) if key != "run.directory"}
-
-
-def _read_same_text(config: RunConfig, run: RunDirectory, workers: Workers | None) -> TrainingText:
-    text = _read_or_prepare_text(config, run)
-    if workers is not None:
-        check_same_text(workers, prepared_sha256(with_held_out_files(config, run).data, run))
-    return text
-
-
-def _read_or_prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
-    if not run.config.is_file():  # at once, so that the same command finds the run
-        _write_config(config, run)
-    return load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
-
-
-def _write_config(config: RunConfig, run: RunDirectory) -> None:
-    write_atomically(run.config, (MADE_BY + dump(config)).encode())
 
 
 def _save_model(
@@ -174,6 +129,9 @@ def _report_finished(
         reason,
         *kept,
     )
+    if progress.split_updates or progress.loss_scale.get("skipped"):
+        message = "%d updates were computed in parts, since they did not fit into memory; %d were left out in float16"
+        log.info(message, progress.split_updates, progress.loss_scale.get("skipped", 0))
     stopping = settings.early_stopping
     if advice := shortcoming(progress, settings.warmup_updates, stopping.metric, stopping.patience):
         log.warning("%s", advice)

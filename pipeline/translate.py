@@ -67,10 +67,11 @@ def main(arguments: list[str]) -> None:
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
         from .text.given_files import GivenFiles
+        from .text.tagged_text import without_tag
         from .trained_run.trained_ensemble import load_runs
 
     loaded = load_runs([options.run, *options.others], options.checkpoint)
-    run = replace(loaded, config=with_decoding_options(loaded.config, options))
+    run = loaded.with_config(with_decoding_options(loaded.config, options))
     given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
     run = replace(run, banned=given.banned)
     format_line = format_best if options.n_best is None else format_n_best
@@ -82,7 +83,7 @@ def main(arguments: list[str]) -> None:
     def windows() -> Iterator[tuple[Any, ...]]:
         for window in lines.windows():
             typed = [normalize(line) for line in window] if normalize else window
-            look_warning.check(typed)
+            look_warning.check([without_tag(line, run.tokenizer.tags) for line in typed])
             yield run.tokenizer.encode(typed), *given.take(len(window))
 
     number = 0

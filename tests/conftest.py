@@ -70,7 +70,8 @@ def fixed_random_numbers(monkeypatch):
 @pytest.fixture(scope="session")
 def tokenizers(tmp_path_factory):
     """A tokenizer of each kind, trained on `SENTENCES`."""
-    from pipeline.text.tokenizer import Tokenizer, train_tokenizer
+    from pipeline.text.tokenizer import Tokenizer
+    from pipeline.text.tokenizer_training import train_tokenizer
 
     folder = tmp_path_factory.mktemp("tokenizers")
     for kind, size in (("bpe", 80), ("unigram", 50)):

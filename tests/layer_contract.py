@@ -80,7 +80,7 @@ def stir(layer, seed=0, amount=0.3):
     """Adds random numbers to every weight that a layer can learn."""
     generator = np.random.default_rng(seed)
     for variable in layer.trainable_variables:
-        variable.assign(variable + amount * generator.normal(size=variable.shape))
+        variable.assign(ops.convert_to_numpy(variable) + amount * generator.normal(size=variable.shape))
     return layer
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.tiny_runs import ROOT
 
 ARCHIVE = ROOT / "pipeline" / "inspection" / "ARCHIVE.md"
+TRAINING = Path(__file__).parents[1] / "pipeline" / "training" / "README.md"
 SHIPPING = ROOT / "pipeline" / "exchange" / "SHIPPING.md"
 
 

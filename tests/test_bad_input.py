@@ -1,5 +1,6 @@
 """What a person can get wrong ends with status 2 and one message that says where, never with a traceback."""
 
+import gzip
 import io
 import json
 import os
@@ -84,8 +85,40 @@ def write_table(folder):
     return str(folder / "table.tsv")
 
 
+def list_of(folder, **second):
+    first = {"source": str(folder / "train.en"), "target": str(folder / "train.fr")}
+    return {"data__train": [first, first | {key: str(folder / name) for key, name in second.items()}]}
+
+
+def list_with_damaged_gzip(folder):
+    packed = gzip.compress((folder / "train.fr").read_bytes())
+    (folder / "cut.fr.gz").write_bytes(packed[: len(packed) // 2])
+    return list_of(folder, target="cut.fr.gz")
+
+
 # Each changes the text and returns changes of settings; the message follows.
 BAD_TEXT = {
+    "a shard is missing": (
+        lambda folder: list_of(folder, source="part-*.en", target="part-*.fr"),
+        r"part-\*\.en: no file matches this pattern",
+    ),
+    "patterns of different numbers": (
+        lambda folder: list_of(folder, source="t[er]*.en", target="tr*.fr"),
+        r"t\[er\]\*\.en \(source\) stands for 2 files and .* \(target\) stands for 1 file; expected as many of each",
+    ),
+    "a corpus of a list is missing": (
+        lambda folder: list_of(folder, target="none.fr"),
+        r"none\.fr: there is no such file",
+    ),
+    "a damaged gzip file in a list": (list_with_damaged_gzip, r"cut\.fr\.gz: damaged gzip file"),
+    "a tag that is unknown": (
+        lambda folder: {"data__train": [list_of(folder)["data__train"][0] | {"tag": "<a>"}], "decoding__tag": "<b>"},
+        r"decoding\.tag: expected one of the tags of data\.train, <a>, or null, found '<b>'",
+    ),
+    "a weight below 0": (
+        lambda folder: {"data__train": [list_of(folder)["data__train"][0] | {"weight": -1}]},
+        r"data\.train\.0\.weight: expected a number >= 0 .*found -1",
+    ),
     "missing": (
         lambda folder: (folder / "train.fr").unlink(),
         r"train\.fr: there is no such file",

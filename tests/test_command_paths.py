@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.command_paths import check_file_to_write, check_text, check_writable
+from pipeline.command_paths import check_config_paths, check_file_to_write, check_text, check_writable
 from pipeline.config.yaml import dump_yaml
 from pipeline.errors import InputError
 from tests.missing_modules import run_without
-from tests.tiny_runs import small_settings, write_small_corpus
+from tests.tiny_runs import small_config, small_settings, write_small_corpus
 
 EVERY_COMMAND = """
 import contextlib, importlib, io, json, sys
@@ -104,3 +104,22 @@ def test_a_read_only_folder_is_told(tmp_path, monkeypatch):
 
 def test_a_text_may_be_a_device():
     check_text(Path(os.devnull))
+
+
+def test_patterns_of_a_new_run_are_checked_first(tmp_path):
+    corpus = write_small_corpus(tmp_path / "corpus")
+    for name, source, target, message in (
+        ("none", "x*.en", "train.fr", r"x\*\.en: no file matches this pattern"),
+        ("unequal", "t*.en", "train.fr", "stands for 2 files and .* stands for 1 file"),
+        ("good", "tra*.en", "tra*.fr", None),
+    ):
+        changes = {"data.train": [{"source": str(corpus / source), "target": str(corpus / target)}], "run.name": name}
+        config = small_config(corpus, tmp_path, name, changes)
+        if message is None:
+            check_config_paths(config)
+            continue
+        with pytest.raises(InputError, match=message):
+            check_config_paths(config)
+    cached = small_config(corpus, tmp_path, "cached", {"data.cache": str(corpus / "train.en")})
+    with pytest.raises(InputError, match=r"train\.en: this is a file; expected the name of a folder"):
+        check_config_paths(cached)

@@ -151,6 +151,7 @@ def test_evaluation_leaves_its_files_and_no_others(evaluated):
         "heatmaps/sentence-000001-cross-layer-0.png",
         "metrics.json",
         "sentence_alignment.csv",
+        "sentence_heads.csv",
         "sentences.csv",
         "spectra.csv",
         "translations.tsv",
@@ -243,6 +244,11 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
     assert 0 < found["perturbation_seconds"] < found["seconds"]
     perturbed = pd.read_csv(mine / "perturbation.csv")
     assert len(perturbed) == 2 * (4 + 2) and perturbed["loss_change"].is_monotonic_decreasing
+    assert (perturbed["loss_change_low"] <= perturbed["loss_change_high"]).all() and perturbed["p"].between(0, 1).all()
+    of_sentences = pd.read_csv(mine / "perturbation_sentences.csv")
+    assert len(of_sentences) == 3 * len(perturbed)
+    total = (of_sentences["loss_change"] * of_sentences["tokens"]).sum() / of_sentences["tokens"].sum()
+    assert total == pytest.approx(perturbed["loss_change"].mean(), abs=1e-5)
     assert (perturbed["tokens"] == sum(len(line["target_output_tokens"]) for line in forced[:3])).all()
 
     assert found["faithfulness"]["targets"] == "references" and found["faithfulness"]["sentences"] == 2

@@ -42,6 +42,7 @@ ORDER = [
     "evaluation",
     "exchange",
     "live_page",
+    "training_start",
     "run_training",
     "plugins",
 ]
@@ -131,7 +132,7 @@ def test_layers_need_keras_and_numpy_alone(part):
 
 def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords():
     users = {name_of(path) for path in MODULES if libraries_of(path) & {"tensorflow_text", "sentencepiece"}}
-    of_text = ("given_tokenizer", "subword_model", "tensorflow_text_model", "tokenizer")
+    of_text = ("given_tokenizer", "subword_model", "tensorflow_text_model", "tokenizer", "tokenizer_training")
     packed = {"pipeline.exchange.saved_translator", "pipeline.live_page.packed_text"}
     assert users == {f"pipeline.text.{name}" for name in of_text} | packed
 
@@ -146,7 +147,7 @@ NEED_A_MODEL = {
     "output_ablation",
     "split_score",
 }
-NEED_A_MODEL |= {"truncated_heads", "inside", "inside_attention", "visits"}
+NEED_A_MODEL |= {"truncated_heads", "inside", "inside_attention", "visits", "stream_parts"}
 
 
 def test_inspection_reads_and_draws_without_tensorflow_and_keras():
@@ -187,18 +188,26 @@ def test_settings_stop_at_the_door():
         "pipeline.live",
         "pipeline.model.build",
         "pipeline.run_training",
+        "pipeline.training_start",
         "pipeline.text.corpus",
+        "pipeline.text.listed_corpora",
         "pipeline.text.prepare",
+        "pipeline.text.prepared_tokenizer",
         "pipeline.text.provenance",
+        "pipeline.text.selection",
         "pipeline.text.sets",
+        "pipeline.text.shard_keys",
         "pipeline.train",
         "pipeline.trained_run",
+        "pipeline.trained_run.ancestor",
         "pipeline.trained_run.manifest",
         "pipeline.trained_run.trained_ensemble",
         "pipeline.training.best_weights",
         "pipeline.training.build",
         "pipeline.training.callbacks.build",
+        "pipeline.training.checkup_text",
         "pipeline.training.checkup",
+        "pipeline.training.known_batches",
         "pipeline.translate",
     }
 
@@ -210,7 +219,7 @@ OF_NO_MODULE = {
     "live_page/test_live_in_browser",
     "attention/test_keras_masks",
     "config/test_defaults",
-    "attention/test_other_backend",
+    "exchange/test_fine_tuned_marian",
     "attention/test_readme_examples",
     "inspection/test_archive_page",
     "inspection/test_known_tasks",
@@ -226,12 +235,15 @@ OF_NO_MODULE = {
     "training/test_resumed_runs",
     "training/test_run_in_tensorboard",
     "training/test_run_training",
+    "training/test_started_from_runs",
     "training/test_workers",
     "test_architecture_runs",
+    "test_backends",
     "test_bad_input",
     "test_budgets",
     "test_commands",
     "test_configs_build",
+    "test_copies_to_host",
     "test_end_to_end",
     "test_failing_files",
     "test_fuzz",

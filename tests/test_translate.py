@@ -5,11 +5,13 @@ import io
 import tracemalloc
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import train
 from pipeline import translate
 from pipeline.config.yaml import dump_yaml
+from pipeline.decoding.translator import Translator
 from pipeline.text.arriving_lines import WINDOW_LINES
 from tests.benchmarks.stream import growth, sentences
 from tests.tiny_runs import small_settings, write_small_corpus
@@ -61,3 +63,61 @@ def test_growth_compares_the_last_quarter_with_the_first_after_the_settled_lines
     flat = dict.fromkeys(range(500, 20001, 500), 100.0)
     assert growth(flat | {500: 10.0, 4_500: 50.0}, settled=5_000) == 0
     assert growth({line: 100 + line / 1000 for line in flat}, settled=5_000) == pytest.approx(0.107, abs=0.01)
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory):
+    """The settings of runs on two corpora with weights, one of them with a tag, and a run."""
+    folder = tmp_path_factory.mktemp("tagged")
+    corpus = write_small_corpus(folder / "corpus")
+    first = {"source": str(corpus / "train.en"), "target": str(corpus / "train.fr"), "weight": 1}
+    listed = [first, first | {"weight": 2, "tag": "<back>"}]
+
+    def write(name, updates):
+        changes = {"data.train": listed, "run.name": name, "training.max_updates": updates, "batches.batch_tokens": 900}
+        settings = small_settings(folder / "corpus", folder / "runs", changes)
+        (folder / f"{name}.yaml").write_text(dump_yaml(settings), encoding="utf-8")
+        return ["--config", str(folder / f"{name}.yaml")]
+
+    assert train.main(write("whole", 24)) == 0
+    return folder / "runs", write
+
+
+def translated(run, text, monkeypatch, capsysbinary, *options):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    status = translate.main([str(run), "--beam_size", "1", *options])
+    said = capsysbinary.readouterr()
+    return said.out.decode() if status == 0 else said.err.decode()
+
+
+def test_a_tag_is_typed_or_given_as_an_option_and_plain_text_has_none(tagged, monkeypatch, capsysbinary):
+    run = tagged[0] / "whole"
+    seen = []
+    original = Translator.translate_ids
+
+    def spy(self, source_ids, *given):
+        seen.append([list(ids) for ids in source_ids])
+        return original(self, source_ids, *given)
+
+    monkeypatch.setattr(Translator, "translate_ids", spy)
+    answer = translated(run, "the cat\n<back> the cat\n\n", monkeypatch, capsysbinary)
+    assert translated(run, "the cat\n<back> the cat\n\n", monkeypatch, capsysbinary, "--tag", "<back>") != ""
+    (plain, typed, nothing), (given, typed_too, _) = seen
+    assert nothing == [] and plain and typed[1:] == plain and typed == given == typed_too
+    assert answer.count("\n") == 3
+    wrong = translated(run, "the cat\n", monkeypatch, capsysbinary, "--tag", "<bakc>")
+    assert wrong.startswith(
+        "error: decoding.tag: expected one of the tags of data.train, <back>, or null, found '<bakc>'"
+    )
+
+
+def test_a_run_on_a_list_goes_on_bit_for_bit_over_several_epochs(tagged):
+    runs, write = tagged
+    assert train.main(write("resumed", 7)) == 0
+    assert train.main(["--resume", str(runs / "resumed"), "--training.max_updates", "24"]) == 0
+    last = [sorted((runs / name / "checkpoints").glob("update-*.npz"))[-1] for name in ("whole", "resumed")]
+    with np.load(last[0]) as one, np.load(last[1]) as other:
+        assert set(one.files) == set(other.files)
+        for name in one.files:
+            if one[name].dtype.kind == "f" and one[name].ndim:
+                np.testing.assert_array_equal(one[name], other[name])

@@ -68,7 +68,10 @@ class Direction:
             *(unit if words is None else "characters" for unit, words in zip(self.units, given, strict=True))
         )
         recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])], units)
-        records = recorder.record_references(self.source[:count], self.target[:count])
+        source, target = self.source, self.target
+        if count is not None:
+            source, target = source[:count], target[:count]
+        records = recorder.record_references(source, target)
         lines = (repeat(None) if words is None else words for words in given)
         return map(number_words, records, *lines)
 

@@ -21,19 +21,26 @@ def read_given_words(path: Path, sentences: Sequence[str]) -> Sequence[str]:
     Raises:
         InputError: the file has another number of lines, or a line differs from its sentence by more than spaces.
     """
-    lines = list(read_lines(path))
+    lines = read_lines(path)
+    if problem := _find_problem(path, lines, sentences):
+        del lines  # closes the file, which the error would keep open
+        raise InputError(problem)
+    return lines
+
+
+def _find_problem(path: Path, lines: Sequence[str], sentences: Sequence[str]) -> str | None:
     if len(lines) != len(sentences):
-        raise InputError(
+        return (
             f"{path}: {len(lines):,} lines for {len(sentences):,} sentences; expected a tokenised copy of the text, "
             "line by line"
         )
     for number, (line, sentence) in enumerate(zip(lines, sentences, strict=True), 1):
         if "".join(line.split()) != "".join(sentence.split()):
-            raise InputError(
+            return (
                 f"{path}:{number}: expected the characters of {_shorten(sentence)}, with spaces between words; "
                 f"found {_shorten(line)}; a tokenised copy may differ from the text by spaces alone"
             )
-    return lines
+    return None
 
 
 def number_words(record: Record, source: str | None, target: str | None) -> Record:

@@ -73,9 +73,11 @@ def read_gold_set(
     return GoldSet(name, corpus, checked.gold, checked.dropped, units, list(zip(*sides, strict=True)))
 
 
-def read_configured_gold(settings: CorpusSettings, name: str, cutter: WordCutter) -> GoldSet | None:
-    """Reads the set that a section of the config names; None where it has no gold alignments."""
-    if settings.alignments is None:
+def read_configured_gold(
+    settings: CorpusSettings | Sequence[CorpusSettings], name: str, cutter: WordCutter
+) -> GoldSet | None:
+    """Reads the set that a section of the config names; None where it has no gold alignments, and for a list."""
+    if not isinstance(settings, CorpusSettings) or settings.alignments is None:
         return None
     return read_gold_set(
         name,

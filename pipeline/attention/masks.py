@@ -88,7 +88,8 @@ def masked_softmax(scores, mask=None):
         if mask is not None:
             weights = ops.where(mask, weights, 0.0)
 
-        def gradient(upstream):  # zero wherever the weight is zero, so it needs no mask
+        def gradient(*received, upstream=None):  # zero wherever the weight is zero, so it needs no mask
+            upstream = received[-1] if upstream is None else upstream  # PyTorch's backend passes it by name
             return weights * (upstream - ops.sum(weights * upstream, -1, keepdims=True))
 
         return weights, gradient

@@ -1,5 +1,7 @@
 """The settings of batches."""
 
+from typing import Annotated, Literal
+
 from pydantic import Field
 
 from .base import MOST_COUNTED, Settings
@@ -8,8 +10,10 @@ from .base import MOST_COUNTED, Settings
 class BatchSettings(Settings):
     """How sentences are grouped into batches."""
 
-    batch_tokens: int = Field(
-        default=4096, ge=1, le=10_000_000, description="Maximum number of target tokens in a batch, including padding."
+    batch_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | Literal["auto"] = Field(
+        default=4096,
+        description="Maximum number of target tokens in a batch, including padding. auto: as many as fit into the "
+        "memory of the GPU, found by trying when the run begins and kept in it; 4096 on a processor.",
     )
     accumulated: int = Field(
         default=1,

@@ -3,19 +3,21 @@
 Each raises ValueError, whose message names the settings, what was found and what was expected.
 """
 
+from ..nearest_key import did_you_mean
 from .batches import BatchSettings
 from .data import DataSettings
 from .decoding import DecodingSettings
 from .inspection import InspectionSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
-from .names import EUROPARL_LANGUAGES, SCHEDULES
+from .names import EUROPARL_LANGUAGES, MODEL_PARTS, PARTS_MISSING, SCHEDULES, WHOLE_MODEL
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
 
 
 def check_has_text(data: DataSettings, tokenizer: TokenizerSettings, training: TrainingSettings) -> None:
-    """Checks that there is text to train on, and an end of training; an imported run needs neither."""
-    if tokenizer.kind == "given":
+    """Checks that there is text to train on, and an end of training; an imported run that is not trained further needs
+    neither."""
+    if tokenizer.kind == "given" and training.start_from is None:
         return
     for name in ("train", "validation"):
         if getattr(data, name) is None:
@@ -30,10 +32,11 @@ def check_positions(data: DataSettings, model: ArchitectureSettings) -> None:
     """Checks that the longest sentences fit the model's positions."""
     for key in ("max_source_tokens", "max_target_tokens"):
         tokens = getattr(data, key)
-        if tokens + 1 > model.max_positions:
+        tag = bool(data.tags) and key == "max_source_tokens"
+        if tokens + 1 + tag > model.max_positions:
             raise ValueError(
                 f"model.max_positions ({model.max_positions}) must exceed data.{key} ({tokens}): "
-                "BOS or EOS takes a position too"
+                "BOS or EOS takes a position too" + f", and so does a tag: expected at least {tokens + 2}" * tag
             )
 
 
@@ -51,6 +54,21 @@ def check_normalize(data: DataSettings) -> None:
         )
 
 
+def check_tag(decoding: DecodingSettings, data: DataSettings) -> None:
+    """Checks that the tag of decoding is one that the model was trained with."""
+    if decoding.tag is None or decoding.tag in data.tags:
+        return
+    if data.tags:
+        raise ValueError(
+            f"decoding.tag: expected one of the tags of data.train, {', '.join(data.tags)}, or null, found "
+            f"{decoding.tag!r}{did_you_mean(decoding.tag, data.tags)}"
+        )
+    raise ValueError(
+        f"decoding.tag: no corpus of data.train has a tag, so that there is none to put before sentences; "
+        f"expected null, found {decoding.tag!r}"
+    )
+
+
 def check_coverage(decoding: DecodingSettings, model: ArchitectureSettings) -> None:
     """Checks that a coverage penalty has cross-attention to act on."""
     if decoding.coverage_penalty and getattr(model, "cross_attention", "") == "none":
@@ -63,8 +81,11 @@ def check_guided_attention(training: TrainingSettings, data: DataSettings, model
     if guided is None:
         return
     key = "training.guided_attention"
-    if data.train is None or data.train.alignments is None:
-        raise ValueError(f"{key} needs data.train.alignments, a file with the word links of the training pairs")
+    if not data.has_word_links:
+        raise ValueError(
+            f"{key} needs data.train.alignments, a file with the word links of the training pairs"
+            + ", for every corpus of the list" * bool(data.listed_corpora)
+        )
     layers, heads = model.guided_heads
     if not layers:
         raise ValueError(
@@ -76,6 +97,17 @@ def check_guided_attention(training: TrainingSettings, data: DataSettings, model
             f"{key}: the model has no head {guided.head} in decoder layer {guided.layer}; its {layers} layers and "
             f"{heads} heads are counted from 0"
         )
+
+
+def check_freeze(training: TrainingSettings, model: ArchitectureSettings) -> None:
+    """Checks that the architecture has the parts that are frozen, and another one."""
+    missing = PARTS_MISSING.get(model.architecture, ())
+    for part in training.freeze:
+        if part in missing:
+            has = ", ".join(name for name in MODEL_PARTS if name not in missing)
+            raise ValueError(f"training.freeze: {model.architecture} has no {part}; expected some of {has}")
+    if set(WHOLE_MODEL) - set(missing) <= set(training.freeze):
+        raise ValueError(f"training.freeze ({', '.join(training.freeze)}): nothing is left to train; leave a part out")
 
 
 def check_measured_total(training: TrainingSettings, batches: BatchSettings) -> None:

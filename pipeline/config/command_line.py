@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,15 +58,15 @@ def parse_train_arguments(argv: Sequence[str]) -> TrainArguments:
 
 
 def _refuse_imported(config: RunConfig, given: Any) -> None:
-    if config.tokenizer.kind == "given":
+    if config.tokenizer.kind == "given" and config.training.start_from is None:
         data = {f"data.{name}": getattr(config.data, name) for name in ("train", "validation")}
         missing = [key for key, value in data.items() if value is None]
         missing += ["training.max_updates (or max_epochs, max_minutes)"] * config.training.has_no_limit
         has = f"; it has no {', '.join(missing)}" if missing else ""
         raise InputError(
             f"{given.get('config') or given.get('resume')}: tokenizer.kind is given, so this is an imported run, which "
-            f"cannot be trained further yet{has}. Use it with {invocation('evaluate')} and {invocation('translate')}, "
-            "or train a run of your own with tokenizer.kind bpe or unigram"
+            f"is not trained itself{has}. Train a new run that starts from it: --training.start_from RUN with text and "
+            f"a limit, or use it with {invocation('evaluate')} and {invocation('translate')}"
         )
 
 
@@ -105,6 +105,14 @@ def _find_started_run(config: RunConfig, run: Path) -> Path | None:
 
 
 def _overridden(values: dict[str, Any], origins: Origins, overrides: dict[str, Any], default_name: str) -> RunConfig:
+    data = values.get("data")
+    if isinstance(data, Mapping) and isinstance(data.get("train"), list):
+        for key in overrides:
+            if key.startswith("data.train."):
+                raise InputError(
+                    f"--{key}: data.train is a list of corpora ({origins.get('data.train', 'config')}), so that the "
+                    "option does not say which is meant; change the list in a config file"
+                )
     for key, value in overrides.items():
         values = replaced(values, key.split("."), value)
     config = make_run_config(values, {**origins, **dict.fromkeys(overrides, "command line")}, default_name)

@@ -5,22 +5,29 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from ..files import match_files
 from .base import MOST_COUNTED, Settings
 
 MOST_COLUMNS = 100_000
+PARQUET = ".parquet"
 
 
 class CorpusSettings(Settings):
     """One corpus: two line-aligned text files, or a table with a column for each language. Validation and test text may
     instead be held out from the training files."""
 
-    source: Path | None = Field(default=None, description="Text file with one source sentence per line.")
+    source: Path | None = Field(
+        default=None,
+        description="Text file with one source sentence per line, plain, gzip or zstd; a pattern such as part-*.en.gz "
+        "stands for all files that match it, in sorted order.",
+    )
     target: Path | None = Field(
         default=None, description="Text file with one target sentence per line; line i translates line i of source."
     )
     table: Path | None = Field(
         default=None,
-        description="Table (TSV or CSV, plain or gzipped) with one sentence pair per row; replaces source and target.",
+        description="Table (TSV or CSV, plain, gzip or zstd; or Parquet) with one sentence pair per row; replaces "
+        "source and target. Patterns as above.",
     )
     source_column: str | int = Field(
         default=0,
@@ -89,6 +96,19 @@ class CorpusSettings(Settings):
         """Whether the pairs are taken from the training files."""
         return self.share is not None or self.pairs is not None
 
+    @property
+    def is_parquet(self) -> bool:
+        """Whether the table is a Parquet file, whose columns have names."""
+        return self.table is not None and self.table.suffix == PARQUET
+
+    def shards(self) -> list[dict[str, Path]]:
+        """Returns the files by their keys; several times, where they are patterns.
+
+        Raises:
+            InputError: as `match_files`.
+        """
+        return match_files({key: path for key, path in self if isinstance(path, Path)})
+
     def held_out_pairs(self, total: int) -> int:
         """Returns how many of `total` pairs are held out."""
         return self.pairs if self.pairs is not None else round((self.share or 0.0) * total)
@@ -112,7 +132,10 @@ class CorpusSettings(Settings):
         if self.table is None and (self.header or self.quoted or self.split_column is not None):
             raise ValueError("header, quoted and split_column describe a table, and no table is given")
         columns = (self.source_column, self.target_column, self.split_column)
-        if self.table is not None and not self.header and any(isinstance(column, str) for column in columns):
+        if self.is_parquet:
+            if self.header or self.quoted or self.separator != "\t":
+                raise ValueError("header, quoted and separator describe text, and the table is a Parquet file")
+        elif self.table is not None and not self.header and any(isinstance(column, str) for column in columns):
             raise ValueError("columns can be named only if header is true: give their numbers from 0")
         if self.table is not None and self.source_column == self.target_column:
             raise ValueError(f"source_column and target_column are both {self.source_column!r}")

@@ -1,11 +1,14 @@
 """The settings of the parallel text."""
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from .base import OneOf, Settings
 from .corpus import CorpusSettings, has_files
+from .corpus_list import ListedCorpusSettings, TrainingTextSettings, check_list
+from .filters import FilterSettings
 from .names import BLEU_TOKENIZERS, CORPUS_ACTIONS, bleu_tokenizer_of, describe
 from .normalize import NormalizeSettings
 from .words import WordSettings
@@ -18,9 +21,9 @@ class DataSettings(Settings):
 
     source_language: str = Field(min_length=1, description="Code of the source language, such as en.")
     target_language: str = Field(min_length=1, description="Code of the target language, such as fr.")
-    train: CorpusSettings | None = Field(
-        description="The training pairs: two line-aligned text files, or a table with a column for each language; null "
-        "in an imported run."
+    train: TrainingTextSettings = Field(
+        description="The training pairs: two line-aligned text files, or a table with a column for each language; or a "
+        "list of such corpora, each with its weight and tag; null in an imported run."
     )
     validation: CorpusSettings | None = Field(
         description="The pairs on which the best checkpoint is chosen: files as above, or held out by share or pairs; "
@@ -29,6 +32,13 @@ class DataSettings(Settings):
     test: CorpusSettings | None = Field(
         default=None,
         description="The pairs that evaluate.py scores: files as above, or held out by share or pairs; null: none.",
+    )
+    temperature: float | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="With a list of training corpora: their shares of an epoch are in proportion to their numbers of "
+        "pairs to the power of 1 / temperature. 1: as large as they are; 1000: nearly equal; null: by their weights.",
     )
     tokenized: bool = Field(
         default=False,
@@ -77,6 +87,15 @@ class DataSettings(Settings):
         default="keep", description="What to do with training pairs that have been seen before."
     )
 
+    filters: FilterSettings | None = Field(
+        default=None, description="Further training pairs that are left out; null: none."
+    )
+    cache: Path | None = Field(
+        default=None,
+        description="Folder in which encoded text is kept, for other runs with the same text and tokenizer; null: "
+        "every run encodes its own.",
+    )
+
     @property
     def scoring_tokenizer(self) -> str:
         """The name of the tokenizer by which BLEU is computed."""
@@ -90,10 +109,33 @@ class DataSettings(Settings):
         return {name: settings for name, settings in sets.items() if settings is not None and settings.is_held_out}
 
     @property
-    def training_text(self) -> CorpusSettings:
+    def training_text(self) -> CorpusSettings | tuple[ListedCorpusSettings, ...]:
         """`train`, of a run that has it: all but imported ones."""
         assert self.train is not None
         return self.train
+
+    @property
+    def training_corpora(self) -> tuple[CorpusSettings, ...]:
+        """The corpora of `train`, of which a list has several; none in an imported run."""
+        if self.train is None:
+            return ()
+        return self.train if isinstance(self.train, tuple) else (self.train,)
+
+    @property
+    def listed_corpora(self) -> tuple[ListedCorpusSettings, ...]:
+        """The corpora of `train` if it is a list; otherwise none."""
+        return self.train if isinstance(self.train, tuple) else ()
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the training corpora, each once, in the order of the list."""
+        return tuple(dict.fromkeys(corpus.tag for corpus in self.listed_corpora if corpus.tag is not None))
+
+    @property
+    def has_word_links(self) -> bool:
+        """Whether all training pairs have alignments."""
+        corpora = self.training_corpora
+        return bool(corpora) and all(corpus.alignments is not None for corpus in corpora)
 
     @property
     def validation_text(self) -> CorpusSettings:
@@ -103,5 +145,19 @@ class DataSettings(Settings):
 
     @field_validator("train")
     @classmethod
-    def _check_train(cls, value: CorpusSettings | None) -> CorpusSettings | None:
-        return value if value is None else has_files(value)
+    def _check_train(
+        cls, value: CorpusSettings | tuple[ListedCorpusSettings, ...] | None
+    ) -> CorpusSettings | tuple[ListedCorpusSettings, ...] | None:
+        if isinstance(value, tuple):
+            check_list(value)
+        return has_files(value) if isinstance(value, CorpusSettings) else value
+
+    @model_validator(mode="after")
+    def _check_temperature(self) -> Self:
+        if self.temperature is None:
+            return self
+        if not self.listed_corpora:
+            raise ValueError("temperature weighs the corpora of a list, and data.train is none; expected null")
+        if self.listed_corpora[0].weight is not None:
+            raise ValueError("expected either temperature or a weight for each corpus of data.train, found both")
+        return self

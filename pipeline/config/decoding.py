@@ -1,6 +1,6 @@
 """The settings of decoding."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -79,8 +79,14 @@ class DecodingSettings(Settings):
         description="With sampling: draw among the smallest set of most likely tokens that holds this share of the "
         "probability (nucleus sampling); 1: among all.",
     )
-    batch_sentences: int = Field(
-        default=64, ge=1, le=100_000, description="Number of sentences translated in one batch."
+    tag: str | None = Field(
+        default=None,
+        description="Tag of data.train that is put before source sentences, except those that begin with a tag; null: "
+        "none. It takes part in validation too.",
+    )
+    batch_sentences: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = Field(
+        default="auto",
+        description="Number of sentences translated in one batch. auto: 64 on a processor, 512 on a GPU.",
     )
     max_target_ratio: float = Field(
         default=2.0,

@@ -1,9 +1,8 @@
 """Checks settings against their schema, and reports everything that is wrong in one readable message."""
 
-import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
@@ -12,6 +11,7 @@ from pydantic_core import ErrorDetails
 from ..errors import InputError
 from ..nearest_key import did_you_mean
 from .base import OneOf
+from .field_types import alternatives, is_section, item_of_list, tags_of_lists
 from .yaml import Origins, parse_yaml
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -78,22 +78,27 @@ def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
     sections = {}
     for kind in alternatives(field.annotation):
         schema, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
-        if _is_section(schema):
+        if is_section(schema):
             sections[next((note.tag for note in notes if isinstance(note, Tag)), "")] = schema
     return sections
 
 
 def expectation(field: FieldInfo) -> str:
     """Returns what a field takes, in words, such as "an integer >= 1 or null"."""
-    kinds = [_kind(kind, field.metadata) for kind in alternatives(field.annotation)]
+    first, *others = alternatives(field.annotation)
+    kinds = [_limited(_kind(first, field.metadata), field.metadata), *(_kind(kind) for kind in others)]
+    return " or ".join(dict.fromkeys(kinds))
+
+
+def _limited(kind: str, metadata: Sequence[Any]) -> str:
+    """Adds limits, such as ">= 1", to the name of a kind."""
     limits = [
         text.format(getattr(limit, name))
-        for limit in field.metadata
+        for limit in metadata
         for name, text in _LIMITS.items()
         if getattr(limit, name, None) is not None
     ]
-    kinds[0] = " ".join([kinds[0], " and ".join(limits)]).strip()
-    return " or ".join(dict.fromkeys(kinds))
+    return " ".join([kind, " and ".join(limits)]).strip()
 
 
 def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, FieldInfo | None, list[str]]:
@@ -105,8 +110,11 @@ def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[
     known = list(schema.model_fields)
     for part in location:
         if isinstance(part, int) and field and not sections:  # an item of a list
-            item = _item_of_list(field.annotation)
-            sections = {"": item} if _is_section(item) else {}
+            item = item_of_list(field.annotation)
+            sections = {"": item} if is_section(item) else {}
+        elif field and part in tags_of_lists(field):  # not a key, but that a list is meant
+            sections = {}
+            continue
         elif part in sections:  # not a key, but which of several schemas is meant
             sections = {"": sections[str(part)]}
             continue
@@ -138,7 +146,7 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
     if field is None:
         wanted = _SECTION
     elif isinstance(details["loc"][-1], int):
-        wanted = _kind(_item_of_list(field.annotation))
+        wanted = _kind(item_of_list(field.annotation))
     else:
         wanted = expectation(field)
     found = "nothing" if details["type"] == "missing" else _shown(details["input"])
@@ -160,30 +168,20 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def alternatives(annotation: Any) -> tuple[Any, ...]:
-    """Returns the types that a union allows; a type that is no union is its only alternative."""
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
-
-
-def _item_of_list(annotation: Any) -> Any:
-    return next(get_args(kind)[0] for kind in alternatives(annotation) if get_origin(kind) is tuple)
-
-
-def _is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
-
-
 def _kind(kind: Any, metadata: Sequence[Any] = ()) -> str:
     if get_origin(kind) is Annotated:
         kind, *metadata = get_args(kind)
+        own = [limit for note in metadata if isinstance(note, FieldInfo) for limit in note.metadata]
+        return _limited(_kind(kind, metadata), own)
     if kind is type(None):
         return "null"
     names = next((limit for limit in metadata if isinstance(limit, OneOf)), None)
     if names is not None:
         return names.expectation
     if get_origin(kind) is Literal:
-        return "one of " + ", ".join(map(str, get_args(kind)))
+        values = get_args(kind)
+        return ("one of " if len(values) > 1 else "") + ", ".join(map(str, values))
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
-        return "a list of sections" if _is_section(item) else "a list of " + _kind(item).removeprefix("one of ")
+        return "a list of sections" if is_section(item) else "a list of " + _kind(item).removeprefix("one of ")
     return _KINDS.get(kind, _SECTION)

@@ -14,7 +14,7 @@ from ..nearest_key import nearest_key
 from ..standard_streams import HelpPrinter
 from .decoding import DecodingSettings
 from .messages import expectation, parse_value, sections_of, validate, walk
-from .renamed import replaced
+from .renamed import SHORT, replaced
 from .run import RunConfig, RunSettings
 
 WIDEST_REQUIRED = 200
@@ -181,7 +181,8 @@ def refuse_unknown_options(argv: Sequence[str]) -> None:
     Raises:
         InputError: an option does not exist; the message names all such options.
     """
-    keys = [key for key, _ in settable_keys()] + ["config", "resume", "print_config", "plugins", "debug", "help"]
+    own = ["config", "resume", "print_config", "plugins", "debug", "help", *(name[2:] for name in SHORT)]
+    keys = [key for key, _ in settable_keys()] + own
     problems = []
     for argument in argv:
         name = argument[2:].partition("=")[0]

@@ -13,6 +13,9 @@ RENAMED = {
 }
 """Old dotted key -> new dotted key. A row is removed in the second minor version after its change (0.3.0 for these)."""
 
+SHORT = {"--devices": "--run.devices"}
+"""Short name of an option -> its full name."""
+
 log = logging.getLogger(__name__)
 
 
@@ -36,13 +39,14 @@ def rename_keys(values: Mapping[str, Any], origins: Origins) -> tuple[dict[str, 
 
 
 def rename_options(arguments: Sequence[str]) -> Iterator[str]:
-    """Yields a command's arguments, with the new names of options that are renamed keys."""
+    """Yields a command's arguments, with the full names of short options, and the new names of renamed keys."""
     for argument in arguments:
         name, equals, value = argument.partition("=")
+        name = SHORT.get(name, name)
         new = RENAMED.get(name.removeprefix("--")) if name.startswith("--") else None
         if new is not None:
             log.warning("%s is now called --%s; the old name works for one more version", name, new)
-        yield argument if new is None else f"--{new}{equals}{value}"
+        yield f"{name if new is None else f'--{new}'}{equals}{value}"
 
 
 def replaced(section: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:

@@ -5,15 +5,16 @@ import re
 from .names import SCHEDULES
 from .run import RunConfig, flat_settings
 
-# How long to train, how to save and inspect, what counts as a word there, and how the finished model translates.
+# How long to train and on what, how to save and inspect, what counts as a word there, and how the finished model
+# translates.
 HARMLESS = re.compile(
-    r"run\.(name|directory)|training\.(max_\w+|checkpoint_every_minutes)|inspection\..+|decoding\.(?!max_target_).+"
-    r"|data\.(normalize|words)(\..+)?"
+    r"run\.(name|directory|devices|deterministic)|training\.(max_\w+|checkpoint_every_minutes)|inspection\..+"
+    r"|decoding\.(?!max_target_|tag).+|data\.(normalize|words|cache)(\..+)?"
 )
 HARMLESS_IN_WORDS = (
     "--training.max_updates, --training.max_epochs and --training.max_minutes (unless the learning rate falls to zero "
-    "there), --training.checkpoint_every_minutes, and the settings of decoding, inspection, "
-    "data.normalize and data.words"
+    "there), --training.checkpoint_every_minutes, --run.devices, --run.deterministic, and the settings of decoding, "
+    "inspection, data.normalize, data.words and data.cache"
 )
 
 

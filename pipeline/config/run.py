@@ -15,12 +15,14 @@ from .base import Settings
 from .batches import BatchSettings
 from .checks import (
     check_coverage,
+    check_freeze,
     check_guided_attention,
     check_has_text,
     check_inspected_attention,
     check_measured_total,
     check_normalize,
     check_positions,
+    check_tag,
 )
 from .data import DataSettings
 from .decoding import DecodingSettings
@@ -39,6 +41,18 @@ class RunSettings(Settings):
     name: str | None = Field(default=None, description="Name of the run's folder; null: the name of the config file.")
     directory: Path = Field(default=Path("runs"), description="Folder in which run folders are made.")
     seed: int = Field(default=1, ge=0, lt=2**31, description="Seed of initial weights, batch order and dropout.")
+    devices: int | None = Field(
+        default=None,
+        ge=0,
+        le=1024,
+        description="Number of GPUs of this machine to train on, the first ones; 0: none, the processor; null: all. "
+        "--devices is short for it.",
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="Make a GPU add numbers in the same order every time, so that the seed determines all results, as "
+        "on a processor; it is slower.",
+    )
 
     @field_validator("name")
     @classmethod
@@ -74,8 +88,10 @@ class RunConfig(Settings):
         check_has_text(self.data, self.tokenizer, self.training)
         check_positions(self.data, self.model)
         check_normalize(self.data)
+        check_tag(self.decoding, self.data)
         check_coverage(self.decoding, self.model)
         check_guided_attention(self.training, self.data, self.model)
+        check_freeze(self.training, self.model)
         check_inspected_attention(self.inspection, self.model)
         check_measured_total(self.training, self.batches)
         return self

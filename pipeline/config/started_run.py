@@ -1,12 +1,13 @@
 """Reads the config of a run that was started, by this version or an earlier one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 from ..made_by import refuse_newer
 from .corpus import CorpusSettings
+from .corpus_list import ListedCorpusSettings
 from .names import bleu_tokenizer_of
 from .renamed import replaced
 from .run import RunConfig, make_run_config
@@ -40,8 +41,8 @@ def read_started_run(path: Path) -> tuple[dict[str, Any], Origins]:
     return values, origins
 
 
-def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings:
-    """Returns the settings of the `train`, `validation` or `test` set of a run.
+def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings | Sequence[ListedCorpusSettings]:
+    """Returns the settings of the `train`, `validation` or `test` set of a run; those of `train` may be several.
 
     Raises:
         InputError: the config, which was read from `path`, has no such set.

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from .base import MOST_COUNTED, OneOf, Probability, Settings
 from .names import LABEL_SIDES, OPTIMIZERS, SCHEDULES, choosing_metrics, describe
+from .start import StartSettings
 
 
 class EarlyStoppingSettings(Settings):
@@ -43,13 +44,20 @@ class GuidedAttentionSettings(Settings):
     )
 
 
-class TrainingSettings(Settings):
+class TrainingSettings(StartSettings):
     """The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes."""
 
-    precision: Literal["auto", "float32", "mixed_bfloat16"] = Field(
+    precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = Field(
         default="auto",
         description="Number format of the computation. auto: mixed_bfloat16 on devices with native bfloat16 products, "
-        "otherwise float32.",
+        "mixed_float16 on older GPUs with native float16 products (compute capability 7.0 and 7.5), otherwise float32. "
+        "mixed_float16 scales the loss, and leaves out updates whose gradient is too large for it.",
+    )
+    xla: bool = Field(
+        default=False,
+        description="Compile the update with XLA, for a single GPU. Sentences are then padded to some 20 lengths, 12 % "
+        "apart, and both sides of a batch to the same, since each shape takes up to a minute to compile. Slower on a "
+        "processor.",
     )
     max_updates: int | None = Field(
         default=None, ge=1, le=MOST_COUNTED, description="Number of updates to train for; null: no limit."

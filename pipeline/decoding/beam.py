@@ -15,6 +15,7 @@ from .beam_settings import BeamSettings
 from .beam_state import drop_finished, start_beam
 from .beam_step import extend_hypotheses, finish_hypotheses
 from .constraint import Constraint
+from .control_flow import repeat_while
 from .hypotheses import Hypotheses, gather_columns
 
 UNCONSTRAINED = Constraint()
@@ -81,5 +82,5 @@ def beam_search(
         return drop_finished(state, finished, live, gather_columns(parents, indices), max_lengths, settings)
 
     state = start_beam(source_state, (target_state, constraint.start()), max_lengths, length, settings.size)
-    (state,) = ops.while_loop(lambda state: ops.shape(state.rows)[0] > 0, lambda state: (extend(state),), (state,))
+    (state,) = repeat_while(lambda state: ops.shape(state.rows)[0] > 0, lambda state: (extend(state),), (state,))
     return Hypotheses(*(x[:, : settings.best] for x in state.finished))

@@ -9,6 +9,7 @@ from keras import ops
 
 from ..text.tokenizer import PAD
 from .constraints import MINUS_INFINITY
+from .control_flow import branch
 from .hypotheses import Hypotheses, fill_up, gather_rows
 
 
@@ -53,7 +54,7 @@ def start_beam(source_state, target_state, max_lengths, length, size) -> BeamSta
         rows,
         Hypotheses(*gather_rows(empty, rows)),
         finished,
-        ops.cond(ops.all(may_have_tokens), lambda: source_state, lambda: gather_rows(source_state, rows)),
+        branch(ops.all(may_have_tokens), lambda: source_state, lambda: gather_rows(source_state, rows)),
         gather_rows(target_state, ops.reshape(of_rows, (-1,))),
     )
 
@@ -90,6 +91,6 @@ def drop_finished(state, finished, live, parents, max_lengths, settings) -> Beam
         ops.take(state.rows, remaining),
         Hypotheses(*gather_rows(live, remaining)),
         Hypotheses(*stored),
-        ops.cond(ops.any(done), lambda: gather_rows(state.source_state, remaining), lambda: state.source_state),
+        branch(ops.any(done), lambda: gather_rows(state.source_state, remaining), lambda: state.source_state),
         gather_rows(state.target_state, ops.reshape(origins, (-1,))),
     )

@@ -5,6 +5,7 @@ import keras
 from ..config import RunConfig
 from ..config.decoding import DecodingSettings
 from ..runtime.devices import parallel_batches
+from ..runtime.sizes import sizes
 from ..text.banned import BannedPhrases
 from ..text.token_text import TokenText
 from ..text.tokenizer import Tokenizer
@@ -25,7 +26,7 @@ def build_translator(
         model,
         tokenizer,
         search=search,
-        batch_sentences=settings.batch_sentences,
+        batch_sentences=sizes().search_sentences if settings.batch_sentences == "auto" else settings.batch_sentences,
         max_target_ratio=settings.max_target_ratio,
         max_target_extra=settings.max_target_extra,
         max_positions=config.model.max_positions,

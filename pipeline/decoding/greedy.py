@@ -8,6 +8,7 @@ from keras import ops
 
 from ..text.tokenizer import BOS, EOS, PAD
 from .constraints import ban_special_tokens
+from .control_flow import repeat_while
 from .hypotheses import write_at
 
 
@@ -57,5 +58,5 @@ def greedy_search(next_token_logits, state, max_lengths, length, choose=choose_l
         ops.zeros((batch, length), "float32"),
         state,
     )
-    _, _, _, ids, log_probabilities, _ = ops.while_loop(any_live, extend, start)
+    _, _, _, ids, log_probabilities, _ = repeat_while(any_live, extend, start)
     return ids, log_probabilities

@@ -18,6 +18,7 @@ from .ban import Ban
 from .banks import MOST_BANKS, order_by_banks
 from .constraint import Constraint
 from .constraints import MINUS_INFINITY, ban_special_tokens
+from .control_flow import branch
 from .hypotheses import top_k_of_many
 from .requirements import Requirements, is_in, next_of_phrases, opens_word, read_tokens, start_met
 
@@ -93,7 +94,7 @@ class LexicalConstraint(Constraint):
         kept = keep(allowed)
         # Where settings leave nothing that phrases allow, phrases win.
         is_left = ops.any(kept > MINUS_INFINITY, axis=1, keepdims=True)
-        return ops.cond(
+        return branch(
             ops.all(is_left), lambda: kept, lambda: ops.where(is_left, kept, keep(ban_special_tokens(scores)))
         )
 

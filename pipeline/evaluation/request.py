@@ -11,10 +11,11 @@ from ..config.options import with_decoding_options
 from ..config.started_run import settings_of_set
 from ..metrics.bleu import check_bleu_tokenizer
 from ..spread import RunParts, Spreading
-from ..text.corpus import read_corpus, read_parallel_files
+from ..text.corpus import read_parallel_files
 from ..text.given_files import GivenFiles
 from ..text.lines import read_lines
 from ..text.required import RequiredPhrase
+from ..text.sets import read_tagged
 from ..trained_run import TrainedRun
 from ..trained_run.trained_ensemble import load_runs
 
@@ -88,7 +89,7 @@ def read_request(options: argparse.Namespace) -> EvaluationRequest:
         InputError: options, files or the run do not fit together.
     """
     run = load_runs([options.run, *options.others], options.checkpoint)
-    run = replace(run, config=_replace_bleu_tokenizer(with_decoding_options(run.config, options), options))
+    run = run.with_config(_replace_bleu_tokenizer(with_decoding_options(run.config, options), options))
     data = _read_own_set(options, run) if options.source else _read_configured_set(options, run)
     given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
     prefixes, required = given.take(len(data.source))
@@ -128,7 +129,7 @@ def _read_own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet
 
 def _read_configured_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
     settings = settings_of_set(run.config, options.set, run.directory.config)
-    corpus = read_corpus(settings).in_memory()
+    corpus = read_tagged(settings)
     gold = read_configured_gold(settings, options.set, run.cutter)
     # Where the readout is chosen and reported on the same pairs, the result must say so: see EvaluationSet.
     choose_on = read_choice_set(run.config, run.cutter) if settings != choice_settings(run.config) else None

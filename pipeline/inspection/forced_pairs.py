@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..decoding.translator import Translation
-from ..text.tokenizer import EOS
+from ..text.tokenizer import EOS, Tokenizer
+
+ENCODED_SENTENCES = 4096
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,24 @@ def pair_translations(
         )
 
 
+def encode_references(
+    tokenizer: Tokenizer, sources: Sequence[str], references: Sequence[str], max_positions: int
+) -> Iterator[ForcedPair]:
+    """Pairs texts as `pair_references`; they are read and encoded some at a time."""
+    for first in range(0, len(sources), ENCODED_SENTENCES):
+        part = slice(first, first + ENCODED_SENTENCES)
+        texts = sources[part], references[part]
+        ids = tokenizer.encode(texts[0]), tokenizer.of_target.encode(texts[1])
+        yield from pair_references(*texts, *ids, max_positions, first)
+
+
 def pair_references(
     sources: Sequence[str],
     references: Sequence[str],
     source_ids: Iterable[Sequence[int]],
     reference_ids: Iterable[Sequence[int]],
     max_positions: int,
+    first: int = 0,
 ) -> Iterator[ForcedPair]:
     """Pairs each source with its reference, both cut to `max_positions` tokens with EOS.
 
@@ -75,10 +89,11 @@ def pair_references(
         source_ids: the tokens of each source, without EOS.
         reference_ids: the tokens of each reference, without EOS.
         max_positions: the maximum number of tokens that the model accepts on either side.
+        first: the position of the first source in its file.
     """
     longest = max_positions - 1  # one more for EOS or BOS
     for i, (source, reference, source_row, target_row) in enumerate(
-        zip(sources, references, source_ids, reference_ids, strict=True)
+        zip(sources, references, source_ids, reference_ids, strict=True), first
     ):
         yield ForcedPair(
             i,

@@ -16,7 +16,7 @@ from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.batches import forced_batch
 from ..text.tokenizer import BOS, EOS, Tokenizer
 from ..text.words import BETWEEN_SPACES, WordUnits
-from .forced_pairs import ForcedPair, pair_references, pair_translations
+from .forced_pairs import ForcedPair, encode_references, pair_translations
 from .record import Record
 
 WINDOW_SENTENCES = 256  # sorted by length within such windows, so that memory stays flat and the order is kept
@@ -80,8 +80,7 @@ class AttentionRecorder:
         self, sources: Sequence[str], references: Sequence[str], sites: Collection[str] | None = None
     ) -> Iterator[Record]:
         """Records given translations, in order; see `record`."""
-        source_ids, reference_ids = self.tokenizer.encode(sources), self.tokenizer.of_target.encode(references)
-        pairs = pair_references(sources, references, source_ids, reference_ids, self.max_positions)
+        pairs = encode_references(self.tokenizer, sources, references, self.max_positions)
         return self.record(pairs, sites=sites)
 
     def record(

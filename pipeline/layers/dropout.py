@@ -39,8 +39,18 @@ class Dropout(keras.layers.Dropout):
     def _bytes(self, shape):
         """Returns random numbers from 0 to 255."""
         count = math.prod(shape)
-        words = keras.random.randint(((count + 3) // 4, 1), -(2**31), 2**31 - 1, seed=self.seed_generator)
+        words = self._words_of_64_bits(count) if keras.backend.backend() == "tensorflow" else self._words(count)
         return ops.reshape(ops.reshape(ops.view(words, "uint8"), (-1,))[:count], shape)
+
+    def _words(self, count):
+        return keras.random.randint(((count + 3) // 4, 1), -(2**31), 2**31 - 1, seed=self.seed_generator)
+
+    def _words_of_64_bits(self, count):
+        """Returns the same bytes, two words in one: TensorFlow reshapes 32-bit integers in the host's memory, so that
+        every mask would travel from a GPU and back."""
+        shape = (count + 7) // 8, 1
+        words = keras.random.randint(shape, -(2**63), 2**63 - 1, dtype="int64", seed=self.seed_generator)
+        return ops.bitwise_xor(words, 2**31)  # the least number is added to either word: it turns the highest bit
 
     def get_config(self):
         config = super().get_config()

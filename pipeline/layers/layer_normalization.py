@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from .row_product import row_product
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class LayerNormalization(keras.layers.LayerNormalization):
@@ -39,11 +41,12 @@ def _normalize(epsilon):
         inverse = ops.rsqrt(ops.mean(ops.square(centred), -1, keepdims=True) + epsilon)
         normal = centred * inverse
 
-        def gradient(upstream):
+        def gradient(*received, upstream=None):
+            upstream = received[-1] if upstream is None else upstream  # PyTorch's backend passes it by name
             # Through gamma, less what moves the mean and what moves the variance.
             aligned = upstream * normal
             column = ops.expand_dims(gamma, -1) / x.shape[-1]
-            along_mean, along_normal = ops.matmul(upstream, column), ops.matmul(aligned, column)
+            along_mean, along_normal = row_product(upstream, column), row_product(aligned, column)
             of_x = (upstream * gamma - along_mean - normal * along_normal) * inverse
             rows = list(range(len(x.shape) - 1))
             return of_x, ops.sum(aligned, rows), ops.sum(upstream, rows)

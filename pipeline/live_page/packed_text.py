@@ -22,6 +22,11 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
     """
     if run.config.tokenizer.kind == "given":
         raise InputError(f"{run.directory.root}: an imported run, whose tokenizer has no counterpart in {PAGE}")
+    if run.tokenizer.tag is not None:
+        raise InputError(
+            f"{run.directory.root}: decoding.tag is {run.tokenizer.tag!r}, which has no counterpart in {PAGE}; "
+            "expected null"
+        )
     model = ModelProto.FromString(run.tokenizer.model)
     kinds = [piece.type for piece in model.pieces]
     unknown = [token for token, kind in enumerate(kinds) if kind == UNKNOWN]

@@ -9,6 +9,7 @@ from keras import ops
 
 from ..config.names import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
 from ..layers.dropout import Dropout
+from ..layers.row_product import row_product
 
 
 def sinusoidal_positions(length, width, halves=False):
@@ -73,7 +74,7 @@ class TokenEmbedding(keras.Layer):
     def logits(self, states):
         """Computes unnormalised log-probabilities: `(B, T, D) -> float32 (B, T, V)`."""
         table = ops.cast(self.table, states.dtype)
-        logits = ops.cast(ops.matmul(states, ops.transpose(table)), "float32")
+        logits = ops.cast(row_product(states, ops.transpose(table)), "float32")
         return logits + self.bias if self.has_bias else logits
 
     def factors(self, states):

@@ -7,11 +7,29 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from .cores import CORE_GROUPS, usable_cores
+from .cores import usable_cores
 from .environment import count_workers
+from .gpus import gpu_formats, use_gpus, visible_gpus
+from .nvidia import why_unseen
+from .sizes import sizes
 from .workers import CONNECT_SECONDS
 
-MOST_WORKERS = 4  # each holds a batch in memory
+
+def choose_devices(gpus: int | None, deterministic: bool) -> None:
+    """Chooses the GPUs of this machine that are used, and how they compute. Call it before `make_strategy`.
+
+    Args:
+        gpus: their number; None for all.
+        deterministic: whether every operation gives the same result every time, for the rest of the process.
+
+    Raises:
+        InputError: there are fewer.
+    """
+    if gpus is not None:
+        use_gpus(gpus)
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
+
 
 COLLECTIVE_SECONDS = 1800.0
 """How long an update waits for another machine that lives but does not come."""
@@ -20,7 +38,7 @@ COLLECTIVE_SECONDS = 1800.0
 def make_strategy() -> tf.distribute.Strategy:
     """Chooses the devices: several machines if `TF_CONFIG` names them, else all GPUs of this one, else one device.
 
-    Call it before anything else that uses TensorFlow, but after `join_workers`.
+    Call it before anything else that uses TensorFlow, but after `choose_devices` and `join_workers`.
     """
     if count_workers() > 1:
         options = tf.distribute.experimental.CommunicationOptions(timeout_seconds=COLLECTIVE_SECONDS)
@@ -34,30 +52,58 @@ def make_strategy() -> tf.distribute.Strategy:
 def resolve_precision(precision: str) -> str:
     """Returns the Keras dtype policy for a `training.precision`.
 
-    `auto` is `mixed_bfloat16` on GPUs and on CPUs with AMX or AVX-512 BF16 instructions, else `float32`: other CPUs
+    `auto` is the format whose products the device has instructions for: `mixed_bfloat16` on GPUs of compute capability
+    8.0 or more and on CPUs with AMX or AVX-512 BF16, `mixed_float16` on GPUs from 7.0 on, else `float32`: other devices
     would convert every number back and forth.
     """
-    if precision != "auto":
-        return precision
-    if tf.config.list_physical_devices("GPU"):
-        return "mixed_bfloat16"
-    return "mixed_bfloat16" if _cpu_multiplies_bfloat16() else "float32"
+    return next(iter(_fast_formats()), "float32") if precision == "auto" else precision
+
+
+def slow_precision(precision: str) -> str | None:
+    """Returns what to know of a Keras dtype policy that the device has no instructions for; None for any other."""
+    if precision == "float32" or precision in _fast_formats():
+        return None
+    return (
+        f"training.precision {precision}: this device converts every number before it computes, which is slower than "
+        f"{resolve_precision('auto')}; auto takes what suits the device"
+    )
+
+
+def _fast_formats() -> list[str]:
+    if visible_gpus():
+        return gpu_formats()
+    return ["mixed_bfloat16"] if _cpu_multiplies_bfloat16() else []
+
+
+def describe_devices(precision: str) -> str:
+    """Says on what is computed, and in which format; and if a GPU lies idle, why, and how to mend it.
+
+    Args:
+        precision: a Keras dtype policy.
+    """
+    if gpus := visible_gpus():
+        names = [str(gpu) for gpu in gpus]
+        shown = f"a GPU ({names[0]})" if len(gpus) == 1 else f"{len(gpus)} GPUs ({'; '.join(names)})"
+        return f"computing on {shown} in {precision}"
+    cores = usable_cores()
+    text = f"computing on the processor, {cores} core{'s' if cores > 1 else ''}, in {precision}"
+    return f"{text}. An NVIDIA GPU is there, but {reason}" if (reason := idle_gpu()) else text
+
+
+def idle_gpu() -> str | None:
+    """Returns why an NVIDIA GPU that is there is not used, and how to mend it; None where that is as it should be."""
+    return None if tf.config.list_physical_devices("GPU") else why_unseen()
 
 
 def parallel_batches() -> int:
     """Returns the number of batches to search or read in parallel: 1 on a GPU, a few on a processor with several
     cores."""
-    return 1 if tf.config.list_physical_devices("GPU") else min(usable_cores(), MOST_WORKERS)
+    return min(usable_cores(), sizes().most_batches)
 
 
 def slices_per_update() -> int:
-    """Returns the number of slices of a batch that an update computes in parallel: 1 on a GPU, `CORE_GROUPS` on a
-    processor.
-
-    It does not depend on the number of cores, so that a seed gives the same random numbers on every processor;
-    `pipeline.runtime.import_tensorflow` divides the cores between the slices.
-    """
-    return 1 if tf.config.list_physical_devices("GPU") else CORE_GROUPS
+    """Returns the number of slices of a batch that an update computes in parallel; see `pipeline.runtime.sizes`."""
+    return sizes().update_slices
 
 
 def _cpu_multiplies_bfloat16() -> bool:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from ..errors import InputError
 from .cores import CORE_GROUPS, usable_cores
 from .environment import check_environment
+from .nvidia import has_nvidia_device
 
 UNUSED_BY_KERAS = ("jax", "matplotlib", "pandas")
 
@@ -17,17 +18,21 @@ def importing_tensorflow() -> Iterator[None]:
     """Prepares a block that imports TensorFlow and modules that need it, and does nothing else.
 
     Within it, TensorFlow's messages are silenced. oneDNN's kernels are switched on: by default TensorFlow uses them on
-    some processors only, and on others they took an eighth off the time of an update. Each product gets a share of the
+    some processors only, and on others they took an eighth off the time of an update; where a GPU computes, that is
+    left alone. TensorFlow takes memory of a GPU as it needs it, not all at once. Each product gets a share of the
     cores, not all of them as by default, because products are small here and several are computed in parallel.
     Libraries that Keras would load for its own pictures, tables and other engines are hidden from it, a quarter of the
     start.
-    TF_ENABLE_ONEDNN_OPTS, TF_NUM_INTRAOP_THREADS and TF_CPP_MIN_LOG_LEVEL are kept if they are set.
+    TF_ENABLE_ONEDNN_OPTS, TF_FORCE_GPU_ALLOW_GROWTH, TF_NUM_INTRAOP_THREADS and TF_CPP_MIN_LOG_LEVEL are kept if they
+    are set.
 
     Raises:
         InputError: the environment is wrong, or something in the block cannot be imported.
     """
     check_environment()
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    if not has_nvidia_device():
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(-(-usable_cores() // CORE_GROUPS)))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:

@@ -32,10 +32,19 @@ class Batch(NamedTuple):
         """The three arrays of ids, without the links."""
         return self[:3]
 
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The arrays that there are: three, or four with links."""
+        return self.ids if self.links is None else self[:4]
+
     def map(self, function: Callable[[Any], Any]) -> "Batch":
         """Applies a function to every array."""
         source, target_input, target_output = map(function, self.ids)
         return Batch(source, target_input, target_output, None if self.links is None else function(self.links))
+
+    def rows(self, start: Any, end: Any) -> "Batch":
+        """Returns the sentences from number `start` on, up to but without `end`."""
+        return self.map(lambda array: array[start:end])
 
 
 def pad(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Finds the odd pairs of a corpus, and selects those that are trained on."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -11,27 +11,52 @@ from ..config.names import CORPUS_ACTIONS, CORPUS_PROBLEMS
 from ..errors import InputError
 from .corpus import Corpus
 
+CHUNK_PAIRS = 1 << 17
+"""Judged at a time."""
+
 _SHORT_TOKENS = 10  # up to here a ratio of lengths says nothing ("Go." and "Vas-y, pars !")
 
 
 @dataclass(frozen=True)
-class Finding:
-    """An odd pair: the line of its file, from 1, and one of `CORPUS_PROBLEMS`."""
+class Findings:
+    """The odd pairs of a corpus, each with one reason.
 
-    line: int
-    reason: str
+    Args:
+        names: all reasons.
+        reasons: uint8 `(pairs,)`, for each pair the number of its reason, from 1 in the order of `names`; 0: none.
+    """
+
+    names: Sequence[str]
+    reasons: npt.NDArray[np.uint8]
+
+    def first_rows(self, name: str, most: int) -> list[int]:
+        """Returns the numbers of the first pairs with that reason, from 0, at most `most`."""
+        number, found = list(self.names).index(name) + 1, list[int]()
+        for first in range(0, len(self.reasons), CHUNK_PAIRS):
+            if len(found) < most:
+                found += (np.flatnonzero(self.reasons[first : first + CHUNK_PAIRS] == number) + first).tolist()
+        return found[:most]
+
+    def count(self, first: int = 0, last: int | None = None) -> dict[str, int]:
+        """Returns how many pairs there are for each reason, from row `first` to before row `last`."""
+        last = len(self.reasons) if last is None else last
+        counts = np.zeros(len(self.names) + 1, np.int64)
+        for start in range(first, last, CHUNK_PAIRS):
+            part = self.reasons[start : min(start + CHUNK_PAIRS, last)]
+            counts += np.bincount(part, minlength=len(counts))
+        return dict(zip(self.names, counts[1:].tolist(), strict=True))
 
 
 def find_odd_pairs(
     empty: npt.NDArray[np.bool_],
-    digests: npt.NDArray[np.uint64],
+    repeated: npt.NDArray[np.bool_],
     source_lengths: npt.NDArray[np.integer],
     target_lengths: npt.NDArray[np.integer],
     *,
     max_source_tokens: int,
     max_target_tokens: int,
     max_length_ratio: float,
-) -> list[tuple[int, str]]:
+) -> npt.NDArray[np.uint8]:
     """Finds the pairs that rarely help training.
 
     - `empty_side`: a side is nothing but white space.
@@ -41,7 +66,7 @@ def find_odd_pairs(
 
     Args:
         empty: of `find_empty`, `(pairs,)`.
-        digests: of `digest_pairs`, `(pairs,)`.
+        repeated: which pairs equal an earlier one, `(pairs,)`.
         source_lengths: int `(pairs,)`, in tokens.
         target_lengths: int `(pairs,)`, in tokens.
         max_source_tokens: inclusive.
@@ -49,8 +74,7 @@ def find_odd_pairs(
         max_length_ratio: inclusive, at least 1.
 
     Returns:
-        `(index, reason)` in order of the index. Each odd pair is listed once, with the first of
-        `CORPUS_PROBLEMS` that applies.
+        The reasons of `Findings`: of each odd pair the first of `CORPUS_PROBLEMS` that applies.
     """
     longer = np.maximum(source_lengths, target_lengths)
     shorter = np.minimum(source_lengths, target_lengths)
@@ -58,11 +82,10 @@ def find_odd_pairs(
         "empty_side": empty,
         "over_long": (source_lengths > max_source_tokens) | (target_lengths > max_target_tokens),
         "length_ratio": (longer > _SHORT_TOKENS) & (longer > max_length_ratio * np.maximum(shorter, 1)),
-        "duplicate": _find_repeated(digests),
+        "duplicate": repeated,
     }
-    reasons = list(CORPUS_PROBLEMS)
-    table = np.stack([applies[reason] for reason in reasons])
-    return [(int(index), reasons[table[:, index].argmax()]) for index in np.flatnonzero(table.any(axis=0))]
+    table = np.stack([np.zeros(len(empty), bool), *(applies[reason] for reason in CORPUS_PROBLEMS)])
+    return table.argmax(axis=0).astype(np.uint8)
 
 
 def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -82,29 +105,16 @@ def digest_pairs(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[
     )
 
 
-def _find_repeated(digests: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    repeated = np.ones(len(digests), bool)
-    repeated[np.unique(digests, return_index=True)[1]] = False
-    return repeated
-
-
-def locate_findings(corpus: Corpus, findings: Iterable[tuple[int, str]]) -> list[Finding]:
-    """Replaces the index of each finding of `find_odd_pairs` by the line of the file, for reports."""
-    return [Finding(corpus.line_numbers[index], reason) for index, reason in findings]
-
-
-def select_pairs(
-    corpus: Corpus, findings: Iterable[tuple[int, str]], actions: Mapping[str, str]
-) -> npt.NDArray[np.intp]:
+def select_pairs(corpus: Corpus, findings: Findings, actions: Mapping[str, str]) -> npt.NDArray[np.bool_]:
     """Selects the pairs to keep.
 
     Args:
         corpus: the pairs.
-        findings: as `find_odd_pairs` returns them.
+        findings: of `find_odd_pairs`.
         actions: for each of `CORPUS_PROBLEMS`, one of `CORPUS_ACTIONS`.
 
     Returns:
-        The indices of the pairs to keep, in order.
+        Which pairs are kept: bool `(pairs,)`.
 
     Raises:
         InputError: a pair has a problem whose action is `error`; the message names the first such pair and the setting.
@@ -112,15 +122,13 @@ def select_pairs(
     unknown = {reason: action for reason, action in actions.items() if action not in CORPUS_ACTIONS}
     if unknown:
         raise InputError(f"unknown actions {unknown}; expected one of {', '.join(CORPUS_ACTIONS)}")
-    findings = list(findings)
-    for index, reason in findings:
-        if actions[reason] == "error":
-            count = sum(other == reason for _, other in findings)
-            raise InputError(
-                f"{corpus.place(index)}: {reason.replace('_', ' ')}, the first of {count:,} of {len(corpus):,} pairs; "
-                f"expected none, because data.on_{reason} is error; mend the text, or set data.on_{reason} to drop "
-                "(leave such pairs out) or keep"
-            )
-    is_kept = np.ones(len(corpus), bool)
-    is_kept[[index for index, reason in findings if actions[reason] == "drop"]] = False
-    return np.flatnonzero(is_kept)
+    refused = [row for name in findings.names if actions[name] == "error" for row in findings.first_rows(name, 1)]
+    if refused:
+        index = min(refused)
+        reason = findings.names[findings.reasons[index] - 1]
+        raise InputError(
+            f"{corpus.place(index)}: {reason.replace('_', ' ')}, the first of {findings.count()[reason]:,} of "
+            f"{len(corpus):,} pairs; expected none, because data.on_{reason} is error; mend the text, or set "
+            f"data.on_{reason} to drop (leave such pairs out) or keep"
+        )
+    return np.array([True, *(actions[name] != "drop" for name in findings.names)])[findings.reasons]

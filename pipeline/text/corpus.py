@@ -4,53 +4,18 @@ A new format is a function that returns a `Corpus`, a row in `FORMATS`, and the 
 """
 
 import inspect
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ..config.corpus import CorpusSettings
+from ..config.corpus import PARQUET, CorpusSettings
 from ..errors import InputError
-from .lines import Lines, read_lines
-from .table import Table, suggest
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Sentence pairs in the order of the file: `source[i]` and `target[i]` translate each other."""
-
-    source: Sequence[str]
-    target: Sequence[str]
-    line_numbers: Sequence[int]
-    """The line of the file that each pair came from, from 1. It is not the index if a split was selected."""
-    name: str
-    """The path or paths of the files, for messages."""
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yields each source with its target."""
-        return zip(self.source, self.target, strict=True)
-
-    def in_memory(self) -> "Corpus":
-        """Returns a copy with its text in memory, for short sets that are read again and again."""
-        return replace(self, source=list(self.source), target=list(self.target))
-
-    def select(self, rows: np.ndarray) -> "Corpus":
-        """Returns the pairs of these rows, which must ascend."""
-        source, target = (
-            side.select(rows) if isinstance(side, Lines) else [side[row] for row in rows]
-            for side in (self.source, self.target)
-        )
-        return Corpus(source, target, array("q", (self.line_numbers[row] for row in rows)), self.name)
-
-    def place(self, index: int) -> str:
-        """Returns `file:line` of a pair."""
-        return f"{self.name}:{self.line_numbers[index]}"
+from .lines import read_lines
+from .sentence_pairs import Corpus as Corpus
+from .sentence_pairs import join_corpora
+from .table import ParquetColumns, Table, suggest
 
 
 def read_parallel_files(
@@ -96,8 +61,8 @@ def read_table(
     """Reads a table with one sentence pair in each row. `NA` and `null` are ordinary text.
 
     Args:
-        table: UTF-8, gzipped or not.
-        source_column: name (needs `header`) or number, from 0.
+        table: UTF-8, plain, gzip or zstd; or a Parquet file, whose name ends in .parquet.
+        source_column: name (needs `header`, unless it is a Parquet file) or number, from 0.
         target_column: likewise.
         separator: one ASCII character.
         header: whether the first line names the columns.
@@ -109,18 +74,22 @@ def read_table(
     Raises:
         InputError: as `Table`; an unknown column or split; a split file of another length.
     """
-    content = Table(table, separator, header=header, quoted=quoted)
+    content: Table | ParquetColumns
+    if Path(table).suffix == PARQUET:
+        content = ParquetColumns(Path(table))
+    else:
+        content = Table(table, separator, header=header, quoted=quoted)
     source, target = content.select_column(source_column), content.select_column(target_column)
-    first = content.first + 1
+    first, count = content.first + 1, len(source)
     if split is None:
-        return Corpus(source, target, range(first, first + len(content.rows)), str(table))
+        return Corpus(source, target, range(first, first + count), str(table))
     if split_file is not None and split_column is None:
         labels, labels_file = read_lines(split_file), split_file
     elif split_column is not None and split_file is None:
         labels, labels_file = content.select_column(split_column), table
     else:
         raise InputError(f"{table}: for split {split!r}, name either a split column or a split file")
-    numbers = _find_split(labels, split, len(content.rows), table, labels_file)
+    numbers = _find_split(labels, split, count, table, labels_file)
     return Corpus(source.select(numbers), target.select(numbers), (numbers + first).tolist(), str(table))
 
 
@@ -129,10 +98,15 @@ FORMATS: dict[str, Callable[..., Corpus]] = {"source": read_parallel_files, "tab
 function's parameters have the names of the keys that it takes."""
 
 
-def read_corpus(settings: CorpusSettings) -> Corpus:
-    """Reads the sentence pairs that a section of the config names, in the format whose key is given."""
+def read_corpus(settings: CorpusSettings | Sequence[CorpusSettings]) -> Corpus:
+    """Reads the sentence pairs that a section of the config names, in the format whose key is given; of a list, the
+    pairs of all its corpora, one after the other."""
+    if not isinstance(settings, CorpusSettings):
+        return join_corpora([read_corpus(corpus) for corpus in settings])
     read = next(read for key, read in FORMATS.items() if getattr(settings, key) is not None)
-    return read(**{name: getattr(settings, name) for name in inspect.signature(read).parameters})
+    values = {name: getattr(settings, name) for name in inspect.signature(read).parameters}
+    shards = [{key: path for key, path in files.items() if key in values} for files in settings.shards()]
+    return join_corpora([read(**(values | files)) for files in shards], "shards")
 
 
 def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, labels_file: str | Path) -> np.ndarray:

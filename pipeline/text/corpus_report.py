@@ -2,11 +2,10 @@
 text."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from ..config.names import CORPUS_PROBLEMS
-from .cleaning import locate_findings
+from .cleaning import Findings
 from .corpus import Corpus
 from .overlap import SharedSentences, count_overlap
 
@@ -17,31 +16,37 @@ MOST_LINES = 1000
 
 
 def report_findings(
-    corpus: Corpus, findings: Sequence[tuple[int, str]], actions: Mapping[str, str], kept: int
+    corpus: Corpus, findings: Findings, actions: Mapping[str, str], filtered: Findings, kept: int
 ) -> dict[str, Any]:
     """Counts the odd pairs of the training text by reason and lists the first `MOST_LINES` lines of each.
 
     Args:
         corpus: the training text.
-        findings: as `find_odd_pairs` returns them.
+        findings: of `find_odd_pairs`.
         actions: what was done with pairs of each of `CORPUS_PROBLEMS`.
+        filtered: the pairs that filters left out; none where there are no filters.
         kept: how many pairs are trained on.
     """
-    lines: dict[str, list[int]] = {reason: [] for reason in CORPUS_PROBLEMS}
-    for finding in locate_findings(corpus, findings):
-        lines[finding.reason].append(finding.line)
-    for reason in CORPUS_PROBLEMS:
-        if lines[reason]:
-            log.info(
-                "%s: %d of the training pairs (data.on_%s: %s)", reason, len(lines[reason]), reason, actions[reason]
-            )
-    return {
+    counts, left_out = findings.count(), filtered.count()
+    for reason, count in counts.items():
+        if count:
+            log.info("%s: %d of the training pairs (data.on_%s: %s)", reason, count, reason, actions[reason])
+    for reason, count in left_out.items():
+        if count:
+            log.info("%s: %d of the training pairs (data.filters)", reason, count)
+    lines = {
+        reason: [corpus.shown_line(row) for row in found.first_rows(reason, MOST_LINES)]
+        for found in (findings, filtered)
+        for reason in found.names
+    }
+    report = {
         "files": corpus.name,
         "pairs": len(corpus),
         "kept": kept,
-        "found": {reason: {"action": actions[reason], "count": len(lines[reason])} for reason in CORPUS_PROBLEMS},
-        "lines": {reason: numbers[:MOST_LINES] for reason, numbers in lines.items()},
+        "found": {reason: {"action": actions[reason], "count": count} for reason, count in counts.items()},
+        "lines": lines,
     }
+    return report | ({"filtered": left_out} if filtered.names else {})
 
 
 def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Encoded sentences on disk, memory-mapped, so that memory stays flat however large the corpus is."""
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from functools import cached_property
 from itertools import islice
@@ -12,9 +11,11 @@ import numpy.typing as npt
 from ..array_file import map_array
 from ..errors import DAMAGE, InputError
 from ..files import replaced_when_done
+from .stored_array import ArrayStore
 from .tokenizer import Tokenizer
 
 CHUNK_SENTENCES = 10_000
+CHUNK_STARTS = 1 << 17
 
 
 class EncodedSentences:
@@ -92,7 +93,7 @@ class EncodedSentences:
         try:
             ids = map_array(Path(f"{path}.ids.npy"), np.int32, np.uint16)
             starts = map_array(Path(f"{path}.starts.npy"), np.int64)
-            if starts[0] != 0 or starts[-1] != len(ids) or (np.diff(starts) < 0).any():
+            if starts[0] != 0 or starts[-1] != len(ids) or not _ascends(starts):
                 raise ValueError(f"{len(ids)} ids, expected {starts[-1]}")
         except (*DAMAGE, IndexError) as error:
             raise InputError(
@@ -102,32 +103,32 @@ class EncodedSentences:
 
 
 class SentenceStore:
-    """Sentences that come part by part. Their ids go to a temporary file, not to memory.
+    """Sentences that come part by part. If they are many, they go to temporary files, not to memory.
 
     Args:
         dtype: of the ids.
     """
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
-        self._dtype = np.dtype(dtype)
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the store)
-        self._lengths = [np.zeros(1, np.int64)]
+        self._ids, self._starts = ArrayStore(dtype), ArrayStore(np.int64)
+        self._starts.add([0])
+        self._end = 0
 
     def add(self, ids: np.ndarray, lengths: np.ndarray) -> None:
         """Adds sentences: their ids, one sentence after the other, and the number of each."""
-        self._lengths.append(lengths)
-        try:
-            self._file.write(ids.astype(self._dtype, copy=False).tobytes())
-            self._file.flush()
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
+        self._ids.add(ids)
+        ends = self._end + np.cumsum(lengths, dtype=np.int64)
+        self._starts.add(ends)
+        self._end = int(ends[-1]) if len(ends) else self._end
 
     def finish(self) -> EncodedSentences:
         """Returns all of them; nothing can be added after that."""
-        with self._file:
-            starts = np.cumsum(np.concatenate(self._lengths))
-            ids = np.memmap(self._file, self._dtype, "r") if starts[-1] else np.zeros(0, self._dtype)
-        return EncodedSentences(ids, starts)
+        return EncodedSentences(self._ids.finish(), self._starts.finish())
+
+
+def _ascends(starts: np.ndarray) -> bool:
+    parts = (starts[first : first + CHUNK_STARTS] for first in range(0, len(starts), CHUNK_STARTS - 1))
+    return all(bool((np.diff(part) >= 0).all()) for part in parts)
 
 
 def smallest_type(vocabulary_size: int) -> np.dtype:

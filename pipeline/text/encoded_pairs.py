@@ -10,6 +10,8 @@ import numpy as np
 from ..errors import InputError
 from .encoded import EncodedSentences
 
+CHUNK_ROWS = 1 << 17
+
 
 class EncodedPairs(NamedTuple):
     """Encoded sources and targets, in the same order, and optionally the links between their tokens.
@@ -31,7 +33,7 @@ class EncodedPairs(NamedTuple):
     ) -> "EncodedPairs":
         """Returns the pairs of `rows`, in that order, followed by the two pairs of each row `(first, second)` of
         `joined` as one pair."""
-        if not len(joined) and np.array_equal(rows, np.arange(len(self.source))):
+        if not len(joined) and _are_all(np.asarray(rows), len(self.source)):
             return self
         source, target = (side.select(rows, joined) for side in self.sides)
         if self.links is None:
@@ -84,6 +86,15 @@ class EncodedPairs(NamedTuple):
         return all(
             bool((side >= 0).all() and (side < np.repeat(text.lengths, counts // 2)).all()) for side, text in ends
         )
+
+
+def _are_all(rows: np.ndarray, total: int) -> bool:
+    """Returns whether the rows are all there are, in their order."""
+    firsts = range(0, total, CHUNK_ROWS)
+    return len(rows) == total and all(
+        np.array_equal(rows[first : first + CHUNK_ROWS], np.arange(first, min(first + CHUNK_ROWS, total)))
+        for first in firsts
+    )
 
 
 def _are_below(ids: np.ndarray, end: int) -> bool:

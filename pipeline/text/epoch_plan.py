@@ -1,13 +1,15 @@
 """The batches of an epoch of a corpus of any size, planned a window of sentences at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from .batch_plan import BatchPlan, plan_batches
+from .coarse_batches import plan_coarse_batches
 from .encoded_pairs import EncodedPairs
+from .mixture import Mixture
 
 WINDOW_PAIRS = 1 << 20
 """Planned together: a corpus of up to as many is one window, sorted as a whole."""
@@ -20,7 +22,8 @@ disk."""
 class EpochPlan:
     """The batches of an epoch, a pure function of the lengths, the seed and the epoch.
 
-    A corpus of several windows is cut into shards of neighbouring pairs. Each epoch shuffles the shards and divides
+    With a mixture, every window has pairs of all corpora in their shares. Otherwise a corpus of several windows is
+    cut into shards of neighbouring pairs. Each epoch shuffles the shards and divides
     them among windows; the batches of a window are those of `plan_batches`. Memory and time are those of a window.
 
     Args:
@@ -29,14 +32,34 @@ class EpochPlan:
         length_multiple: see `plan_batches`.
         seed: see `plan_batches`.
         epoch: see `plan_batches`.
+        mixture: which pairs the epoch has; None: every pair once.
+        lengths: see `plan_coarse_batches`, which then plans the batches; None for `plan_batches`.
     """
 
-    def __init__(self, pairs: EncodedPairs, *, batch_tokens: int, length_multiple: int, seed: int, epoch: int) -> None:
+    def __init__(
+        self,
+        pairs: EncodedPairs,
+        *,
+        batch_tokens: int,
+        length_multiple: int,
+        seed: int,
+        epoch: int,
+        mixture: Mixture | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> None:
         self._pairs = pairs
-        self._plan_window = partial(
-            plan_batches, batch_tokens=batch_tokens, length_multiple=length_multiple, seed=seed, epoch=epoch
-        )
-        self._windows = _draw_windows(len(pairs.source), seed, epoch)
+        kind: Callable[..., BatchPlan] = partial(plan_batches, length_multiple=length_multiple)
+        if lengths is not None:
+            kind = partial(plan_coarse_batches, lengths=lengths)
+        self._plan_window = partial(kind, batch_tokens=batch_tokens, seed=seed, epoch=epoch)
+        self._windows: Sequence[Callable[[], np.ndarray]]
+        if mixture is not None:
+            windows = -(-mixture.pairs // WINDOW_PAIRS)
+            self._windows = [partial(mixture.rows, epoch, number, windows) for number in range(windows)]
+        else:
+            drawn = _draw_windows(len(pairs.source), seed, epoch)
+            self._windows = [partial(_rows_of, shards, len(pairs.source)) for shards in drawn]
+        self._in_order = mixture is None and len(self._windows) == 1
         self._planned: tuple[int, BatchPlan] | None = None
         self._ends: list[int] = []  # the number of batches up to the end of each window, as far as they were planned
         self._tokens = self._positions = 0
@@ -53,10 +76,10 @@ class EpochPlan:
         return plan
 
     def _plan(self, number: int) -> BatchPlan:
-        rows = _rows_of(self._windows[number], len(self._pairs.source))
+        rows = self._windows[number]()
         lengths = (side.lengths_of(rows) for side in self._pairs.sides)
         plan = self._plan_window(*lengths, window=number)
-        return plan if len(self._windows) == 1 else replace(plan, batches=[rows[batch] for batch in plan.batches])
+        return plan if self._in_order else replace(plan, batches=[rows[batch] for batch in plan.batches])
 
     def batches(self, first: int = 0) -> Iterator[np.ndarray]:
         """Yields the sentence numbers of each batch, from batch `first` on."""

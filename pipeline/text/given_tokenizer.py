@@ -11,6 +11,7 @@ import sentencepiece
 
 from ..errors import InputError
 from ..json_file import read_json_object
+from .subword_model import PlainModel
 from .tokenizer import PAD, UNK, WORD_START, Tokenizer
 
 SIDES = ("source", "target")
@@ -43,7 +44,7 @@ class GivenTokenizer(Tokenizer):
             self.vocabulary_size = len(self._pieces)
             ids = {self._pieces[token]: token for token in listed["sides"][side]}
             speller = models[listed["decodes"]]
-            self._subwords = _GivenSubwords(models[side], ids, listed["special"], speller, self._pieces)
+            self._given = self._subwords = _GivenSubwords(models[side], ids, listed["special"], speller, self._pieces)
         except InputError:
             raise
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
@@ -51,11 +52,17 @@ class GivenTokenizer(Tokenizer):
                 f"{path}: not the tokenizer of an imported run, or damaged: {error}; import it anew"
             ) from None
         self._side = side
+        self.tags = {}  # its own tags stand in the text
 
     @cached_property
-    def of_target(self) -> Tokenizer:
+    def of_target(self) -> "GivenTokenizer":
         """See `Tokenizer.of_target`."""
         return self if self._side == "target" else GivenTokenizer(self._path, "target")
+
+    @property
+    def side_models(self) -> tuple[PlainModel, PlainModel]:
+        """See `Tokenizer.side_models`."""
+        return self._given, self.of_target._given
 
 
 class _GivenSubwords:
@@ -71,6 +78,7 @@ class _GivenSubwords:
     ) -> None:
         self._model, self._ids, self._special = model, ids, special
         self._speller, self._pieces = speller, pieces
+        self.vocabulary_size = len(pieces)
         names = sorted(special, key=len, reverse=True)
         self._parts = re.compile("|".join(map(re.escape, names)))
 

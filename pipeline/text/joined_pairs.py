@@ -14,7 +14,7 @@ def draw_joined_pairs(
     share: float,
     max_source_tokens: int,
     max_target_tokens: int,
-    seed: int,
+    seed: int | Sequence[int],
 ) -> np.ndarray:
     """Draws rows `(first, second)` of kept pairs that together fit the longest lengths in every segmentation.
 

@@ -2,10 +2,8 @@
 
 import codecs
 import gzip
-import shutil
-import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, overload
 
@@ -14,39 +12,25 @@ import numpy as np
 from ..errors import InputError
 from ..files import refuse_other_than_file
 from .other_kinds import refuse_other_kinds
+from .stored_array import ArrayStore
+from .text_file import BLOCK_BYTES, TextFile, open_unpacked, temporary_text
 
-BLOCK_BYTES = 1 << 20
 CHUNK_LINES = 4096
-
-
-class _Text:
-    """An open file that is closed when nothing refers to it any more."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
-
-    def read(self, first: int, last: int) -> bytes:
-        self.file.seek(first)
-        return self.file.read(last - first)
-
-    def __del__(self) -> None:
-        self.file.close()
+INDEX_LINES = 1 << 17
 
 
 class Lines(Sequence[str]):
     """Lines of a file, or a part of each, in the order of the file.
 
-    Memory holds only the position of each line, 16 bytes per line.
-
     Args:
         text: the file, UTF-8.
-        starts: int64, the byte at which each line starts.
+        starts: int64, the byte at which each line starts; of a file, in a temporary file of their own.
         ends: int64, the byte after the end of each line.
         part: what is read of each line, such as one column; by default all of it.
     """
 
     def __init__(
-        self, text: _Text, starts: np.ndarray, ends: np.ndarray, part: Callable[[str], str] | None = None
+        self, text: TextFile, starts: np.ndarray, ends: np.ndarray, part: Callable[[str], str] | None = None
     ) -> None:
         self.text = text
         self.starts = starts
@@ -89,25 +73,25 @@ class Lines(Sequence[str]):
 
 
 def read_lines(path: str | Path) -> Lines:
-    r"""Opens a UTF-8 text file, gzipped or not, with or without a byte order mark, and checks all of it once.
+    r"""Opens a UTF-8 text file, plain, gzip or zstd, with or without a byte order mark, and checks all of it once.
 
     Only `\n` and `\r\n` end a line: characters such as U+2028 or U+0085 occur inside sentences, and splitting there
     would shift every pair that follows. The last line need not end in one.
 
     Raises:
-        InputError: no such file, a directory, an empty file, a damaged gzip file, a file that is no text, or bytes that
-            are not UTF-8.
+        InputError: no such file, a directory, an empty file, a damaged gzip or zstd file, a file that is no text, or
+            bytes that are not UTF-8.
     """
     path = Path(path)
     try:
         refuse_other_than_file(path, "a text file", pipes=True)
-        text = _open_unpacked(path)
+        text = open_unpacked(path)
         refuse_other_kinds(path, text.read(0, 1024))
         starts, ends = _find_lines(text.file)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
     except IsADirectoryError:
-        raise InputError(f"{path}: this is a directory; expected a text file, gzipped or not") from None
+        raise InputError(f"{path}: this is a directory; expected a text file, plain, gzip or zstd") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
     except UnicodeDecodeError:
@@ -119,22 +103,25 @@ def read_lines(path: str | Path) -> Lines:
     return Lines(text, starts, ends)
 
 
-def _open_unpacked(path: Path) -> _Text:
-    """Opens a file; a gzipped one is unpacked and a pipe is copied, for only then can it be read from anywhere."""
-    text = _Text(path.open("rb"))
-    if not text.file.seekable():
-        text = _copy(text.file)
-    if text.read(0, 2) != b"\x1f\x8b":
-        return text
-    text.file.seek(0)
-    with gzip.open(text.file) as content:
-        return _copy(content)
+def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
+    """Keeps rows of text in a temporary file.
 
-
-def _copy(content: BinaryIO | gzip.GzipFile) -> _Text:
-    copy = _Text(tempfile.TemporaryFile())  # noqa: SIM115 (closed with its lines)
-    shutil.copyfileobj(content, copy.file, BLOCK_BYTES)
-    return copy
+    Args:
+        rows: some rows at a time: their bytes in UTF-8, without line ends, and how many bytes each has.
+    """
+    text, lengths = temporary_text(), ArrayStore(np.int64)
+    for content, sizes in rows:
+        text.file.write(content)
+        lengths.add(sizes)
+    starts, ends, last = ArrayStore(np.int64), ArrayStore(np.int64), 0
+    counted = lengths.finish()
+    for first in range(0, len(counted), INDEX_LINES):
+        sizes = counted[first : first + INDEX_LINES]
+        following = last + np.cumsum(sizes)
+        starts.add(following - sizes)
+        ends.add(following)
+        last = int(following[-1])
+    return Lines(text, starts.finish(), ends.finish())
 
 
 def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
@@ -147,21 +134,27 @@ def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
     first = len(codecs.BOM_UTF8) if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0
     file.seek(first)
     decoder = codecs.getincrementaldecoder("utf-8")()
-    newlines, returns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    position = first
+    starts, ends = ArrayStore(np.int64), ArrayStore(np.int64)
+    position = start = first
+    after_return = False  # whether the block before ended in one
     while block := file.read(BLOCK_BYTES):
         decoder.decode(block)
         codes = np.frombuffer(block, np.uint8)
-        newlines.append(np.flatnonzero(codes == ord("\n")) + position)
-        returns.append(np.flatnonzero(codes == ord("\r")) + position)
+        newlines = np.flatnonzero(codes == ord("\n"))
+        if len(newlines):
+            before = np.where(newlines > 0, codes[newlines - 1] == ord("\r"), after_return)
+            found = newlines + position
+            begins = np.concatenate([[start], found[:-1] + 1])
+            starts.add(begins)
+            ends.add(found - (before & (found > begins)))
+            start = int(found[-1]) + 1
+        after_return = codes[-1] == ord("\r")
         position += len(block)
     decoder.decode(b"", final=True)
-    ends = np.concatenate(newlines)
-    if position > (ends[-1] + 1 if len(ends) else first):
-        ends = np.append(ends, position)  # the last line has no end
-    starts = np.concatenate([[first], ends[:-1] + 1]) if len(ends) else ends
-    before_newline = np.isin(ends - 1, np.concatenate(returns), kind="sort") & (ends > starts) & (ends < position)
-    return starts, ends - before_newline
+    if position > start:  # the last line has no end
+        starts.add([start])
+        ends.add([position])
+    return starts.finish(), ends.finish()
 
 
 def _locate_bad_byte(path: Path, file: BinaryIO) -> InputError:

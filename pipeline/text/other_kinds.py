@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from ..errors import InputError
+from .arrow_files import PARQUET
 
 _OTHER_KINDS = {  # by their first bytes
     b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or a zip archive",
     b"\xd0\xcf\x11\xe0": "an old spreadsheet or document (.xls, .doc)",
     b"BZh": "a bzip2 file",
     b"\xfd7zXZ": "an xz file",
-    b"(\xb5/\xfd": "a zstd file",
+    PARQUET + b"\x15": "a Parquet file, which is read as a table if its name ends in .parquet",
     b"%PDF-": "a PDF",
 }
 

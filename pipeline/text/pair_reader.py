@@ -1,9 +1,7 @@
 """One reading of the training text: the ids of each pair, and everything else that must be known of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,86 +9,62 @@ from ..runtime.cores import usable_cores
 from ..runtime.worker_processes import in_processes
 from .cleaning import digest_pairs, find_empty
 from .corpus import Corpus
-from .encoded import SentenceStore, smallest_type
+from .encoded import smallest_type
 from .encoded_pairs import EncodedPairs
+from .filters import TextFilters
 from .look import LookMeter
-from .overlap import SharedSentenceFinder, SharedSentences
-from .subword_model import SentencePieceModel
+from .overlap import SharedSentenceFinder
+from .readings import EncodedShard, Reading, TextFacts, gather_readings
+from .shard_files import ShardFiles
+from .subword_model import PlainModel
 
-SHARD_PAIRS = 32_768
-"""Read at once: a second or two of work."""
+SHARD_PAIRS = 16_384
+"""Read at once: half a second or more of work, and few enough that what is under way takes little memory."""
 
 Sides = tuple[Sequence[str], Sequence[str]]
 
 
-class EncodedShard(NamedTuple):
-    """The ids of some sentences, one sentence after the other, and the number of each."""
-
-    ids: np.ndarray
-    lengths: np.ndarray
-
-
-class Reading(NamedTuple):
-    """What is known of some pairs once they were read.
-
-    - sides: the ids of their sources and targets.
-    - empty: see `find_empty`.
-    - digests: see `digest_pairs`.
-    - look: what the sources look like.
-    - shared: for each other set, which of its sentences are among them.
-    """
-
-    sides: tuple[EncodedShard, EncodedShard]
-    empty: np.ndarray
-    digests: np.ndarray
-    look: LookMeter
-    shared: dict[str, SharedSentences]
-
-
 class PairReader:
-    """Reads pairs: encodes them with SentencePiece, and finds what else `Reading` holds.
+    """Reads pairs: encodes them, and finds what else `Reading` holds.
 
     Args:
-        model: the SentencePiece model.
+        models: what encodes sources and targets.
         tokenized: whether spaces separate marks from words.
         others: the sets whose sentences are looked for.
+        filters: what judges pairs by their text; None: nothing.
     """
 
-    def __init__(self, model: bytes, tokenized: bool, others: Mapping[str, Corpus]) -> None:
-        self._model = model
+    def __init__(
+        self,
+        models: tuple[PlainModel, PlainModel],
+        tokenized: bool,
+        others: Mapping[str, Corpus],
+        filters: TextFilters | None = None,
+    ) -> None:
+        self._models = models
         self._tokenized = tokenized
+        self._filters = filters
         self._finders = {name: SharedSentenceFinder(other.source, other.target) for name, other in others.items()}
-
-    @cached_property
-    def _subwords(self) -> SentencePieceModel:
-        return SentencePieceModel(self._model)
-
-    def __getstate__(self) -> dict[str, Any]:  # without the model as it was loaded, so that processes can have it
-        return {name: value for name, value in vars(self).items() if name != "_subwords"}
 
     def __call__(self, pairs: Sides) -> Reading:
         look = LookMeter(self._tokenized)
         look.add(pairs[0])
-        source, target = map(self._encode, pairs)
+        source, target = map(self._encode, self._models, pairs)
         shared = {name: finder.find(*pairs) for name, finder in self._finders.items()}
-        return Reading((source, target), find_empty(*pairs), digest_pairs(*pairs), look, shared)
+        filtered, near_digests = np.zeros(len(pairs[0]), np.uint8), np.zeros(0, np.uint64)
+        if self._filters is not None:
+            filtered, near_digests = self._filters.find(*pairs), self._filters.digest(*pairs)
+        return Reading((source, target), find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, look, shared)
 
-    def _encode(self, sentences: Sequence[str]) -> EncodedShard:
-        rows = self._subwords.encode(sentences)
-        ids = np.fromiter(chain.from_iterable(rows), smallest_type(self._subwords.vocabulary_size))
+    def _encode(self, model: PlainModel, sentences: Sequence[str]) -> EncodedShard:
+        rows = model.encode(sentences)
+        ids = np.fromiter(chain.from_iterable(rows), smallest_type(model.vocabulary_size))
         return EncodedShard(ids, np.fromiter(map(len, rows), np.int64))
 
 
-class TextFacts(NamedTuple):
-    """What a reading of the whole training text found; see `Reading`."""
-
-    empty: np.ndarray
-    digests: np.ndarray
-    look: LookMeter
-    shared: dict[str, SharedSentences]
-
-
-def read_pairs(corpus: Corpus, reader: PairReader, processes: int | None = None) -> tuple[EncodedPairs, TextFacts]:
+def read_pairs(
+    corpus: Corpus, reader: PairReader, processes: int | None = None, files: ShardFiles | None = None
+) -> tuple[EncodedPairs, TextFacts]:
     """Reads a corpus once, a shard at a time, and returns the encoded pairs and what was found.
 
     Args:
@@ -98,27 +72,49 @@ def read_pairs(corpus: Corpus, reader: PairReader, processes: int | None = None)
         reader: what reads a shard.
         processes: how many read at the same time; by default one for each core, or none beside this one if there are
             few pairs.
+        files: where the readings of shards are kept; those that are there are taken from there.
     """
     if processes is None:
-        processes = usable_cores() if len(corpus) > 2 * SHARD_PAIRS else 1
-    readings = in_processes(reader, _shards(corpus), processes) if processes > 1 else map(reader, _shards(corpus))
-    first = next(readings)
-    stores = [SentenceStore(side.ids.dtype) for side in first.sides]
-    empty, digests, look, shared = [], [], first.look, first.shared
-    for number, reading in enumerate(chain([first], readings)):
-        for store, side in zip(stores, reading.sides, strict=True):
-            store.add(*side)
-        empty.append(reading.empty)
-        digests.append(reading.digests)
-        if number:
-            look.update(reading.look)
-            for name, sentences in reading.shared.items():
-                shared[name].update(sentences)
-    source, target = (store.finish() for store in stores)
-    return EncodedPairs(source, target), TextFacts(np.concatenate(empty), np.concatenate(digests), look, shared)
+        processes = usable_cores() if is_large(corpus) else 1
+    if files is None:
+        shards = (_shard(corpus, number) for number in _numbers(corpus))
+        return gather_readings(in_processes(reader, shards, processes) if processes > 1 else map(reader, shards))
+    files.delete_leftovers()
+    missing = ((number, _shard(corpus, number)) for number in _numbers(corpus) if not files.has(number))
+    write = _ShardWriter(reader, files)
+    for _ in in_processes(write, missing, processes) if processes > 1 else map(write, missing):
+        pass
+    return gather_readings(_read_or_make(corpus, reader, files, number) for number in _numbers(corpus))
 
 
-def _shards(corpus: Corpus) -> Iterator[Sides]:
-    for first in range(0, max(len(corpus), 1), SHARD_PAIRS):
-        part = slice(first, first + SHARD_PAIRS)
-        yield corpus.source[part], corpus.target[part]
+def is_large(corpus: Corpus) -> bool:
+    """Returns whether a corpus has more than a few shards."""
+    return len(corpus) > 2 * SHARD_PAIRS
+
+
+class _ShardWriter:
+    """Reads a shard and writes what is known of it, so that nothing of it travels between processes."""
+
+    def __init__(self, reader: PairReader, files: ShardFiles) -> None:
+        self._reader, self._files = reader, files
+
+    def __call__(self, numbered: tuple[int, Sides]) -> None:
+        number, pairs = numbered
+        self._files.write(number, self._reader(pairs))
+
+
+def _read_or_make(corpus: Corpus, reader: PairReader, files: ShardFiles, number: int) -> Reading:
+    reading = files.read(number)
+    if reading is None:  # somebody has deleted it, or it is damaged
+        reading = reader(_shard(corpus, number))
+        files.write(number, reading)
+    return reading
+
+
+def _numbers(corpus: Corpus) -> range:
+    return range(max(1, -(-len(corpus) // SHARD_PAIRS)))
+
+
+def _shard(corpus: Corpus, number: int) -> Sides:
+    part = slice(number * SHARD_PAIRS, (number + 1) * SHARD_PAIRS)
+    return corpus.source[part], corpus.target[part]

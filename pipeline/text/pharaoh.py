@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import refuse_other_than_file, write_atomically
+from ..files import refuse_other_than_file, replaced_when_done, write_atomically
 
 Link = tuple[int, int]
 
@@ -33,6 +33,10 @@ class GoldAlignment:
     def turned(self) -> "GoldAlignment":
         """The links from target to source."""
         return GoldAlignment(*(frozenset((j, i) for i, j in links) for links in (self.sure, self.possible)))
+
+    def moved(self, words: int) -> "GoldAlignment":
+        """The links after so many words were put before the source."""
+        return GoldAlignment(*(frozenset((i + words, j) for i, j in links) for links in (self.sure, self.possible)))
 
 
 def read_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -> list[GoldAlignment]:
@@ -67,7 +71,8 @@ def iterate_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False
 
 def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
     """Writes sorted links `i-j`, from 0, one sentence pair a line. The file appears whole or not at all."""
-    write_atomically(Path(path), "".join(map(format_pharaoh_line, links)).encode())
+    with replaced_when_done(Path(path)) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(map(format_pharaoh_line, links))
 
 
 def format_pharaoh_line(links: Collection[Link]) -> str:

@@ -1,31 +1,35 @@
 """Prepares the files that a config names for training: a tokenizer, encoded pairs, and a report on the text."""
 
 import logging
+import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..config import RunConfig
 from ..config.data import DataSettings
-from ..config.names import CORPUS_PROBLEMS
 from ..errors import InputError
 from ..files import write_json
-from ..json_file import read_json
 from ..run_directory import RunDirectory
-from .cleaning import find_odd_pairs, select_pairs
 from .corpus import Corpus, read_corpus
-from .corpus_report import report_findings, report_overlap
+from .corpus_report import report_overlap
 from .encoded import encode_sentences
 from .encoded_pairs import EncodedPairs
-from .joined_pairs import draw_joined_pairs
-from .pair_reader import PairReader, TextFacts, read_pairs
-from .provenance import check_unchanged, data_sha256
+from .filters import TextFilters
+from .given_tokenizer import load_tokenizer
+from .listed_corpora import read_mixture, report_joined, tag_pairs
+from .mixture import Mixture
+from .pair_reader import PairReader, read_pairs
+from .prepared_tokenizer import reuse_or_train_tokenizer
+from .provenance import check_unchanged, data_sha256, record_states
 from .segmentations import make_word_sampler, sample_segmentation
+from .selection import join_pairs, select_training_pairs
 from .sets import hold_out_sets, with_held_out_files
+from .shard_keys import shard_files
+from .tagged_text import without_tag
 from .token_links import link_tokens
-from .tokenizer import Tokenizer, train_tokenizer
+from .tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +43,14 @@ class TrainingText:
         segmentations: the training pairs as the epochs see them in turn; just one, unless segmentations are sampled.
         validation: the validation text.
         validation_pairs: the validation text, encoded.
+        mixture: how epochs are divided among the corpora of a list; None: every pair comes once.
     """
 
     tokenizer: Tokenizer
     segmentations: Sequence[EncodedPairs]
     validation: Corpus
     validation_pairs: EncodedPairs
+    mixture: Mixture | None = None
 
 
 def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
@@ -61,17 +67,12 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     validation = read_corpus(config.data.validation_text).in_memory()
     log.info("%s: %d training pairs, %d validation pairs", training.name, len(training), len(validation))
     digests = data_sha256(config.data, run)
-    tokenizer = _reuse_or_train_tokenizer(config, training, run, digests)
-    others = {"validation": validation}
-    if config.data.test is not None:
-        others["test"] = read_corpus(config.data.test).in_memory()
-    encoded, facts = read_pairs(training, PairReader(tokenizer.model, config.data.tokenized, others))
-    actions = {reason: getattr(config.data, f"on_{reason}") for reason in CORPUS_PROBLEMS}
-    findings = _find_odd_pairs(config.data, facts, encoded)
-    kept = select_pairs(training, findings, actions)
-    if not len(kept):
-        raise InputError(f"{training.name}: no training pair is left; see data.on_* and data.max_* in the config")
-    report = report_findings(training, findings, actions, len(kept))
+    tokenizer = reuse_or_train_tokenizer(config, training, run, digests)
+    others = _without_tags(config, validation)
+    reader = PairReader(tokenizer.side_models, config.data.tokenized, others, _make_filters(config.data))
+    encoded, facts = read_pairs(training, reader, files=shard_files(config, run, training, others, digests))
+    selection = select_training_pairs(config.data, training, encoded, facts)
+    report = selection.report
     if held_out:
         report["held_out"] = held_out
     guided = config.training.guided_attention is not None
@@ -79,18 +80,20 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         training_pairs.check_links()
     report["overlap"] = {name: report_overlap(facts.shared[name], other, name) for name, other in others.items()}
     segmentations = list(_sample_segmentations(config, training, encoded, tokenizer))
-    joined = _join_pairs(config, kept, segmentations)
-    report["joined"] = len(joined)
+    joined = join_pairs(config, selection, segmentations)
+    report_joined(config.data, report, joined)
     report["sha256"] = digests
     for name, pairs in zip(_segmentation_names(config), segmentations, strict=True):
         if guided:
             pairs = pairs._replace(links=link_tokens(pairs, training_pairs.read_links(), tokenizer.word_starts))
-        pairs.select(kept, joined).save(run.encoded / name)
-    encoded_validation = (encode_sentences(side, tokenizer) for side in (validation.source, validation.target))
-    EncodedPairs(*encoded_validation).save(run.encoded / "validation")
+        selected = pairs.select(selection.kept, np.concatenate(joined))
+        tag_pairs(config.data, report, tokenizer.tags, selected).save(run.encoded / name)
+    _encode_validation(validation, tokenizer).save(run.encoded / "validation")
     facts.look.look.write(run.source_look)
+    record_states(config.data, run, digests)
     write_json(run.corpus_report, report)
     run.preparation.unlink(missing_ok=True)
+    shutil.rmtree(run.shards, ignore_errors=True)
     return load_text(config, run)
 
 
@@ -102,7 +105,7 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     """
     config = with_held_out_files(config, run)
     check_unchanged(config.data, run)
-    tokenizer = Tokenizer(run.tokenizer)
+    tokenizer = load_tokenizer(run.tokenizer).with_tag(config.decoding.tag)
     size = tokenizer.vocabulary_size
     validation_pairs = EncodedPairs.load(run.encoded / "validation", vocabulary_size=size)
     validation = read_corpus(config.data.validation_text).in_memory()
@@ -113,47 +116,31 @@ def load_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         )
     guided = config.training.guided_attention is not None
     segmentations = [EncodedPairs.load(run.encoded / name, guided, size) for name in _segmentation_names(config)]
-    return TrainingText(tokenizer, segmentations, validation, validation_pairs)
+    mixture = read_mixture(config, run, len(segmentations[0].source))
+    return TrainingText(tokenizer, segmentations, validation, validation_pairs, mixture)
 
 
-def _reuse_or_train_tokenizer(
-    config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]
-) -> Tokenizer:
-    if not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
-        run.tokenizer.unlink(missing_ok=True)
-        write_json(run.preparation, digests)
-        train_tokenizer(
-            _sample_sentences(training, config.tokenizer.training_sentences),
-            run.tokenizer,
-            kind=config.tokenizer.kind,
-            vocabulary_size=config.tokenizer.vocabulary_size,
-            character_coverage=config.tokenizer.character_coverage,
-        )
-    return Tokenizer(run.tokenizer)
+def _without_tags(config: RunConfig, validation: Corpus) -> dict[str, Corpus]:
+    """Returns the sets that the training text is compared with, whose sources may begin with tags."""
+    others = {"validation": validation}
+    if config.data.test is not None:
+        others["test"] = read_corpus(config.data.test).in_memory()
+    tags = config.data.tags
+    if not tags:
+        return others
+    return {
+        name: replace(other, source=[without_tag(line, tags) for line in other.source])
+        for name, other in others.items()
+    }
 
 
-def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
-    try:
-        return read_json(run.preparation) == digests
-    except (OSError, ValueError):
-        return False
+def _make_filters(settings: DataSettings) -> TextFilters | None:
+    return None if settings.filters is None else TextFilters(**settings.filters.model_dump())
 
 
-def _sample_sentences(corpus: Corpus, most: int) -> Iterator[str]:
-    """Yields both sides of every n-th pair, at most `most` sentences in all."""
-    for pair in islice(corpus.pairs(), None, None, max(1, -(-2 * len(corpus) // most))):
-        yield from (side for side in pair if side.strip())
-
-
-def _find_odd_pairs(settings: DataSettings, facts: TextFacts, encoded: EncodedPairs) -> list[tuple[int, str]]:
-    return find_odd_pairs(
-        facts.empty,
-        facts.digests,
-        encoded.source.lengths,
-        encoded.target.lengths,
-        max_source_tokens=settings.max_source_tokens,
-        max_target_tokens=settings.max_target_tokens,
-        max_length_ratio=settings.max_length_ratio,
+def _encode_validation(validation: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
+    return EncodedPairs(
+        encode_sentences(validation.source, tokenizer), encode_sentences(validation.target, tokenizer.of_target)
     )
 
 
@@ -185,14 +172,3 @@ def _sample_segmentations(
                 for (sentences, usual, longest), seed in zip(sides, seeds[2 * number :], strict=False)
             )
         )
-
-
-def _join_pairs(config: RunConfig, kept: np.ndarray, segmentations: Sequence[EncodedPairs]) -> np.ndarray:
-    return draw_joined_pairs(
-        kept,
-        segmentations,
-        share=config.data.joined_pairs,
-        max_source_tokens=config.data.max_source_tokens,
-        max_target_tokens=config.data.max_target_tokens,
-        seed=config.run.seed,
-    )

@@ -3,14 +3,20 @@
 import hashlib
 import json
 import logging
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..config.corpus import CorpusSettings
 from ..config.data import DataSettings
 from ..errors import InputError
-from ..files import sha256
+from ..files import files_like, is_pattern, sha256, write_json
 from ..json_file import read_json_object
 from ..run_directory import RunDirectory
+
+SETTLED_NS = 2_000_000_000
+"""A file that was changed longer ago has other times after the next change, on every file system."""
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +43,62 @@ def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
 
 
 def data_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 of every file that the settings name; files of the run have their path within it."""
-    corpora = [corpus for corpus in (settings.train, settings.validation, settings.test) if corpus is not None]
+    """Returns the SHA-256 of every file that the settings name; files of the run have their path within it.
+
+    A file whose size and times are those that `record_states` kept is not read again.
+    """
+    states = _read_states(run)
+    return {name: _digest(path, states.get(name)) for name, path in _named_files(settings, run).items()}
+
+
+def record_states(settings: DataSettings, run: RunDirectory, digests: Mapping[str, str]) -> None:
+    """Keeps the size and the times of change of every file with its digest, so that the next start need not read it.
+
+    A file that has just been changed is left out: it could change again without a sign.
+    """
+    states = {name: [*state, digests[name]] for name, state in data_states(settings, run).items() if name in digests}
+    write_json(run.file_states, states)
+
+
+def data_states(settings: DataSettings, run: RunDirectory) -> dict[str, list[int]]:
+    """Returns size and times of change, in ns, of every file that was last changed some seconds ago."""
+    found = {name: _state(path) for name, path in _named_files(settings, run).items()}
+    latest = time.time_ns() - SETTLED_NS
+    return {name: state for name, state in found.items() if max(state[1:]) < latest}
+
+
+def shard_digests(corpus: CorpusSettings, run: RunDirectory, digests: Mapping[str, str]) -> list[dict[str, str]]:
+    """Returns the digest of each text of a corpus, by its key, for each of its shards."""
+    keys = ("source", "target", "table", "split_file")
+    return [{key: digests[_name(path, run)] for key, path in files.items() if key in keys} for files in corpus.shards()]
+
+
+def _digest(path: Path, recorded: Sequence[Any] | None) -> str:
+    if recorded is not None and list(recorded[:-1]) == _state(path):
+        return recorded[-1]
+    return sha256(path)
+
+
+def _state(path: Path) -> list[int]:
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _read_states(run: RunDirectory) -> dict[str, list[Any]]:
+    try:
+        return {name: state for name, state in read_json_object(run.file_states).items() if _is_state(state)}
+    except (OSError, ValueError):
+        return {}
+
+
+def _is_state(state: Any) -> bool:
+    return isinstance(state, list) and [type(part) for part in state] == [int, int, int, str]
+
+
+def _named_files(settings: DataSettings, run: RunDirectory) -> dict[str, Path]:
+    corpora = [*settings.training_corpora, *(one for one in (settings.validation, settings.test) if one is not None)]
     paths = {_name(path, run): path for corpus in corpora for path in _files(corpus)}
-    return {name: sha256(paths[name]) for name in sorted(paths)}
+    return {name: paths[name] for name in sorted(paths)}
 
 
 def prepared_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
@@ -51,7 +109,9 @@ def prepared_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]
 
 
 def _files(corpus: CorpusSettings) -> list[Path]:
-    return [path for _, path in corpus if isinstance(path, Path) and path.is_file()]
+    """Returns the files that are there: since the text was read, some may have gone, and so all of a pattern."""
+    found = (files_like(path) if is_pattern(path) else [path] for _, path in corpus if isinstance(path, Path))
+    return [path for files in found for path in files if path.is_file()]
 
 
 def _name(path: Path, run: RunDirectory) -> str:

@@ -27,7 +27,8 @@ class WordSampler(Protocol):
 
 def make_word_sampler(tokenizer: Tokenizer, bpe_dropout: float, unigram_alpha: float) -> WordSampler:
     """Makes a `BPEDropout`, unless its probability is 0, or a `UnigramSampling`."""
-    pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+    # No text is cut into tags.
+    pieces = ["" if piece in tokenizer.tags else piece for piece in tokenizer.pieces(range(tokenizer.vocabulary_size))]
     if bpe_dropout:
         return BPEDropout(pieces, tokenizer.scores, bpe_dropout)
     return UnigramSampling(pieces, tokenizer.scores, unigram_alpha)

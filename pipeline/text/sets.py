@@ -2,8 +2,8 @@
 so that they stay the same whatever becomes of the training files."""
 
 import logging
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,17 @@ import numpy as np
 
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
+from ..config.corpus_list import ListedCorpusSettings
 from ..errors import InputError
-from ..files import write_atomically
+from ..files import matching_files, write_atomically
 from ..run_directory import RunDirectory
 from .corpus import Corpus, read_corpus
 from .held_out import Rows, hold_out
+from .joined_sequence import JoinedSequence
 from .lines import read_lines
-from .pharaoh import Link, iterate_pharaoh
+from .pharaoh import GoldAlignment, Link, iterate_pharaoh, write_gold
+from .sentence_pairs import JoinedCorpora
+from .tagged_text import tagged_lines
 from .token_links import check_links
 
 FEW_PAIRS = 100
@@ -31,12 +35,12 @@ class TrainingPairs:
     """The pairs to train on.
 
     Args:
-        settings: the section of the config that names the training files.
+        corpora: the sections of the config that name the training files.
         files: all pairs of these files.
         rows: the pairs that are trained on, ascending; None: all.
     """
 
-    settings: CorpusSettings
+    corpora: Sequence[CorpusSettings]
     files: Corpus
     rows: Rows | None = None
 
@@ -46,7 +50,8 @@ class TrainingPairs:
 
     def check_links(self) -> None:
         """Checks the word links of all pairs; see `check_links`."""
-        check_links(self.files, _read_links(self.settings), self.settings.alignments)
+        links = (one.possible for one in _read_links(self.corpora))
+        check_links(self.files, links, " and ".join(str(corpus.alignments) for corpus in self.corpora))
 
     def read_links(self) -> Iterator[Collection[Link]]:
         """Yields the word links of each pair that is trained on."""
@@ -54,7 +59,7 @@ class TrainingPairs:
         if self.rows is not None:
             is_trained_on[:] = False
             is_trained_on[self.rows] = True
-        return compress(_read_links(self.settings), is_trained_on)
+        return (one.possible for one in compress(_read_links(self.corpora), is_trained_on))
 
 
 def hold_out_sets(config: RunConfig, run: RunDirectory) -> tuple[TrainingPairs, dict[str, Any]]:
@@ -67,19 +72,22 @@ def hold_out_sets(config: RunConfig, run: RunDirectory) -> tuple[TrainingPairs, 
     Raises:
         InputError: as `read_corpus` and `hold_out`, or there are more or fewer lines of alignments than pairs.
     """
-    settings, sets = config.data.training_text, config.data.held_out
-    files = read_corpus(settings)
+    corpora, sets = config.data.training_corpora, config.data.held_out
+    files = read_corpus(config.data.training_text)
     if not sets:
-        return TrainingPairs(settings, files), {}
+        return TrainingPairs(corpora, files), {}
     parts = hold_out(files, {name: section.held_out_pairs(len(files)) for name, section in sets.items()})
     data = with_held_out_files(config, run).data
     for name in sets:
-        _write_set(files, parts[name], settings.alignments, getattr(data, name))
+        if config.data.listed_corpora:
+            _write_set_of_list(files, parts[name], config.data.listed_corpora, getattr(data, name))
+        else:
+            _write_set(files, parts[name], corpora[0].alignments, getattr(data, name))
         if len(parts[name]) < FEW_PAIRS:
             log.warning(
                 "data.%s has %d pairs; scores of so few say little, some hundred are better", name, len(parts[name])
             )
-    training = TrainingPairs(settings, files, parts.pop("train"))
+    training = TrainingPairs(corpora, files, parts.pop("train"))
     everywhere = np.concatenate([training.rows, *parts.values()])
     parts["left_out"] = np.setdiff1d(np.arange(len(files)), everywhere, assume_unique=True)
     log.info(
@@ -89,7 +97,8 @@ def hold_out_sets(config: RunConfig, run: RunDirectory) -> tuple[TrainingPairs, 
         len(parts["left_out"]),
     )
     return training, {
-        name: {"pairs": len(rows), "lines": [files.line_numbers[row] for row in rows]} for name, rows in parts.items()
+        name: {"pairs": len(rows), "lines": [files.shown_line(row) for row in rows.tolist()]}
+        for name, rows in parts.items()
     }
 
 
@@ -98,37 +107,72 @@ def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
     sets = config.data.held_out
     if not sets:
         return config
-    train = config.data.training_text
+    data, first = config.data, config.data.training_corpora[0]
+    links = {} if data.listed_corpora else first.model_dump(include={"alignments_first_index", "alignments_turned"})
     files = {
         name: CorpusSettings(
             source=run.held_out / f"{name}.source",
             target=run.held_out / f"{name}.target",
-            alignments=run.held_out / f"{name}.alignments" if train.alignments else None,
-            alignments_first_index=train.alignments_first_index,
-            alignments_turned=train.alignments_turned,
+            alignments=run.held_out / f"{name}.alignments" if data.has_word_links else None,
+            **links,
         )
         for name in sets
     }
-    return config.model_copy(update={"data": config.data.model_copy(update=files)})
+    return config.model_copy(update={"data": data.model_copy(update=files)})
 
 
 def _write_set(files: Corpus, rows: Rows, alignments: Path | None, settings: CorpusSettings) -> None:
     pairs = files.select(rows)
     sides = [(settings.source, pairs.source), (settings.target, pairs.target)]
     if alignments is not None:
-        links = read_lines(alignments)
+        links = JoinedSequence([read_lines(path) for path in matching_files(alignments)])
         if len(links) != len(files):
             raise InputError(
                 f"{alignments}: {len(links):,} lines of alignments for the {len(files):,} pairs of {files.name}; "
                 "expected one per pair"
             )
-        sides.append((settings.alignments, links.select(rows)))
+        sides.append((settings.alignments, [links[row] for row in rows.tolist()]))
     for path, lines in sides:
         assert path is not None  # `with_held_out_files` names it
         write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
 
 
-def _read_links(settings: CorpusSettings) -> Iterator[Collection[Link]]:
-    assert settings.alignments is not None  # the config's own check
-    path, first_index, turned = settings.alignments, settings.alignments_first_index, settings.alignments_turned
-    return (alignment.possible for alignment in iterate_pharaoh(path, first_index, turned))
+def _write_set_of_list(
+    files: Corpus, rows: Rows, corpora: Sequence[ListedCorpusSettings], settings: CorpusSettings
+) -> None:
+    """Writes a set whose sources have the tags of their corpora before them, as text; the tag is then word 0."""
+    pairs, tags = files.select(rows), _tags_of(files, corpora)
+    own = [tags[row] for row in rows.tolist()]
+    for path, lines in ((settings.source, tagged_lines(pairs.source, own)), (settings.target, pairs.target)):
+        assert path is not None  # `with_held_out_files` names it
+        write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+    if settings.alignments is not None:
+        chosen = dict(zip(rows.tolist(), own, strict=True))
+        write_gold(
+            settings.alignments,
+            [
+                one if chosen[row] is None else one.moved(1)
+                for row, one in enumerate(_read_links(corpora))
+                if row in chosen
+            ],
+        )
+
+
+def read_tagged(settings: CorpusSettings | Sequence[ListedCorpusSettings]) -> Corpus:
+    """Reads the pairs of a section of the config into memory, as `read_corpus`; the sources of a list with the tags of
+    their corpora before them, as text."""
+    corpus = read_corpus(settings).in_memory()
+    if isinstance(settings, CorpusSettings):
+        return corpus
+    return replace(corpus, source=tagged_lines(corpus.source, _tags_of(corpus, settings)))
+
+
+def _tags_of(files: Corpus, corpora: Sequence[ListedCorpusSettings]) -> list[str | None]:
+    parts = files.parts if len(corpora) > 1 and isinstance(files, JoinedCorpora) else [files]
+    return [corpus.tag for part, corpus in zip(parts, corpora, strict=True) for _ in range(len(part))]
+
+
+def _read_links(corpora: Sequence[CorpusSettings]) -> Iterator[GoldAlignment]:
+    for corpus in corpora:
+        for files in corpus.shards():
+            yield from iterate_pharaoh(files["alignments"], corpus.alignments_first_index, corpus.alignments_turned)

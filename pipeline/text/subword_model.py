@@ -29,6 +29,17 @@ class SubwordModel(Protocol):
         ...
 
 
+class PlainModel(Protocol):
+    """What applies a model without TensorFlow, and can be sent to another process."""
+
+    vocabulary_size: int
+    """The number of ids."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each text."""
+        ...
+
+
 def load_subword_model(model: bytes) -> SubwordModel:
     """Loads a model.
 

@@ -1,4 +1,4 @@
-"""Tables of text: the rows of a TSV or CSV file, and their columns by name or number."""
+"""Tables of text: the rows of a TSV, CSV or Parquet file, and their columns by name or number."""
 
 import csv
 import difflib
@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from .lines import Lines, read_lines
+from .arrow_files import ParquetTable
+from .lines import Lines, lines_of, read_lines
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a cell as spreadsheets quote it
 
@@ -116,6 +117,27 @@ class Table:
             + f"; line 1 has {' and '.join(others)}" * bool(others)
             + "; name the character that divides the columns, such as separator: ','"
         )
+
+
+class ParquetColumns:
+    """The columns of a Parquet file, as those of a `Table`."""
+
+    first = 0
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = ParquetTable(path)
+
+    def select_column(self, column: str | int) -> Lines:
+        """Returns the text of a column, named or numbered from 0.
+
+        Raises:
+            InputError: as `ParquetTable`, or there are no rows.
+        """
+        lines = lines_of(self._file.read_column(self._file.find_column(column)))
+        if not len(lines):
+            raise InputError(f"{self._path}: no rows; expected one for each pair")
+        return lines
 
 
 def suggest(wanted: str, known: Iterable[str]) -> str:

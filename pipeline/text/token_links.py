@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from pathlib import Path
 
 import numpy as np
 
@@ -17,13 +16,13 @@ from .words import words_of
 log = logging.getLogger(__name__)
 
 
-def check_links(corpus: Corpus, links: Iterable[Collection[Link]], path: Path | None) -> None:
+def check_links(corpus: Corpus, links: Iterable[Collection[Link]], path: str) -> None:
     """Checks that a file has the links of every pair, and warns of links outside their sentences.
 
     Args:
         corpus: the pairs.
         links: of the words of each pair, in the same order.
-        path: the file that the links were read from, for messages.
+        path: the file or files that the links were read from, for messages.
 
     Raises:
         InputError: more or fewer lines of links than pairs.

@@ -1,74 +1,34 @@
 """Turns text into ids and back with one SentencePiece model for both languages; maps each token to its word.
 
-`sentencepiece` trains the model; `subword_model` applies it.
+`tokenizer_training` trains the model; `subword_model` applies it.
 """
 
-import io
-import logging
-from collections.abc import Iterable, Sequence
+import copy
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import sentencepiece
 
 from ..errors import InputError
-from ..files import write_atomically
-from .subword_model import SubwordModel, load_subword_model
+from .subword_model import PlainModel, SentencePieceModel, SubwordModel, load_subword_model
+from .tagged_text import TaggedSubwords, find_tag
 from .words import find_words
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 WORD_START = "\u2581"  # SentencePiece's mark for the space before a word
 
-log = logging.getLogger(__name__)
-
-
-def train_tokenizer(
-    sentences: Iterable[str], path: Path, *, kind: str, vocabulary_size: int, character_coverage: float
-) -> None:
-    """Trains a subword model on sentences of both languages and writes it to `path`.
-
-    Text is used as it is, with accents and case and without Unicode normalisation; only runs of spaces become one.
-
-    Args:
-        sentences: the training text.
-        path: where the model is written.
-        kind: "bpe" (Sennrich et al. 2016) or "unigram" (Kudo 2018).
-        vocabulary_size: number of tokens, the four special ones included.
-        character_coverage: share of the text's characters that get a token.
-
-    Raises:
-        InputError: the text has too little variety for that many tokens, or too many characters for so few.
-    """
-    model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
-            model_writer=model,
-            model_type=kind,
-            vocab_size=vocabulary_size,
-            character_coverage=character_coverage,
-            normalization_rule_name="identity",
-            pad_id=PAD,
-            unk_id=UNK,
-            bos_id=BOS,
-            eos_id=EOS,
-            max_sentence_length=1 << 20,  # bytes; longer lines would be skipped silently
-            num_threads=1,  # with several threads, floating-point sums would depend on how the work is divided
-            minloglevel=2,
-        )
-    except (RuntimeError, OSError) as error:
-        reason = str(error).rsplit("] ", 1)[-1]
-        raise InputError(
-            f"tokenizer.vocabulary_size: {vocabulary_size} does not fit the training text: {reason}"
-        ) from None
-    write_atomically(path, model.getvalue())
-
 
 class Tokenizer:
     """Applies a trained subword model.
 
+    If the model has tags, a source that begins with one has it as its first token; see `with_tag` for the others.
+
     Args:
         path: the file of the model.
+
+    Attributes:
+        tags: the ids of the tags, by their spelling.
 
     Raises:
         InputError: the file is missing or is not a SentencePiece model.
@@ -81,21 +41,66 @@ class Tokenizer:
             self.vocabulary_size = self._processor.get_piece_size()
             self._pieces = [self._processor.id_to_piece(token) for token in range(self.vocabulary_size)]
             self._subwords: SubwordModel = load_subword_model(self.model)
+            self.tags = {
+                self._pieces[token]: token
+                for token in range(EOS + 1, self.vocabulary_size)
+                if self._processor.is_control(token)
+            }
+            self._plain = self._subwords
+            if self.tags:
+                self._subwords = TaggedSubwords(self._plain, self.tags)
         except (OSError, RuntimeError, UnicodeDecodeError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
 
+    tag: str | None = None
+    """What is put before sources that begin with no tag."""
+
     @property
     def of_target(self) -> "Tokenizer":
-        """The tokenizer that encodes text of the target language, with the same ids; here that of both."""
-        return self
+        """The tokenizer that encodes text of the target language, with the same ids; that of both if there are no
+        tags, which only sources have."""
+        if not self.tags:
+            return self
+        plain = copy.copy(self)
+        plain._subwords, plain.tags, plain.tag = self._plain, {}, None
+        return plain
+
+    def with_tag(self, tag: str | None) -> "Tokenizer":
+        """Returns a tokenizer that puts a tag before every source that begins with none; None for no tag. It is no word
+        of the text and is not counted as a token of it.
+
+        Raises:
+            InputError: the model has no such tag.
+        """
+        if tag == self.tag:
+            return self
+        if tag is not None and tag not in self.tags:
+            known = ", ".join(self.tags) or "none"
+            raise InputError(f"decoding.tag: the vocabulary has no tag {tag!r}; expected one of its tags: {known}")
+        tagged = copy.copy(self)
+        tagged.tag = tag
+        return tagged
+
+    @property
+    def side_models(self) -> tuple[PlainModel, PlainModel]:
+        """What encodes sources and targets, in this process or in another."""
+        model = SentencePieceModel(self.model)
+        return model, model
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Encodes sentences as ids, without BOS and EOS."""
-        return self._subwords.encode(sentences)
+        encoded = self._subwords.encode(sentences)
+        if self.tag is None:
+            return encoded
+        before = [self.tags[self.tag]]
+        return [before + ids if ids and not self._begins_with_tag(ids) else ids for ids in encoded]
 
     def count_tokens(self, sentences: Sequence[str]) -> list[int]:
         """Returns the number of tokens of each sentence, without BOS and EOS."""
-        return [len(ids) for ids in self.encode(sentences)]
+        return [len(ids) for ids in self._subwords.encode(sentences)]
+
+    def _begins_with_tag(self, ids: Sequence[int]) -> bool:
+        return ids[0] in self.tags.values()
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Decodes ids to text; PAD, BOS and EOS are left out."""
@@ -121,7 +126,10 @@ class Tokenizer:
         """Returns the word to which each token of `encode(sentences)` belongs, by byte offsets; for `spaces` an index
         into `words_of`. See `find_words`."""
         ends = self._subwords.ends(sentences)
-        return [find_words(text, row, unit) for text, row in zip(sentences, ends, strict=True)]
+        words = [find_words(text, row, unit) for text, row in zip(sentences, ends, strict=True)]
+        if self.tag is None:
+            return words
+        return [row if find_tag(text, self.tags) else [None, *row] for text, row in zip(sentences, words, strict=True)]
 
     def words_from_ids(self, ids: Sequence[int], unit: str = "spaces") -> list[int | None]:
         """Returns the word of `decode([ids])` to which each id belongs; None for PAD, BOS and EOS. See `find_words`.

@@ -1,8 +1,7 @@
-"""A finished run, ready to translate: config, tokenizer, and the model, in float32 whatever its precision in
-training."""
+"""A finished run, ready to translate: config, tokenizer, and the model, in float32 whatever its precision was."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from ..text.given_tokenizer import load_tokenizer
 from ..text.look import TextLook, measure_look
 from ..text.provenance import origin_of
 from ..text.sets import with_held_out_files
+from ..text.tagged_text import beyond_tag
 from ..text.token_text import TokenText
 from ..text.tokenizer import Tokenizer
 from ..text.typed_text import Normalizer
@@ -49,6 +49,10 @@ class TrainedRun(ExplainedScores):
     model: keras.Model
     weights: Path
     banned: BannedPhrases | None = None
+
+    def with_config(self, config: RunConfig) -> "TrainedRun":
+        """Returns the run with other settings of decoding."""
+        return replace(self, config=config, tokenizer=self.tokenizer.with_tag(config.decoding.tag))
 
     @cached_property
     def translator(self) -> Translator:
@@ -74,8 +78,8 @@ class TrainedRun(ExplainedScores):
         return look
 
     @cached_property
-    def normalizer(self) -> Normalizer | None:
-        """What `data.normalize` does to a typed line; None where it does nothing."""
+    def normalizer(self) -> Callable[[str], str] | None:
+        """What `data.normalize` does to a typed line, but for a tag that it begins with; None where it does nothing."""
         settings, look, language = self.config.data.normalize, self.source_look, self.config.data.source_language
         if settings is None or look is None:
             return None
@@ -84,7 +88,7 @@ class TrainedRun(ExplainedScores):
             divide = partial(moses.tokenize, language=language, escaped=look.escaped)
         elif settings.europarl:
             divide = partial(europarl_words.tokenize, language=language)
-        return Normalizer(look, settings.lowercase, divide)
+        return beyond_tag(Normalizer(look, settings.lowercase, divide), self.tokenizer.tags)
 
     def detokenize(self, text: str) -> str:
         """Turns a translation into plain text that begins with a capital."""
@@ -158,7 +162,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     """
     run = RunDirectory.open(root)
     config = with_held_out_files(load_started_run(run.config), run)
-    tokenizer = load_tokenizer(run.tokenizer)
+    tokenizer = load_tokenizer(run.tokenizer).with_tag(config.decoding.tag)
     checkpoints = Checkpoints(run.checkpoints)
     # Without a manifest, training has not come to its end, and the model may be that of a shorter one.
     unfinished = not run.is_trained() and checkpoints.best.is_file()
@@ -193,6 +197,4 @@ def _load_weights(model: keras.Model, path: Path) -> None:
         ) from None
     for variable in model.variables:
         if not np.isfinite(keras.ops.convert_to_numpy(variable)).all():
-            raise InputError(
-                f"{path}: {variable.path} has numbers that are not finite; restore the file, or train anew"
-            )
+            raise InputError(f"{path}: {variable.path} has numbers that are not finite; restore it, or train anew")

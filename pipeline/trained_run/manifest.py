@@ -31,11 +31,13 @@ def write_manifest(
     config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, kept: KeptWeights
 ) -> None:
     """Writes `manifest.json`: versions, commit, seed, command line, SHA-256 of data and model, a golden output."""
-    own = {
+    own: dict[str, Any] = {
         "weights": kept.description,
         "validation": {kept.metric: kept.value},
         "data_sha256": recorded_sha256(run),
     }
+    if run.ancestor.is_file():
+        own["started_from"] = read_json_object(run.ancestor)
     write_json(run.manifest, _describe(config, run, model, tokenizer, own))
 
 

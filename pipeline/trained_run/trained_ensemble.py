@@ -1,7 +1,7 @@
 """Several finished runs whose models translate together."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class TrainedEnsemble(TrainedRun):
     def members(self) -> dict[str, TrainedRun]:
         """The runs by their names, each with the settings of the ensemble, but with its own model, and with the
         attention that its own config has written."""
-        return {name: replace(run, config=self._config_of(run.config)) for name, run in self.runs.items()}
+        return {name: run.with_config(self._config_of(run.config)) for name, run in self.runs.items()}
 
     def _config_of(self, own: RunConfig) -> RunConfig:
         inspection = self.config.inspection.model_copy(update={"attention": own.inspection.attention})

@@ -35,6 +35,10 @@ class Accumulator:
         """Adds these last values, returns the sums, and starts again from zero."""
         totals = [total + value for total, value in zip(self.sums, values, strict=True)]
         with tf.control_dependencies(totals):
-            for total in self.sums:
-                total.assign(tf.zeros_like(total))
+            self.clear()
         return totals
+
+    def clear(self) -> None:
+        """Starts again from zero."""
+        for total in self.sums:
+            total.assign(tf.zeros_like(total))

@@ -1,5 +1,4 @@
-"""Builds the parts of training from a config, so that one module shows what each setting of `batches` and `training`
-does."""
+"""Builds the parts of training from a config: one module shows what each setting of `batches` and `training` does."""
 
 import logging
 import math
@@ -13,8 +12,10 @@ from ..decoding.forced_graph import make_forced_graph
 from ..decoding.translator import Translator
 from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
+from ..model.freezing import describe_parameters, freeze_parts
 from ..run_directory import RunDirectory
 from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update
+from ..text.coarse_batches import coarse_lengths
 from ..text.prepare import TrainingText
 from ..text.provenance import origin_of
 from .checkpoint_folder import Checkpoints
@@ -39,6 +40,7 @@ def build_model_and_optimizer(
     """Builds the model in the precision of training, and its optimizer, on the strategy's devices."""
     with strategy.scope():
         model = build_model(config.model, vocabulary_size, resolve_precision(config.training.precision))
+        freeze_parts(model, config.training.freeze)
         return model, _build_optimizer(config, model)
 
 
@@ -64,7 +66,8 @@ def _build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.
 
 
 def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy) -> TrainingBatches:
-    """Builds the batches of every epoch."""
+    """Builds the batches of every epoch. `batches.batch_tokens` is a number, see `known_batches`."""
+    assert config.batches.batch_tokens != "auto"
     return TrainingBatches(
         text.segmentations,
         strategy,
@@ -75,6 +78,8 @@ def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute
         length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
         seed=config.run.seed,
         accumulated=config.batches.accumulated,
+        mixture=text.mixture,
+        lengths=coarse_lengths(config.model.max_positions) if config.training.xla else None,
     )
 
 
@@ -98,7 +103,8 @@ def build_train_step(
         batches.signature,
         clip_norm=settings.clip_norm,
         accumulating=batches.accumulated > 1,
-        slices=slices_per_update(),
+        slices=1 if settings.xla else slices_per_update(),
+        xla=settings.xla,
     )
 
 
@@ -129,8 +135,8 @@ def build_training(
     batches = build_batches(config, text, agreement.strategy)
     plan = batches.plan(0)
     log.info(
-        "%s parameters in %s; %d batches an epoch, %.1f %% of their positions are padding",
-        f"{model.count_params():,}",
+        "%s in %s; %d batches an epoch, %.1f %% of their positions are padding",
+        describe_parameters(model),
         model.dtype_policy.name,
         plan.count,
         100 * plan.padding_share,

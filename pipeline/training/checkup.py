@@ -1,13 +1,12 @@
 """Checks a training before it starts: its text, its first updates, and the time and disk space that it needs."""
 
-import json
 import math
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,46 +16,45 @@ from ..config import RunConfig
 from ..config.model import TransformerSettings
 from ..config.yaml import dump_yaml
 from ..metrics.bleu import check_bleu_tokenizer
+from ..model.freezing import describe_parameters
 from ..run_directory import RunDirectory
-from ..runtime.cores import usable_cores
-from ..runtime.devices import make_strategy
-from ..runtime.machine import peak_memory, product_rate, total_memory
+from ..runtime.devices import choose_devices, make_strategy, resolve_precision
 from ..runtime.memory import keep_freed_memory
 from ..text.batch_plan import BatchPlan
-from ..text.corpus_report import describe_overlap
 from ..text.prepare import TrainingText, prepare_text
 from .build import build_batches, build_limits, build_model_and_optimizer, build_train_step
-from .estimates import checkpoint_bytes, nearest_limit, time_step
+from .checkup_line import CheckupLine
+from .checkup_text import describe_text
+from .estimates import checkpoint_bytes, nearest_limit, state_bytes, time_step
+from .known_batches import known_batches
+from .machine_checkup import GIGABYTE, describe_gpus, describe_machine, describe_memory
 from .proposal import ModelSize, Proposal, propose, token_cost
+from .starting_weights import StartingWeights
 from .step import TrainStepMetrics
 from .validation import VALIDATIONS
 
-MEGABYTE, GIGABYTE = 2**20, 2**30
+MEGABYTE = 2**20
 
 
-class CheckupLine(NamedTuple):
-    """A line of the report.
-
-    - subject: the part of training that it describes, in one word.
-    - text: what was found.
-    - fine: whether nothing needs a closer look.
-    """
-
-    subject: str
-    text: str
-    fine: bool = True
-
-
-def check_up(config: RunConfig) -> Iterator[CheckupLine]:
+def check_up(
+    config: RunConfig, take_ancestor: Callable[[RunConfig, RunDirectory], StartingWeights | None]
+) -> Iterator[CheckupLine]:
     """Prepares the text, makes a few updates in a temporary folder, and yields the report line by line.
+
+    Args:
+        config: the settings of the training.
+        take_ancestor: copies the weights and the tokenizer of the run that it starts from, if there is one.
 
     Raises:
         InputError: training would refuse the settings or the text, too.
     """
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
+    choose_devices(config.run.devices, config.run.deterministic)
+    strategy = make_strategy()
     keras.utils.set_random_seed(config.run.seed)
-    yield _describe_machine()
+    yield describe_machine()
+    yield from describe_gpus(resolve_precision(config.training.precision))
     assert config.run.name  # the command line has set it
     root = config.run.directory / config.run.name
     if root.exists():
@@ -64,47 +62,25 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
         yield CheckupLine("run", text, fine=False)
     with tempfile.TemporaryDirectory() as folder:
         run = RunDirectory.create(Path(folder) / "run")
+        ancestor = take_ancestor(config, run)
         training_text = prepare_text(config, run)
-        yield from _describe_text(run, training_text)
-        yield from _try_training(config, training_text, root)
+        yield from describe_text(config, run, training_text)
+        yield from _try_training(config, training_text, root, strategy, ancestor)
 
 
-def _describe_machine() -> CheckupLine:
-    memory = f"{total / GIGABYTE:.0f} GiB of memory" if (total := total_memory()) else "memory unknown"
-    rates = {dtype: product_rate(dtype) / 1e9 for dtype in ("float32", "bfloat16")}
-    gpus = len(tf.config.list_physical_devices("GPU"))
-    return CheckupLine(
-        "machine",
-        f"{usable_cores()} processor cores, {gpus or 'no'} GPU{'s' if gpus > 1 else ''}, "
-        f"{memory}; matrix products {rates['float32']:.0f} GFLOP/s in float32, {rates['bfloat16']:.0f} in bfloat16",
-    )
-
-
-def _describe_text(run: RunDirectory, text: TrainingText) -> Iterator[CheckupLine]:
-    report = json.loads(run.corpus_report.read_text(encoding="utf-8"))
-    dropped = report["pairs"] - report["kept"]
-    yield CheckupLine(
-        "text",
-        f"{report['kept']:,} of {report['pairs']:,} training pairs"
-        + (f" and {report['joined']:,} joined ones" if report["joined"] else "")
-        + f", {len(text.validation):,} for validation",
-        fine=dropped < 0.1 * report["pairs"],
-    )
-    for name, shared in report["overlap"].items():
-        if shared["sources"]:
-            yield CheckupLine("text", describe_overlap(shared, name), fine=False)
-    lengths = [f"{side.lengths.mean():.1f} and at most {side.lengths.max()}" for side in text.segmentations[0].sides]
-    yield CheckupLine(
-        "tokens",
-        f"a vocabulary of {text.tokenizer.vocabulary_size:,}; a source has {lengths[0]} tokens, a target {lengths[1]}",
-    )
-
-
-def _try_training(config: RunConfig, text: TrainingText, root: Path) -> Iterator[CheckupLine]:
-    strategy = make_strategy()
+def _try_training(
+    config: RunConfig,
+    text: TrainingText,
+    root: Path,
+    strategy: tf.distribute.Strategy,
+    ancestor: StartingWeights | None,
+) -> Iterator[CheckupLine]:
     model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
-    description = f"{config.model.architecture}, {model.count_params():,} parameters, {model.dtype_policy.name}"
-    yield CheckupLine("model", description)
+    yield _describe_model(config, model)
+    if ancestor is not None:
+        ancestor.load(model, optimizer)
+        yield CheckupLine("weights", f"of {ancestor}")
+    config, _ = known_batches(config, text, model, optimizer, strategy)
     batches = build_batches(config, text, strategy)
     epoch = batches.full_epoch
     plan = batches.plan(epoch)
@@ -119,26 +95,30 @@ def _try_training(config: RunConfig, text: TrainingText, root: Path) -> Iterator
         "update",
         f"{1000 * speed.seconds:.0f} ms, {speed.tokens_per_second:,.0f} target tokens/s (mean of {speed.updates})",
     )
-    yield _describe_memory(peak_memory(), total_memory())
-    target = text.segmentations[0].target.lengths
+    yield from describe_memory()
+    target = _target_lengths(text, epoch)
     epoch_seconds = (target.sum() + len(target)) / speed.tokens_per_second  # each target ends in EOS
     epoch_updates = batches.updates(epoch)
     yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates)
     yield _describe_disk(config, model, root)
-    if isinstance(config.model, TransformerSettings):
+    if isinstance(config.model, TransformerSettings) and ancestor is None:  # or another size could not be used
         sizes = ModelSize(**config.model.model_dump(include=set(ModelSize.__annotations__)))
-        cost = token_cost(sizes, text.tokenizer.vocabulary_size, config.batches.batch_tokens)
+        cost = token_cost(sizes, text.tokenizer.vocabulary_size, batches.batch_tokens)
         _, minutes = nearest_limit(build_limits(config), epoch_updates, epoch_seconds / epoch_updates)
         pairs, tokens = len(target), 1 + float(target.mean())
         minutes = max(round(float(minutes), 1), 0.1)
         yield _describe_proposal(propose(pairs, tokens, minutes, speed.tokens_per_second * cost))
 
 
-def _describe_memory(peak: int | None, total: int | None) -> CheckupLine:
-    if peak is None or total is None:
-        return CheckupLine("memory", "not told by this system")
-    text = f"{peak / GIGABYTE:.1f} GiB with the largest batch, of {total / GIGABYTE:.0f}"
-    return CheckupLine("memory", text, fine=peak < 0.8 * total)
+def _target_lengths(text: TrainingText, epoch: int) -> Any:
+    lengths = text.segmentations[0].target.lengths
+    return lengths if text.mixture is None else lengths[text.mixture.rows(epoch)]
+
+
+def _describe_model(config: RunConfig, model: Any) -> CheckupLine:
+    state = state_bytes(model.count_params()) / GIGABYTE
+    description = f"{config.model.architecture}, {describe_parameters(model)}, {model.dtype_policy.name}"
+    return CheckupLine("model", f"{description}; {state:.1f} GiB for weights, gradients and their moments")
 
 
 def _describe_start(metrics: TrainStepMetrics, seconds: float, vocabulary: int) -> CheckupLine:

@@ -48,6 +48,12 @@ def nearest_limit(limits: Limits, updates_per_epoch: int, update_seconds: float)
     return min(minutes.items(), key=lambda item: item[1])
 
 
+def state_bytes(parameters: int) -> int:
+    """Returns the memory that a training takes whatever the size of its batches, in bytes: weights, their gradients and
+    Adam's two moments, in float32."""
+    return 4 * 4 * parameters
+
+
 def checkpoint_bytes(parameters: int, keep_checkpoints: int, average_checkpoints: int) -> int:
     """Returns the size of a run's checkpoints and model, in bytes.
 

@@ -21,6 +21,21 @@ def check_finite(update: int, logs: dict[str, float]) -> None:
         )
 
 
+def check_several_devices(is_half: bool, xla: bool) -> None:
+    """Checks that an update can be made on several devices.
+
+    Raises:
+        InputError: it is of a model in float16, or compiled.
+    """
+    if is_half:  # the optimizer cannot be asked within a condition there
+        raise InputError(
+            "training.precision: mixed_float16 on several devices cannot leave out an update; expected float32 or, "
+            "from compute capability 8.0 on, mixed_bfloat16, or --devices 1"
+        )
+    if xla:
+        raise InputError("training.xla: compiles for one device; expected --devices 1, or training.xla false")
+
+
 def too_large(update: int, batch: Batch) -> InputError:
     """Returns the error of a batch that does not fit into memory."""
     shapes = ", ".join(str(tuple(x.shape)) for x in batch if x is not None and hasattr(x, "shape"))

@@ -9,8 +9,10 @@ import tensorflow as tf
 from ..errors import InputError
 from ..text.batch_plan import epoch_tokens
 from ..text.batches import Batch, collate
+from ..text.coarse_batches import pad_batch
 from ..text.encoded_pairs import EncodedPairs
 from ..text.epoch_plan import EpochPlan
+from ..text.mixture import Mixture
 from ..text.token_links import link_matrices
 
 AHEAD = 4  # batches kept ready: one takes a few milliseconds to make, a step a hundred times as long
@@ -28,6 +30,9 @@ class TrainingBatches:
         length_multiple: see `plan_batches`.
         seed: see `plan_batches`.
         accumulated: number of batches of an update; the last update of an epoch may have fewer.
+        mixture: see `EpochPlan`.
+        lengths: what both sides of a batch are padded to, for few shapes; see `plan_coarse_batches`. None for
+            `length_multiple`.
     """
 
     def __init__(
@@ -41,6 +46,8 @@ class TrainingBatches:
         start_tokens: int | None = None,
         doubling_epochs: int = 1,
         accumulated: int = 1,
+        mixture: Mixture | None = None,
+        lengths: Sequence[int] | None = None,
     ) -> None:
         self.segmentations = segmentations
         self.strategy = strategy
@@ -50,6 +57,8 @@ class TrainingBatches:
         self.length_multiple = length_multiple
         self.seed = seed
         self.accumulated = accumulated
+        self.mixture = mixture
+        self.lengths = lengths
         self._planned: tuple[int, EpochPlan] | None = None
 
     def tokens(self, epoch: int) -> int:
@@ -79,6 +88,8 @@ class TrainingBatches:
             length_multiple=self.length_multiple,
             seed=self.seed,
             epoch=epoch,
+            mixture=self.mixture,
+            lengths=self.lengths,
         )
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
@@ -93,19 +104,19 @@ class TrainingBatches:
                 f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}; it is "
                 "of another run: restore the run's own"
             )
-        dataset = self._dataset(self._pairs(epoch), lambda: plan.batches(first_batch))
+        dataset = self._dataset(self._pairs(epoch), lambda: plan.batches(first_batch), self.tokens(epoch))
         return (Batch(*tensors) for tensors in dataset)
 
     @property
     def signature(self) -> Batch:
         """The `tf.TensorSpec` of each tensor of a batch. All lengths are free, so that none of them retraces."""
-        return Batch(*self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
+        return Batch(*self._dataset(self.segmentations[0], lambda: iter(()), 0).element_spec)
 
     def _pairs(self, epoch: int) -> EncodedPairs:
         return self.segmentations[epoch % len(self.segmentations)]
 
     def _dataset(
-        self, pairs: EncodedPairs, batches: Callable[[], Iterator[np.ndarray]]
+        self, pairs: EncodedPairs, batches: Callable[[], Iterator[np.ndarray]], batch_tokens: int
     ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
         replicas = self.strategy.num_replicas_in_sync
         signature: tuple[tf.TensorSpec, ...] = (tf.TensorSpec((None, None), tf.int32),) * 3
@@ -119,7 +130,10 @@ class TrainingBatches:
             def shares() -> Iterator[tuple[np.ndarray, ...]]:
                 for rows in batches():
                     for shard in range(here * local, (here + 1) * local):
-                        yield _arrays(pairs, rows, self.length_multiple, shard, replicas)
+                        batch = _make_batch(pairs, rows, self.length_multiple, shard, replicas)
+                        if self.lengths is not None:
+                            batch = pad_batch(batch, self.lengths, batch_tokens, replicas)
+                        yield batch.arrays
 
             options = tf.data.Options()
             # Autotuning is off: there is nothing to tune, and the end of an epoch would wait for its thread, which
@@ -132,12 +146,9 @@ class TrainingBatches:
         return dataset() if replicas == 1 else self.strategy.distribute_datasets_from_function(dataset)
 
 
-def _arrays(
-    pairs: EncodedPairs, rows: np.ndarray, length_multiple: int, shard: int, shards: int
-) -> tuple[np.ndarray, ...]:
-    """Returns the arrays of a `Batch`: three, or four with links."""
+def _make_batch(pairs: EncodedPairs, rows: np.ndarray, length_multiple: int, shard: int, shards: int) -> Batch:
     batch = collate(pairs.source, pairs.target, rows, length_multiple, shard, shards)
     if pairs.links is None:
-        return batch.ids
+        return batch
     links = [pairs.links[row] for row in rows[shard::shards]]
-    return *batch.ids, link_matrices(links, batch.target_output.shape[1], batch.source.shape[1])
+    return batch._replace(links=link_matrices(links, batch.target_output.shape[1], batch.source.shape[1]))

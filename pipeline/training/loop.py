@@ -2,26 +2,27 @@
 
 It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` receives logs every `log_every` updates and
 none in between; `on_test_end` receives the row of a validation. Both have the number of updates under `update`.
+`on_epoch_end` receives the last validation's row, nothing before the first.
 """
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import Any
 
 import keras
-import tensorflow as tf
 
 from ..config.names import rank
-from ..text.batches import Batch
 from .checkpoint import Progress
 from .checkpoint_folder import Checkpoints
-from .failures import check_finite, too_large
+from .failures import check_finite
 from .input import TrainingBatches
 from .measured_total import MeasuredTotal
 from .meter import TrainingClock, TrainingMeter
 from .optimizers import averaged_weights
 from .session import Session
-from .step import TrainStep, TrainStepMetrics
+from .step import TrainStep
 from .stopping import INTERRUPTED, StoppingRules
+from .updates import Updates
 from .validation import is_due
 
 
@@ -71,20 +72,20 @@ class Training:
         self.save_every = save_every
         self.metric = metric
         self.measured_total = measured_total
+        self.callback_params: dict[str, Any] = {}  # what callbacks find as their `params`
 
     def run(self, progress: Progress, callbacks: Sequence[keras.callbacks.Callback] = ()) -> str:
-        """Trains from `progress` on, which it keeps up to date.
-
-        Returns:
-            Why training ended.
+        """Trains from `progress` on, which it keeps up to date, and returns why training ended.
 
         Raises:
             InputError: the loss is no longer finite, or a batch does not fit into memory.
         """
         self.model.stop_training = False
-        events = keras.callbacks.CallbackList(list(callbacks), model=self.model)
+        events = keras.callbacks.CallbackList(list(callbacks), model=self.model, **self.callback_params)
         clock = TrainingClock(progress.seconds)
-        session = Session(progress, events, clock, TrainingMeter(progress), saved_at=progress.seconds)
+        updates = Updates(self.model, self.step)
+        updates.restore(progress)
+        session = Session(progress, events, clock, TrainingMeter(progress), updates, saved_at=progress.seconds)
         if self.measured_total is not None:
             self.measured_total.start(progress)
         with self.stopping.obeying_signals():
@@ -108,7 +109,7 @@ class Training:
         batches = self.batches.epoch(progress.epoch, progress.batch)
         while group := list(islice(batches, self.batches.accumulated)):
             events.on_train_batch_begin(progress.update)
-            session.meter.add(self._update(group, progress.update + 1))
+            session.meter.add(session.updates.make(group, progress))
             progress.update += 1
             progress.batch += len(group)
             if plan.is_end(progress.batch):
@@ -127,15 +128,6 @@ class Training:
                 return reason
         events.on_epoch_end(progress.epoch - 1, progress.history[-1] if progress.history else {})
         return None
-
-    def _update(self, group: Sequence[Batch], number: int) -> TrainStepMetrics:
-        *others, last = group
-        try:
-            for batch in others:
-                self.step.accumulate(batch)
-            return self.step(last)
-        except tf.errors.ResourceExhaustedError:
-            raise too_large(number, last) from None
 
     def _knows_total(self, progress: Progress) -> bool:
         return self.measured_total is None or progress.total_updates is not None
@@ -163,7 +155,7 @@ class Training:
         check_finite(progress.update, logs)
         place = {"update": progress.update, "epoch": progress.epoch, "minutes": progress.seconds / 60}
         rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
-        return {**place, **logs, "learning_rate": float(rate)}
+        return {**place, **logs, "learning_rate": float(rate), **session.updates.logs()}
 
     def _validate(self, session: Session) -> None:
         progress = session.progress
@@ -189,6 +181,7 @@ class Training:
 
     def _note_saving(self, session: Session) -> None:
         session.meter.save_to(session.progress)
+        session.updates.save_to(session.progress)
         session.saved_at = session.progress.seconds
 
     def _note_metric(self, progress: Progress, logs: dict[str, float]) -> bool:

@@ -5,7 +5,10 @@ Letters: N tokens, D model width, V vocabulary.
 
 import tensorflow as tf
 
-CHUNK_TOKENS = 1024  # a chunk's (1024, V) float32 scores fit a CPU's last cache for V of some thousands
+from ..runtime.sizes import sizes
+
+CHUNK_TOKENS: int | None = None
+"""Tokens whose scores exist at the same time; None for what suits the device."""
 
 
 def cross_entropy(logits, targets, token_weights, label_smoothing=0.0):
@@ -72,18 +75,18 @@ def _loss_and_gradients(states, table, targets, token_weights, label_smoothing):
     product_type = states.dtype  # bfloat16 where the model computes in it; sums are float32
     kernel = tf.cast(table, product_type)
     count = tf.shape(states)[0]
-    chunks, size = even_chunks(count, CHUNK_TOKENS)
+    chunks, size = even_chunks(count, CHUNK_TOKENS or sizes().loss_chunk_tokens)
     filled = tf.pad(states, ((0, chunks * size - count), (0, 0)))
     filled_weights = tf.pad(token_weights, ((0, chunks * size - count),))
 
     def chunk(index, table_gradient, normalizers, states_gradient):
-        rows = filled[index * size : (index + 1) * size]
+        rows = tf.slice(filled, (index * size, 0), (size, filled.shape[1]))  # XLA must know its size
         scores = tf.cast(tf.matmul(rows, kernel, transpose_b=True), tf.float32)
         highest = tf.reduce_max(scores, -1, keepdims=True)
         powers = tf.exp(scores - highest)
         total = tf.reduce_sum(powers, -1, keepdims=True)
         powers = tf.cast(powers, product_type)
-        scale = filled_weights[index * size : (index + 1) * size, None] / total
+        scale = tf.slice(filled_weights, (index * size,), (size,))[:, None] / total
         scaled_rows = tf.cast(tf.cast(rows, tf.float32) * scale, product_type)
         chunk_gradient = tf.cast(tf.matmul(powers, kernel), tf.float32) * scale
         table_gradient += tf.cast(tf.matmul(powers, scaled_rows, transpose_a=True), tf.float32)

@@ -23,6 +23,11 @@ class Progress:
         unread: loss, tokens and gradient norm of each update since the last logs.
         last_logs: the last logs of training.
         total_updates: the update at which training ends, once it is measured; None where it is not.
+        loss_scale: the state of the scale of the loss in float16, see `LossScale.state`; empty in other precisions.
+        batch_tokens: the size of batches, where it was found by trying; None where the config says it.
+        split_positions: batches of as many positions, padding included, did not fit into memory, and larger ones are
+            computed in parts; None as long as all have fitted.
+        split_updates: number of updates that were computed in parts.
         origin: of which run it is, see `text.provenance.origin_of`; empty in checkpoints of versions without it.
     """
 
@@ -37,6 +42,10 @@ class Progress:
     unread: list[list[float]] = field(default_factory=list)
     last_logs: dict[str, float] = field(default_factory=dict)
     total_updates: int | None = None
+    loss_scale: dict[str, float] = field(default_factory=dict)
+    batch_tokens: int | None = None
+    split_positions: int | None = None
+    split_updates: int = 0
     origin: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -62,8 +71,9 @@ class Progress:
     def _fault(self) -> str | None:
         """Returns the name of a field that no training can have, or None."""
         optional = {"best_update": self.best_update, "total_updates": self.total_updates}
+        optional |= {"batch_tokens": self.batch_tokens, "split_positions": self.split_positions}
         counts = {"update": self.update, "batch": self.batch, "epoch": self.epoch}
-        counts |= {"validations_without_gain": self.validations_without_gain}
+        counts |= {"validations_without_gain": self.validations_without_gain, "split_updates": self.split_updates}
         counts |= {name: value for name, value in optional.items() if value is not None}
         are_valid = {name: type(value) is int and 0 <= value < 1 << 31 for name, value in counts.items()}
         are_valid |= {
@@ -73,6 +83,7 @@ class Progress:
             "history": _are_rows(self.history) and all("update" in row for row in self.history),
             "unread": isinstance(self.unread, list) and all(map(_are_numbers, self.unread)),
             "last_logs": _are_rows([self.last_logs]),
+            "loss_scale": _is_loss_scale(self.loss_scale),
             "origin": isinstance(self.origin, dict) and all(isinstance(one, str) for one in self.origin.values()),
         }
         if fault := next((name for name, is_valid in are_valid.items() if not is_valid), None):
@@ -87,6 +98,15 @@ class Progress:
 
 def _is_number(value: Any) -> bool:
     return type(value) in (int, float)
+
+
+def _is_loss_scale(state: Any) -> bool:
+    return state == {} or (
+        isinstance(state, dict)
+        and state.keys() == {"scale", "good", "skipped"}
+        and all(_is_number(value) and 0 <= value < 1 << 31 for value in state.values())
+        and state["scale"] > 0
+    )
 
 
 def _are_numbers(values: Any) -> bool:

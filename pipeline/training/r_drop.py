@@ -5,9 +5,11 @@ Letters: N tokens, D model width, V vocabulary.
 
 import tensorflow as tf
 
+from ..runtime.sizes import sizes
 from .loss import even_chunks
 
-CHUNK_TOKENS = 512  # two chunks' (512, V) float32 scores fit a CPU's last cache for V of some thousands
+CHUNK_TOKENS: int | None = None
+"""Tokens of either pass whose scores exist at the same time; None for what suits the device."""
 
 
 def divergence(first_logits, second_logits, token_weights):
@@ -61,14 +63,14 @@ def _value_and_gradients(first, second, table, token_weights):
     product_type = first.dtype  # as in `fused_cross_entropy`
     kernel = tf.cast(table, product_type)
     count = tf.shape(first)[0]
-    chunks, size = even_chunks(count, CHUNK_TOKENS)
+    chunks, size = even_chunks(count, CHUNK_TOKENS or sizes().divergence_chunk_tokens)
     filled = [tf.pad(states, ((0, chunks * size - count), (0, 0))) for states in (first, second)]
     filled_weights = tf.pad(token_weights, ((0, chunks * size - count),))
 
     def chunk(index, value, table_gradient, first_gradient, second_gradient):
-        rows = [states[index * size : (index + 1) * size] for states in filled]
+        rows = [tf.slice(states, (index * size, 0), (size, states.shape[1])) for states in filled]
         scores = [tf.cast(tf.matmul(states, kernel, transpose_b=True), tf.float32) for states in rows]
-        weights = filled_weights[index * size : (index + 1) * size, None] / 2
+        weights = tf.slice(filled_weights, (index * size,), (size,))[:, None] / 2
         chunk_value, score_gradients = _score_gradients(scores[0], scores[1], weights)
         value += chunk_value
         states_gradients = []

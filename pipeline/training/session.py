@@ -6,6 +6,7 @@ import keras
 
 from .checkpoint import Progress
 from .meter import TrainingClock, TrainingMeter
+from .updates import Updates
 
 
 @dataclass
@@ -17,6 +18,7 @@ class Session:
         events: the callbacks.
         clock: measures the time of training.
         meter: averages the updates since the last logs.
+        updates: makes them.
         saved_at: seconds of training at the last checkpoint.
     """
 
@@ -24,6 +26,7 @@ class Session:
     events: keras.callbacks.CallbackList
     clock: TrainingClock
     meter: TrainingMeter
+    updates: Updates
     saved_at: float
 
     def rehearse_callbacks(self) -> None:

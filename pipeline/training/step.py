@@ -1,12 +1,11 @@
 """One update of a model by gradient descent: forward, loss, backward, clip, apply.
 
 The loss is summed over the target tokens of all replicas and divided by their number, so that every token counts the
-same wherever it is computed. A graph calls `TrainStep._update` on each replica, and that calls `TrainStep._gradients`.
+same wherever it is computed. A graph calls `TrainStep._update` on each replica, and that calls `TrainStep.sums_of`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import keras
@@ -15,6 +14,8 @@ import tensorflow as tf
 from ..text.batches import Batch
 from ..text.tokenizer import PAD
 from .accumulator import Accumulator
+from .failures import check_several_devices
+from .loss_scale import LEAST, LossScale
 from .total_loss import TotalLoss
 
 # All lengths are free, so that no new length makes TensorFlow trace the graph again.
@@ -26,7 +27,8 @@ class TrainStepMetrics(NamedTuple):
 
     - loss: the cross-entropy, summed over target tokens.
     - tokens: the number of target tokens.
-    - gradient_norm: the norm of the mean gradient, before it is clipped.
+    - gradient_norm: the norm of the mean gradient, before it is clipped; 0 where the update was left out because the
+      gradient was too large for float16.
     """
 
     loss: Any
@@ -47,6 +49,14 @@ class TrainStep:
         accumulating: whether `accumulate` will be called.
         slices: number of slices of the batch that a device computes in parallel. Cores with a slice each wait for one
             another once per update instead of at every product.
+        xla: whether the graph is compiled, anew for each shape of a batch.
+
+    Attributes:
+        compiled: the shapes for which XLA has compiled a graph.
+        loss_scale: scales the loss of a model that computes in float16; None for others.
+
+    Raises:
+        InputError: a model in float16, or XLA, is on several devices.
     """
 
     def __init__(
@@ -60,6 +70,7 @@ class TrainStep:
         clip_norm: float = 0.0,
         accumulating: bool = False,
         slices: int = 1,
+        xla: bool = False,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -67,53 +78,96 @@ class TrainStep:
         self.strategy = strategy
         self.clip_norm = clip_norm
         self.slices = slices
+        self.xla = xla
+        self.compiled: set[tuple] = set()
         self.replicas = strategy.num_replicas_in_sync
-        sums = [*(variable.shape for variable in model.trainable_variables), (), ()]
-        self._accumulator = Accumulator(sums, strategy) if accumulating else None
-        self._update_graph = self._graph(self._update, signature)
-        self._accumulate_graph = self._graph(self._accumulate, signature)
+        self.accumulator = self.make_accumulator() if accumulating else None
+        is_half = model.dtype_policy.compute_dtype == "float16"
+        if self.replicas > 1:
+            check_several_devices(is_half, xla)
+        self.loss_scale = LossScale(strategy) if is_half else None
+        self.signature = signature
+        self._update_graph = self.graph(self._update, signature.arrays, xla)
+        self._accumulate_graph = self.graph(self._accumulate, signature.arrays, xla)
 
     def __call__(self, batch: Batch) -> TrainStepMetrics:
         """Updates the model; with many replicas the batch's tensors are values per replica."""
-        metrics = self._update_graph(*_tensors(batch))
+        self._note_shape(batch, "update")
+        return self.metrics_of(self._update_graph(*batch.arrays))
+
+    def metrics_of(self, metrics: TrainStepMetrics) -> TrainStepMetrics:
+        """Returns what a graph of an update has returned, which is the same on all replicas."""
         if self.replicas == 1:
             return metrics
         return TrainStepMetrics(*(self.strategy.experimental_local_results(value)[0] for value in metrics))
 
     def accumulate(self, batch: Batch) -> None:
         """Adds a batch to the next update: gradients and tokens count as if all its batches were one."""
-        self._accumulate_graph(*_tensors(batch))
+        self._note_shape(batch, "accumulated")
+        self._accumulate_graph(*batch.arrays)
 
-    def _graph(self, function, signature):
-        def on_replica(*tensors):
-            return function(Batch(*tensors))
+    def _note_shape(self, batch: Batch, purpose: str) -> None:
+        if self.xla:
+            self.compiled.add((purpose, *batch.source.shape, *batch.target_output.shape))
+
+    def make_accumulator(self) -> Accumulator:
+        """Makes the sums of an update that comes in several batches or parts of one."""
+        return Accumulator([*(variable.shape for variable in self.model.trainable_variables), (), ()], self.strategy)
+
+    def graph(self, function: Callable, signature: Sequence[tf.TensorSpec], xla: bool = False) -> Callable:
+        """Makes the graph of a function that is called on each replica with its tensors."""
 
         def graph(*tensors):
-            return on_replica(*tensors) if self.replicas == 1 else self.strategy.run(on_replica, args=tensors)
+            return function(*tensors) if self.replicas == 1 else self.strategy.run(function, args=tensors)
 
-        return tf.function(graph, input_signature=_tensors(signature), autograph=False)
+        return tf.function(graph, input_signature=signature, autograph=False, jit_compile=xla or None)
 
-    def _update(self, batch: Batch) -> TrainStepMetrics:
-        """Averages the gradient over accumulated batches and replicas, clips it and applies it on each replica."""
-        sums = self._gradients(batch)
-        if self._accumulator is not None:
-            sums = self._accumulator.take(sums)
+    def _update(self, *tensors) -> TrainStepMetrics:
+        sums = self.sums_of(Batch(*tensors))
+        return self.apply(sums if self.accumulator is None else self.accumulator.take(sums))
+
+    def apply(self, sums: list[Any]) -> TrainStepMetrics:
+        """Averages the gradient over replicas, clips it and applies it on each; part of a graph.
+
+        Args:
+            sums: as from `sums_of`, over all that a replica has of the update.
+        """
         *gradients, loss, tokens = self._sum_over_replicas(sums)
+        if self.loss_scale is not None:
+            gradients = [gradient / self.loss_scale.scale for gradient in gradients]
         gradients = [gradient / tokens for gradient in gradients]
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
-        self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
+        if self.loss_scale is None:
+            # Nothing is changed before all gradients are there: memory may run out on the way.
+            with tf.control_dependencies([norm] if self.replicas == 1 else []):
+                self._apply(gradients)
+        else:
+            norm = self._apply_if_finite(self.loss_scale, gradients, norm)
         return TrainStepMetrics(loss, tokens, norm)
 
-    def _gradients(self, batch: Batch) -> list[Any]:
+    def _apply(self, gradients) -> None:
+        self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
+
+    def _apply_if_finite(self, loss_scale: LossScale, gradients, norm):
+        """Makes the update, or leaves it out, and returns the norm that is reported."""
+        finite = tf.math.is_finite(norm)
+        reported = tf.where(tf.logical_or(finite, loss_scale.scale <= LEAST), norm, 0.0)
+        # An update that is left out counts, so that the learning rate is that of its number.
+        loss_scale.update(finite, lambda: self._apply(gradients), lambda: self.optimizer.iterations.assign_add(1))
+        return reported
+
+    def sums_of(self, batch: Batch) -> list[Any]:
         """Runs forward, loss and backward: returns each variable's gradient, the loss and the tokens, summed over a
-        replica's batch."""
+        replica's batch; part of a graph."""
         variables = self.model.trainable_variables
         sums = []
         for batch_slice in _slices(batch, self.slices):
             with tf.GradientTape() as tape:
                 loss, total_loss = self.loss(batch_slice)
+                if self.loss_scale is not None:
+                    total_loss = total_loss * self.loss_scale.scale
             # None if the loss does not depend on a variable, such as the normalisation before queries that no score
             # uses.
             gradients = [
@@ -124,9 +178,9 @@ class TrainStep:
             sums.append([*gradients, loss, tokens])
         return [tf.add_n(values) for values in zip(*sums, strict=True)]
 
-    def _accumulate(self, batch: Batch) -> None:
-        assert self._accumulator is not None
-        self._accumulator.add(self._gradients(batch))
+    def _accumulate(self, *tensors) -> None:
+        assert self.accumulator is not None
+        self.accumulator.add(self.sums_of(Batch(*tensors)))
 
     def _sum_over_replicas(self, values):
         """One reduction for all values: each costs a round over the network."""
@@ -134,13 +188,9 @@ class TrainStep:
         return context.all_reduce(tf.distribute.ReduceOp.SUM, values) if self.replicas > 1 else values
 
 
-def _tensors(batch: Batch) -> tuple[Any, ...]:
-    return tuple(x for x in batch if x is not None)
-
-
 def _slices(batch: Batch, number: int) -> Iterator[Batch]:
     """Cuts a batch into slices of about as many sentences each."""
     rows = tf.shape(batch.source)[0]
     bounds = [rows * i // number for i in range(number + 1)]
     for start, end in pairwise(bounds):
-        yield batch.map(itemgetter(slice(start, end)))
+        yield batch.rows(start, end)

@@ -49,7 +49,7 @@ class TotalLoss:
         cross_entropy, total, states = self._forward(twice)
         states, table = self.model.output_embedding.factors(tf.reshape(states, (-1, states.shape[-1])))
         first, second = tf.split(states, 2)
-        weights = tf.cast(tf.reshape(tf.split(twice.target_output, 2)[0], (-1,)) != PAD, tf.float32)
+        weights = tf.cast(tf.reshape(batch.target_output, (-1,)) != PAD, tf.float32)
         total += self.r_drop * fused_divergence(first, second, table, weights)
         return cross_entropy / 2, total / 2
 

@@ -32,6 +32,7 @@ from pydantic.fields import FieldInfo
 from pipeline.config import RunConfig
 from pipeline.config.base import OneOf, Settings
 from pipeline.config.corpus import CorpusSettings
+from pipeline.config.corpus_list import ListedCorpusSettings
 from pipeline.config.inspection import Probe
 from pipeline.config.names import ARCHITECTURES, BLEU_TOKENIZERS
 from pipeline.config.run import dump, make_run_config
@@ -43,8 +44,9 @@ UPDATES = 3
 WRITES = 40
 """Of a short training, about; a kill that comes later than its last write kills nothing."""
 
-KEPT = {"run.name", "run.directory", "training.max_updates", "model.architecture"}
-"""What is not drawn like the rest: the property decides it, or each architecture comes in its turn."""
+KEPT = {"run.name", "run.directory", "training.max_updates", "model.architecture", "training.callbacks"}
+"""What is not drawn like the rest: the property decides it, each architecture comes in its turn, or a file that a
+callback writes goes on where a killed one has ended."""
 
 SIZES = {
     "tokenizer.vocabulary_size": (80, 120),
@@ -67,7 +69,7 @@ SIZES = {
 SPARE = {name for name, row in BLEU_TOKENIZERS.items() if row.modules or row.downloads} | {"error", "given"}
 """Names that need packages, downloads or an imported run, and the one that stops at text such as this."""
 
-TURNS = 34
+TURNS = 33
 """Of so many configs of an architecture, which come in turn, each name of a list is in one; the rest is drawn."""
 
 SENTENCES = ["the cat sleeps .", "le chat dort .", "a * star | and [brackets]", "x"]
@@ -168,6 +170,9 @@ class Draw:
         elif kind is CorpusSettings:
             name = key.rpartition(".")[2]
             drawn = (self._random.choice(corpora(self._text, "validation" if name == "choose_head_on" else name)),)
+        elif kind is ListedCorpusSettings:
+            tag = {"tag": "<drawn>"} if self._random.random() < 0.5 else {}
+            drawn = (self._random.choice(corpora(self._text, "train")[:4]) | {"weight": self._random.random()} | tag,)
         elif kind is Probe:
             drawn = ({"source": self._random.choice(SENTENCES), "reference": self._random.choice([None, *SENTENCES])},)
         elif isinstance(kind, type) and issubclass(kind, Settings):

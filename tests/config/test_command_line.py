@@ -18,12 +18,14 @@ from pipeline.config import RunConfig, load_run_config
 from pipeline.config.base import Settings
 from pipeline.config.command_line import parse_train_arguments
 from pipeline.config.corpus import CorpusSettings
+from pipeline.config.corpus_list import ListedCorpusSettings
 from pipeline.config.data import DataSettings
 from pipeline.config.inspection import InspectionSettings, Probe
 from pipeline.config.messages import sections_of, walk
 from pipeline.config.model import BlocksSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from pipeline.config.options import make_parser
 from pipeline.config.run import dump
+from pipeline.config.start import CallbackSettings
 from pipeline.config.training import TrainingSettings
 from pipeline.config.yaml import dump_yaml, parse_yaml
 from pipeline.errors import InputError
@@ -39,7 +41,12 @@ SECTIONS = {
 }
 
 
-UNSET = ("data.test.", "data.normalize.", "training.guided_attention.")  # null, so that their keys are not stated
+UNSET = (
+    "data.test.",
+    "data.normalize.",
+    "data.filters.",
+    "training.guided_attention.",
+)  # null, so that their keys are not stated
 
 
 class TestSchema:
@@ -57,7 +64,7 @@ class TestSchema:
     def test_every_default_is_a_valid_value(self):
         for section in SECTIONS:
             defaults = {name: field.default for name, field in section.model_fields.items() if not field.is_required()}
-            if section not in (RunConfig, DataSettings, CorpusSettings, Probe):
+            if section not in (RunConfig, DataSettings, CorpusSettings, ListedCorpusSettings, Probe, CallbackSettings):
                 extra = {"max_updates": 1} if section is TrainingSettings else {}
                 section(**{**defaults, **extra})
 
@@ -380,6 +387,10 @@ class TestResume:
         resumed = parse_train_arguments(["--resume", str(run), "--training.max_updates", "50"]).config
         assert (resumed.training.max_updates, resumed.model.d_model) == (50, 64)
 
+    def test_a_resumed_run_may_move_to_other_devices(self, run: Path):
+        resumed = parse_train_arguments(["--resume", str(run), "--devices", "1", "--run.deterministic", "true"]).config
+        assert (resumed.run.devices, resumed.run.deterministic, resumed.model.d_model) == (1, True, 64)
+
     def test_a_resumed_run_keeps_all_other_settings(self, run: Path):
         with pytest.raises(
             InputError, match=r"--model.d_model: 64, not 32: a resumed run keeps its settings, except --training.max"
@@ -442,3 +453,36 @@ def test_a_sentence_is_drawn_where_there_are_no_probes_to_draw():
     probes = ({"source": "a", "reference": "b"},)
     assert (drawn(), drawn(probes=probes), drawn(probes=probes, heatmap_sentences=3)) == (1, 0, 3)
     assert drawn(heatmap_sentences=0) == 0
+
+
+@pytest.mark.parametrize("arguments", [["--devices", "2"], ["--devices=2"], ["--run.devices", "2"]])
+def test_devices_is_short_for_the_key_of_the_run(arguments, config_file: Path):
+    config = parsed(config_file, *arguments)
+    assert config.run.devices == 2 and parsed(config_file).run.devices is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--devices", "-1"], r"run\.devices: expected an integer >= 0 and <= 1024 or null, found -1"),
+        (["--devices", "two"], r"run\.devices: expected an integer"),
+        (["--device", "2"], r"--device: no such option; did you mean --devices\?"),
+        (
+            ["--batches.batch_tokens", "0"],
+            r"batches\.batch_tokens: expected an integer >= 1 and <= 10000000 or auto",
+        ),
+        (["--batches.batch_tokens", "all"], r"expected an integer >= 1 and <= 10000000 or auto, found 'all'"),
+        (["--decoding.batch_sentences", "0"], r"batch_sentences: expected an integer >= 1 and <= 100000 or auto, f"),
+        (["--training.precision", "float16"], r"one of auto, float32, mixed_bfloat16, mixed_float16, found 'float16'"),
+        (["--run.deterministic", "often"], r"run\.deterministic: expected true or false"),
+    ],
+)
+def test_wrong_devices_and_sizes_are_refused_in_one_message(arguments, message, config_file: Path):
+    with pytest.raises(InputError, match=message):
+        parsed(config_file, *arguments)
+
+
+def test_sizes_may_be_left_to_the_device(config_file: Path):
+    config = parsed(config_file, "--batches.batch_tokens", "auto", "--decoding.batch_sentences", "auto")
+    assert (config.batches.batch_tokens, config.decoding.batch_sentences) == ("auto", "auto")
+    assert load_run_config(config_file).batches.batch_tokens == 4096

@@ -18,9 +18,11 @@ from pipeline.config.data import DataSettings
 from pipeline.inspection.head_places import PLACES
 from pipeline.metrics import METRICS
 from pipeline.model.build import MODELS
+from pipeline.model.freezing import PARTS
 from pipeline.model.recurrent import DECODERS
 from pipeline.text.europarl_words import PATTERNS
 from pipeline.text.word_marks import MARKS
+from pipeline.training.callbacks.by_name import CALLBACKS
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,6 +41,8 @@ ROOT = Path(__file__).parents[2]
         (names.BLEU_TOKENIZERS, sacrebleu.BLEU.TOKENIZERS),
         (names.CORPUS_PROBLEMS, [key[3:] for key in DataSettings.model_fields if key.startswith("on_")]),
         (names.WORD_MARKS, MARKS),
+        (names.CALLBACKS, CALLBACKS),
+        (names.MODEL_PARTS, PARTS),
         (names.ARCHITECTURES, [settings.model_fields["architecture"].default for settings in MODELS]),
     ],
     ids=[
@@ -53,6 +57,8 @@ ROOT = Path(__file__).parents[2]
         "tokenizers of BLEU",
         "corpus problems",
         "marks of words",
+        "callbacks",
+        "parts of models",
         "architectures",
     ],
 )
@@ -102,12 +108,15 @@ TABLES = {
     "attention/mechanisms/__init__.py",
     "attention/mechanisms/fixed_weights.py",
     "attention/scores/products.py",
+    "inspection/head_places.py",
     "live_page/packed_model.py",
     "metrics/__init__.py",
+    "model/freezing.py",
     "model/recurrent.py",
     "text/cleaning.py",
     "text/europarl_words.py",
     "text/word_marks.py",
+    "training/callbacks/by_name.py",
     "training/schedule.py",
 }
 LISTS = {name: set(getattr(names, name)) for name in names.__all__ if name.isupper()}

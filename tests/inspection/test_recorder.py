@@ -210,3 +210,22 @@ def test_by_token_every_token_but_eos_is_a_word(recorder):
         assert found.source_words == [*range(len(record.source_tokens) - 1), None]
         assert found.target_words == [*range(len(record.target_output_tokens) - 1), None]
         found.validate()
+
+
+def test_references_are_read_some_at_a_time_and_give_the_same_records(recorder, monkeypatch):
+    expected = list(recorder.record_references(SOURCES, REFERENCES))
+    monkeypatch.setattr("pipeline.inspection.forced_pairs.ENCODED_SENTENCES", 2)
+    read = []
+
+    class Text(list):
+        def __getitem__(self, index):
+            read.append(index)
+            return super().__getitem__(index)
+
+        def __iter__(self):
+            raise AssertionError("read as a whole")
+
+    found = list(recorder.record_references(Text(SOURCES), Text(REFERENCES)))
+    assert [part.stop - part.start for part in read] == [2] * 8
+    assert [record.id for record in found] == list(range(len(SOURCES)))
+    assert_same(found, expected)

@@ -57,6 +57,16 @@ def test_rate_0_keeps_everything_and_rate_1_drops_everything(rate, training, exp
     assert (Dropout(rate)(np.ones((4, 9), "float32"), training=training).numpy() == expected).all()
 
 
+@pytest.mark.parametrize("count", [1, 3, 8, 21, 4003])
+def test_words_of_64_bits_have_the_bytes_of_words_of_32_bits(count):
+    """So that a GPU keeps them, and every seed draws what it has always drawn."""
+    few, many = (
+        tf.reshape(tf.bitcast(words, tf.uint8), (-1,))[:count].numpy()
+        for words in (Dropout(0.5, seed=11)._words(count), Dropout(0.5, seed=11)._words_of_64_bits(count))
+    )
+    np.testing.assert_array_equal(many, few)
+
+
 def test_half_precision_inputs_give_half_precision_outputs():
     assert Dropout(0.5, dtype="mixed_bfloat16")(tf.ones((2, 3)), training=True).dtype == tf.bfloat16
 

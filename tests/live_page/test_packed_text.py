@@ -13,7 +13,8 @@ from pipeline.errors import InputError
 from pipeline.live_page.packed_text import pack_normalizer, pack_tokenizer
 from pipeline.text.look import measure_look
 from pipeline.text.subword_model import SentencePieceModel
-from pipeline.text.tokenizer import Tokenizer, train_tokenizer
+from pipeline.text.tokenizer import Tokenizer
+from pipeline.text.tokenizer_training import train_tokenizer
 from tests.conftest import SENTENCES
 from tests.live_page.engine import scripts_in
 from tests.random_runs import random_run

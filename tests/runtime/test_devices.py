@@ -2,9 +2,19 @@
 
 import json
 
+import pytest
 import tensorflow as tf
 
-from pipeline.runtime.devices import make_strategy
+from pipeline.errors import InputError
+from pipeline.runtime import devices
+from pipeline.runtime.devices import (
+    choose_devices,
+    describe_devices,
+    make_strategy,
+    resolve_precision,
+    slow_precision,
+)
+from tests.pretended_gpus import pretend_gpus
 
 
 def test_a_single_worker_trains_as_one_machine_does(monkeypatch):
@@ -12,3 +22,78 @@ def test_a_single_worker_trains_as_one_machine_does(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
     strategy = make_strategy()
     assert not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+@pytest.fixture
+def processor(monkeypatch):
+    """Sets whether the processor multiplies bfloat16; without a GPU."""
+    pretend_gpus(monkeypatch)
+    monkeypatch.setattr(devices, "why_unseen", lambda: None)
+
+    def set_processor(has_bfloat16):
+        monkeypatch.setattr(devices, "_cpu_multiplies_bfloat16", lambda: has_bfloat16)
+
+    return set_processor
+
+
+@pytest.mark.parametrize(("flags", "expected"), [("sse avx512_bf16", True), ("amx_bf16", True), ("avx2 fma", False)])
+def test_a_processor_multiplies_bfloat16_if_its_flags_say_so(flags, expected, tmp_path, monkeypatch):
+    file = tmp_path / "cpuinfo"
+    file.write_text(f"processor : 0\nflags\t\t: fpu {flags}\n")
+    monkeypatch.setattr(devices, "Path", lambda path: file)
+    assert devices._cpu_multiplies_bfloat16() is expected
+
+
+def test_auto_takes_the_format_that_the_device_multiplies(processor, monkeypatch):
+    for has_bfloat16, policy in ((True, "mixed_bfloat16"), (False, "float32")):
+        processor(has_bfloat16)
+        assert resolve_precision("auto") == policy
+    for capability, policy in (((8, 9), "mixed_bfloat16"), ((7, 5), "mixed_float16"), ((6, 0), "float32")):
+        pretend_gpus(monkeypatch, capability)
+        assert resolve_precision("auto") == policy
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_a_precision_that_is_named_is_taken_and_said_to_be_slow_where_it_is(precision, processor, monkeypatch):
+    def is_slow():
+        assert resolve_precision(precision) == precision
+        return slow_precision(precision) is not None
+
+    processor(False)
+    assert is_slow() == (precision != "float32")
+    processor(True)
+    assert is_slow() == (precision == "mixed_float16")
+    pretend_gpus(monkeypatch, (7, 5))
+    assert is_slow() == (precision == "mixed_bfloat16")
+    pretend_gpus(monkeypatch, (8, 0))
+    assert not is_slow()
+
+
+def test_one_line_says_what_is_computed_on(processor, monkeypatch):
+    processor(False)
+    monkeypatch.setattr(devices, "usable_cores", lambda: 2)
+    assert describe_devices("float32") == "computing on the processor, 2 cores, in float32"
+    monkeypatch.setattr(devices, "why_unseen", lambda: "CUDA's libraries are missing")
+    assert describe_devices("float32").endswith("in float32. An NVIDIA GPU is there, but CUDA's libraries are missing")
+    pretend_gpus(monkeypatch, (7, 5), name="Tesla T4")
+    line = "computing on a GPU (Tesla T4, compute capability 7.5) in mixed_float16"
+    assert describe_devices("mixed_float16") == line
+    visible = pretend_gpus(monkeypatch, (8, 0), (8, 0), name="A100")
+    assert "on 2 GPUs (A100, compute capability 8.0; A100, compute capability 8.0) in" in describe_devices("float32")
+    visible.clear()  # as by --devices 0, and no GPU is missed then
+    assert describe_devices("float32") == "computing on the processor, 2 cores, in float32"
+
+
+def test_more_devices_than_there_are_are_refused_before_anything_is_computed(monkeypatch):
+    pretend_gpus(monkeypatch, (8, 0), (8, 0))
+    with pytest.raises(InputError, match=r"run\.devices: expected at most 2"):
+        choose_devices(3, deterministic=False)
+
+
+def test_determinism_is_tensorflows(monkeypatch):
+    asked = []
+    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: asked.append(True))
+    choose_devices(None, deterministic=False)
+    assert asked == []
+    choose_devices(None, deterministic=True)
+    assert asked == [True]

@@ -5,8 +5,9 @@ import pytest
 
 from pipeline.config.names import CORPUS_PROBLEMS
 from pipeline.errors import InputError
-from pipeline.text.cleaning import Finding, digest_pairs, find_empty, find_odd_pairs, locate_findings, select_pairs
+from pipeline.text.cleaning import Findings, digest_pairs, find_empty, find_odd_pairs, select_pairs
 from pipeline.text.corpus import Corpus
+from pipeline.text.repeated import find_repeated
 
 
 def corpus_of(*pairs, lines=None):
@@ -14,11 +15,19 @@ def corpus_of(*pairs, lines=None):
     return Corpus(sources, targets, lines or list(range(1, len(pairs) + 1)), "made.tsv")
 
 
-def found(corpus, **limits):
+def findings(corpus, **limits):
     lengths = [np.array([len(text.split()) for text in side]) for side in (corpus.source, corpus.target)]
     defaults = {"max_source_tokens": 50, "max_target_tokens": 50, "max_length_ratio": 3.0}
     sides = corpus.source, corpus.target
-    return find_odd_pairs(find_empty(*sides), digest_pairs(*sides), *lengths, **(defaults | limits))
+    repeated = find_repeated(digest_pairs(*sides))
+    return Findings(
+        tuple(CORPUS_PROBLEMS), find_odd_pairs(find_empty(*sides), repeated, *lengths, **(defaults | limits))
+    )
+
+
+def found(corpus, **limits):
+    odd = findings(corpus, **limits)
+    return sorted((row, name) for name in odd.names for row in odd.first_rows(name, 100))
 
 
 def test_each_odd_pair_is_listed_once_with_the_first_reason_that_applies():
@@ -54,16 +63,17 @@ def test_the_same_source_with_another_target_is_no_duplicate():
 def test_pairs_are_dropped_or_kept_as_the_actions_say():
     corpus = corpus_of(("a", "b"), ("", "b"), ("a", "b"), ("c", "d"), lines=[3, 5, 8, 9])
     actions = dict.fromkeys(CORPUS_PROBLEMS, "drop") | {"duplicate": "keep"}
-    assert select_pairs(corpus, found(corpus), actions).tolist() == [0, 2, 3]
-    assert locate_findings(corpus, found(corpus)) == [Finding(5, "empty_side"), Finding(8, "duplicate")]
+    assert select_pairs(corpus, findings(corpus), actions).tolist() == [True, False, True, True]
+    assert findings(corpus).count() == dict.fromkeys(CORPUS_PROBLEMS, 0) | {"empty_side": 1, "duplicate": 1}
+    assert findings(corpus).count(2, 3) == dict.fromkeys(CORPUS_PROBLEMS, 0) | {"duplicate": 1}
 
 
 def test_an_odd_pair_whose_action_is_error_is_named_with_its_place_the_count_and_the_setting():
     corpus = corpus_of(("a", "b"), ("", "b"), ("", "c"), lines=[3, 5, 8])
     with pytest.raises(InputError, match=r"made.tsv:5: empty side, the first of 2 of 3 pairs.*data\.on_empty_side"):
-        select_pairs(corpus, found(corpus), dict.fromkeys(CORPUS_PROBLEMS, "error"))
+        select_pairs(corpus, findings(corpus), dict.fromkeys(CORPUS_PROBLEMS, "error"))
 
 
 def test_an_unknown_action_is_refused():
     with pytest.raises(InputError, match="expected one of drop, keep, error"):
-        select_pairs(corpus_of(("a", "b")), [], {"duplicate": "ignore"})
+        select_pairs(corpus_of(("a", "b")), findings(corpus_of(("a", "b"))), {"duplicate": "ignore"})

@@ -1,6 +1,9 @@
 """The report on the text says what is shared, and what to do about it."""
 
+import numpy as np
+
 from pipeline.config.names import CORPUS_PROBLEMS
+from pipeline.text.cleaning import Findings
 from pipeline.text.corpus import Corpus
 from pipeline.text.corpus_report import MOST_LINES, describe_overlap, report_findings, report_overlap
 from pipeline.text.overlap import SharedSentenceFinder
@@ -32,8 +35,11 @@ def test_shared_targets_alone_are_no_reason_to_warn(caplog):
 def test_all_findings_are_counted_and_the_first_are_listed():
     count = MOST_LINES + 5
     training = corpus_of(*[("a", "A")] * count)
-    findings = [(row, "duplicate") for row in range(1, count)]
-    report = report_findings(training, findings, dict.fromkeys(CORPUS_PROBLEMS, "keep"), kept=count)
+    reasons = np.full(count, 1 + list(CORPUS_PROBLEMS).index("duplicate"), np.uint8)
+    reasons[0] = 0
+    findings, none = Findings(tuple(CORPUS_PROBLEMS), reasons), Findings((), reasons[:0])
+    report = report_findings(training, findings, dict.fromkeys(CORPUS_PROBLEMS, "keep"), none, kept=count)
+    assert "filtered" not in report
     assert report["found"]["duplicate"]["count"] == count - 1
     assert report["lines"]["duplicate"] == list(range(2, MOST_LINES + 2))
     overlap = overlap_of(training, training, "test")

@@ -1,11 +1,17 @@
 """What epochs see of the training text: one segmentation, or several that spell the same sentences."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.config.yaml import dump_yaml
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
 from pipeline.text import prepare
@@ -13,7 +19,7 @@ from pipeline.text.prepare import load_text, prepare_text
 from pipeline.text.provenance import data_sha256, recorded_sha256
 from pipeline.text.tokenizer import EOS
 from pipeline.training.input import TrainingBatches
-from tests.tiny_runs import small_config, write_small_corpus
+from tests.tiny_runs import ROOT, small_config, small_settings, write_small_corpus
 
 JOINED = {
     "data.joined_pairs": 1.0,
@@ -113,7 +119,7 @@ def test_a_preparation_that_was_cut_short_keeps_the_tokenizer_of_the_same_text(t
 
     def cut_short():
         with monkeypatch.context() as patch:
-            patch.setattr(prepare, "_find_odd_pairs", lambda *arguments: 1 / 0)
+            patch.setattr(prepare, "select_training_pairs", lambda *arguments: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 prepare_text(config, run)
         return run.tokenizer.stat().st_mtime_ns
@@ -127,3 +133,65 @@ def test_a_preparation_that_was_cut_short_keeps_the_tokenizer_of_the_same_text(t
     prepare_text(config, run)
     assert run.tokenizer.stat().st_mtime_ns == again
     assert not run.preparation.exists() and run.corpus_report.is_file()
+
+
+PREPARE = """
+import sys
+from pathlib import Path
+from pipeline.config import load_run_config
+from pipeline.run_directory import RunDirectory
+from pipeline.text import pair_reader, tokenizer
+from pipeline.text.prepare import prepare_text
+from pipeline.text.subword_model import SentencePieceModel
+
+tokenizer.load_subword_model = SentencePieceModel  # starts sooner than TensorFlow Text
+pair_reader.SHARD_PAIRS = 64
+pair_reader.usable_cores = lambda: 1
+print("started", flush=True)
+prepare_text(load_run_config(sys.argv[1]), RunDirectory(Path(sys.argv[2])))
+"""
+
+
+@pytest.mark.minutes
+def test_a_preparation_killed_ten_times_ends_with_the_same_bytes(tmp_path):
+    corpus = write_small_corpus(tmp_path / "text")
+    for suffix in ("en", "fr"):
+        lines = (ROOT / "data" / "demo" / f"train.{suffix}").read_text(encoding="utf-8").splitlines(keepends=True)
+        (corpus / f"train.{suffix}").write_text("".join(lines[:6000]), encoding="utf-8")
+    settings = small_settings(
+        corpus, tmp_path, {"data.train.alignments": None, "data.filters": {"near_duplicates": True}}
+    )
+    (tmp_path / "config.yaml").write_text(dump_yaml(settings), encoding="utf-8")
+
+    def prepare(name, seconds):
+        (tmp_path / name).mkdir(exist_ok=True)
+        command = [sys.executable, "-c", PREPARE, tmp_path / "config.yaml", tmp_path / name]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            assert process.stdout is not None and process.stdout.readline() == b"started\n"
+            started = len(list((tmp_path / name).rglob("*.npz")))
+            deadline = time.monotonic() + seconds
+            # Killed a few shards later, so that each start comes a little further.
+            while process.poll() is None and time.monotonic() < deadline:
+                if name == "killed" and len(list((tmp_path / name).rglob("*.npz"))) > started + 8:
+                    process.kill()
+                time.sleep(0.002)
+            process.kill()
+        return process.wait()
+
+    assert prepare("whole", 600) == 0
+    kills = 0
+    while (status := prepare("killed", 600)) != 0:
+        assert status == -signal.SIGKILL and kills < 30
+        kills += 1
+    assert kills >= 10
+    found = [
+        {
+            path.relative_to(tmp_path / name): path.read_bytes()
+            for path in (tmp_path / name).rglob("*")
+            if path.is_file()
+        }
+        for name in ("whole", "killed")
+    ]
+    states = Path("encoded/files.json")  # with times of files in it
+    assert found[0].keys() == found[1].keys() and "corpus_report.json" in map(str, found[0])
+    assert [path for path in found[0] if path != states and found[0][path] != found[1][path]] == []

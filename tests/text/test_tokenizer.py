@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pipeline.config.tokenizer import TokenizerSettings
 from pipeline.errors import InputError
-from pipeline.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, train_tokenizer
+from pipeline.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from pipeline.text.tokenizer_training import train_tokenizer
 from pipeline.text.words import words_of
 from tests.conftest import SENTENCES
 

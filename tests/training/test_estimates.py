@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pipeline.training.estimates import TIMED_UPDATES, checkpoint_bytes, nearest_limit, time_step
+from pipeline.training.estimates import TIMED_UPDATES, checkpoint_bytes, nearest_limit, state_bytes, time_step
 from pipeline.training.step import TrainStepMetrics
 from pipeline.training.stopping import Limits
 
@@ -31,3 +31,7 @@ def test_a_step_is_timed_over_the_first_batches(batches, updates):
 
 def test_checkpoints_hold_weights_and_two_moments_in_float32():
     assert checkpoint_bytes(1000, keep_checkpoints=2, average_checkpoints=1) == 4 * 1000 * (4 * 3 + 1)
+
+
+def test_the_state_of_a_training_is_four_numbers_a_parameter():
+    assert state_bytes(1000) == 4 * checkpoint_bytes(1000, keep_checkpoints=-1, average_checkpoints=0)

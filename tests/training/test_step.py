@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.errors import InputError
 from pipeline.text.batches import Batch
 from pipeline.text.tokenizer import PAD
 from pipeline.training.optimizers import averaged_weights, moving_averages
@@ -113,3 +114,24 @@ def test_a_model_without_an_average_keeps_its_weights():
     with averaged_weights(model, optimizer):
         for a, b in zip(model.get_weights(), before, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.minutes
+def test_a_compiled_update_is_that_of_the_graph_and_each_shape_is_counted():
+    """With whole sentences of padding, which fixed shapes bring along."""
+    model, _, step = make_step(clip_norm=0.5)
+    compiled_model, _, compiled = make_step(clip_norm=0.5, xla=True)
+    for rows in ([0, 1, 2], [1, 3, 0]):
+        batch = batch_of(rows)
+        padded = batch.map(lambda array: np.pad(array, [(0, 1), (0, 8 - array.shape[1])]))
+        np.testing.assert_allclose(compiled(padded), step(batch), rtol=1e-5)
+        assert len(compiled.compiled) == 1
+    assert_equal_weights(compiled_model, model, atol=1e-5)
+    assert step.compiled == set()
+
+
+def test_xla_on_several_devices_is_refused():
+    model, optimizer, step = make_step()
+    strategy = type("Two", (), {"num_replicas_in_sync": 2})()
+    with pytest.raises(InputError, match=r"training\.xla: compiles for one device; expected --devices 1"):
+        TrainStep(model, optimizer, step.loss, strategy, xla=True)

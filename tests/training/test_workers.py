@@ -34,12 +34,12 @@ from pathlib import Path
 import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from pipeline import run_training
+from pipeline import training_start
 from pipeline.train import train
 from pipeline.config import load_run_config
 from pipeline.training import build
 build.slices_per_update = lambda: 1  # as on GPUs, the only devices of which one process takes several
-run_training.make_strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+training_start.make_strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 sys.exit(max(train(load_run_config(Path(path))) for path in sys.argv[1:]))
 """
 

@@ -28,4 +28,22 @@ TIED_EMBEDDINGS = {
     "target": "target and output share one",
     "none": "each has its own",
 }
+MODEL_PARTS = {
+    "embeddings": "the tables of tokens, one where model.tie_embeddings ties them, with the bias of the output, and of "
+    "learned positions",
+    "encoder": "all layers that read the source",
+    "decoder": "all layers that write the target, cross-attention included; in decoder_only all layers",
+    "self_attention": "the projections of every self-attention",
+    "cross_attention": "the projections of every cross-attention; in recurrent the attention",
+    "feed_forward": "the feed-forward network of every layer",
+    "normalizations": "gains and offsets of every layer normalisation",
+}
+"""Parts whose weights can be kept as they are. They overlap: a self-attention is also a part of its encoder."""
+WHOLE_MODEL = ("embeddings", "encoder", "decoder")
+"""The parts that have all weights between them."""
+PARTS_MISSING = {
+    "recurrent": ("self_attention", "feed_forward", "normalizations"),
+    "decoder_only": ("encoder", "cross_attention"),
+}
+"""The parts that an architecture does not have."""
 ACTIVATIONS = ("relu", "gelu", "silu")

@@ -1,7 +1,8 @@
-"""Schedules, optimizers and metrics."""
+"""Schedules, optimizers, metrics and callbacks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -77,3 +78,40 @@ def rank(metric: str, validation: Mapping[str, float]) -> tuple[float, float]:
     """
     value = validation[f"val_{metric}"]
     return value if METRICS[metric].lower_is_better else -value, validation["val_loss"]
+
+
+@dataclass(frozen=True)
+class Callback:
+    """A callback that configs can name.
+
+    Attributes:
+        meaning: for help texts.
+        defaults: arguments that it gets unless a config gives them.
+        files: arguments that name a file, which is in the folder of the run.
+    """
+
+    meaning: str
+    defaults: tuple[tuple[str, Any], ...] = ()
+    files: tuple[str, ...] = ()
+
+
+CALLBACKS = {
+    "CSVLogger": Callback("Keras' table of the metrics at the end of each epoch", (("append", True),), ("filename",)),
+    "TerminateOnNaN": Callback("Keras' end of a training whose loss is not a number"),
+}
+REFUSED_CALLBACKS = {
+    "BackupAndRestore": "every run resumes; see training.checkpoint_every_minutes",
+    "EarlyStopping": "use training.early_stopping",
+    "History": "history.csv in the run's folder has every validation",
+    "LambdaCallback": "functions are code: register a callback in a --plugins file",
+    "LearningRateScheduler": "use training.schedule, or register a schedule in a --plugins file",
+    "ModelCheckpoint": "use training.keep_checkpoints, training.early_stopping.metric and "
+    "training.checkpoint_every_minutes",
+    "OrbaxCheckpoint": "use training.keep_checkpoints and training.checkpoint_every_minutes",
+    "ProgbarLogger": "training prints its progress; see training.log_every_updates",
+    "ReduceLROnPlateau": "use training.schedule",
+    "RemoteMonitor": "a config alone opens no connection: register a callback in a --plugins file",
+    "SwapEMAWeights": "use training.ema_decay",
+    "TensorBoard": "every run writes for TensorBoard; see inspection",
+}
+"""Callbacks of Keras that configs cannot name, and what to use in their place."""

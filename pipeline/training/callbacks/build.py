@@ -16,11 +16,34 @@ from ...text.corpus import Corpus
 from ...text.provenance import recorded_sha256
 from ..checkpoint import Progress
 from ..loop import Training
+from .by_name import make_callback
 from .probe_archive import ProbeArchive
 from .probe_lines import ProbeLines, middle_pairs
 from .profile import Profile
 from .progress import History, ProgressLine
 from .tensorboard import TensorBoard
+
+
+def make_callbacks(config: RunConfig, run: RunDirectory) -> list[keras.callbacks.Callback]:
+    """Makes the callbacks of `training.callbacks`.
+
+    Raises:
+        InputError: one does not take its arguments.
+    """
+    return [make_callback(one.name, one.arguments, run.root) for one in config.training.callbacks]
+
+
+def callback_params(config: RunConfig, run: RunDirectory, training: Training) -> dict[str, Any]:
+    """Returns the `params` of all callbacks: those that Keras' `fit` gives, the folder of the run, and all settings by
+    dotted key."""
+    return {
+        "epochs": config.training.max_epochs,
+        "steps": training.batches.updates(training.batches.full_epoch),
+        "verbose": 0,
+        "run": str(run.root),
+        "settings": dict(flat_settings(config.model_dump(mode="json"))),
+    }
+
 
 COMPARED = ("tokenizer", "batches", "model", "training", "decoding")
 
@@ -61,5 +84,5 @@ def _describe_corpus(data: DataSettings, run: RunDirectory) -> str:
     """Returns languages and training file, and the beginning of a digest of all files, which may be changed in place
     between two runs."""
     digest = hashlib.sha256(json.dumps(recorded_sha256(run), sort_keys=True).encode()).hexdigest()
-    file = data.training_text.table or data.training_text.source
+    file = ", ".join(str(corpus.table or corpus.source) for corpus in data.training_corpora)
     return f"{data.source_language}-{data.target_language} {file} ({digest[:8]})"

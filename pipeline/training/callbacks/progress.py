@@ -85,6 +85,8 @@ class ProgressLine(keras.callbacks.Callback):
             *([f"loss {logs['loss']:.3f}"] if "loss" in logs else []),
             *([f"{speed:,.0f} tokens/s"] if speed is not None else []),
             *([f"learning rate {logs['learning_rate']:.2e}"] if "learning_rate" in logs else []),
+            *([f"{logs['skipped_updates']:.0f} updates left out"] if logs.get("skipped_updates") else []),
+            *([f"{logs['compilations']:.0f} graphs compiled"] if logs.get("compilations") else []),
             *([f"{clock(left)} left"] if left is not None else []),
         ]
         return "  ".join(fields)

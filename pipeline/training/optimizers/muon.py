@@ -5,7 +5,7 @@ from collections import defaultdict
 import keras
 import tensorflow as tf
 
-from ...runtime.cores import CORE_GROUPS
+from ...runtime.sizes import sizes
 from .adam import apply_adam
 
 
@@ -24,9 +24,10 @@ class StackedMuon(keras.optimizers.Muon):
                 of_shape[tuple(variable.shape)].append((gradient, variable))
             else:
                 self._apply_adam(gradient, variable, learning_rate * self.adam_lr_ratio)
+        groups = sizes().matrix_groups
         for pairs in of_shape.values():
-            for group in range(min(CORE_GROUPS, len(pairs))):  # groups are computed side by side
-                self._apply_orthogonal(pairs[group::CORE_GROUPS], learning_rate)
+            for group in range(min(groups, len(pairs))):  # groups are computed side by side
+                self._apply_orthogonal(pairs[group::groups], learning_rate)
 
     def _apply_orthogonal(self, pairs, learning_rate):
         """Updates variables of one shape by their gradients."""

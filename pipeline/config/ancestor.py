@@ -1,0 +1,89 @@
+"""Whether a training can start from another run, by the settings of both."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import InputError
+from ..run_directory import RunDirectory
+from .model import ArchitectureSettings
+from .names import MECHANISMS
+from .run import RunConfig, flat_settings
+from .started_run import load_started_run
+
+FREE = re.compile(r"model\.((\w+_)?dropout|source_loss)")
+"""Settings of a model that may change: they are no part of what its weights compute."""
+TOKENIZER = ("kind", "vocabulary_size", "character_coverage", "training_sentences")
+"""Settings of a tokenizer that are those of the ancestor, since nothing is trained by them."""
+
+
+def check_ancestor(config: RunConfig) -> RunConfig | None:
+    """Checks that the run in `training.start_from`, if that is set, has the model and the tokenizer of this config.
+
+    Returns:
+        The settings of that run.
+
+    Raises:
+        InputError: it is no run, or a setting differs; the message names all that do.
+    """
+    root = config.training.start_from
+    if root is None:
+        return None
+    ancestor = load_started_run(open_ancestor(root).config)
+    if differences := [*_differences(config, ancestor), *_unknown_tags(config, ancestor)]:
+        shown = "\n  ".join(differences)
+        raise InputError(
+            f"training.start_from: {root} has another model or vocabulary:\n  {shown}\nSet these as in "
+            f"{root / 'config.yaml'} (only rates of dropout and model.source_loss may differ, and model.max_positions "
+            "where no weight depends on it), or leave training.start_from out"
+        )
+    return ancestor
+
+
+def open_ancestor(root: Path) -> RunDirectory:
+    """Opens the run that a training starts from.
+
+    Raises:
+        InputError: it is no run.
+    """
+    try:
+        return RunDirectory.open(root)
+    except InputError as error:
+        raise InputError(f"training.start_from: {error}") from None
+
+
+def _differences(config: RunConfig, ancestor: RunConfig) -> Iterator[str]:
+    there, here = (
+        dict(flat_settings(one.model_dump(mode="json", include={"tokenizer": set(TOKENIZER), "model": True})))
+        for one in (ancestor, config)
+    )
+    for key in (*there, *(key for key in here if key not in there)):
+        free = FREE.fullmatch(key) or (key == "model.max_positions" and not _has_weights_by_position(config.model))
+        if there.get(key) != here.get(key) and not free:
+            yield f"{key}: expected {_shown(there.get(key))}, found {_shown(here.get(key))}"
+
+
+def _unknown_tags(config: RunConfig, ancestor: RunConfig) -> Iterator[str]:
+    """Yields the tags of corpora that the ancestor's vocabulary does not have."""
+    there, here = (getattr(one.data, "tags", ()) for one in (ancestor, config))
+    if unknown := [tag for tag in here if tag not in there]:
+        yield f"tags of data.train: expected {' and '.join(there) or 'none'}, found {' and '.join(unknown)}"
+
+
+def _has_weights_by_position(model: ArchitectureSettings) -> bool:
+    if getattr(model, "positions", "") == "learned":
+        return True
+    sites = getattr(model, "attention", ())
+    return any("projected_length" in MECHANISMS[site.mechanism].settings for _, site in sites)
+
+
+def _shown(value: object) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def other_text(config: RunConfig, ancestor: RunConfig) -> list[str]:
+    """Lists settings of the text that differ from the ancestor's, which may be meant, as `key: value there, value
+    here`."""
+    keys = ("source_language", "target_language", "tokenized")
+    pairs = [(key, *(_shown(getattr(one.data, key)) for one in (ancestor, config))) for key in keys]
+    return [f"data.{key}: {there} there, {here} here" for key, there, here in pairs if there != here]

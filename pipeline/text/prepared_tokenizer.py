@@ -1,0 +1,59 @@
+"""The tokenizer of a run that is being prepared: trained, or that of an earlier start on the same text."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from ..config import RunConfig
+from ..errors import InputError
+from ..files import write_json
+from ..json_file import read_json
+from ..run_directory import RunDirectory
+from .corpus import Corpus
+from .given_tokenizer import load_tokenizer
+from .tokenizer import Tokenizer
+from .tokenizer_training import train_tokenizer
+
+
+def reuse_or_train_tokenizer(
+    config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]
+) -> Tokenizer:
+    """Returns the tokenizer that is in the run if it was trained on the same text, and otherwise trains it.
+
+    Args:
+        config: the settings.
+        training: the training text.
+        run: the run.
+        digests: of all files, see `data_sha256`.
+    """
+    taken = config.training.start_from is not None  # that of the run from which training starts
+    if not taken and not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
+        run.tokenizer.unlink(missing_ok=True)
+        write_json(run.preparation, digests)
+        train_tokenizer(
+            _sample_sentences(training, config.tokenizer.training_sentences),
+            run.tokenizer,
+            kind=config.tokenizer.kind,
+            vocabulary_size=config.tokenizer.vocabulary_size,
+            character_coverage=config.tokenizer.character_coverage,
+            tags=config.data.tags,
+        )
+    tokenizer = load_tokenizer(run.tokenizer)
+    if missing := [tag for tag in config.data.tags if tag not in tokenizer.tags]:
+        raise InputError(
+            f"{run.tokenizer}: the tokenizer of the run from which training starts has no tag {', '.join(missing)}; "
+            "expected the tags of data.train: leave them out, or start from a run that was trained with them"
+        )
+    return tokenizer.with_tag(config.decoding.tag)
+
+
+def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
+    try:
+        return read_json(run.preparation) == digests
+    except (OSError, ValueError):
+        return False
+
+
+def _sample_sentences(corpus: Corpus, most: int) -> Iterator[str]:
+    """Yields both sides of every n-th pair, at most `most` sentences in all."""
+    for pair in islice(corpus.pairs(), None, None, max(1, -(-2 * len(corpus) // most))):
+        yield from (side for side in pair if side.strip())

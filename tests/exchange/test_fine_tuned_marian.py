@@ -1,0 +1,76 @@
+"""A run that starts from an imported Marian model: with its tokenizer of two sides, and its translations at first."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pipeline.config.yaml import dump_yaml, read_yaml
+from pipeline.text.encoded import EncodedSentences
+from pipeline.train import main
+from pipeline.trained_run import load_run
+
+PAIRS = {"train": 24, "validation": 6}
+
+
+@pytest.fixture
+def arguments(imported, tmp_path, run):
+    """The command line of a run from the imported one, which takes its settings from there."""
+    texts = [run.tokenizer.decode([row])[0] for row in np.random.default_rng(0).integers(4, 30, (30, 6)).tolist()]
+    for name, count in PAIRS.items():
+        for side in ("source", "target"):
+            lines = texts[:count] if side == "source" else texts[-count:]
+            (tmp_path / f"{name}.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files = [
+        text
+        for name in PAIRS
+        for side in ("source", "target")
+        for text in (f"--data.{name}.{side}", str(tmp_path / f"{name}.{side}"))
+    ]
+    return ["--config", str(imported / "config.yaml"), "--run.name", "tuned", "--run.directory", str(tmp_path), *files]
+
+
+def encoded(path):
+    return [row.tolist() for row in EncodedSentences.load(path)]
+
+
+def test_an_imported_run_is_trained_further_as_a_new_run(imported, run, arguments, tmp_path):
+    further = ["--training.start_from", str(imported), "--training.max_updates", "2", "--training.warmup_updates", "1"]
+    assert main([*arguments, *further, "--training.freeze", "[embeddings]"]) == 0
+    tuned = load_run(tmp_path / "tuned")
+    for side, tokenizer in (("source", run.tokenizer), ("target", run.tokenizer.of_target)):
+        for name in PAIRS:
+            lines = (tmp_path / f"{name}.{side}").read_text(encoding="utf-8").splitlines()
+            assert encoded(tmp_path / "tuned" / "encoded" / f"{name}.{side}") == tokenizer.encode(lines)
+    assert tuned.tokenizer.pieces(range(9)) == run.tokenizer.pieces(range(9))
+    for one, other in zip(tuned.model.weights, run.model.weights, strict=True):
+        assert np.array_equal(one, other) == ("embedding" in one.path), one.path
+    manifest = json.loads((tmp_path / "tuned" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["started_from"]["run"] == str(imported)
+    assert tuned.translator.translate([lines[0]])  # the tokenizer of two sides works there too
+
+
+@pytest.mark.minutes
+def test_without_an_update_it_translates_as_the_imported_run(imported, run, arguments, tmp_path):
+    further = ["--training.start_from", str(imported), "--training.max_minutes", "1e-9"]
+    assert main([*arguments, *further]) == 0
+    lines = (tmp_path / "train.source").read_text(encoding="utf-8").splitlines()[:5]
+    found, expected = (one.translator.translate(lines) for one in (load_run(tmp_path / "tuned"), run))
+    assert found == expected
+
+
+def test_an_imported_run_itself_is_not_trained_and_how_to_go_on_is_told(imported, arguments, capsys):
+    assert main([*arguments, "--training.max_updates", "2"]) == 2
+    told = capsys.readouterr().err
+    assert "which is not trained itself. Train a new run that starts from it: --training.start_from RUN" in told
+
+
+def test_an_imported_run_is_no_start_for_another_tokenizer(imported, tmp_path, capsys):
+    values, _ = read_yaml(imported / "config.yaml")
+    files = {"source": str(imported / "config.yaml"), "target": str(imported / "config.yaml")}
+    values["data"] |= {"train": files, "validation": files}
+    values["tokenizer"] |= {"kind": "bpe"}
+    values["training"] |= {"max_updates": 2, "start_from": str(imported)}
+    (tmp_path / "other.yaml").write_text(dump_yaml(values), encoding="utf-8")
+    assert main(["--config", str(tmp_path / "other.yaml"), "--run.name", "other"]) == 2
+    assert "tokenizer.kind: expected given, found bpe" in capsys.readouterr().err

@@ -1,0 +1,124 @@
+"""Parquet files and zstd are read as the same text in other files, and refused in one message when they are damaged."""
+
+import gzip
+import sys
+
+import numpy as np
+import pytest
+
+from pipeline.config.corpus import CorpusSettings
+from pipeline.errors import InputError
+from pipeline.text.arrow_files import import_pyarrow
+from pipeline.text.corpus import read_corpus
+
+SOURCES = ["a cat", "", 'he said "no"', "naïve \u2028 text", "last"]
+TARGETS = ["un chat", "x", "non", "é", ""]
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def zstd(text):
+    return pyarrow.compress(text.encode(), "zstd", asbytes=True)
+
+
+def write_parquet(path, **columns):
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=2)
+
+
+@pytest.fixture
+def table(tmp_path):
+    write_parquet(
+        tmp_path / "t.parquet",
+        id=[1, 2, 3, 4, 5],
+        translation=[{"en": en, "fr": fr} for en, fr in zip(SOURCES, TARGETS, strict=True)],
+        words=pyarrow.array(SOURCES).dictionary_encode(),
+        split=["train", "test", "train", "test", "train"],
+    )
+    return tmp_path / "t.parquet"
+
+
+def pairs(**settings):
+    return list(read_corpus(CorpusSettings(**settings)).pairs())
+
+
+def test_columns_are_read_by_name_also_within_others_and_by_number(table):
+    expected = list(zip(SOURCES, TARGETS, strict=True))
+    assert pairs(table=table, source_column="translation.en", target_column="translation.fr") == expected
+    assert pairs(table=table, source_column="words", target_column=2) == expected
+    split = {"split_column": "split", "split": "test"}
+    corpus = read_corpus(CorpusSettings(table=table, source_column=1, target_column=2, **split))
+    assert list(corpus.pairs()) == expected[1::2] and corpus.place(1) == f"{table}:4"
+    chosen = corpus.select(np.array([1]))
+    assert list(chosen.source) == [SOURCES[3]] and chosen.line_numbers[0] == 4
+
+
+def test_null_is_empty_and_line_ends_within_a_row_become_spaces(tmp_path):
+    write_parquet(tmp_path / "t.parquet", a=["x\ny", None, "z\r\n"], b=pyarrow.array(["1", "2", "3"], "large_string"))
+    assert pairs(table=tmp_path / "t.parquet") == [("x y", "1"), ("", "2"), ("z ", "3")]
+
+
+def test_zstd_is_read_as_gzip_and_plain_text_are_also_in_several_frames(tmp_path):
+    lines = "".join(f"{line}\n" for line in SOURCES)
+    (tmp_path / "plain").write_text(lines, encoding="utf-8")
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(lines.encode()))
+    (tmp_path / "packed.zst").write_bytes(zstd(lines[:20]) + zstd(lines[20:]))
+    for name in ("packed.gz", "packed.zst"):
+        corpus = read_corpus(CorpusSettings(source=tmp_path / "plain", target=tmp_path / name))
+        assert list(corpus.source) == list(corpus.target) == SOURCES
+    (tmp_path / "table.tsv.zst").write_bytes(zstd("a\tb\nc\td\n"))
+    assert pairs(table=tmp_path / "table.tsv.zst") == [("a", "b"), ("c", "d")]
+
+
+def refused(match, **settings):
+    with pytest.raises(InputError, match=match):
+        pairs(**settings)
+
+
+def test_damaged_files_are_refused(tmp_path, table):
+    content = table.read_bytes()
+    for name, damaged in {
+        "cut": content[:-30],
+        "none": b"",
+        "text": b"a\tb\n",
+        "zeros": content[:4] + bytes(200) + content[204:],
+    }.items():
+        (tmp_path / f"{name}.parquet").write_bytes(damaged)
+        refused(
+            rf"{name}.parquet: .*(Parquet file)", table=tmp_path / f"{name}.parquet", source_column=1, target_column=2
+        )
+    packed = zstd("".join(SOURCES) * 100)
+    (tmp_path / "cut.zst").write_bytes(packed[:-5])
+    refused("cut.zst: damaged zstd file .*Truncated", source=tmp_path / "cut.zst", target=tmp_path / "cut.zst")
+    (tmp_path / "odd.zst").write_bytes(packed[:4] + b"\xff\xff" + packed[6:])
+    refused("odd.zst: damaged zstd file", source=tmp_path / "odd.zst", target=tmp_path / "odd.zst")
+
+
+def test_wrong_columns_and_names_are_told(tmp_path, table):
+    refused("no column 'en'; there are id, translation.en", table=table, source_column="en")
+    refused("no column 9; .*numbered from 0 to 4", table=table, source_column=9)
+    refused("column 'id' holds int64; expected text", table=table)
+    refused("there is no such file", table=tmp_path / "missing.parquet")
+    other = tmp_path / "table"
+    other.write_bytes(table.read_bytes())
+    refused("a Parquet file, which is read as a table if its name ends in .parquet", table=other)
+    write_parquet(tmp_path / "empty.parquet", a=pyarrow.array([], "string"), b=pyarrow.array([], "string"))
+    refused("no rows", table=tmp_path / "empty.parquet")
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    buffers = pyarrow.array([b"\xff", b"a"]).buffers()
+    invalid = pyarrow.StringArray.from_buffers(2, buffers[1], buffers[2])
+    write_parquet(tmp_path / "t.parquet", a=invalid, b=["x", "y"])
+    refused("damaged Parquet file", table=tmp_path / "t.parquet")
+
+
+def test_without_pyarrow_the_message_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match="is read by PyArrow, which is not installed; install it: pip install pyarrow"):
+        import_pyarrow("x.zst", "a zstd file")
+    (tmp_path / "packed.zst").write_bytes(b"(\xb5/\xfd")
+    refused(
+        "packed.zst: a zstd file is read by PyArrow", source=tmp_path / "packed.zst", target=tmp_path / "packed.zst"
+    )
+    refused("t.parquet: a Parquet file is read by PyArrow", table=tmp_path / "t.parquet")
