@@ -22,8 +22,9 @@ OF_MODELS = [
     (settings, model, {name: name for name in settings.model_fields if name not in ("architecture", "attention")})
     for settings, model in MODELS.items()
 ]
+COMPARED = ("mechanism", "score", "projection", "value_dim", "key_value_heads")
 OF_ATTENTION = [
-    (AttentionSettings, layer, {name: name for name in ("mechanism", "score", "projection", "value_dim")})
+    (AttentionSettings, layer, {name: name for name in COMPARED})
     for layer in (MultiHeadAttention, SelfAttention, CrossAttention)
 ]
 OF_MECHANISMS = [
