@@ -24,7 +24,7 @@ from .attention.scores import SCORES, Score
 from .config import names
 from .inspection.measures import MEASURES, Measure
 from .metrics import METRICS
-from .training.callbacks.by_name import CALLBACKS
+from .training.callbacks.named_callbacks import CALLBACKS
 from .training.schedule import SCHEDULES
 
 Entry = TypeVar("Entry")

@@ -129,7 +129,8 @@ class SelfAttention(AttentionLayer):
                 # The projection is linear: that of the positions is added to that of x.
                 keys = len(parts) - self.value_projection_wanted
                 kernel = ops.cast(self.qkv_projection.kernel, x.dtype)[:, : sum(self.widths[:keys])]
-                shifts = ops.split(ops.matmul(positions, kernel), places[: keys - 1], axis=-1)
+                shifts = ops.matmul(positions, kernel)
+                shifts = [shifts] if keys == 1 else ops.split(shifts, places[:1], axis=-1)
                 parts[:keys] = [part + shift for part, shift in zip(parts, shifts, strict=False)]
         value = parts.pop() if self.value_projection_wanted else x
         query, key = (parts[0], parts[-1]) if self.projection else (placed, placed)

@@ -22,7 +22,7 @@ from pipeline.model.freezing import PARTS
 from pipeline.model.recurrent import DECODERS
 from pipeline.text.europarl_words import PATTERNS
 from pipeline.text.word_marks import MARKS
-from pipeline.training.callbacks.by_name import CALLBACKS
+from pipeline.training.callbacks.named_callbacks import CALLBACKS
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,7 +116,7 @@ TABLES = {
     "text/cleaning.py",
     "text/europarl_words.py",
     "text/word_marks.py",
-    "training/callbacks/by_name.py",
+    "training/callbacks/named_callbacks.py",
     "training/schedule.py",
 }
 LISTS = {name: set(getattr(names, name)) for name in names.__all__ if name.isupper()}

@@ -46,8 +46,8 @@ def test_positions_are_those_after_the_offset(kind):
 
 
 def test_an_unknown_kind_of_positions_is_refused():
-    with pytest.raises(ValueError, match=r"kind.*found 'rotary'"):
-        PositionalEmbedding("rotary")
+    with pytest.raises(ValueError, match=r"kind.*found 'rotery'"):
+        PositionalEmbedding("rotery")
 
 
 def test_embeddings_are_rows_times_the_root_of_the_width_and_logits_are_products_with_rows():

@@ -286,7 +286,7 @@ def test_a_model_made_anew_from_its_config_has_the_same_config_and_weights_in_th
         ({"tie_embeddings": "both"}, "tie_embeddings.*found 'both'"),
         ({"num_heads": 3}, "d_model.*num_heads = 3, found 8"),
         ({"norm": "rms"}, "norm.*found 'rms'"),
-        ({"positions": "rotary"}, "kind.*found 'rotary'"),
+        ({"positions": "rotery"}, "kind.*found 'rotery'"),
         ({"cross": {"score": "euclid"}}, "score.*found 'euclid'"),
     ],
 )

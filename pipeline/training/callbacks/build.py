@@ -16,7 +16,7 @@ from ...text.corpus import Corpus
 from ...text.provenance import recorded_sha256
 from ..checkpoint import Progress
 from ..loop import Training
-from .by_name import make_callback
+from .named_callbacks import make_callback
 from .probe_archive import ProbeArchive
 from .probe_lines import ProbeLines, middle_pairs
 from .profile import Profile

@@ -12,7 +12,7 @@ import pytest
 from pipeline.config import names
 from pipeline.errors import InputError
 from pipeline.train import train
-from pipeline.training.callbacks.by_name import CALLBACKS, make_callback
+from pipeline.training.callbacks.named_callbacks import CALLBACKS, make_callback
 from tests.config_files import MINIMAL, parsed, problem
 from tests.recipes import TRAINING, recipe
 
