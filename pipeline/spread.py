@@ -65,7 +65,7 @@ class RunParts:
             from .text.banned import read_banned
             from .trained_run.trained_ensemble import load_runs
 
-        run = replace(load_runs(self.roots, self.checkpoint), config=self.config)
+        run = load_runs(self.roots, self.checkpoint).with_config(self.config)
         if self.ban is None:
             return run
         return replace(run, banned=read_banned(self.ban, run.target_tokens, leads_out=self.requires))

@@ -104,7 +104,8 @@ def _named_files(settings: DataSettings, run: RunDirectory) -> dict[str, Path]:
 def prepared_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
     """Returns the SHA-256 of all that training reads: the files that the settings name, and the tokenizer and the
     encoded text of the run."""
-    prepared = [run.tokenizer, *sorted(path for path in run.encoded.rglob("*") if path.is_file())]
+    encoded = {path for path in run.encoded.rglob("*") if path.is_file()} - {run.file_states}  # times of this machine
+    prepared = [run.tokenizer, *sorted(encoded)]
     return data_sha256(settings, run) | {_name(path, run): sha256(path) for path in prepared}
 
 

@@ -148,7 +148,7 @@ def wait_until(holds, processes):
 def test_after_a_kill_the_other_worker_ends_and_the_same_command_ends_as_without_it(one_process):
     finish(*start_two(one_process, "whole", DROPPING))
     runs = one_process / "runs"
-    for name, victim in (("without chief", 0), ("without worker", 1)):
+    for name, victim in (("without-chief", 0), ("without-worker", 1)):
         processes, folders = start_two(one_process, name, DROPPING)
         wait_until(lambda run=runs / name: any(run.glob("checkpoints/update-*")), processes)
         processes[victim].kill()
