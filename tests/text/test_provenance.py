@@ -58,3 +58,17 @@ def test_damaged_records_are_no_obstacle(run, damage):
     folder.encoded.mkdir()
     folder.file_states.write_text(damage.replace("train.en", next(iter(digests))))
     assert data_sha256(data, folder) == digests
+
+
+def test_times_of_files_are_no_part_of_what_workers_compare(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "data_sha256", lambda settings, run: {})
+    run = RunDirectory.create(tmp_path / "run")
+    (run.encoded / "train").mkdir(parents=True)
+    for file in (run.tokenizer, run.encoded / "train" / "source.npy", run.file_states):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("1")
+    before = provenance.prepared_sha256(None, run)
+    run.file_states.write_text("2")
+    assert provenance.prepared_sha256(None, run) == before
+    (run.encoded / "train" / "source.npy").write_text("2")
+    assert provenance.prepared_sha256(None, run) != before
