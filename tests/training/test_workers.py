@@ -152,6 +152,7 @@ def test_after_a_kill_the_other_worker_ends_and_the_same_command_ends_as_without
         processes, folders = start_two(one_process, name, DROPPING)
         wait_until(lambda run=runs / name: any(run.glob("checkpoints/update-*")), processes)
         processes[victim].kill()
+        processes[victim].wait()
         finish([processes[1 - victim]], [folders[1 - victim]], status=75)
         said = (folders[1 - victim] / "output").read_text()
         assert f"error: worker {victim} (127.0.0.1:" in said or "error: another worker" in said
