@@ -49,4 +49,5 @@ def _copy(content: BinaryIO | gzip.GzipFile) -> TextFile:
 
 
 def temporary_text() -> TextFile:
+    """Returns an empty file without a name, which is gone once its lines are."""
     return TextFile(tempfile.TemporaryFile())  # closed with its lines
