@@ -55,6 +55,7 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]})",
     )
     _add_word_options(parser)
+    _add_probability_options(parser)
     add_workers_option(parser)
     for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
         parser.add_argument(
@@ -81,6 +82,22 @@ def _add_word_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_probability_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="write the probability that a link is right after it, as in 0-0:0.93. It is calibrated on the gold "
+        "alignments that RUN's config names (inspection.choose_head_on, or else the validation set)",
+    )
+    parser.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="FILE",
+        help="take probabilities from the link_calibration.json of an evaluation of RUN, so that no gold alignments "
+        "are needed; for a single run, and with --probabilities",
+    )
+
+
 @exit_cleanly
 def main(arguments: list[str]) -> None:
     """Reads the text, aligns it, writes the links."""
@@ -92,6 +109,7 @@ def main(arguments: list[str]) -> None:
         from .alignment.align_pairs import align_in_processes
         from .alignment.aligner import Direction, choose_readouts
         from .alignment.given_words import read_given_words
+        from .alignment.link_calibration import link_calibration
         from .text.pharaoh import format_pharaoh_line, write_pharaoh
 
     corpus = _read_text(options)
@@ -106,7 +124,8 @@ def main(arguments: list[str]) -> None:
         directions.append(replace(reverse, source_words=target_words, target_words=source_words))
     directions = choose_readouts(directions, options.subwords)
     symmetrisation = symmetrise.SYMMETRISATIONS[options.symmetrise]
-    links = align_in_processes(directions, symmetrisation, options.subwords, options.workers)
+    probabilities = link_calibration(directions, options.calibration).probabilities if options.probabilities else None
+    links = align_in_processes(directions, symmetrisation, options.subwords, options.workers, probabilities)
     links = _with_progress(links, len(corpus))
     if options.output:
         write_pharaoh(options.output, links)
@@ -124,6 +143,10 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError(
             "--subwords needs a single run, since two runs cut words into different subwords; leave out REVERSE_RUN"
         )
+    if options.probabilities and options.subwords:
+        raise InputError("--probabilities are of links between words, as the gold alignments are; leave out --subwords")
+    if options.calibration and (options.reverse or not options.probabilities):
+        raise InputError("--calibration needs --probabilities and a single run; leave it out, or REVERSE_RUN")
     if options.subwords and (options.source_words or options.target_words):
         raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
 

@@ -189,6 +189,9 @@ class EvaluationDirectory:
         self.head_alignment = root / "head_alignment.csv"
         self.sentence_alignment = root / "sentence_alignment.csv"
         self.alignments = root / "alignments.pharaoh"
+        self.link_probabilities = root / "link_probabilities.pharaoh"
+        self.link_calibration = root / "link_calibration.json"
+        self.link_reliability = root / "link_reliability.csv"
         self.heatmaps = root / "heatmaps"
         self.viewer = root / "viewer.html"
         self.attention = root / "attention" if attention is None else attention

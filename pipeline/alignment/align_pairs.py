@@ -1,6 +1,6 @@
 """Aligns some pairs of a text in a process of its own, see `pipeline.spread`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from ..spread import RunParts, spread
 from ..text.pharaoh import Link
 from ..text.words import WordUnits
+from .link_probabilities import LinkProbabilities
 from .readout import ChosenReadout
 from .symmetrise import Symmetrisation
 
@@ -23,13 +24,15 @@ class AlignPairs:
             direction names the sides.
         symmetrise: see `read_links`.
         subwords: see `choose_readouts`.
+        probabilities: see `read_links`.
     """
 
     directions: tuple[tuple[RunParts, ChosenReadout, WordUnits], ...]
     symmetrise: Symmetrisation
     subwords: bool
+    probabilities: LinkProbabilities | None = None
 
-    def __call__(self, sides: tuple[Any, ...]) -> list[set[Link]]:
+    def __call__(self, sides: tuple[Any, ...]) -> list[Collection[Link]]:
         """Returns the links of pairs: their sources, their targets, and the words of both where they are given."""
         loaded = [parts.run for parts, _, _ in self.directions]  # first: it loads TensorFlow quietly
         from .aligner import Direction, read_links
@@ -42,12 +45,16 @@ class AlignPairs:
                 loaded, self.directions, texts, strict=False
             )
         ]
-        return list(read_links(directions, self.symmetrise, self.subwords))
+        return list(read_links(directions, self.symmetrise, self.subwords, self.probabilities))
 
 
 def align_in_processes(
-    directions: Sequence[Any], symmetrise: Symmetrisation, subwords: bool, workers: int
-) -> Iterator[set[Link]]:
+    directions: Sequence[Any],
+    symmetrise: Symmetrisation,
+    subwords: bool,
+    workers: int,
+    probabilities: LinkProbabilities | None = None,
+) -> Iterator[Collection[Link]]:
     """Yields the links of each pair as `read_links` does, computed by several processes, or by this one.
 
     Args:
@@ -55,18 +62,19 @@ def align_in_processes(
         symmetrise: see `read_links`.
         subwords: see `choose_readouts`.
         workers: the number of processes.
+        probabilities: see `read_links`.
     """
     if workers == 1:
         from .aligner import read_links
 
-        return read_links(directions, symmetrise, subwords)
+        return read_links(directions, symmetrise, subwords, probabilities)
     first = directions[0]
     parts = tuple(
         (RunParts((one.run.directory.root,), "best", one.run.config), one.readout, one.units) for one in directions
     )
     sides = (first.source, first.target, first.source_words, first.target_words)
-    links: Iterable[list[set[Link]]] = spread(
-        AlignPairs(parts, symmetrise, subwords),
+    links: Iterable[list[Collection[Link]]] = spread(
+        AlignPairs(parts, symmetrise, subwords, probabilities),
         (
             tuple(None if side is None else list(side[start : start + PART_PAIRS]) for side in sides)
             for start in range(0, len(first.source), PART_PAIRS)

@@ -1,7 +1,7 @@
 """Aligns the words of any parallel text by the attention of one trained run, or of two runs of opposite directions."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 from pathlib import Path
@@ -13,6 +13,8 @@ from ..text.words import BETWEEN_SPACES, WordUnits
 from ..trained_run import TrainedRun, load_run
 from .agreement import most_agreeing
 from .given_words import number_words
+from .link_probabilities import LinkProbabilities
+from .probable_readout import ProbableReadout
 from .readout import ChosenReadout
 from .run_readout import find_readout
 from .symmetrise import Symmetrisation
@@ -90,6 +92,8 @@ def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> 
     if not subwords:
         directions = _with_units(directions)
     readouts = _choose_readouts(directions)
+    if subwords:  # probabilities are of words
+        readouts = [one.plain if isinstance(one, ProbableReadout) else one for one in readouts]
     for direction, readout in zip(directions, readouts, strict=True):
         log.info(
             "%s: %s, layer %d, head %s, %s side, %s links, chosen by %s",
@@ -104,22 +108,32 @@ def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> 
     return [replace(one, readout=readout) for one, readout in zip(directions, readouts, strict=True)]
 
 
-def read_links(directions: Sequence[Direction], symmetrise: Symmetrisation, subwords: bool) -> Iterator[set[Link]]:
+def read_links(
+    directions: Sequence[Direction],
+    symmetrise: Symmetrisation,
+    subwords: bool,
+    probabilities: LinkProbabilities | None = None,
+) -> Iterator[Collection[Link]]:
     """Yields the links of each pair: (source word, target word), in the first direction.
 
     Args:
         directions: as `choose_readouts` returns them.
         symmetrise: combines the links of two directions.
         subwords: see `choose_readouts`.
+        probabilities: gives each link its probability, see `link_calibration`; then links are the keys of a dictionary.
     """
-    forward, *opposite = (
-        map(direction.readout.links, map(Record.by_token, direction.records()) if subwords else direction.records())
-        for direction in directions
-        if direction.readout is not None
+    streams = (
+        map(Record.by_token, direction.records()) if subwords else direction.records() for direction in directions
     )
-    if not opposite:
-        return forward
-    return (symmetrise(a, {(i, j) for j, i in b}) for a, b in zip(forward, opposite[0], strict=True))
+    for records in zip(*streams, strict=True):
+        links, *opposite = (
+            direction.readout.links(record)
+            for direction, record in zip(directions, records, strict=True)
+            if direction.readout is not None
+        )
+        if opposite:
+            links = symmetrise(links, {(i, j) for j, i in opposite[0]})
+        yield links if probabilities is None else probabilities.of_links(links, records)
 
 
 def _with_units(directions: Sequence[Direction]) -> list[Direction]:

@@ -2,8 +2,13 @@
 
 from ..config.names import EXTRACTIONS, LABEL_SIDES
 from ..errors import InputError
+from ..files import sha256
+from ..inspection.recorder import AttentionRecorder
 from ..trained_run import TrainedRun
-from .gold import alignment_sites, choose_readout, head_table, read_choice_set
+from .calibration import calibrate, with_weights
+from .gold import GoldSet, alignment_sites, choose_readout, head_table, read_choice_set
+from .heads import best_row
+from .probable_readout import ProbableReadout
 from .readout import MEAN_HEAD, ChosenReadout, aligned_sites
 
 
@@ -30,7 +35,28 @@ def _choose_on_gold(run: TrainedRun) -> ChosenReadout | None:
         return None
     recorder = run.recorder(alignment_sites(run.config), gold_set.units)
     records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target)
-    return choose_readout(head_table(records, gold_set), gold_set.name)
+    table = head_table(records, gold_set)
+    readout = choose_readout(table, gold_set.name)
+    return with_probabilities(readout, run, recorder, gold_set, float(best_row(table)["aer"]))
+
+
+def with_probabilities(
+    readout: ChosenReadout, run: TrainedRun, recorder: AttentionRecorder, gold_set: GoldSet, aer: float | None
+) -> ChosenReadout:
+    """Returns a readout with the probabilities of its links, calibrated on a set; as it is if the set is too small.
+
+    Args:
+        readout: the readout.
+        run: the run, whose weights the calibration names.
+        recorder: records the run's attention over the words of the set.
+        gold_set: the set.
+        aer: see `ProbableReadout.of`.
+    """
+    records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target, sites=["cross"])
+    calibration = calibrate(([record] for record in records), gold_set.gold, [readout.layer], gold_set.name)
+    if calibration is None:
+        return readout
+    return ProbableReadout.of(readout, with_weights(calibration, [sha256(run.weights)]), aer)
 
 
 def _parse_readout(text: str, run: TrainedRun) -> ChosenReadout:

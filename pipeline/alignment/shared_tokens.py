@@ -46,17 +46,17 @@ def group_words(words: Sequence[int | None], count: int) -> WordGroups:
 
 
 def spread_links(links: np.ndarray, source: WordGroups, target: WordGroups) -> np.ndarray:
-    """Returns the links of words: every word of a group has the links of its group.
+    """Returns the links of words: every word of a group has the links, or the weights, of its group.
 
     Args:
-        links: bool `(..., target groups, source groups)`.
+        links: bool or float `(..., target groups, source groups)`.
         source: the groups of the source.
         target: those of the target.
 
     Returns:
-        bool `(..., target words, source words)`.
+        `(..., target words, source words)`, of the same type; zero for words without a token.
     """
     for axis, groups in ((-2, target.of_words), (-1, source.of_words)):
         if groups is not None:
-            links = np.take(links, groups, axis=axis) & np.expand_dims(groups >= 0, -1 if axis == -2 else 0)
+            links = np.take(links, groups, axis=axis) * np.expand_dims(groups >= 0, -1 if axis == -2 else 0)
     return links

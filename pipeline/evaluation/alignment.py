@@ -5,9 +5,11 @@ import logging
 import pandas as pd
 
 from ..alignment.gold import GoldSet, alignment_sites, choose_readout, head_counts, head_table
-from ..alignment.heads import table_of_counts
+from ..alignment.heads import best_row, table_of_counts
+from ..alignment.probable_readout import ProbableReadout
+from ..alignment.run_readout import with_probabilities
 from ..inspection.recorder import AttentionRecorder
-from .archive_scores import ReadoutScores, scores_of_readout
+from .archive_scores import ReadoutScores, scores_of_readout, scores_with_probabilities
 from .request import EvaluationRequest
 from .tokenised import TokenisedSet
 
@@ -39,8 +41,14 @@ def score_readouts(request: EvaluationRequest, recorder: AttentionRecorder, text
         return ReadoutScores()
     name = data.choose_on.name if data.choose_on is not None else f"the {data.set_name} set itself (optimistic)"
     readout = choose_readout(choice_table, name)
+    if data.choose_on is not None:
+        aer = float(best_row(choice_table)["aer"])
+        readout = with_probabilities(readout, request.run, chooser, data.choose_on, aer)
     if data.gold is None or table is None or counts is None:
         return ReadoutScores(readout)
+    if isinstance(readout, ProbableReadout):
+        pairs = text.pair_references(request.run.config.model.max_positions)
+        return scores_with_probabilities(readout, counts, table, data.gold, recorder.record(pairs, sites=["cross"]))
     return scores_of_readout(readout, counts, table, data.gold)
 
 

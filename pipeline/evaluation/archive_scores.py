@@ -1,7 +1,7 @@
 """The scores of an archive that no run of ours has written: of its alignments, its translations, its likelihoods."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,9 @@ import pandas as pd
 from ..alignment.archive_gold_set import gold_set_of
 from ..alignment.gold import GoldSet, alignment_metrics, choose_readout, head_counts, head_table
 from ..alignment.heads import HeadCounts, sentence_counts_of, table_of_counts
+from ..alignment.probable_readout import ProbableReadout, score_probable
 from ..alignment.readout import ChosenReadout, aligned_sites
+from ..config.names import PROBABLE
 from ..errors import InputError
 from ..inspection.archive import AttentionArchive
 from ..inspection.record import Record
@@ -27,12 +29,14 @@ class ReadoutScores:
         table: every readout's scores on the set; None if the set has no gold alignments.
         sentences: what each sentence counts in them, for the heads of the chosen readout's site, read as it is.
         metrics: the chosen readout's scores on the set; None if the set has no gold alignments.
+        reliability: the probabilities of links compared with the set's gold alignments; None without either.
     """
 
     readout: ChosenReadout | None = None
     table: pd.DataFrame | None = None
     sentences: pd.DataFrame | None = None
     metrics: dict[str, Any] | None = None
+    reliability: pd.DataFrame | None = None
 
 
 def score_alignments(
@@ -83,6 +87,30 @@ def scores_of_readout(
     """Returns the scores of a readout on a set with gold alignments, whose `counts` and `table` those of all are."""
     sentences = sentence_counts_of(counts, readout.site, readout.side, readout.extraction)
     return ReadoutScores(readout, table, sentences, alignment_metrics(table, readout, gold_set))
+
+
+def scores_with_probabilities(
+    readout: ProbableReadout, counts: HeadCounts, table: pd.DataFrame, gold_set: GoldSet, records: Iterable[Record]
+) -> ReadoutScores:
+    """Returns what `scores_of_readout` does, with the links above the threshold as one more way of linking and with how
+    reliable all probabilities are.
+
+    Args:
+        readout: the readout.
+        counts: see `scores_of_readout`.
+        table: see `scores_of_readout`.
+        gold_set: the set.
+        records: the cross-attention over its pairs.
+    """
+    found = score_probable(readout, records, gold_set)
+    plain = scores_of_readout(readout.plain, counts, table, gold_set)
+    assert plain.metrics is not None
+    row = found.row | {"eos_share": plain.metrics["eos_share"] / 100}
+    table = pd.concat([table, pd.DataFrame([row], columns=table.columns)], ignore_index=True)
+    metrics = alignment_metrics(table, readout, gold_set)
+    metrics["expected_calibration_error"] = 100 * found.error
+    sentences = found.sentences if readout.extraction == PROBABLE else plain.sentences
+    return ReadoutScores(readout, table, sentences, metrics, found.reliability)
 
 
 def archive_metrics(

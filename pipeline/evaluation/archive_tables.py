@@ -6,6 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from ..alignment.calibration_file import write_calibration
+from ..alignment.probable_readout import ProbableReadout
 from ..alignment.readout import AlignmentReadout
 from ..files import write_atomically, write_json
 from ..inspection.archive import AttentionArchive
@@ -55,15 +57,27 @@ def write_measures(
 
 
 def write_alignment_scores(readouts: ReadoutScores, folder: EvaluationDirectory) -> None:
-    """Writes head_alignment.csv and sentence_alignment.csv, where there are gold alignments."""
-    for table, path in ((readouts.table, folder.head_alignment), (readouts.sentences, folder.sentence_alignment)):
+    """Writes head_alignment.csv and sentence_alignment.csv, where there are gold alignments; and the calibration of the
+    probabilities of links, with link_reliability.csv, where they are calibrated."""
+    for table, path in (
+        (readouts.table, folder.head_alignment),
+        (readouts.sentences, folder.sentence_alignment),
+        (readouts.reliability, folder.link_reliability),
+    ):
         if table is not None:
             write_csv(table, path)
+    if isinstance(readouts.readout, ProbableReadout):
+        write_calibration(folder.link_calibration, readouts.readout.calibration)
 
 
 def write_alignments(records: Iterable[Record], readout: AlignmentReadout, path: Path) -> None:
     """Writes the word links of every record in Pharaoh format."""
     write_pharaoh(path, (readout.links(record) for record in records))
+
+
+def write_link_probabilities(records: Iterable[Record], readout: ProbableReadout, path: Path) -> None:
+    """Writes the word links of every record with their probabilities, `i-j:0.93`."""
+    write_pharaoh(path, (readout.link_probabilities(record) for record in records))
 
 
 def write_archive_files(

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import pandas as pd
 
+from ..alignment.probable_readout import ProbableReadout
 from ..config.names import SCORES
 from ..decoding.translator import Translation
 from ..inspection.archive import AttentionArchive
@@ -27,7 +28,13 @@ from ..run_directory import EvaluationDirectory
 from ..runtime.devices import parallel_batches
 from ..trained_run import TrainedRun
 from .archive_scores import ReadoutScores
-from .archive_tables import write_alignment_scores, write_alignments, write_csv, write_measures
+from .archive_tables import (
+    write_alignment_scores,
+    write_alignments,
+    write_csv,
+    write_link_probabilities,
+    write_measures,
+)
 from .page_facts import page_facts
 from .request import EvaluationRequest
 from .translations import translations_table, write_translations
@@ -104,6 +111,9 @@ def write_measured(outputs: Outputs) -> list[dict[str, Any]]:
     rows = write_measures(archive, data.gold.gold if data.gold else None, folder)
     if readouts.readout is not None:
         write_alignments(archive.records(["cross", readouts.readout.site]), readouts.readout, folder.alignments)
+    if isinstance(readouts.readout, ProbableReadout):
+        records = archive.records(["cross", readouts.readout.site])
+        write_link_probabilities(records, readouts.readout, folder.link_probabilities)
     drawn = drawn_sentences(settings.heatmap_sentences, settings.drawn_sentences, own=data.own)
     draw_heatmaps(archive.records(["cross"], drawn), folder.heatmaps, "sentence")
     if outputs.probes:

@@ -1,10 +1,11 @@
 """Word alignments in Pharaoh format: one sentence pair a line, `i-j` for a link of source word i and target word j.
 
-In memory a link is `(i, j)`; both count from 0.
+In memory a link is `(i, j)`; both count from 0. `i-j:0.93` is a link that is right with a probability of 0.93; where
+links are read, this number is checked and left out.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from ..files import refuse_other_than_file, replaced_when_done, write_atomically
 
 Link = tuple[int, int]
 
-_LINK = re.compile(r"([0-9]{1,18})([-?p])([0-9]{1,18})")
+_LINK = re.compile(r"([0-9]{1,18})([-?p])([0-9]{1,18})(?::(.*))?")
+_PROBABILITY = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE]-?[0-9]{1,3})?")
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,16 @@ class GoldAlignment:
 def read_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -> list[GoldAlignment]:
     """Reads links `i-j` (sure) and `i?j` or `ipj` (possible), one sentence pair a line.
 
+    A link may have a probability, `i-j:0.93`, as `pipeline.align --probabilities` writes it. It changes nothing.
+
     Args:
         path: the file; an empty line is a sentence pair without links.
         first_index: the number of the first word in the file, 0 or 1. The links returned always count from 0.
         turned: whether the links in the file are target-source, as in a file of the opposite direction.
 
     Raises:
-        InputError: the file cannot be read, or a link is malformed or below `first_index`.
+        InputError: the file cannot be read, a link is malformed or below `first_index`, or a probability is no number
+            from 0 to 1.
     """
     return list(iterate_pharaoh(path, first_index, turned))
 
@@ -70,13 +75,16 @@ def iterate_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False
 
 
 def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
-    """Writes sorted links `i-j`, from 0, one sentence pair a line. The file appears whole or not at all."""
+    """Writes the line of `format_pharaoh_line` for each sentence pair. The file appears whole or not at all."""
     with replaced_when_done(Path(path)) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(map(format_pharaoh_line, links))
 
 
 def format_pharaoh_line(links: Collection[Link]) -> str:
-    """Returns the line of one sentence pair: sorted links `i-j`, from 0, and a line feed."""
+    """Returns the line of one sentence pair: sorted links `i-j`, from 0, and a line feed; links of a mapping with the
+    probability that it holds, to two decimals: `i-j:0.93`."""
+    if isinstance(links, Mapping):
+        return " ".join(f"{i}-{j}:{links[i, j]:.2f}" for i, j in sorted(links)) + "\n"
     return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
 
 
@@ -95,6 +103,11 @@ def _parse_line(line: str, first_index: int, place: str) -> GoldAlignment:
         match = _LINK.fullmatch(text)
         if match is None:
             raise InputError(f"{place}: {text!r} is no link; expected i-j (sure) or i?j (possible) with word numbers")
+        if match[4] is not None and not (_PROBABILITY.fullmatch(match[4]) and float(match[4]) <= 1):
+            raise InputError(
+                f"{place}: {text!r} has no probability after its colon; expected a number from 0 to 1, such as "
+                f"{match[1]}{match[2]}{match[3]}:0.93, found {match[4]!r}; or leave out the colon"
+            )
         link = int(match[1]) - first_index, int(match[3]) - first_index
         if min(link) < 0:
             raise InputError(f"{place}: {text!r} lies before word {first_index}; does the file count from 0?")

@@ -102,6 +102,9 @@ EXTRACTIONS = {
     "over-0.3": "the same for 0.3",
     "over-0.4": "the same for 0.4",
 }
+PROBABLE = "probable"
+"""The way of linking that is no function of the weights alone: links whose calibrated probability is above a threshold
+that is chosen on pairs with gold links."""
 
 RECORD_MODES = ("greedy", "beam", "sampling", "forced")
 """Where the target of a record comes from: a search, or a given text."""

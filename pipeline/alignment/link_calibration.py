@@ -1,0 +1,105 @@
+"""The calibration by which `align` writes the probabilities of links: of one run, or of two of opposite directions."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..errors import InputError
+from ..files import sha256
+from .aligner import Direction
+from .calibration import LEAST_PAIRS, Calibration, calibrate, with_weights
+from .calibration_file import read_calibration
+from .gold import GoldSet, read_choice_set
+from .link_probabilities import number_of_features
+from .probable_readout import ProbableReadout
+
+log = logging.getLogger(__name__)
+
+
+def link_calibration(directions: Sequence[Direction], path: Path | None = None) -> Calibration:
+    """Returns the calibration of the links of one direction, or of the combined links of two.
+
+    It is that of a file, or of the readout, or it is made on the gold links that the config of the first run names.
+
+    Args:
+        directions: as `choose_readouts` returns them.
+        path: the file of a calibration of the run, where there is one direction.
+
+    Raises:
+        InputError: there are no gold links, they are too few or count other words; or the file is not of this run.
+    """
+    first = directions[0]
+    assert all(direction.readout is not None for direction in directions)
+    if path is not None:
+        calibration = _read_of_run(path, first)
+    elif len(directions) == 1 and isinstance(first.readout, ProbableReadout):
+        calibration = first.readout.calibration
+    else:
+        calibration = _calibrate(directions)
+    log.info(
+        "probabilities of links: calibrated on %d pairs of %s, expected calibration error %.1f %% (cross-fitted)",
+        calibration.pairs,
+        calibration.chosen_on,
+        100 * calibration.error,
+    )
+    return calibration
+
+
+def _read_of_run(path: Path, direction: Direction) -> Calibration:
+    calibration, run = read_calibration(path), direction.run
+    found = sha256(run.weights)
+    if calibration.weights != (found,):
+        known = ", ".join(one[:12] for one in calibration.weights) or "none"
+        raise InputError(
+            f"{path}: calibrated for the weights {known}, but those of {run.directory.root} are {found[:12]} "
+            "(SHA-256); expected the link_calibration.json of an evaluation of this run: evaluate again"
+        )
+    record = next(run.recorder(["cross"]).record_references(["a"], ["a"]))
+    layers, heads = record.attention["cross"].shape[:2]
+    probabilities = calibration.probabilities
+    coefficients = number_of_features(heads) + 1
+    if (
+        len(probabilities.layers) != 1
+        or not 0 <= probabilities.layers[0] < layers
+        or len(probabilities.coefficients) != coefficients
+    ):
+        raise InputError(
+            f"{path}: expected {coefficients} coefficients of one of {layers} layers, found "
+            f"{len(probabilities.coefficients)} of the layers {list(probabilities.layers)}; evaluate again"
+        )
+    return calibration
+
+
+def _calibrate(directions: Sequence[Direction]) -> Calibration:
+    first = directions[0]
+    gold_set = read_choice_set(first.run.config, first.run.cutter)
+    if gold_set is None:
+        raise InputError(
+            f"{first.run.directory.root}: probabilities are calibrated on gold alignments, and its config names none; "
+            "name some (inspection.choose_head_on) or leave out --probabilities"
+        )
+    given = first.source_words is not None or first.target_words is not None
+    if not given and gold_set.units != first.units:
+        raise InputError(
+            f"{gold_set.name}: its gold links count {' and '.join(gold_set.units)} as words, and those of the text "
+            f"{' and '.join(first.units)}, so its probabilities are none of theirs; leave out --probabilities"
+        )
+    streams = (_on_gold(direction, gold_set, turned=bool(n)).records() for n, direction in enumerate(directions))
+    layers = [direction.readout.layer for direction in directions if direction.readout is not None]
+    calibration = calibrate(zip(*streams, strict=True), gold_set.gold, layers, gold_set.name)
+    if calibration is None:
+        raise InputError(
+            f"{gold_set.name}: {len(gold_set.corpus)} pairs with gold alignments calibrate no probabilities; expected "
+            f"{LEAST_PAIRS} or more, with right links and wrong ones; leave out --probabilities"
+        )
+    return with_weights(calibration, [sha256(direction.run.weights) for direction in directions])
+
+
+def _on_gold(direction: Direction, gold_set: GoldSet, turned: bool) -> Direction:
+    """Returns a direction with the pairs of a set in place of its text; `turned` if it reads their targets."""
+    sides = gold_set.corpus.source, gold_set.corpus.target
+    units = gold_set.units
+    if turned:
+        sides, units = (sides[1], sides[0]), type(units)(*reversed(units))
+    return replace(direction, source=sides[0], target=sides[1], source_words=None, target_words=None, units=units)

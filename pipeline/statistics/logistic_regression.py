@@ -1,0 +1,72 @@
+"""Logistic regression: the probability of an outcome from a few numbers, fitted by Newton's method."""
+
+import numpy as np
+
+PENALTY = 1.0
+_MOST_STEPS = 50
+_SMALL_STEP = 1e-8
+
+
+def fit_logistic(features: np.ndarray, outcomes: np.ndarray, penalty: float = PENALTY) -> np.ndarray:
+    """Fits the coefficients of `probability_of` with the largest likelihood, less a penalty.
+
+    The penalty is half its weight times the squares of all coefficients but the constant, of features scaled to a
+    standard deviation of one; it keeps coefficients finite where an outcome can be told without fail, and moderate
+    where features say nearly the same.
+
+    Args:
+        features: float `(N, F)`.
+        outcomes: bool `(N,)`, with both true and false ones.
+        penalty: its weight, more than 0.
+
+    Returns:
+        float64 `(F + 1,)`: a coefficient of each feature as it was given, and last the constant.
+
+    Raises:
+        ValueError: all outcomes are the same, so their odds are not finite.
+    """
+    right = np.asarray(outcomes, bool)
+    if right.all() or not right.any():
+        raise ValueError(f"expected outcomes of both kinds, found {right.sum()} true ones of {right.size}")
+    given = np.asarray(features, np.float64)
+    mean, deviation = given.mean(axis=0), given.std(axis=0)
+    deviation[deviation == 0] = 1.0
+    scaled = np.c_[(given - mean) / deviation, np.ones(len(given))]
+    weights = np.r_[np.full(given.shape[1], penalty), 0.0]
+    fitted = np.zeros(scaled.shape[1])
+    fitted[-1] = np.log(right.mean() / (1 - right.mean()))
+    loss = _loss(scaled, right, fitted, weights)
+    for _ in range(_MOST_STEPS):
+        probability = _logistic(scaled @ fitted)
+        gradient = scaled.T @ (probability - right) + weights * fitted
+        curvature = (scaled.T * (probability * (1 - probability))) @ scaled + np.diag(weights)
+        step = np.linalg.solve(curvature, gradient)
+        while (tried := _loss(scaled, right, fitted - step, weights)) > loss and np.abs(step).max() > _SMALL_STEP:
+            step = step / 2
+        fitted, loss = fitted - step, tried
+        if np.abs(step).max() <= _SMALL_STEP:
+            break
+    own = fitted[:-1] / deviation
+    return np.r_[own, fitted[-1] - own @ mean]
+
+
+def probability_of(features: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    """Computes 1 / (1 + exp(-(features . coefficients + constant))).
+
+    Args:
+        features: `(..., F)`.
+        coefficients: `(F + 1,)`, as `fit_logistic` returns them.
+
+    Returns:
+        float64 `(...)`, 0 to 1.
+    """
+    return _logistic(np.asarray(features, np.float64) @ coefficients[:-1] + coefficients[-1])
+
+
+def _logistic(odds: np.ndarray) -> np.ndarray:
+    return np.exp(-np.logaddexp(0.0, -odds))
+
+
+def _loss(features: np.ndarray, right: np.ndarray, fitted: np.ndarray, weights: np.ndarray) -> float:
+    odds = features @ fitted
+    return float(np.logaddexp(0.0, np.where(right, -odds, odds)).sum() + (weights * fitted**2).sum() / 2)
