@@ -115,8 +115,8 @@ def calibrate(
 
 
 def error_of_links(table: Iterable[ReliabilityBin]) -> float:
-    """Returns the expected calibration error without the lowest bin: it holds nearly all word pairs, hardly any of which
-    anybody takes for links, and would make every error look small."""
+    """Returns the expected calibration error without the lowest bin: it holds nearly all word pairs, hardly any of
+    which anybody takes for links, and would make every error look small."""
     return calibration_error([one for one in table if one.low > 0])
 
 

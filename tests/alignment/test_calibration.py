@@ -1,0 +1,123 @@
+"""Calibration on records whose attention is known to be right as often as it says."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from pipeline.alignment import calibration
+from pipeline.alignment.calibration import FOLDS, LEAST_PAIRS, MOST_PAIRS, calibrate, error_of_links
+from pipeline.alignment.error_rate import alignment_error_rate
+from pipeline.alignment.link_probabilities import LinkProbabilities
+from pipeline.statistics.logistic_regression import fit_logistic
+from pipeline.text.pharaoh import GoldAlignment
+
+PAIRS = 90
+
+
+def noisy_pairs(make_record, count):
+    """Records of 4 source and 3 target words, each target word linked with one source word: the head looks there
+    mostly, and elsewhere otherwise."""
+    generator = np.random.default_rng(1)
+    records, gold = [], []
+    for number in range(count):
+        true = generator.integers(4, size=3)
+        scores = generator.normal(size=(1, 1, 4, 5))
+        scores[0, 0, np.arange(3), true] += 2.5
+        record = make_record(number, (0, 1, 2, 3, None), (0, 1, 2, None), layers=1, heads=1)
+        record.attention["cross"][:] = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+        links = frozenset((int(i), j) for j, i in enumerate(true))
+        records.append(record)
+        gold.append(GoldAlignment(links - {(int(true[0]), 0)}, links))  # the first word's link is only possible
+    return records, gold
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    from tests.inspection.conftest import build_record
+
+    return noisy_pairs(build_record, PAIRS)
+
+
+@pytest.fixture(scope="module")
+def calibrated(pairs):
+    records, gold = pairs
+    return calibrate(([record] for record in records), gold, [0], "development")
+
+
+def test_no_pair_is_judged_by_a_fit_that_has_seen_it(pairs, monkeypatch):
+    """The cross-fitted figures are those of fits on the other parts, one by one."""
+    records, gold = pairs
+    fitted = []
+    monkeypatch.setattr(calibration, "fit_logistic", lambda *data: fitted.append(fit_logistic(*data)) or fitted[-1])
+    found = calibrate(([record] for record in records), gold, [0], "development")
+    folds = fitted[:FOLDS]
+    links, in_bins = [], Counter()
+    for number, record in enumerate(records):
+        unseen = LinkProbabilities((0,), tuple(folds[number % FOLDS]))
+        links.append(unseen.links([record], found.threshold))
+        in_bins.update(int(10 * p) for p in unseen.matrix([record]).ravel() if p > 0)
+    assert np.isclose(found.aer, alignment_error_rate(links, gold).aer)
+    assert {round(10 * one.low): one.number for one in found.reliability} == in_bins
+    others = [number for number in range(PAIRS) if number % FOLDS != 1]
+    features, right = calibration._joined([calibration._Sentence.of([records[n]], [0], gold[n]) for n in others])
+    np.testing.assert_allclose(folds[1], fit_logistic(features, right))
+
+
+def test_no_other_threshold_has_a_lower_error_rate(pairs, calibrated):
+    sentences = [calibration._Sentence.of([record], [0], links) for record, links in zip(*pairs, strict=True)]
+    predicted = [np.random.default_rng(n).random(len(one.possible)) for n, one in enumerate(sentences)]
+    threshold, aer = calibration._best_threshold(sentences, predicted)
+    rates = {}
+    for tried in np.arange(5, 96) / 100:
+        links = [links_over(tried, *own) for own in zip(pairs[0], predicted, strict=True)]
+        rates[float(tried)] = alignment_error_rate(links, pairs[1]).aer
+    assert aer == pytest.approx(min(rates.values())) and rates[threshold] == pytest.approx(aer)
+
+
+def links_over(threshold, record, predicted):
+    _, candidates = calibration.pair_features([record], [0])
+    words = [(int(i), int(j)) for j, i in np.argwhere(candidates)]
+    return {link for link, p in zip(words, predicted, strict=True) if p > threshold}
+
+
+def test_probabilities_of_unseen_pairs_are_what_they_say(make_record, calibrated):
+    records, gold = noisy_pairs(make_record, 600)
+    records, gold = records[PAIRS:], gold[PAIRS:]
+    predicted, right = [], []
+    for record, links in zip(records, gold, strict=True):
+        matrix = calibrated.probabilities.matrix([record])
+        predicted += [p for p in matrix.ravel() if p > 0]
+        right += [(i, j) in links.possible for j, i in np.ndindex(matrix.shape) if matrix[j, i] > 0]
+    table = calibration.reliability_table(np.array(predicted), np.array(right))
+    assert error_of_links(table) < 0.06
+    weights = np.array([record.attention["cross"][0, 0, :3, :4] for record in records]).ravel()
+    is_right = np.array([[[(i, j) in g.possible for i in range(4)] for j in range(3)] for g in gold]).ravel()
+    assert error_of_links(calibration.reliability_table(weights, is_right)) > 0.1  # attention itself is not
+
+
+def test_two_directions_together_are_better_than_one(make_record, pairs, calibrated):
+    records, gold = pairs
+    turned = []
+    for number, (record, links) in enumerate(zip(records, gold, strict=True)):
+        other = make_record(number, record.target_words, record.source_words, layers=1, heads=1)
+        other.attention["cross"][:] = 0.1
+        for i, j in links.possible:
+            other.attention["cross"][0, 0, i, j] = 0.7
+        turned.append(other)
+    both = calibrate(zip(records, turned, strict=True), gold, [0, 0], "development")
+    assert both.probabilities.layers == (0, 0)
+    assert both.aer < calibrated.aer / 2
+
+
+def test_few_pairs_or_gold_links_that_tell_nothing_calibrate_nothing(pairs):
+    records, gold = ([*side[: LEAST_PAIRS - 1]] for side in pairs)
+    assert calibrate(([record] for record in records), gold, [0], "few") is None
+    records = [[record] for record in pairs[0]]
+    assert calibrate(records, [GoldAlignment(frozenset(), frozenset())] * PAIRS, [0], "no links") is None
+
+
+def test_pairs_beyond_the_most_are_not_read(pairs, monkeypatch):
+    assert MOST_PAIRS == 1000
+    monkeypatch.setattr(calibration, "MOST_PAIRS", 40)
+    assert calibrate(([record] for record in pairs[0]), pairs[1], [0], "").pairs == 40
