@@ -8,8 +8,13 @@ import pytest
 import evaluate
 import train
 from pipeline import align
+from pipeline.alignment.aligner import Direction, choose_readouts
+from pipeline.alignment.calibration_file import write_calibration
+from pipeline.alignment.link_calibration import link_calibration
+from pipeline.alignment.run_readout import find_readout
 from pipeline.inspection import AttentionArchive
 from pipeline.text.pharaoh import read_pharaoh
+from pipeline.trained_run import load_run
 from tests.tiny_runs import ROOT
 
 pytestmark = pytest.mark.slow
@@ -94,12 +99,58 @@ def test_align_numbers_subwords_characters_or_given_words(run, text, tmp_path, c
     assert [{j for _, j in links} for links in words] == [set(range(len(line.split()))) for line in SEGMENTED]
 
 
-def test_two_runs_link_characters(run, text, runs, tmp_path, caplog):
+def test_two_runs_link_characters(run, text, runs, tmp_path, caplog, capsys):
     reverse = train_run(text, runs, "zh", "en")
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--symmetrise", "union"]
     files += ["--at", "0,0,output", "--reverse_at", "0,0,output"]
     with caplog.at_level("INFO"):
         assert align.main([str(run), str(reverse), *files, "--output", str(tmp_path / "links")]) == 0
     assert any("its characters count as words" in line for line in caplog.messages)
+    assert align.main([str(run), str(reverse), *files, "--probabilities"]) == 2  # gold links are of subwords
+    assert "its gold links count spaces and subwords as words, and those of the text spaces and characters" in (
+        capsys.readouterr().err
+    )
     found = [{j for _, j in links} for links in links_of(tmp_path / "links")]
     assert found == [set(range(count)) for count in CHARACTERS]
+
+
+def test_links_have_probabilities_by_gold_links_or_a_file(run, text, tmp_path, capsys):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--at", "0,0,output"]
+    assert align.main([str(run), *files, "--output", str(tmp_path / "plain")]) == 0
+    command = [str(run), *files, "--probabilities"]
+    assert align.main([*command, "--output", str(tmp_path / "links")]) == 0
+    assert links_of(tmp_path / "links") == links_of(tmp_path / "plain")
+    lines = (tmp_path / "links").read_text(encoding="utf-8").split()
+    assert lines and all(0 <= float(link.split(":")[1]) <= 1 for link in lines)
+    assert align.main([*command, "--workers", "2"]) == 0
+    assert capsys.readouterr().out == (tmp_path / "links").read_text(encoding="utf-8")
+
+    calibration = tmp_path / "link_calibration.json"
+    loaded = load_run(run)
+    direction = Direction(loaded, *zip(*PAIRS, strict=True), find_readout(loaded, "0,0,output"))
+    write_calibration(calibration, link_calibration(choose_readouts([direction])))
+    assert align.main([*command, "--calibration", str(calibration), "--output", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again").read_text() == (tmp_path / "links").read_text()
+    found = json.loads(calibration.read_text())
+    for changed, message in (
+        ({"weights": ["0" * 64]}, "calibrated for the weights 000000000000, but those of"),
+        ({"layers": [3]}, "coefficients of one of 1 layers, found"),
+        ({"coefficients": [0.5, 0.5]}, "found 2 of the layers [0]; evaluate again"),
+    ):
+        calibration.write_text(json.dumps(found | changed))
+        assert align.main([*command, "--calibration", str(calibration)]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--probabilities", "--subwords"], "leave out --subwords"),
+        (["--calibration", "a.json"], "--calibration needs --probabilities and a single run"),
+        (["en_zh", "--calibration", "a.json", "--probabilities"], "leave it out, or REVERSE_RUN"),
+    ],
+)
+def test_options_of_probabilities_that_contradict_others_are_refused(run, text, options, message, capsys):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh")]
+    assert align.main([str(run), *options, *files]) == 2
+    assert message in capsys.readouterr().err

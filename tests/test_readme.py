@@ -131,7 +131,7 @@ def commands_of(page):
 
 COMMANDS = commands_of(README)
 RUN = re.compile(r"runs/(\w+)(?:/evaluations/(\w+)(?:/attention)?)?")
-PAIRS = {"train": 150, "validation": 12, "test": 101}  # the first example shows sentence 100
+PAIRS = {"train": 150, "validation": 30, "test": 101}  # the first example shows sentence 100
 PLUGIN = "from pipeline.plugins import"
 TINY = {
     "tokenizer.vocabulary_size": "90",

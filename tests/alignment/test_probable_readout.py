@@ -1,0 +1,90 @@
+"""Links above a threshold as a way of linking, and how they are scored."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pipeline.alignment.calibration import Calibration, calibrate
+from pipeline.alignment.error_rate import alignment_error_rate
+from pipeline.alignment.gold import GoldSet, head_counts
+from pipeline.alignment.heads import LINK_COUNTS, table_of_counts
+from pipeline.alignment.link_probabilities import LinkProbabilities
+from pipeline.alignment.probable_readout import ProbableReadout, score_probable
+from pipeline.alignment.readout import ChosenReadout
+from pipeline.config.names import PROBABLE
+from pipeline.evaluation.archive_scores import scores_with_probabilities
+from pipeline.text.corpus import Corpus
+from pipeline.text.words import BETWEEN_SPACES
+from tests.alignment.test_calibration import noisy_pairs
+
+READOUT = ChosenReadout(0, "mean", "output", "mutual", chosen_on="development")
+
+
+@pytest.fixture
+def pairs(make_record):
+    return noisy_pairs(make_record, 80)
+
+
+@pytest.fixture
+def calibration(pairs):
+    return calibrate(([record] for record in pairs[0][:40]), pairs[1][:40], [0], "development")
+
+
+@pytest.fixture
+def gold_set(pairs):
+    lines = [""] * 40
+    return GoldSet("test", Corpus(lines, lines, range(40), "test"), pairs[1][40:], 0, BETWEEN_SPACES, [(4, 3)] * 40)
+
+
+def test_links_above_the_threshold_are_chosen_only_where_their_error_rate_is_lower(calibration):
+    for aer, extraction in ((calibration.aer + 0.01, PROBABLE), (calibration.aer, "mutual"), (None, "mutual")):
+        readout = ProbableReadout.of(READOUT, calibration, aer)
+        assert readout.extraction == readout.to_json()["linked"] == extraction
+        assert readout.plain == READOUT and readout.chosen_on == "development"
+
+
+def test_links_are_those_of_the_extraction_and_all_have_their_probability(pairs, calibration):
+    record = pairs[0][50]
+    matrix = calibration.probabilities.matrix([record])
+    probable, plain = (ProbableReadout.of(READOUT, calibration, aer) for aer in (1.0, None))
+    assert probable.links(record) == {(i, j) for j, i in np.argwhere(matrix > calibration.threshold)}
+    assert plain.links(record) == READOUT.links(record) == set(plain.link_probabilities(record))
+    assert all(p == matrix[j, i] for (i, j), p in plain.link_probabilities(record).items())
+
+
+def test_scores_are_those_of_the_links_and_of_every_sentence(pairs, calibration, gold_set):
+    records = pairs[0][40:]
+    readout = ProbableReadout.of(READOUT, calibration, 1.0)
+    found = score_probable(readout, records, gold_set)
+    expected = alignment_error_rate([readout.links(record) for record in records], gold_set.gold)
+    assert (found.row["aer"], found.row["precision"], found.row["recall"]) == (
+        expected.aer,
+        expected.precision,
+        expected.recall,
+    )
+    assert found.row["aer_low"] < expected.aer < found.row["aer_high"] and found.row["linked"] == PROBABLE
+    assert found.sentences["id"].tolist() == [*range(40)] and set(found.sentences["head"]) == {"mean"}
+    sums = found.sentences[list(LINK_COUNTS)].sum()
+    assert sums["links_in_sure"] / sums["sure"] == expected.recall
+    weighted = sum((calibration.probabilities.matrix([record]) > 0).sum() for record in records)
+    assert found.reliability["number"].sum() == weighted
+
+
+@pytest.mark.parametrize("aer", [1.0, None])
+def test_metrics_have_the_chosen_way_beside_all_others(pairs, calibration, gold_set, aer):
+    records = pairs[0][40:]
+    counts = head_counts(records, gold_set)
+    readout = ProbableReadout.of(READOUT, calibration, aer)
+    scores = scores_with_probabilities(readout, counts, table_of_counts(counts), gold_set, records)
+    metrics = json.loads(json.dumps(scores.metrics, allow_nan=False))
+    expected = alignment_error_rate([readout.links(record) for record in records], gold_set.gold)
+    assert metrics["aer"] == pytest.approx(100 * expected.aer)
+    assert metrics["aer_by_links"][metrics["linked"]] == metrics["aer"] and PROBABLE in metrics["aer_by_links"]
+    assert metrics["threshold"] == calibration.threshold and 0 < metrics["expected_calibration_error"] < 25
+    sums = scores.sentences[(scores.sentences["head"] == "mean")][list(LINK_COUNTS)].sum()
+    assert sums["links_in_sure"] / sums["sure"] == expected.recall
+
+
+def test_a_calibration_of_nothing_has_no_error():
+    assert np.isnan(Calibration(LinkProbabilities((0,), (0.0,)), 0.5, 0.0, (), 0, "").error)
