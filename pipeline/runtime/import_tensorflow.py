@@ -21,11 +21,12 @@ def importing_tensorflow() -> Iterator[None]:
     Within it, TensorFlow's messages are silenced. oneDNN's kernels are switched on: by default TensorFlow uses them on
     some processors only, and on others they took an eighth off the time of an update; where a GPU computes, that is
     left alone. TensorFlow takes memory of a GPU as it needs it, not all at once. Each product gets a share of the
-    cores, not all of them as by default, because products are small here and several are computed in parallel.
+    cores, not all of them as by default, because products are small here and several are computed in parallel. A
+    container's quota counts as so many cores.
     Libraries that Keras would load for its own pictures, tables and other engines are hidden from it, a quarter of the
     start. Nothing that is imported becomes garbage, so none is looked for, an eighth of the rest.
-    TF_ENABLE_ONEDNN_OPTS, TF_FORCE_GPU_ALLOW_GROWTH, TF_NUM_INTRAOP_THREADS and TF_CPP_MIN_LOG_LEVEL are kept if they
-    are set.
+    TF_ENABLE_ONEDNN_OPTS, TF_FORCE_GPU_ALLOW_GROWTH, TF_NUM_INTRAOP_THREADS, TF_NUM_INTEROP_THREADS and
+    TF_CPP_MIN_LOG_LEVEL are kept if they are set.
 
     Raises:
         InputError: the environment is wrong, or something in the block cannot be imported.
@@ -35,6 +36,7 @@ def importing_tensorflow() -> Iterator[None]:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(-(-usable_cores() // CORE_GROUPS)))
+    os.environ.setdefault("TF_NUM_INTEROP_THREADS", str(usable_cores()))  # TensorFlow does not know of quotas
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with silenced_stderr(), without_garbage_collection():
