@@ -11,7 +11,7 @@ from .cores import CORE_GROUPS, usable_cores
 from .environment import check_environment
 from .nvidia import has_nvidia_device
 
-UNUSED_BY_KERAS = ("jax", "matplotlib", "pandas")
+UNUSED_BY_KERAS = ("IPython", "jax", "matplotlib", "pandas")
 
 
 @contextmanager
