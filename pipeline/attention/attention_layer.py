@@ -168,8 +168,7 @@ class AttentionLayer(keras.Layer):
     def merge_heads(self, context):
         """Puts the heads' contexts side by side and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
         context = ops.swapaxes(context, 1, 2)
-        batch, length = dynamic_shape(context)[:2]
-        context = ops.reshape(context, (batch, length, self.num_heads * self.value_dim))
+        context = ops.reshape(context, (*dynamic_shape(context)[:2], self.num_heads * self.value_dim))
         return context if self.output_projection is None else self.output_projection(context)
 
     def compute_mask(self, inputs, previous_mask=None):

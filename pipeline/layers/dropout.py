@@ -36,7 +36,7 @@ class Dropout(keras.layers.Dropout):
         if self.dropped_bytes == 256:
             return ops.zeros_like(inputs)
         kept = ops.cast(self._bytes(dynamic_shape(inputs)) >= self.dropped_bytes, inputs.dtype)
-        return inputs * (256 / (256 - self.dropped_bytes)) * kept
+        return inputs * (kept * (256 / (256 - self.dropped_bytes)))  # one product with what has a gradient
 
     def _bytes(self, shape):
         """Returns random numbers from 0 to 255."""

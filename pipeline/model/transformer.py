@@ -140,9 +140,8 @@ class Transformer(TranslationModel):
             weights.append(layer_weights)
         if self.final_norms:
             x = self.final_norms[0](x)
-        return Memory(
-            x, mask, tuple(weights), tuple(block.project_memory(x, positions) for block in self.decoder_blocks)
-        )
+        prepared = tuple(block.project_memory(x, positions) for block in self.decoder_blocks)
+        return Memory(x, mask, tuple(weights), prepared)
 
     def value_norms(self, memory):
         return tuple(block.cross_attention.value_norms(memory.states) for block in self.decoder_blocks)
