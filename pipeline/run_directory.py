@@ -123,14 +123,8 @@ class RunDirectory:
             raise InputError(
                 f"{run.root}: not a run, it has no config.yaml; expected a folder that train.py has created"
             )
-        for file in (
-            run.manifest,
-            run.tokenizer,
-            run.corpus_report,
-            run.source_look,
-            run.history,
-            run.ancestor_weights,
-        ):
+        files = run.manifest, run.tokenizer, run.corpus_report, run.source_look, run.history, run.ancestor_weights
+        for file in files:
             refuse_other_than_file(file, "what training wrote")
         refuse_newer(run.config)
         return run

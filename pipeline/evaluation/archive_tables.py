@@ -75,9 +75,11 @@ def write_alignments(records: Iterable[Record], readout: AlignmentReadout, path:
     write_pharaoh(path, (readout.links(record) for record in records))
 
 
-def write_link_probabilities(records: Iterable[Record], readout: ProbableReadout, path: Path) -> None:
-    """Writes the word links of every record with their probabilities, `i-j:0.93`."""
-    write_pharaoh(path, (readout.link_probabilities(record) for record in records))
+def write_link_probabilities(archive: AttentionArchive, readout: AlignmentReadout, folder: EvaluationDirectory) -> None:
+    """Writes the word links of an archive with their probabilities, `i-j:0.93`, where the readout has some."""
+    if isinstance(readout, ProbableReadout):
+        records = archive.records(["cross", readout.site])
+        write_pharaoh(folder.link_probabilities, (readout.link_probabilities(record) for record in records))
 
 
 def write_archive_files(

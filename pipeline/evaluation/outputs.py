@@ -10,7 +10,6 @@ from typing import Any
 import keras
 import pandas as pd
 
-from ..alignment.probable_readout import ProbableReadout
 from ..config.names import SCORES
 from ..decoding.translator import Translation
 from ..inspection.archive import AttentionArchive
@@ -111,9 +110,7 @@ def write_measured(outputs: Outputs) -> list[dict[str, Any]]:
     rows = write_measures(archive, data.gold.gold if data.gold else None, folder)
     if readouts.readout is not None:
         write_alignments(archive.records(["cross", readouts.readout.site]), readouts.readout, folder.alignments)
-    if isinstance(readouts.readout, ProbableReadout):
-        records = archive.records(["cross", readouts.readout.site])
-        write_link_probabilities(records, readouts.readout, folder.link_probabilities)
+        write_link_probabilities(archive, readouts.readout, folder)
     drawn = drawn_sentences(settings.heatmap_sentences, settings.drawn_sentences, own=data.own)
     draw_heatmaps(archive.records(["cross"], drawn), folder.heatmaps, "sentence")
     if outputs.probes:
