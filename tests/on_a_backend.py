@@ -37,12 +37,14 @@ LAYERS = {
     for name, case in cases.items()
 }
 SEARCHES = {"greedy": GreedySearch(no_repeat_ngram=2), "beam": BeamSearch(BeamSettings(size=3, best=2))}
-# The layers themselves are compared one by one. Searches are for every way to keep the tokens before, and `fit` is for
-# every class of models.
+# The layers themselves are compared one by one, and these models differ from others in their layers alone. Searches are
+# for every way to keep the tokens before, and `fit` is for every class of models.
+OTHER_LAYERS = [f"transformer {what}" for what in ("of other sizes", "without projections", "of odd mechanisms")]
+COMPARED = [name for name in MODELS if name not in OTHER_LAYERS]
 CLASSES = ("transformer", "recurrent", "decoder-only")
 KINDS = {
-    "output": (*MODELS,),
-    "gradient": (*MODELS,),
+    "output": COMPARED,
+    "gradient": COMPARED,
     "greedy": CLASSES,
     "beam": (*CLASSES, "luong", "rotary transformer with shared keys and a sink"),
     "fit": CLASSES,
@@ -147,7 +149,7 @@ def compute(group, weights=None):
         layer = case.make()
         layer(**case.draw())
         results[name] = _with_weights(name, layer, weights), results_of_layer(layer, case)
-    for name in MODELS if group == "models" else ():
+    for name in COMPARED if group == "models" else ():
         model = make_model(name)
         results[name] = _with_weights(name, model, weights), results_of_model(model, name)
     return results
