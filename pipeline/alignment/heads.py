@@ -10,12 +10,12 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from ..config.names import EXTRACTIONS, LABEL_SIDES
+from ..config.names import LABEL_SIDES
 from ..inspection.record import Record
 from ..statistics.sentence_bootstrap import ratio_interval
 from ..text.pharaoh import GoldAlignment, Link
 from .error_rate import AlignmentCounts
-from .links import extract_links
+from .links import extract_in_every_way
 from .readout import MEAN_HEAD, aligned_sites
 from .shared_tokens import group_words, spread_links
 from .word_matrix import eos_argmax_counts, heads_and_mean, row_words, word_matrix
@@ -126,8 +126,8 @@ def _count_sentence(
     sure, possible = (_as_matrix(links, *word_counts) for links in (gold.sure, gold.possible))
     on_eos, rows = eos_argmax_counts(weights, source.of_tokens, words_of_rows)
     counts = {}
-    for extraction in EXTRACTIONS:
-        links = spread_links(extract_links(matrix, extraction), source, target)
+    for extraction, found in extract_in_every_way(matrix).items():
+        links = spread_links(found, source, target)
         masks = (links, np.broadcast_to(sure, links.shape), links & sure, links & possible)
         link_counts = [mask.sum(axis=(-1, -2)) for mask in masks]
         counts[extraction] = np.stack([*link_counts, np.full(on_eos.shape, rows), on_eos], axis=-1).astype(np.int64)

@@ -1,41 +1,60 @@
 """Extracts links between words from a matrix of attention between words: one function for each way."""
 
+from collections import defaultdict
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
 from ..text.pharaoh import Link
-from .symmetrise import grow_diag
+from .symmetrise import grow_along_diagonals
 
 
-def _largest_of_target_words(matrix: np.ndarray) -> np.ndarray:
-    return _largest(matrix, axis=-1)
+class Readings:
+    """What the ways of linking have in common, each read once.
+
+    Args:
+        matrix: `(..., target words, source words)`, as `word_matrix` returns it.
+    """
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        self.matrix = matrix
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """Each target word with the source word of its largest weight."""
+        return _largest(self.matrix, axis=-1)
+
+    @cached_property
+    def source(self) -> np.ndarray:
+        """Each source word with the target word of its largest weight."""
+        return _largest(self.matrix, axis=-2)
+
+    @cached_property
+    def grown(self) -> np.ndarray:
+        """`grow_diag` of both, matrix by matrix."""
+        mutual, open_places = self.target & self.source, self.target ^ self.source
+        if not mutual.size:
+            return mutual
+        grown = mutual.copy()
+        flat = grown.reshape(-1, *grown.shape[-2:])
+        links, candidates = _links_of_each(mutual), _links_of_each(open_places)
+        for number, more in candidates.items():
+            for i, j in grow_along_diagonals(links[number], more):
+                flat[number, j, i] = True
+        return grown
 
 
-def _largest_of_source_words(matrix: np.ndarray) -> np.ndarray:
-    return _largest(matrix, axis=-2)
+def _over(threshold: float) -> Callable[[Readings], np.ndarray]:
+    return lambda readings: readings.matrix > threshold
 
 
-def _grown(matrix: np.ndarray) -> np.ndarray:
-    """Returns `grow_diag` of the links read for target words and those read for source words, matrix by matrix."""
-    target, source = _largest_of_target_words(matrix), _largest_of_source_words(matrix)
-    grown = np.zeros(target.shape, bool)
-    for index in np.ndindex(target.shape[:-2]):
-        for i, j in grow_diag(as_links(target[index]), as_links(source[index])):
-            grown[index][j, i] = True
-    return grown
-
-
-def _over(threshold: float) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda matrix: matrix > threshold
-
-
-EXTRACTORS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "target": _largest_of_target_words,
-    "source": _largest_of_source_words,
-    "mutual": lambda matrix: _largest_of_target_words(matrix) & _largest_of_source_words(matrix),
-    "grow-diag": _grown,
-    "grow-diag-over-0.02": lambda matrix: _grown(matrix) & (matrix > 0.02),
+EXTRACTORS: dict[str, Callable[[Readings], np.ndarray]] = {
+    "target": lambda readings: readings.target,
+    "source": lambda readings: readings.source,
+    "mutual": lambda readings: readings.target & readings.source,
+    "grow-diag": lambda readings: readings.grown,
+    "grow-diag-over-0.02": lambda readings: readings.grown & (readings.matrix > 0.02),
     **{f"over-{threshold}": _over(threshold) for threshold in (0.1, 0.2, 0.3, 0.4)},
 }
 """The function of each of `config.names.EXTRACTIONS`."""
@@ -53,12 +72,28 @@ def extract_links(matrix: np.ndarray, extraction: str) -> np.ndarray:
     Returns:
         A bool array of the same shape.
     """
-    return EXTRACTORS[extraction](matrix)
+    return EXTRACTORS[extraction](Readings(matrix))
+
+
+def extract_in_every_way(matrix: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns `extract_links` of every extraction."""
+    readings = Readings(matrix)
+    return {extraction: extract(readings) for extraction, extract in EXTRACTORS.items()}
 
 
 def as_links(matrix: np.ndarray) -> set[Link]:
     """Returns the links (source word, target word) of a bool matrix `(target words, source words)`."""
-    return {(int(i), int(j)) for j, i in zip(*np.nonzero(matrix), strict=True)}
+    target, source = np.nonzero(matrix)
+    return set(zip(source.tolist(), target.tolist(), strict=True))
+
+
+def _links_of_each(matrices: np.ndarray) -> dict[int, set[Link]]:
+    """Returns `as_links` of matrices `(..., target words, source words)`, by their number; an empty set by default."""
+    links: dict[int, set[Link]] = defaultdict(set)
+    places = np.nonzero(matrices.reshape(-1, *matrices.shape[-2:]))
+    for number, target, source in zip(*(axis.tolist() for axis in places), strict=True):
+        links[number].add((source, target))
+    return links
 
 
 def _largest(matrix: np.ndarray, axis: int) -> np.ndarray:

@@ -27,20 +27,28 @@ def grow_diag(forward: Collection[Link], backward: Collection[Link]) -> set[Link
 
     Links are visited in order until no more are added, as in Moses (Koehn et al. 2005, section 2.1).
     """
-    links, candidates = intersection(forward, backward), union(forward, backward)
+    links = intersection(forward, backward)
+    return links | grow_along_diagonals(links, union(forward, backward) - links)
+
+
+def grow_along_diagonals(links: Collection[Link], candidates: Collection[Link]) -> set[Link]:
+    """Returns the candidates, none of them among the links, that `grow_diag` adds to the links."""
     sources, targets = {i for i, _ in links}, {j for _, j in links}
-    added = True
-    while added:
+    grown, left, added = set(links), set(candidates), True
+    while added and left:
         added = False
-        for i, j in sorted(links):
+        # Of all links only those beside a candidate can add one.
+        beside = {(i - down, j - right) for i, j in left for down, right in NEIGHBOURS}
+        for i, j in sorted(beside & grown):
             for down, right in NEIGHBOURS:
                 new = (i + down, j + right)
-                if new in candidates and new not in links and (new[0] not in sources or new[1] not in targets):
-                    links.add(new)
+                if new in left and (new[0] not in sources or new[1] not in targets):
+                    left.remove(new)
+                    grown.add(new)
                     sources.add(new[0])
                     targets.add(new[1])
                     added = True
-    return links
+    return grown.difference(links)
 
 
 def grow_diag_final_and(forward: Collection[Link], backward: Collection[Link]) -> set[Link]:

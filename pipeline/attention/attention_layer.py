@@ -8,6 +8,7 @@ from keras import ops
 from keras.src.backend import get_keras_mask, set_keras_mask  # Keras has no public names for these
 
 from ..layers.dense import Dense
+from ..layers.dynamic_shape import dynamic_shape
 from .flat_settings import flatten_settings
 from .mechanisms import describe_mechanism, make_mechanism
 
@@ -131,7 +132,7 @@ class AttentionLayer(keras.Layer):
     def split_heads(self, x, heads=None):
         """Splits the last axis into heads, H if not given: `(B, T, H * K) -> (B, H, T, K)`."""
         heads = heads or self.num_heads
-        batch, length, width = ops.shape(x)
+        batch, length, width = dynamic_shape(x)
         return ops.swapaxes(ops.reshape(x, (batch, length, heads, width // heads)), 1, 2)
 
     def repeat_heads(self, x):
@@ -167,8 +168,7 @@ class AttentionLayer(keras.Layer):
     def merge_heads(self, context):
         """Puts the heads' contexts side by side and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
         context = ops.swapaxes(context, 1, 2)
-        batch, length = ops.shape(context)[:2]
-        context = ops.reshape(context, (batch, length, self.num_heads * self.value_dim))
+        context = ops.reshape(context, (*dynamic_shape(context)[:2], self.num_heads * self.value_dim))
         return context if self.output_projection is None else self.output_projection(context)
 
     def compute_mask(self, inputs, previous_mask=None):

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from .masks import join_masks
 from .multi_head import MultiHeadAttention
 
@@ -102,8 +103,8 @@ class CrossAttention(MultiHeadAttention):
         Returns:
             `(context, weights)`: `(B * N, T, output_dim)` and float32 `(B * N, H, T, S)`.
         """
-        rows, heads, length, size = ops.shape(query)
-        batch, _, sources, _ = ops.shape(key)
+        rows, heads, length, size = dynamic_shape(query)
+        batch, _, sources, _ = dynamic_shape(key)
         each = rows // batch
         query = ops.reshape(query, (batch, each, heads, length, size))
         query = ops.reshape(ops.swapaxes(query, 1, 2), (batch, heads, each * length, size))

@@ -6,6 +6,8 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
+
 
 class DotProduct:
     """`e = q . k`."""
@@ -56,8 +58,8 @@ class TanhSum:
         Returns:
             The scores `(B, H, T, S)`, and a function from the gradient by them to those by query, key and v.
         """
-        batch, heads, rows, size = ops.shape(query)
-        columns = ops.shape(key)[2]
+        batch, heads, rows, size = dynamic_shape(query)
+        columns = dynamic_shape(key)[2]
         pairs = ops.tanh(ops.expand_dims(query, 3) + ops.expand_dims(key, 2))
         flat = ops.reshape(pairs, (batch, heads, rows * columns, size))
         # Repeated explicitly: for a single head, oneDNN reads beyond the end of a second factor that it must repeat

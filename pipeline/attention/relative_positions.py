@@ -11,6 +11,8 @@ import numpy as np
 from keras import ops
 from keras.backend import standardize_dtype
 
+from ..layers.dynamic_shape import dynamic_shape
+
 ROTARY_BASE = 10000.0
 
 
@@ -115,5 +117,5 @@ def alibi_bias(query_positions, key_positions, num_heads):
     """
     queries, keys = (ops.cast(side, "float32") for side in (query_positions, key_positions))
     distances = ops.absolute(ops.expand_dims(queries, -1) - ops.expand_dims(keys, -2))
-    distances = ops.reshape(distances, (-1, 1, *ops.shape(distances)[-2:]))
+    distances = ops.reshape(distances, (-1, 1, *dynamic_shape(distances)[-2:]))
     return 0.0 - distances * alibi_slopes(num_heads)[:, None, None]  # not -0.0

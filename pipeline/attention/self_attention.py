@@ -124,7 +124,8 @@ class SelfAttention(AttentionLayer):
         parts: list = []
         if self.qkv_projection is not None:
             projected, places = self.qkv_projection(x), list(accumulate(self.widths[:-1]))
-            parts = ops.split(projected, places, axis=-1) if places else [projected]
+            equal = len(set(self.widths)) == 1  # then a single operation splits
+            parts = ops.split(projected, len(self.widths) if equal else places, axis=-1) if places else [projected]
             if self.projection and positions is not None:
                 # The projection is linear: that of the positions is added to that of x.
                 keys = len(parts) - self.value_projection_wanted

@@ -5,6 +5,7 @@ Letters: R hypotheses, V vocabulary.
 
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from ..text.banned import BanTable
 from .constraints import MINUS_INFINITY
 
@@ -23,7 +24,7 @@ class Ban:
 
     def advance(self, states, tokens):
         """Returns the states after tokens, int32 `(R,)`."""
-        vocabulary = ops.shape(self._following)[1]
+        vocabulary = dynamic_shape(self._following)[1]
         following = ops.take(ops.reshape(self._following, (-1,)), states * vocabulary + tokens)
         return ops.maximum(ops.cast(following, "int32"), 0)
 

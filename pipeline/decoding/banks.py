@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from .constraints import MINUS_INFINITY
 
 MOST_BANKS = 8
@@ -27,14 +28,14 @@ def order_by_banks(totals, indices, then, longest, count, banks):
     is_repeated = ops.concatenate(
         [ops.zeros_like(indices[:, :1], "bool"), ops.equal(indices[:, 1:], indices[:, :-1])], axis=1
     )
-    totals, order = ops.top_k(ops.where(is_repeated, MINUS_INFINITY, totals), ops.shape(totals)[1])
+    totals, order = ops.top_k(ops.where(is_repeated, MINUS_INFINITY, totals), dynamic_shape(totals)[1])
     longest = ops.expand_dims(ops.maximum(longest, 1), 1)
     bank = -(-ops.take_along_axis(then, order, axis=1) * (banks - 1) // longest)
     bank = ops.clip(bank, 0, banks - 1)
     is_of = ops.one_hot(bank, banks, dtype="int32")
     place = ops.sum(is_of * ops.cumsum(is_of, axis=1), axis=2) - 1
-    positions = ops.expand_dims(ops.arange(ops.shape(totals)[1], dtype="int32"), 0)
-    last = banks * ops.shape(totals)[1]
+    positions = ops.expand_dims(ops.arange(dynamic_shape(totals)[1], dtype="int32"), 0)
+    last = banks * dynamic_shape(totals)[1]
     rank = ops.where(ops.equal(totals, MINUS_INFINITY), last + positions, banks * place + bank)
     _, chosen = ops.top_k(-rank, count)
     return ops.take_along_axis(totals, chosen, axis=1), ops.take_along_axis(

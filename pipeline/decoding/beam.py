@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from ..text.tokenizer import BOS, EOS
 from .beam_settings import BeamSettings
 from .beam_state import drop_finished, start_beam
@@ -74,7 +75,7 @@ def beam_search(
         bonus = None
         if coverage is not None and settings.coverage_penalty:
             attention = coverage(state.source_state, target_state)
-            bonus = settings.coverage_bonus(ops.reshape(attention, (ops.shape(state.rows)[0], settings.size, -1)))
+            bonus = settings.coverage_bonus(ops.reshape(attention, (dynamic_shape(state.rows)[0], settings.size, -1)))
         ends = ops.equal(tokens, EOS)
         finished = finish_hypotheses(state, candidates, parents, ends, bonus, settings)
         open_scores = constraint.open_scores(candidates.scores, ends, settings.size)
@@ -82,5 +83,5 @@ def beam_search(
         return drop_finished(state, finished, live, gather_columns(parents, indices), max_lengths, settings)
 
     state = start_beam(source_state, (target_state, constraint.start()), max_lengths, length, settings.size)
-    (state,) = repeat_while(lambda state: ops.shape(state.rows)[0] > 0, lambda state: (extend(state),), (state,))
+    (state,) = repeat_while(lambda state: dynamic_shape(state.rows)[0] > 0, lambda state: (extend(state),), (state,))
     return Hypotheses(*(x[:, : settings.best] for x in state.finished))

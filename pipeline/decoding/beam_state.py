@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from ..text.tokenizer import PAD
 from .constraints import MINUS_INFINITY
 from .control_flow import branch
@@ -40,7 +41,7 @@ def start_beam(source_state, target_state, max_lengths, length, size) -> BeamSta
         source_state, target_state, max_lengths, length: see `beam_search`.
         size: K.
     """
-    batch = ops.shape(max_lengths)[0]
+    batch = dynamic_shape(max_lengths)[0]
     rows = ops.cast(ops.nonzero(max_lengths > 0)[0], "int32")
     # K equal hypotheses would stay equal, so only the first starts.
     scores = ops.broadcast_to(ops.where(ops.arange(size) == 0, 0.0, MINUS_INFINITY), (batch, size))

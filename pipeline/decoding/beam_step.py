@@ -5,6 +5,7 @@ Letters: as in `beam`.
 
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from .beam_settings import BeamSettings
 from .beam_state import BeamState
 from .constraint import Constraint
@@ -31,8 +32,8 @@ def extend_hypotheses(
     """
     size = settings.size
     scores = ops.log_softmax(ops.cast(logits, "float32"))
-    _, _, length = ops.shape(state.live.ids)
-    vocabulary = ops.shape(scores)[-1]
+    _, _, length = dynamic_shape(state.live.ids)
+    vocabulary = dynamic_shape(scores)[-1]
     allowed = ban_early_end(ban_special_tokens(scores), state.step, settings.min_length)
     history = ops.reshape(state.live.ids, (-1, length))
     allowed = ban_repeated_ngrams(allowed, history, state.step, settings.no_repeat_ngram)

@@ -5,6 +5,7 @@ Letters: A sentences still searched, B batch, K beam size, V vocabulary.
 
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from .constraints import MINUS_INFINITY
 from .hypotheses import top_k_of_many
 
@@ -48,7 +49,7 @@ class Constraint:
             `(totals, indices)`: float32 and int32 `(A, count)`, in the order of preference, each the K hypotheses times
             the V tokens.
         """
-        sentences, size, vocabulary = ops.shape(totals)
+        sentences, size, vocabulary = dynamic_shape(totals)
         return top_k_of_many(ops.reshape(totals, (sentences, size * vocabulary)), count)
 
     def open_scores(self, scores, ends, size):

@@ -8,6 +8,7 @@ Letters: R hypotheses, L maximum length of a target, V vocabulary.
 
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from ..text.tokenizer import BOS, EOS, PAD
 
 MINUS_INFINITY = -float("inf")
@@ -15,7 +16,7 @@ MINUS_INFINITY = -float("inf")
 
 def ban_special_tokens(scores):
     """Bans PAD and BOS, which no target contains."""
-    ids = ops.arange(ops.shape(scores)[-1], dtype="int32")
+    ids = ops.arange(dynamic_shape(scores)[-1], dtype="int32")
     return ops.where(ops.logical_or(ops.equal(ids, PAD), ops.equal(ids, BOS)), MINUS_INFINITY, scores)
 
 
@@ -23,13 +24,13 @@ def ban_early_end(scores, step, min_length):
     """Bans EOS while a hypothesis has fewer than `min_length` tokens; it has `step`."""
     if not min_length:
         return scores
-    ids = ops.arange(ops.shape(scores)[-1], dtype="int32")
+    ids = ops.arange(dynamic_shape(scores)[-1], dtype="int32")
     return ops.where(ops.logical_and(ops.equal(ids, EOS), step < min_length), MINUS_INFINITY, scores)
 
 
 def force_end(scores, is_last):
     """Allows EOS alone, as certain, in the rows that may have one more token: bool `(R,)`."""
-    ids = ops.arange(ops.shape(scores)[-1], dtype="int32")
+    ids = ops.arange(dynamic_shape(scores)[-1], dtype="int32")
     forced = ops.where(ops.equal(ids, EOS), 0.0, MINUS_INFINITY)
     return ops.where(ops.expand_dims(is_last, -1), forced, scores)
 
@@ -43,7 +44,7 @@ def force_tokens(allowed, scores, tokens):
         tokens: the tokens.
     """
     tokens = ops.expand_dims(tokens, -1)
-    forced = ops.where(ops.equal(ops.arange(ops.shape(scores)[-1], dtype="int32"), tokens), scores, MINUS_INFINITY)
+    forced = ops.where(ops.equal(ops.arange(dynamic_shape(scores)[-1], dtype="int32"), tokens), scores, MINUS_INFINITY)
     return ops.where(ops.equal(tokens, PAD), allowed, forced)
 
 
@@ -56,12 +57,12 @@ def ban_repeated_ngrams(scores, ids, step, n):
         step: how many there are.
         n: 0 bans nothing.
     """
-    length = ops.shape(ids)[1]
+    length = dynamic_shape(ids)[1]
     if not n:
         return scores
     # Bans each token that followed an earlier occurrence of the last n - 1 tokens.
     starts = ops.arange(length, dtype="int32")
-    repeats = ops.broadcast_to(starts + n - 1 < step, ops.shape(ids))
+    repeats = ops.broadcast_to(starts + n - 1 < step, dynamic_shape(ids))
     for i in range(n - 1):
         earlier = ops.take(ids, ops.minimum(starts + i, length - 1), axis=1)
         latest = ops.take(ids, ops.reshape(ops.maximum(step - (n - 1) + i, 0), (1,)), axis=1)
@@ -69,9 +70,9 @@ def ban_repeated_ngrams(scores, ids, step, n):
     row, start = ops.nonzero(repeats)
     following = ops.take_along_axis(ids, ops.expand_dims(ops.minimum(starts + n - 1, length - 1), 0), axis=1)
     banned = ops.stack([ops.cast(row, "int32"), _gather_elements(following, row, start)], axis=1)
-    return ops.scatter_update(scores, banned, ops.full(ops.shape(banned)[:1], MINUS_INFINITY))
+    return ops.scatter_update(scores, banned, ops.full(dynamic_shape(banned)[:1], MINUS_INFINITY))
 
 
 def _gather_elements(matrix, rows, columns):
-    width = ops.cast(ops.shape(matrix)[1], rows.dtype)
+    width = ops.cast(dynamic_shape(matrix)[1], rows.dtype)
     return ops.take(ops.reshape(matrix, (-1,)), rows * width + columns)

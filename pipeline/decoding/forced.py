@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from ..config.names import SITES
+from ..layers.dynamic_shape import dynamic_shape
 
 
 class TeacherForced(NamedTuple):
@@ -45,7 +46,7 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Teacher
 def forced_decode(model, memory, target_input, target_output, sites=()) -> TeacherForced:
     """Runs the second half of `forced_pass`: reads the target, given the memory of the source."""
     output = model.decode(target_input, memory, training=False)
-    given = ops.shape(target_output)[1]
+    given = dynamic_shape(target_output)[1]
     states = keras.tree.map_structure(lambda x: x[:, :given], output.states)  # an ensemble has those of each member
     scores = ops.log_softmax(model.output_embedding.logits(states))
     layers = {"cross": output.cross, "encoder": memory.self_attention, "decoder": output.decoder_self}
@@ -54,8 +55,8 @@ def forced_decode(model, memory, target_input, target_output, sites=()) -> Teach
         layers["norms"] = tuple(
             normalize_rows(x * ops.expand_dims(y, 2)) for x, y in zip(output.cross, norms, strict=False)
         )
-    batch, targets = ops.shape(target_input)
-    lengths = {"target": targets, "source": ops.shape(memory.mask)[-1]}
+    batch, targets = dynamic_shape(target_input)
+    lengths = {"target": targets, "source": dynamic_shape(memory.mask)[-1]}
     return TeacherForced(
         ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(target_output, -1), axis=-1), -1),
         ops.cast(ops.argmax(scores, axis=-1), "int32"),

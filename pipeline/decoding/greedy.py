@@ -6,6 +6,7 @@ Letters: B batch, L maximum length of a target, V vocabulary.
 
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from ..text.tokenizer import BOS, EOS, PAD
 from .constraints import ban_special_tokens
 from .control_flow import repeat_while
@@ -33,7 +34,7 @@ def greedy_search(next_token_logits, state, max_lengths, length, choose=choose_l
         `(ids, log_probabilities)`: int32 `(B, L)`, ending in EOS unless truncated, then PAD; and float32 `(B, L)`, the
         natural logarithm of each token's probability, 0 for PAD.
     """
-    batch = ops.shape(max_lengths)[0]
+    batch = dynamic_shape(max_lengths)[0]
 
     def any_live(step, tokens, finished, ids, log_probabilities, state):
         return ops.logical_and(step < length, ops.logical_not(ops.all(finished)))

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from .constraints import MINUS_INFINITY
 
 TOP_K_CHUNK = 50  # about the square root of a vocabulary's size: equal work between and within chunks
@@ -40,7 +41,7 @@ def top_k_of_many(x, count):
     with the largest maxima, since each of these holds one that ranks before any number of the other chunks. Both stages
     settle ties by position, so the result is that of `ops.top_k`.
     """
-    rows, length = ops.shape(x)
+    rows, length = dynamic_shape(x)
     chunks = -(-length // TOP_K_CHUNK)
     if length % TOP_K_CHUNK:
         x = ops.pad(x, ((0, 0), (0, chunks * TOP_K_CHUNK - length)), constant_values=MINUS_INFINITY)
@@ -55,7 +56,7 @@ def top_k_of_many(x, count):
 def fill_up(finished, live, where):
     """Puts live hypotheses into the free places after the finished ones, in the sentences where `where`, bool `(A,)`,
     is true."""
-    size = ops.shape(finished.scores)[1]
+    size = dynamic_shape(finished.scores)[1]
     places = ops.expand_dims(ops.arange(size, dtype="int32"), 0)
     count = ops.sum(ops.cast(ops.greater(finished.scores, MINUS_INFINITY), "int32"), axis=1, keepdims=True)
     takes_live = ops.logical_and(ops.expand_dims(where, 1), places >= count)
@@ -70,12 +71,12 @@ def concatenate(first, second):
 
 def write_at(x, step, values):
     """Writes `values` `(...)` at position `step` of the last axis of x `(..., L)`."""
-    return ops.where(ops.equal(ops.arange(ops.shape(x)[-1], dtype="int32"), step), ops.expand_dims(values, -1), x)
+    return ops.where(ops.equal(ops.arange(dynamic_shape(x)[-1], dtype="int32"), step), ops.expand_dims(values, -1), x)
 
 
 def gather_columns(x, indices):
     """Gathers along the second axis: x `(A, N, ...)` and indices int `(A, M)` to `(A, M, ...)`."""
-    rows, size, *rest = ops.shape(x)
+    rows, size, *rest = dynamic_shape(x)
     numbers = indices + size * ops.expand_dims(ops.arange(rows, dtype=indices.dtype), 1)
     return ops.take(ops.reshape(x, (-1, *rest)), numbers, axis=0)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from ..text.tokenizer import EOS, PAD
 from .ban import Ban
 from .banks import MOST_BANKS, order_by_banks
@@ -70,7 +71,7 @@ class LexicalConstraint(Constraint):
         self.gap = int(ban is not None)
 
     def start(self):
-        hypotheses = ops.shape(self.max_lengths)[0] * self.size
+        hypotheses = dynamic_shape(self.max_lengths)[0] * self.size
         return LexicalState(
             self.ban.start(hypotheses) if self.ban else (), start_met(self.given, self.size) if self.given else ()
         )
@@ -101,7 +102,7 @@ class LexicalConstraint(Constraint):
     def best_extensions(self, totals, state, rows, count):
         if not self.given:
             return super().best_extensions(totals, state, rows, count)
-        sentences, size, vocabulary = ops.shape(totals)
+        sentences, size, vocabulary = dynamic_shape(totals)
         need, totals = self._need(state, rows), ops.reshape(totals, (-1, vocabulary))
         likeliest, tokens = top_k_of_many(totals, min(count, vocabulary))
         opens = ops.take(opens_word(self.given.symbols), tokens)
@@ -140,7 +141,9 @@ class LexicalConstraint(Constraint):
         after_going = ops.expand_dims(every, 1) - met.progress - self.gap - 1
         after_first = left - ops.where(self._is_free(state), self.gap + 1, 0)
         tokens = ops.concatenate([going, first], axis=1)
-        then = ops.concatenate([after_going, ops.broadcast_to(ops.expand_dims(after_first, 1), ops.shape(first))], 1)
+        then = ops.concatenate(
+            [after_going, ops.broadcast_to(ops.expand_dims(after_first, 1), dynamic_shape(first))], 1
+        )
         return Need(every, left, tokens, ops.where(ops.equal(tokens, PAD), FAR, then))
 
     def _lead(self, allowed, scores, need: Need, following, remaining):
@@ -167,7 +170,7 @@ class LexicalConstraint(Constraint):
             then_left, then_all = (column(after <= remaining + 1) for after in (need.left, need.all))
             enough_then = ops.where(ops.expand_dims(self.ban.opens, 0), then_left, then_all)
             kept = ops.where(ops.logical_and(self.ban.is_free(following), enough_then), allowed, kept)
-        is_eos = ops.equal(ops.arange(ops.shape(scores)[1], dtype="int32"), EOS)
+        is_eos = ops.equal(ops.arange(dynamic_shape(scores)[1], dtype="int32"), EOS)
         at_end = ops.where(column(ops.equal(need.left, 0)), allowed, MINUS_INFINITY)
         kept = ops.where(ops.expand_dims(is_eos, 0), at_end, kept)
         return _put(kept, allowed, scores, need.tokens, need.then <= column(remaining))
@@ -188,7 +191,7 @@ def _put(kept, allowed, scores, tokens, is_enough):
     is_enough = ops.any(ops.logical_and(same, ops.expand_dims(is_enough, 1)), axis=2)
     old, wanted, raw = (ops.take_along_axis(x, tokens, axis=1) for x in (kept, allowed, scores))
     wanted = ops.where(ops.equal(wanted, MINUS_INFINITY), raw, wanted)
-    hypotheses = ops.expand_dims(ops.arange(ops.shape(tokens)[0], dtype="int32"), 1)
-    hypotheses = ops.broadcast_to(hypotheses, ops.shape(tokens))
+    hypotheses = ops.expand_dims(ops.arange(dynamic_shape(tokens)[0], dtype="int32"), 1)
+    hypotheses = ops.broadcast_to(hypotheses, dynamic_shape(tokens))
     places = ops.reshape(ops.stack([hypotheses, tokens], axis=2), (-1, 2))
     return ops.scatter_update(kept, places, ops.reshape(ops.where(is_enough, wanted, old), (-1,)))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from ..text.phrase_automaton import PhraseAutomaton
 from ..text.required import RequiredPhrase
 from ..text.token_text import DIVIDING, END, NOTHING, SYMBOLS
@@ -88,7 +89,7 @@ def make_requirements(rows: Sequence[Sequence[RequiredPhrase]], symbols) -> Requ
 def start_met(given: Requirements, size) -> Met:
     """Returns the state before the first token, for K hypotheses of each sentence."""
     states = ops.repeat(given.starts, size)
-    progress = ops.zeros((ops.shape(states)[0], ops.shape(given.bits)[0]), "int32")
+    progress = ops.zeros((dynamic_shape(states)[0], dynamic_shape(given.bits)[0]), "int32")
     return Met(states, ops.zeros_like(states), progress)
 
 

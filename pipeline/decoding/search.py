@@ -8,6 +8,7 @@ from typing import Protocol
 
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from ..model.interface import Memory, TranslationModel, rows_for_each
 from ..text.tokenizer import PAD
 from .ban import Ban
@@ -65,7 +66,7 @@ class GreedySearch:
         return self._search(model, memory, max_lengths, length, choose_likeliest, 1, prefix)
 
     def _search(self, model, memory, max_lengths, length, choose, count, prefix):
-        batch = ops.shape(max_lengths)[0]
+        batch = dynamic_shape(max_lengths)[0]
         rows = batch * count
 
         def step(tokens, state):
@@ -133,7 +134,7 @@ class BeamSearch:
 
     def __call__(self, model, memory, max_lengths, length, prefix=None, required=None):
         uses_coverage = self.settings.coverage_penalty != 0
-        hypotheses = ops.shape(max_lengths)[0] * self.settings.size
+        hypotheses = dynamic_shape(max_lengths)[0] * self.settings.size
 
         def step(tokens, memory, state):
             cache, attention = state
@@ -146,9 +147,9 @@ class BeamSearch:
         def coverage(memory, state):
             # Padding counts as covered.
             padding = ops.logical_not(memory.mask[:, 0, 0])
-            return ops.where(rows_for_each(padding, ops.shape(state[1])[0]), 1.0, state[1])
+            return ops.where(rows_for_each(padding, dynamic_shape(state[1])[0]), 1.0, state[1])
 
-        sources = ops.shape(memory.mask)[-1] if uses_coverage else 0
+        sources = dynamic_shape(memory.mask)[-1] if uses_coverage else 0
         state = (rows_for_each(model.start_cache(memory), hypotheses), ops.zeros((hypotheses, sources)))
         constraint: Constraint = UNCONSTRAINED
         if self.ban or required:

@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from ..attention.multi_head import MultiHeadAttention
+from ..layers.dynamic_shape import dynamic_shape
 
 
 def zeroed(weights, allowed):
@@ -27,7 +28,7 @@ def uniform(weights, allowed):
 def permuted(weights, allowed, seed=0):
     """Shuffles the weights of each row among its allowed keys; the same seed gives the same order. The order depends on
     the head and on which keys are allowed alone, so that a search, step by step, finds what a whole pass finds."""
-    keys = ops.shape(weights)[-1]
+    keys = dynamic_shape(weights)[-1]
     noise = ops.transpose(keras.random.uniform((keys, weights.shape[1]), seed=seed))[:, None]
     # The allowed keys' weights come first, in random order; the n-th allowed key gets the n-th of them.
     shuffled = ops.take_along_axis(weights, ops.argsort(ops.where(allowed, noise, 2.0), axis=-1), axis=-1)
@@ -37,7 +38,7 @@ def permuted(weights, allowed, seed=0):
 
 def without_top(weights, allowed):
     """Removes the largest weight of each row and scales the others up; where they are zero, they become equal."""
-    top = ops.one_hot(ops.argmax(weights, axis=-1), ops.shape(weights)[-1], dtype="bool")
+    top = ops.one_hot(ops.argmax(weights, axis=-1), dynamic_shape(weights)[-1], dtype="bool")
     others = ops.logical_and(allowed, ops.logical_not(top))
     rest = ops.where(others, weights, 0.0)
     total = ops.sum(rest, axis=-1, keepdims=True)
@@ -126,7 +127,7 @@ def intervene(layers: Sequence[MultiHeadAttention], intervention: Intervention) 
 
 def _replace(weights, mask, number, intervention):
     """Returns the weights of layer `number` after the intervention, and where they changed, `(H, T or 1, 1)`."""
-    allowed = ops.broadcast_to(True if mask is None else mask, ops.shape(weights))
+    allowed = ops.broadcast_to(True if mask is None else mask, dynamic_shape(weights))
     changes = ops.reshape(intervention.changes[number], (-1, 1, 1))
     original = weights
     for index, change in enumerate(CHANGES.values()):
@@ -135,7 +136,7 @@ def _replace(weights, mask, number, intervention):
     if intervention.row is None:
         return weights, changed
     layer, head, query = (intervention.row[i] for i in range(3))
-    heads, queries = (ops.arange(ops.shape(weights)[axis]) for axis in (1, 2))
+    heads, queries = (ops.arange(dynamic_shape(weights)[axis]) for axis in (1, 2))
     here = ops.logical_and(ops.equal(heads[:, None, None], head), ops.equal(queries[None, :, None], query))
     here = ops.logical_and(here, ops.equal(layer, number))
     return ops.where(here, intervention.weights, weights), ops.logical_or(changed, here)

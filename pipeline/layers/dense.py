@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from .dynamic_shape import dynamic_shape
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Dense(keras.layers.Dense):
@@ -16,6 +18,6 @@ class Dense(keras.layers.Dense):
     """
 
     def call(self, inputs, training=None):
-        shape = ops.shape(inputs)
+        shape = dynamic_shape(inputs)
         rows = super().call(ops.reshape(inputs, (-1, shape[-1])), training=training)
         return ops.reshape(rows, (*shape[:-1], self.units))

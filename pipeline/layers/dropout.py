@@ -5,6 +5,8 @@ import math
 import keras
 from keras import ops
 
+from .dynamic_shape import dynamic_shape
+
 
 @keras.saving.register_keras_serializable(package="qkv")
 class Dropout(keras.layers.Dropout):
@@ -33,14 +35,17 @@ class Dropout(keras.layers.Dropout):
             return inputs
         if self.dropped_bytes == 256:
             return ops.zeros_like(inputs)
-        kept = ops.cast(self._bytes(ops.shape(inputs)) >= self.dropped_bytes, inputs.dtype)
-        return inputs * (256 / (256 - self.dropped_bytes)) * kept
+        kept = ops.cast(self._bytes(dynamic_shape(inputs)) >= self.dropped_bytes, inputs.dtype)
+        return inputs * (kept * (256 / (256 - self.dropped_bytes)))  # one product with what has a gradient
 
     def _bytes(self, shape):
         """Returns random numbers from 0 to 255."""
         count = math.prod(shape)
         words = self._words_of_64_bits(count) if keras.backend.backend() == "tensorflow" else self._words(count)
-        return ops.reshape(ops.reshape(ops.view(words, "uint8"), (-1,))[:count], shape)
+        numbers = ops.view(words, "uint8")
+        if not (isinstance(shape[-1], int) and shape[-1] % 8 == 0):  # as many numbers as there are in whole words
+            numbers = ops.reshape(numbers, (-1,))[:count]
+        return ops.reshape(numbers, shape)
 
     def _words(self, count):
         return keras.random.randint(((count + 3) // 4, 1), -(2**31), 2**31 - 1, seed=self.seed_generator)

@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from .dynamic_shape import dynamic_shape
+
 
 def row_product(x, matrix):
     """Computes `x matrix` for x `(..., D)` and a matrix `(D, N)`: `(..., N)`.
@@ -14,4 +16,4 @@ def row_product(x, matrix):
         TensorShape([2, 5, 3])
     """
     rows = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), matrix)
-    return ops.reshape(rows, (*ops.shape(x)[:-1], matrix.shape[-1]))
+    return ops.reshape(rows, (*dynamic_shape(x)[:-1], matrix.shape[-1]))

@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from ..attention.masks import causal_mask, padding_mask
+from ..layers.dynamic_shape import dynamic_shape
 from ..layers.layer_normalization import LayerNormalization
 from .causal_block import CausalBlock
 from .embedding import PositionalEmbedding, make_embeddings
@@ -113,7 +114,7 @@ class DecoderOnly(TranslationModel):
 
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)
-        length = ops.shape(source_ids)[1]
+        length = dynamic_shape(source_ids)[1]
         x = self.positions(self.source_embedding(source_ids), training=training)
         positions = self.positions.on_queries_and_keys(length)
         distances = token_distances(self.positions.kind, self.blocks[0], ops.arange(length))
@@ -139,10 +140,10 @@ class DecoderOnly(TranslationModel):
         return memory.prepared
 
     def decode(self, target_ids, memory, cache=None, training=None):
-        batch, length = ops.shape(target_ids)
+        batch, length = dynamic_shape(target_ids)
         source_mask = rows_for_each(memory.mask, batch)
-        source_length = ops.shape(source_mask)[-1]
-        position = 0 if cache is None else ops.shape(cache[0][0])[2] - source_length
+        source_length = dynamic_shape(source_mask)[-1]
+        position = 0 if cache is None else dynamic_shape(cache[0][0])[2] - source_length
         own_length = position + length
         mask = ops.concatenate(
             [

@@ -9,6 +9,7 @@ from keras import ops
 
 from ..config.names import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
 from ..layers.dropout import Dropout
+from ..layers.dynamic_shape import dynamic_shape
 from ..layers.row_product import row_product
 
 
@@ -82,7 +83,7 @@ class TokenEmbedding(keras.Layer):
         more column, which is 1 in the first."""
         if not self.has_bias:
             return states, self.table
-        ones = ops.ones((ops.shape(states)[0], 1), states.dtype)
+        ones = ops.ones((dynamic_shape(states)[0], 1), states.dtype)
         table = ops.convert_to_tensor(self.table)
         bias = ops.cast(ops.expand_dims(self.bias, 1), table.dtype)
         return ops.concatenate([states, ones], axis=1), ops.concatenate([table, bias], axis=1)
@@ -159,7 +160,7 @@ class PositionalEmbedding(keras.Layer):
 
     def call(self, x, offset=0, training=None):
         if self.adds_to == "input":
-            x = x + self._rows(ops.shape(x)[1], offset)
+            x = x + self._rows(dynamic_shape(x)[1], offset)
         return self.dropout(x, training=training)
 
     def compute_output_shape(self, input_shape):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from ..layers.dynamic_shape import dynamic_shape
 from .constructor import ConstructorConfig
 from .places import Place
 
@@ -65,7 +66,7 @@ def rows_for_each(nested, rows):
     """
 
     def repeat(x):
-        shape = ops.shape(x)
+        shape = dynamic_shape(x)
         if not shape:
             return x
         each = rows // (max(1, shape[0]) if isinstance(shape[0], int) else ops.maximum(shape[0], 1))  # of no rows: none

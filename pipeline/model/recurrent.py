@@ -10,6 +10,7 @@ from keras import ops
 from ..attention.masks import padding_mask
 from ..layers.dense import Dense
 from ..layers.dropout import Dropout
+from ..layers.dynamic_shape import dynamic_shape
 from .embedding import make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 from .places import Heads, Returned
@@ -156,7 +157,7 @@ class Recurrent(TranslationModel):
 
     def start_cache(self, memory):
         hidden = memory.prepared["start"]
-        batch, sources = ops.shape(memory.states)[:2]
+        batch, sources = dynamic_shape(memory.states)[:2]
         return RecurrentState(
             hidden,
             ops.zeros((batch, self.memory_size), hidden.dtype),
@@ -179,18 +180,18 @@ class Recurrent(TranslationModel):
     def _attend(self, memory):
         """Returns the function by which the decoder attends to the memory."""
         prepared, attention = memory.prepared, self.attention
-        batch, sources = ops.shape(memory.states)[:2]
+        batch, sources = dynamic_shape(memory.states)[:2]
         if attention is None:
 
             def final(query):
-                rows = ops.shape(query)[0]
+                rows = dynamic_shape(query)[0]
                 return rows_for_each(prepared["final"], rows), ops.zeros((rows, sources), "float32")
 
             return final
 
         def attend(query):
             # Hypotheses of one source are queries to one memory.
-            rows, size = ops.shape(query)
+            rows, size = dynamic_shape(query)
             query = attention.project_query(ops.reshape(query, (batch, rows // batch, size)))
             context, weights = attention.attend(query, prepared["keys"], prepared["values"], memory.mask)
             return ops.reshape(context, (rows, self.memory_size)), ops.reshape(weights, (rows, sources))

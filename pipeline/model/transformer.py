@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from ..attention.masks import causal_mask, padding_mask
+from ..layers.dynamic_shape import dynamic_shape
 from ..layers.layer_normalization import LayerNormalization
 from .decoder import DecoderBlock
 from .embedding import PositionalEmbedding, make_embeddings
@@ -130,7 +131,7 @@ class Transformer(TranslationModel):
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)
         x = self.source_positions(self.source_embedding(source_ids), training=training)
-        length = ops.shape(source_ids)[1]
+        length = dynamic_shape(source_ids)[1]
         positions = self.source_positions.on_queries_and_keys(length)
         distances = token_distances(self.source_positions.kind, self.encoder_blocks[0], ops.arange(length))
         weights = []
@@ -139,9 +140,8 @@ class Transformer(TranslationModel):
             weights.append(layer_weights)
         if self.final_norms:
             x = self.final_norms[0](x)
-        return Memory(
-            x, mask, tuple(weights), tuple(block.project_memory(x, positions) for block in self.decoder_blocks)
-        )
+        prepared = tuple(block.project_memory(x, positions) for block in self.decoder_blocks)
+        return Memory(x, mask, tuple(weights), prepared)
 
     def value_norms(self, memory):
         return tuple(block.cross_attention.value_norms(memory.states) for block in self.decoder_blocks)
@@ -155,11 +155,11 @@ class Transformer(TranslationModel):
         )
 
     def start_cache(self, memory):
-        return tuple(block.start_cache(ops.shape(memory.states)[0]) for block in self.decoder_blocks)
+        return tuple(block.start_cache(dynamic_shape(memory.states)[0]) for block in self.decoder_blocks)
 
     def decode(self, target_ids, memory, cache=None, training=None):
-        position = 0 if cache is None else ops.shape(cache[0].keys)[2]
-        length = ops.shape(target_ids)[1]
+        position = 0 if cache is None else dynamic_shape(cache[0].keys)[2]
+        length = dynamic_shape(target_ids)[1]
         self_mask = causal_mask(length, position + length, position)
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         positions = self.target_positions.on_queries_and_keys(length, position)

@@ -1,5 +1,6 @@
 """Imports TensorFlow silently, with the settings of its native libraries that suit small models."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from .cores import CORE_GROUPS, usable_cores
 from .environment import check_environment
 from .nvidia import has_nvidia_device
 
-UNUSED_BY_KERAS = ("jax", "matplotlib", "pandas")
+UNUSED_BY_KERAS = ("IPython", "jax", "matplotlib", "pandas")
 
 
 @contextmanager
@@ -20,11 +21,12 @@ def importing_tensorflow() -> Iterator[None]:
     Within it, TensorFlow's messages are silenced. oneDNN's kernels are switched on: by default TensorFlow uses them on
     some processors only, and on others they took an eighth off the time of an update; where a GPU computes, that is
     left alone. TensorFlow takes memory of a GPU as it needs it, not all at once. Each product gets a share of the
-    cores, not all of them as by default, because products are small here and several are computed in parallel.
+    cores, not all of them as by default, because products are small here and several are computed in parallel. A
+    container's quota counts as so many cores.
     Libraries that Keras would load for its own pictures, tables and other engines are hidden from it, a quarter of the
-    start.
-    TF_ENABLE_ONEDNN_OPTS, TF_FORCE_GPU_ALLOW_GROWTH, TF_NUM_INTRAOP_THREADS and TF_CPP_MIN_LOG_LEVEL are kept if they
-    are set.
+    start. Nothing that is imported becomes garbage, so none is looked for, an eighth of the rest.
+    TF_ENABLE_ONEDNN_OPTS, TF_FORCE_GPU_ALLOW_GROWTH, TF_NUM_INTRAOP_THREADS, TF_NUM_INTEROP_THREADS and
+    TF_CPP_MIN_LOG_LEVEL are kept if they are set.
 
     Raises:
         InputError: the environment is wrong, or something in the block cannot be imported.
@@ -34,9 +36,10 @@ def importing_tensorflow() -> Iterator[None]:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(-(-usable_cores() // CORE_GROUPS)))
+    os.environ.setdefault("TF_NUM_INTEROP_THREADS", str(usable_cores()))  # TensorFlow does not know of quotas
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
-        with silenced_stderr():
+        with silenced_stderr(), without_garbage_collection():
             with hidden(*UNUSED_BY_KERAS):
                 import keras  # noqa: F401
             yield
@@ -57,6 +60,19 @@ def hidden(*libraries: str) -> Iterator[None]:
     finally:
         for name in missing:
             del sys.modules[name]
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Looks for no garbage within the block, nor later among what it has left."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager

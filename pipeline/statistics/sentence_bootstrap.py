@@ -6,6 +6,9 @@ drawn from a language, so they are what is drawn again, and long ones count by t
 Letters: N sentences, B bootstrap samples.
 """
 
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
 import numpy as np
 
 SAMPLES = 1000
@@ -68,11 +71,26 @@ def ratio_interval(numerators: np.ndarray, denominators: np.ndarray) -> tuple[np
     low, high = np.full((2, *known.shape), np.nan)
     if known.any():
         above, below = numerators[:, known], denominators[:, known]
-        random = np.random.default_rng(0)
-        shares = np.full(len(above), 1 / len(above))
-        counts = (random.multinomial(len(above), shares, size=part) for part in parts_of_samples(SAMPLES, len(above)))
-        low[known], high[known] = interval(np.concatenate([resample(above, below, part * 1.0) for part in counts]))
+        parts = (resample(above, below, counts) for counts in _parts_of_counts(len(above)))
+        low[known], high[known] = interval(np.concatenate(list(parts)))
     return low, high
+
+
+def _parts_of_counts(sentences: int) -> Iterable[np.ndarray]:
+    """Returns `sentence_counts` in parts."""
+    parts = parts_of_samples(SAMPLES, sentences)
+    return [_counts(sentences)] if len(parts) == 1 else _drawn_counts(sentences, parts)
+
+
+@lru_cache(maxsize=1)
+def _counts(sentences: int) -> np.ndarray:
+    """Draws once for all measures of a set, of which there may be a hundred."""
+    return next(_drawn_counts(sentences, [SAMPLES]))
+
+
+def _drawn_counts(sentences: int, parts: Iterable[int]) -> Iterator[np.ndarray]:
+    random, shares = np.random.default_rng(0), np.full(sentences, 1 / sentences)
+    return (random.multinomial(sentences, shares, size=part).astype(np.float64) for part in parts)
 
 
 def parts_of_samples(samples: int, sentences: int) -> list[int]:

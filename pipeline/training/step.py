@@ -4,8 +4,7 @@ The loss is summed over the target tokens of all replicas and divided by their n
 same wherever it is computed. A graph calls `TrainStep._update` on each replica, and that calls `TrainStep.sums_of`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -16,6 +15,7 @@ from ..text.tokenizer import PAD
 from .accumulator import Accumulator
 from .failures import check_several_devices
 from .loss_scale import LEAST, LossScale
+from .slices import SlicedSums
 from .total_loss import TotalLoss
 
 # All lengths are free, so that no new length makes TensorFlow trace the graph again.
@@ -87,6 +87,7 @@ class TrainStep:
             check_several_devices(is_half, xla)
         self.loss_scale = LossScale(strategy) if is_half else None
         self.signature = signature
+        self._sums_of_slices = SlicedSums(model, self._sums_of_slice, slices)
         self._update_graph = self.graph(self._update, signature.arrays, xla)
         self._accumulate_graph = self.graph(self._accumulate, signature.arrays, xla)
 
@@ -161,22 +162,21 @@ class TrainStep:
     def sums_of(self, batch: Batch) -> list[Any]:
         """Runs forward, loss and backward: returns each variable's gradient, the loss and the tokens, summed over a
         replica's batch; part of a graph."""
+        return self._sums_of_slices(batch)
+
+    def _sums_of_slice(self, batch: Batch) -> list[Any]:
         variables = self.model.trainable_variables
-        sums = []
-        for batch_slice in _slices(batch, self.slices):
-            with tf.GradientTape() as tape:
-                loss, total_loss = self.loss(batch_slice)
-                if self.loss_scale is not None:
-                    total_loss = total_loss * self.loss_scale.scale
-            # None if the loss does not depend on a variable, such as the normalisation before queries that no score
-            # uses.
-            gradients = [
-                tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient)
-                for gradient, variable in zip(tape.gradient(total_loss, variables), variables, strict=True)
-            ]
-            tokens = tf.reduce_sum(tf.cast(batch_slice.target_output != PAD, tf.float32))
-            sums.append([*gradients, loss, tokens])
-        return [tf.add_n(values) for values in zip(*sums, strict=True)]
+        with tf.GradientTape() as tape:
+            loss, total_loss = self.loss(batch)
+            if self.loss_scale is not None:
+                total_loss = total_loss * self.loss_scale.scale
+        # None if the loss does not depend on a variable, such as the normalisation before queries that no score uses.
+        gradients = [
+            tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient)
+            for gradient, variable in zip(tape.gradient(total_loss, variables), variables, strict=True)
+        ]
+        tokens = tf.reduce_sum(tf.cast(batch.target_output != PAD, tf.float32))
+        return [*gradients, loss, tokens]
 
     def _accumulate(self, *tensors) -> None:
         assert self.accumulator is not None
@@ -186,11 +186,3 @@ class TrainStep:
         """One reduction for all values: each costs a round over the network."""
         context = tf.distribute.get_replica_context()
         return context.all_reduce(tf.distribute.ReduceOp.SUM, values) if self.replicas > 1 else values
-
-
-def _slices(batch: Batch, number: int) -> Iterator[Batch]:
-    """Cuts a batch into slices of about as many sentences each."""
-    rows = tf.shape(batch.source)[0]
-    bounds = [rows * i // number for i in range(number + 1)]
-    for start, end in pairwise(bounds):
-        yield batch.rows(start, end)

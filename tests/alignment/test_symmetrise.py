@@ -1,11 +1,19 @@
 """Two directions made into one alignment: cases worked by hand, and what must hold of any two."""
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given
 
 from pipeline import align
-from pipeline.alignment.symmetrise import SYMMETRISATIONS, grow_diag, grow_diag_final_and, intersection, union
+from pipeline.alignment.symmetrise import (
+    NEIGHBOURS,
+    SYMMETRISATIONS,
+    grow_diag,
+    grow_diag_final_and,
+    intersection,
+    union,
+)
 
 LINKS = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20)
 
@@ -70,3 +78,22 @@ def test_after_the_last_step_no_link_between_two_free_words_is_left(forward, bac
 @given(LINKS, LINKS)
 def test_growing_does_not_depend_on_which_direction_is_called_forward(forward, backward):
     assert grow_diag(forward, backward) == grow_diag(backward, forward)
+
+
+def test_grow_diag_is_that_which_looks_at_all_links_in_every_pass():
+    """The definition, visit by visit, on thousands of small alignments with many ties."""
+    random = np.random.default_rng(5)
+    for _ in range(2000):
+        rows, columns = random.integers(1, 7, 2)
+        forward, backward = ({(i, j) for i, j in np.argwhere(random.random((rows, columns)) < 0.35)} for _ in range(2))
+        links, candidates, added = forward & backward, forward | backward, True
+        while added:
+            added = False
+            for i, j in sorted(links):
+                for down, right in NEIGHBOURS:
+                    new = (i + down, j + right)
+                    is_free = new[0] not in {i for i, _ in links} or new[1] not in {j for _, j in links}
+                    if new in candidates - links and is_free:
+                        links.add(new)
+                        added = True
+        assert grow_diag(forward, backward) == links

@@ -1,5 +1,6 @@
 """What is done around the import of TensorFlow."""
 
+import gc
 import importlib
 import os
 import sys
@@ -44,3 +45,27 @@ def test_settings_of_the_environment_are_kept(monkeypatch):
     with importing_tensorflow():
         pass
     assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == "0"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_is_looked_for_again_after_the_block_if_it_was_before(enabled):
+    was_enabled = gc.isenabled()
+    try:
+        gc.enable() if enabled else gc.disable()
+        with importing_tensorflow():
+            assert not gc.isenabled()
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable() if was_enabled else gc.disable()
+        gc.unfreeze()  # or the other tests' garbage stays
+
+
+def test_tensorflow_computes_as_many_operations_at_once_as_the_process_may_use_cores(monkeypatch):
+    names = ("TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS")
+    for name in names:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(import_tensorflow, "usable_cores", lambda: 5)
+    with importing_tensorflow():
+        pass
+    assert [os.environ[name] for name in names] == ["5", "3"]

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from ...layers.dynamic_shape import dynamic_shape
 from ..masks import masked_softmax
 from .mechanism import PairwiseMechanism
 from .online_softmax import attend, score_matrix
@@ -83,7 +84,7 @@ class Blockwise(PairwiseMechanism):
         Returns:
             float32 `(B, H, R, S)`: those rows of the weights that a call returns.
         """
-        if mask is not None and ops.shape(mask)[2] != 1:
+        if mask is not None and dynamic_shape(mask)[2] != 1:
             mask = ops.take(mask, rows, axis=2)
         query, key, learnt = self._prepare(ops.take(query, rows, axis=2), key)
         return self._weights(query, key, learnt, mask)

@@ -6,6 +6,7 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 import keras
 from keras import ops
 
+from ...layers.dynamic_shape import dynamic_shape
 from ..masks import masked_softmax
 from .mechanism import Mechanism, PairwiseMechanism
 
@@ -29,7 +30,7 @@ class OneHot(PairwiseMechanism):
         soft = masked_softmax(scores, mask)
         # Not the argmax of the softmax, in which scores that differ by little are equal.
         allowed = scores if mask is None else ops.where(mask, scores, -float("inf"))
-        hard = ops.one_hot(ops.argmax(allowed, axis=-1), ops.shape(scores)[-1], dtype="float32")
+        hard = ops.one_hot(ops.argmax(allowed, axis=-1), dynamic_shape(scores)[-1], dtype="float32")
         hard = hard if mask is None else ops.where(mask, hard, 0.0)
         return ops.stop_gradient(hard) + (soft - ops.stop_gradient(soft))
 
@@ -45,7 +46,7 @@ class FixedWeights(Mechanism):
         raise NotImplementedError
 
     def call(self, query, key, value, mask=None, training=None):
-        scores = ops.zeros((*ops.shape(query)[:3], ops.shape(key)[2]), "float32")
+        scores = ops.zeros((*dynamic_shape(query)[:3], dynamic_shape(key)[2]), "float32")
         weights = self.choose(masked_softmax(scores, mask))
         return self.mix(weights, value, training), weights
 
@@ -80,7 +81,7 @@ class Last(FixedWeights):
     """
 
     def choose(self, equal):
-        positions = ops.arange(ops.shape(equal)[-1], dtype="int32")
+        positions = ops.arange(dynamic_shape(equal)[-1], dtype="int32")
         allowed = ops.where(equal > 0, positions, -1)
         return ops.cast(ops.logical_and(allowed >= 0, allowed == ops.max(allowed, -1, keepdims=True)), "float32")
 

@@ -7,6 +7,7 @@ P projected length (the paper's k).
 import keras
 from keras import ops
 
+from ...layers.dynamic_shape import dynamic_shape
 from ..masks import masked_softmax
 from .mechanism import Mechanism
 
@@ -70,7 +71,7 @@ class Linformer(Mechanism):
 
     def call(self, query, key, value, mask=None, training=None):
         self._check(key, mask)
-        length = ops.shape(key)[2]
+        length = dynamic_shape(key)[2]
         if mask is not None:
             keep = ops.swapaxes(mask, -1, -2)  # (B, H, S, 1)
             key, value = (ops.where(keep, side, ops.zeros_like(side)) for side in (key, value))

@@ -9,6 +9,7 @@ import math
 import keras
 from keras import ops
 
+from ...layers.dynamic_shape import dynamic_shape
 from ..masks import LOWEST, masked_softmax
 from ..scores import SCORES
 from .lsh_chunks import count_chunks, pick_mask, place, shares_window, spread, take_rows, with_chunk_before
@@ -126,7 +127,7 @@ class LSH(Mechanism):
             For each position its context `(B, H, S, V)`, the log of the sum of the exponentials of its scores
             `(B, H, S, 1)`, and its weights `(B, H, S, 2 m)` on the chunk before its own and its own.
         """
-        batch, heads, length = ops.shape(query)[:3]
+        batch, heads, length = dynamic_shape(query)[:3]
         slots = (batch, count_chunks(length, self.buckets, self.chunk_length), heads, self.chunk_length)
         # The index of each slot's position among those of the whole batch, (B, H, S) flattened; -1 in an empty slot.
         numbers = ops.arange(1, batch * heads * length + 1, dtype="int32")

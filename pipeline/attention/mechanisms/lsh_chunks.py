@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from ...layers.dynamic_shape import dynamic_shape
+
 
 class Places(NamedTuple):
     """Where one round of hashing puts each position. All are int `(B, H, S)`."""
@@ -45,7 +47,7 @@ def place(bucket, buckets, chunk_length):
     first = ops.sum((ops.cumsum(chunks, axis=-1) - chunks) * member, axis=-1)
     chunk, offset = first + rank // chunk_length, rank % chunk_length
     before = ops.where(rank < chunk_length, -1, chunk - 1)
-    batch, heads, length = ops.shape(bucket)
+    batch, heads, length = dynamic_shape(bucket)
     row = range_along(batch, 0, 3) * count_chunks(length, buckets, chunk_length) + chunk
     return Places(chunk, before, offset, (row * heads + range_along(heads, 1, 3)) * chunk_length + offset)
 
@@ -53,7 +55,7 @@ def place(bucket, buckets, chunk_length):
 def spread(window, places):
     """Spreads weights on two chunks over all keys: `(B, H, T, 2 m) -> (B, H, T, S)`."""
     width = window.shape[-1]
-    batch, heads, length = ops.shape(places.chunk)
+    batch, heads, length = dynamic_shape(places.chunk)
     distance = ops.expand_dims(places.chunk, 2) - ops.expand_dims(places.chunk, 3)  # (B, H, T, S)
     column = (distance + 1) * (width // 2) + ops.expand_dims(places.offset, 2)
     inside = ops.logical_and(column >= 0, column < width)
@@ -91,10 +93,10 @@ def take_rows(x, index, axes=3):
 
 def pick_mask(mask, queries, keys):
     """Returns the mask for pairs of positions: queries `(B, C, H, m, 1)` and keys `(B, C, H, 1, 2 m)`."""
-    batch, _, heads = ops.shape(queries)[:3]
+    batch, _, heads = dynamic_shape(queries)[:3]
     index = 0
     for axis, place in enumerate((range_along(batch, 0, 5), range_along(heads, 2, 5), queries, keys)):
-        size = ops.shape(mask)[axis]
+        size = dynamic_shape(mask)[axis]
         index = index * size + (0 if mask.shape[axis] == 1 else ops.minimum(place, size - 1))
     return ops.take(ops.reshape(mask, (-1,)), index)
 

@@ -8,6 +8,7 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 
 from keras import ops
 
+from ...layers.dynamic_shape import dynamic_shape
 from ..masks import LOWEST
 from .tiles import cut_pairs, stack
 
@@ -26,9 +27,9 @@ class Pairs:
 
     def __init__(self, comparison, query, key, learnt, mask, limit):
         self.comparison, self.query, self.key, self.learnt, self.mask = comparison, query, key, learnt, mask
-        batch, heads, length, _ = ops.shape(query)
+        batch, heads, length, _ = dynamic_shape(query)
         numbers = batch * heads * comparison.numbers_a_pair(query)
-        self.rows, self.columns = cut_pairs(length, ops.shape(key)[2], numbers, limit)
+        self.rows, self.columns = cut_pairs(length, dynamic_shape(key)[2], numbers, limit)
 
     def compare(self, i, j):
         """Returns the scores of a pair of blocks, and the function that computes their gradient."""
@@ -50,7 +51,7 @@ class Pairs:
         rows, columns = self.rows, self.columns
         if rows.is_whole and columns.is_whole:
             return block(0, 0)
-        batch, heads = ops.shape(self.query)[:2]
+        batch, heads = dynamic_shape(self.query)[:2]
         blocks = stack(lambda n: block(n // columns.count, n % columns.count), rows.count * columns.count)
         blocks = ops.reshape(blocks, (rows.count, columns.count, batch, heads, rows.size, columns.size))
         blocks = ops.reshape(ops.moveaxis(blocks, 1, 4), (rows.count, batch, heads, rows.size, -1))
@@ -130,7 +131,7 @@ def attend(comparison, query, key, value, learnt=(), mask=None, limit=128):
 def _attend(pairs, value):
     """Returns the context, and the logarithm of the number that each query's weights were divided by:
     `(B, H, T, 1)`."""
-    batch, heads = ops.shape(value)[:2]
+    batch, heads = dynamic_shape(value)[:2]
 
     def row(i):
         def step(j, highest, total, context):

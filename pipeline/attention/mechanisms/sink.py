@@ -6,6 +6,7 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions.
 import keras
 from keras import ops
 
+from ...layers.dynamic_shape import dynamic_shape
 from ..masks import masked_softmax
 from .mechanism import PairwiseMechanism
 
@@ -43,9 +44,9 @@ class Sink(PairwiseMechanism):
 
     def weigh(self, scores, mask=None):
         scores = ops.cast(scores, "float32")
-        batch, heads, rows, keys = ops.shape(scores)
+        batch, heads, rows, keys = dynamic_shape(scores)
         sinks = ops.broadcast_to(ops.reshape(self.sink, (1, -1, 1, 1)), (batch, heads, rows, 1))
         if mask is not None:
-            always = ops.ones((*ops.shape(mask)[:3], 1), "bool")
-            mask = ops.concatenate([ops.broadcast_to(mask, (*ops.shape(mask)[:3], keys)), always], axis=-1)
+            always = ops.ones((*dynamic_shape(mask)[:3], 1), "bool")
+            mask = ops.concatenate([ops.broadcast_to(mask, (*dynamic_shape(mask)[:3], keys)), always], axis=-1)
         return masked_softmax(ops.concatenate([scores, sinks], axis=-1), mask)[..., :-1]

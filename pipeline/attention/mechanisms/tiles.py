@@ -9,6 +9,8 @@ import operator
 
 from keras import ops
 
+from ...layers.dynamic_shape import dynamic_shape
+
 NUMBERS_A_BLOCK = 2**20
 """The maximum number of elements in an array of a pair of blocks: 4 MiB in float32, so that it stays in a cache."""
 
@@ -74,11 +76,11 @@ class Cut:
 
     def of(self, x, index, axis=2):
         """Returns a block of an array, cut along an axis; an axis of size 1, as in masks, is left as it is."""
-        length = ops.shape(x)[axis]
+        length = dynamic_shape(x)[axis]
         if self.is_whole or (is_known(length) and length == 1):
             return x
         size = lesser(self.size, length)
-        starts, sizes = [0] * len(x.shape), list(ops.shape(x))
+        starts, sizes = [0] * len(x.shape), list(dynamic_shape(x))
         starts[axis], sizes[axis] = lesser(self._start(index), length - size), size
         return ops.slice(x, starts, sizes)
 
@@ -88,13 +90,13 @@ class Cut:
 
     def zeros(self, x):
         """Returns a block of zeros for each block of an array cut along its third axis: `(count, B, H, size, K)`."""
-        return ops.zeros((self.count, *ops.shape(x)[:2], self.size, x.shape[-1]), x.dtype)
+        return ops.zeros((self.count, *dynamic_shape(x)[:2], self.size, x.shape[-1]), x.dtype)
 
     def join(self, blocks):
         """Joins blocks: `(count, B, H, size, K) -> (B, H, length, K)`."""
         if self.is_whole:
             return blocks[0]
-        count, batch, heads, size, width = ops.shape(blocks)
+        count, batch, heads, size, width = dynamic_shape(blocks)
         blocks = ops.moveaxis(blocks, 0, 2)
         return self.without_repeats(ops.reshape(blocks, (batch, heads, count * size, width)), axis=2)
 

@@ -12,17 +12,35 @@ class FusedAdam(keras.optimizers.Adam):
     """
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        scalars = adam_scalars(learning_rate, self.iterations, self.beta_1, self.beta_2, self.epsilon)
         for gradient, variable in zip(grads, trainable_variables, strict=True):
-            self.update_step(gradient, variable, learning_rate)
-
-    def update_step(self, gradient, variable, learning_rate):
-        index = self._get_variable_index(variable)
-        state = self._momentums[index], self._velocities[index]
-        decays = self.beta_1, self.beta_2
-        apply_adam(variable, *state, gradient, learning_rate, self.iterations, *decays, self.epsilon)
+            index = self._get_variable_index(variable)
+            apply_adam(variable, self._momentums[index], self._velocities[index], gradient, scalars)
 
 
-def apply_adam(variable, mean, square, gradient, learning_rate, updates_before, beta_1, beta_2, epsilon):
+def adam_scalars(learning_rate, updates_before, beta_1, beta_2, epsilon):
+    """Returns what the updates of all variables have in common, as `ResourceApplyAdam` takes it.
+
+    Args:
+        learning_rate: a scalar.
+        updates_before: number of updates made so far.
+        beta_1: the decay of the moving averages of gradients.
+        beta_2: the decay of the moving averages of squared gradients.
+        epsilon: added to the root of the latter before it divides.
+    """
+    updates = tf.cast(updates_before + 1, tf.float32)
+    beta1, beta2 = tf.cast(beta_1, tf.float32), tf.cast(beta_2, tf.float32)
+    return {
+        "beta1_power": tf.pow(beta1, updates),
+        "beta2_power": tf.pow(beta2, updates),
+        "lr": tf.cast(learning_rate, tf.float32),
+        "beta1": beta1,
+        "beta2": beta2,
+        "epsilon": tf.cast(epsilon, tf.float32),
+    }
+
+
+def apply_adam(variable, mean, square, gradient, scalars):
     """Updates a variable, and the moving averages of its gradient and of the squared gradient.
 
     Args:
@@ -30,25 +48,9 @@ def apply_adam(variable, mean, square, gradient, learning_rate, updates_before, 
         mean: the moving average of the gradient, a variable of the same shape.
         square: the moving average of the squared gradient, a variable of the same shape.
         gradient: a tensor of the same shape.
-        learning_rate: a scalar.
-        updates_before: number of updates made so far.
-        beta_1: the decay of `mean`.
-        beta_2: the decay of `square`.
-        epsilon: added to the root of `square` before it divides.
+        scalars: from `adam_scalars`.
     """
-    updates = tf.cast(updates_before + 1, tf.float32)
-    tf.raw_ops.ResourceApplyAdam(
-        var=_handle(variable),
-        m=_handle(mean),
-        v=_handle(square),
-        beta1_power=tf.pow(tf.cast(beta_1, tf.float32), updates),
-        beta2_power=tf.pow(tf.cast(beta_2, tf.float32), updates),
-        lr=tf.cast(learning_rate, tf.float32),
-        beta1=beta_1,
-        beta2=beta_2,
-        epsilon=epsilon,
-        grad=gradient,
-    )
+    tf.raw_ops.ResourceApplyAdam(var=_handle(variable), m=_handle(mean), v=_handle(square), grad=gradient, **scalars)
 
 
 def _handle(variable):

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from ...runtime.sizes import sizes
-from .adam import apply_adam
+from .adam import adam_scalars, apply_adam
 
 
 class StackedMuon(keras.optimizers.Muon):
@@ -19,11 +19,14 @@ class StackedMuon(keras.optimizers.Muon):
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
         of_shape = defaultdict(list)
+        decays = self.adam_beta_1, self.adam_beta_2
+        scalars = adam_scalars(learning_rate * self.adam_lr_ratio, self.iterations, *decays, self.epsilon)
         for gradient, variable in zip(grads, trainable_variables, strict=True):
             if self.adam_velocities[self._get_variable_index(variable)] is None:
                 of_shape[tuple(variable.shape)].append((gradient, variable))
             else:
-                self._apply_adam(gradient, variable, learning_rate * self.adam_lr_ratio)
+                index = self._get_variable_index(variable)
+                apply_adam(variable, self.momentums[index], self.adam_velocities[index], gradient, scalars)
         groups = sizes().matrix_groups
         for pairs in of_shape.values():
             for group in range(min(groups, len(pairs))):  # groups are computed side by side
@@ -36,12 +39,6 @@ class StackedMuon(keras.optimizers.Muon):
         step = learning_rate * self.rms_rate * max(directions.shape[1:]) ** 0.5
         for update, (_, variable) in zip(tf.unstack(step * self._orthogonal(directions)), pairs, strict=True):
             self.assign_sub(variable, update)
-
-    def _apply_adam(self, gradient, variable, learning_rate):
-        index = self._get_variable_index(variable)
-        state = self.momentums[index], self.adam_velocities[index]
-        decays = self.adam_beta_1, self.adam_beta_2
-        apply_adam(variable, *state, gradient, learning_rate, self.iterations, *decays, self.epsilon)
 
     def _direction(self, gradient, variable):
         """Updates the momentum, and returns Nesterov's direction."""

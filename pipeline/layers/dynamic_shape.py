@@ -1,0 +1,25 @@
+"""The shape of an array whose axes are not all known before a graph runs."""
+
+import keras
+from keras import ops
+
+
+def dynamic_shape(x):
+    """Returns the shape of x as `keras.ops.shape` does: a tuple of numbers, and of scalars for unknown axes.
+
+    For each unknown axis, Keras puts four operations into TensorFlow's graph, and layers ask for hundreds of shapes;
+    here two are enough for all axes.
+
+    Example:
+        >>> dynamic_shape(ops.ones((2, 5, 4)))
+        (2, 5, 4)
+    """
+    if keras.backend.backend() != "tensorflow" or isinstance(x, keras.KerasTensor):
+        return ops.shape(x)
+    shape = tuple(getattr(x, "shape", ()))
+    if None not in shape:
+        return shape
+    import tensorflow as tf  # the layers need no TensorFlow on other backends
+
+    unknown = tf.unstack(tf.shape(x))
+    return tuple(axis if known is None else known for known, axis in zip(shape, unknown, strict=True))
