@@ -14,13 +14,13 @@ TYPED = ["The cat eats the apple.", "Hugo sees the old church.", "is this brothe
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The demo, smaller and with a fraction of its updates: what it answers is French, if not always right."""
+    """The demo, smaller and with a third of its updates: what it answers is French, if not always right."""
     folder = tmp_path_factory.mktemp("typed")
     (folder / "data").symlink_to(ROOT / "data")
     smaller = {
-        "training.max_updates": 350,
+        "training.max_updates": 500,
         "training.max_minutes": 30,
-        "training.validate_every_updates": 350,
+        "training.validate_every_updates": 500,
         "training.learning_rate": 0.004,
         "model.d_model": 64,
         "model.d_ff": 128,
