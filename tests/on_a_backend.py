@@ -37,6 +37,19 @@ LAYERS = {
     for name, case in cases.items()
 }
 SEARCHES = {"greedy": GreedySearch(no_repeat_ngram=2), "beam": BeamSearch(BeamSettings(size=3, best=2))}
+# The layers themselves are compared one by one, and these models differ from others in their layers alone. Searches are
+# for every way to keep the tokens before, and `fit` is for every class of models.
+OTHER_LAYERS = [f"transformer {what}" for what in ("of other sizes", "without projections", "of odd mechanisms")]
+COMPARED = [name for name in MODELS if name not in OTHER_LAYERS]
+CLASSES = ("transformer", "recurrent", "decoder-only")
+KINDS = {
+    "output": COMPARED,
+    "gradient": COMPARED,
+    "greedy": CLASSES,
+    "beam": (*CLASSES, "luong", "rotary transformer with shared keys and a sink"),
+    "fit": CLASSES,
+}
+LAYERS_OF_A_SIDE = {"encoder_layers", "decoder_layers", "layers"}
 LONGEST = np.array([6, 0, 9], "int32")  # one sentence without a token, which a beam drops at once
 
 
@@ -71,8 +84,8 @@ def gradients(value, variables):
     return [np.asarray(x) for x in jax.jit(jax.grad(stateless))([x.value for x in variables])]
 
 
-def gradients_of_layer(layer, case):
-    """The gradients of the sum of its outputs, each number weighed."""
+def results_of_layer(layer, case):
+    """Its outputs, and the gradients of their sum, each number weighed."""
     inputs = case.draw()
     outputs = arrays(layer(**inputs))
     generator = np.random.default_rng(1)
@@ -82,7 +95,7 @@ def gradients_of_layer(layer, case):
         found = [x for x in keras.tree.flatten(layer(**inputs)) if x is not None]
         return sum(ops.sum(x * ops.convert_to_tensor(w)) for x, w in zip(found, weighing, strict=True))
 
-    return gradients(value, layer.trainable_variables)
+    return {"output": outputs, "gradient": gradients(value, layer.trainable_variables)}
 
 
 class Fitted(keras.Model):
@@ -96,8 +109,18 @@ class Fitted(keras.Model):
         return self.model(*inputs, training=training)
 
 
-def results_of_model(model):
-    """Logits, the gradients of the cross-entropy, what both searches find, and the losses of three updates by `fit`."""
+def make_model(name):
+    """A model of one layer a side, where it has layers that are alike; that of `CLASSES` keeps two."""
+    architecture, settings = MODELS[name]
+    fewer = {} if name in CLASSES else dict.fromkeys(LAYERS_OF_A_SIDE & settings.keys(), 1)
+    model = architecture(**settings | fewer)
+    model(SOURCE, TARGET)
+    return model
+
+
+def results_of_model(model, name):
+    """Logits, the gradients of the cross-entropy, what both searches find, and the losses of three updates by `fit`;
+    those that `KINDS` lists for the model."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     targets = np.roll(TARGET, -1, 1)
     found = {
@@ -105,32 +128,30 @@ def results_of_model(model):
         "gradient": gradients(lambda: loss(targets, model(SOURCE, TARGET)), model.trainable_variables),
     }
     memory = model.encode(SOURCE)
-    for name, search in SEARCHES.items():
-        found[name] = arrays(search(model, memory, ops.convert_to_tensor(LONGEST), int(LONGEST.max()))[:2])
-    fitted = Fitted(model)
-    fitted.compile(keras.optimizers.SGD(0.1), loss)
-    history = fitted.fit([SOURCE, TARGET], targets, epochs=3, batch_size=3, shuffle=False, verbose=0)
-    return found | {"fit": [np.array(history.history["loss"])]}
+    for kind, search in SEARCHES.items():
+        if name in KINDS[kind]:
+            found[kind] = arrays(search(model, memory, ops.convert_to_tensor(LONGEST), int(LONGEST.max()))[:2])
+    if name in KINDS["fit"]:
+        fitted = Fitted(model)
+        fitted.compile(keras.optimizers.SGD(0.1), loss)
+        history = fitted.fit([SOURCE, TARGET], targets, epochs=3, batch_size=3, shuffle=False, verbose=0)
+        found["fit"] = [np.array(history.history["loss"])]
+    return found
 
 
 def compute(group, weights=None):
     """Weights and results of a group by the names of its cases; with `weights` by name and number, with those.
 
-    `layers` are their outputs, `gradients` those of layers, and `models` are everything of models.
+    `layers` are their outputs and gradients, and `models` are everything of models.
     """
     results = {}
-    for name, case in LAYERS.items() if group in ("layers", "gradients") else ():
+    for name, case in LAYERS.items() if group == "layers" else ():
         layer = case.make()
         layer(**case.draw())
-        kept = _with_weights(name, layer, weights)
-        if group == "layers":
-            results[name] = kept, {"output": arrays(layer(**case.draw()))}
-        else:
-            results[name] = kept, {"gradient": gradients_of_layer(layer, case)}
-    for name, (architecture, settings) in MODELS.items() if group == "models" else ():
-        model = architecture(**settings)
-        model(SOURCE, TARGET)
-        results[name] = _with_weights(name, model, weights), results_of_model(model)
+        results[name] = _with_weights(name, layer, weights), results_of_layer(layer, case)
+    for name in COMPARED if group == "models" else ():
+        model = make_model(name)
+        results[name] = _with_weights(name, model, weights), results_of_model(model, name)
     return results
 
 

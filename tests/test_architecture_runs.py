@@ -19,8 +19,7 @@ pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 SMALL = {"max_positions": 64, "dropout": 0.1}
 RECURRENT = SMALL | {"architecture": "recurrent", "embedding_dim": 8, "hidden_dim": 8, "attention_dim": 8}
 MODELS = {
-    "recurrent": RECURRENT,
-    "luong": RECURRENT | {"cross_attention": "dot", "decoder": "luong", "input_feeding": True},
+    "recurrent": RECURRENT | {"cross_attention": "dot", "decoder": "luong", "input_feeding": True},
     "context_vector": RECURRENT | {"cross_attention": "none"},
     "decoder_only": SMALL
     | {"architecture": "decoder_only", "d_model": 8, "num_heads": 2, "d_ff": 8, "layers": 2, "source_loss": 0.2},

@@ -14,8 +14,9 @@ import keras
 import numpy as np
 import pytest
 
-from tests.on_a_backend import LAYERS, compute
-from tests.tiny_models import MODELS
+from tests.on_a_backend import KINDS, LAYERS, compute
+
+pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
 BACKENDS = ("jax", "torch")
 SETTINGS = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
@@ -54,28 +55,16 @@ def layers(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def gradients(request, tmp_path_factory):
-    return results_on(request.param, "gradients", tmp_path_factory.mktemp(request.param))
-
-
-@pytest.fixture(scope="module", params=BACKENDS)
 def models(request, tmp_path_factory):
     return results_on(request.param, "models", tmp_path_factory.mktemp(request.param))
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_computes_the_same_on_another_backend(layers, name):
-    assert_same(layers, name, "output")
+def test_a_layer_computes_the_same_and_has_the_same_gradients_on_another_backend(layers, name):
+    for kind in ("output", "gradient"):
+        assert_same(layers, name, kind)
 
 
-@pytest.mark.minutes
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_has_the_same_gradients_on_another_backend(gradients, name):
-    assert_same(gradients, name, "gradient")
-
-
-@pytest.mark.minutes
-@pytest.mark.parametrize("kind", TOLERANCES)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for kind, names in KINDS.items() for name in names])
 def test_a_model_computes_searches_and_is_fitted_the_same_on_another_backend(models, name, kind):
     assert_same(models, name, kind)

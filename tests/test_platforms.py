@@ -11,7 +11,7 @@ from pipeline.run_directory import RunDirectory
 from tests.missing_modules import run_without
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
-pytestmark = pytest.mark.minutes  # starts ten processes
+pytestmark = [pytest.mark.minutes, pytest.mark.slow]  # starts eight processes
 
 PROBE = {"inspection.probes": [{"source": "the cat sees the dog .", "reference": "le chat voit le chien ."}]}
 WINDOWS_LACKS = ["tensorflow_text", "fcntl", "resource"]
@@ -29,9 +29,9 @@ def run(tmp_path_factory):
     return RunDirectory(folder / "runs" / "small")
 
 
-def test_tensorflow_text_gives_the_same_translations_and_matrices(run, tmp_path):
-    answer = run_without([], tmp_path, "evaluate.py", run.root, "--name", "op")
-    assert answer.returncode == 0, answer.stderr
+def test_tensorflow_text_gives_the_same_translations_and_matrices(run):
+    evaluate = started_for_a_reader_that_leaves(["evaluate.py", run.root, "--name", "op"])
+    assert (evaluate.returncode, evaluate.stderr) == (0, "")  # as in `evaluate.py runs/demo | head -n 1`
     without, op = run.evaluation("test"), run.evaluation("op")
     assert op.translations.read_bytes() == without.translations.read_bytes()
     assert op.sentences.read_bytes() == without.sentences.read_bytes()
@@ -54,21 +54,17 @@ def test_pages_pictures_and_tables_need_no_tensorflow(arguments, run, tmp_path):
     assert list(tmp_path.glob("new.*"))
 
 
-@pytest.mark.parametrize("program", [["evaluate.py"], ["-m", "pipeline.translate"]], ids=["evaluate", "translate"])
-def test_a_reader_that_leaves_is_no_error(program, run):
-    """As in `evaluate.py runs/demo | head -n 1`, whose results are still written."""
-    options = ["--name", "head"] if program == ["evaluate.py"] else []
+def started_for_a_reader_that_leaves(command, **settings):
     reader, writer = os.pipe()
     os.close(reader)
-    text = "le chat\n" * 50
     answer = subprocess.run(
-        [sys.executable, *program, run.root, *options],
-        input=text,
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
+        [sys.executable, *command], stdout=writer, stderr=subprocess.PIPE, text=True, cwd=ROOT, **settings
     )
     os.close(writer)
-    assert (answer.returncode, answer.stderr) == (0, "")
-    assert not options or run.evaluation("head").metrics.is_file()
+    return answer
+
+
+def test_a_reader_that_leaves_is_no_error(run):
+    """That of an evaluation, whose results are still written, has left above."""
+    translate = started_for_a_reader_that_leaves(["-m", "pipeline.translate", run.root], input="le chat\n" * 50)
+    assert (translate.returncode, translate.stderr) == (0, "")

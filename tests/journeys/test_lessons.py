@@ -10,6 +10,8 @@ from nbclient import NotebookClient
 
 from tests.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "pipeline" / "lessons"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))

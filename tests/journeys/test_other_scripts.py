@@ -19,7 +19,7 @@ data:
 tokenizer: {{vocabulary_size: 800}}
 batches: {{batch_tokens: 1500, length_multiple: 4}}
 model: {{d_model: 64, num_heads: 2, d_ff: 128, encoder_layers: 1, decoder_layers: 1, dropout: 0.0}}
-training: {{max_updates: 240, schedule: linear, learning_rate: 0.008, warmup_updates: 40, validate_every_updates: 240}}
+training: {{max_updates: 160, schedule: linear, learning_rate: 0.008, warmup_updates: 40, validate_every_updates: 160}}
 """
 WRITTEN = {"zh": chinese_like, "he": hebrew_like}
 DIRECTIONS = [("en", "zh"), ("zh", "en"), ("en", "he"), ("he", "en")]

@@ -22,8 +22,10 @@ def assert_rows_equal(output, full, first, rows, tolerance=1e-5):
         np.testing.assert_allclose(found, expected[:, :, at, : at.stop], rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize(("norm", "positions"), [("pre", "sinusoidal"), ("post", "learned")])
+@pytest.mark.parametrize(
+    ("score", "norm", "positions"),
+    [*((score, "pre", "sinusoidal") for score in SCORES), ("scaled_dot", "post", "learned")],
+)
 def test_every_step_equals_the_row_of_the_full_pass(score, norm, positions):
     model = shared_transformer(
         norm=norm, positions=positions, encoder_layers=1, decoder_self={"score": score}, cross={"score": score}

@@ -154,7 +154,7 @@ prepare_text(load_run_config(sys.argv[1]), RunDirectory(Path(sys.argv[2])))
 
 
 @pytest.mark.minutes
-def test_a_preparation_killed_ten_times_ends_with_the_same_bytes(tmp_path):
+def test_a_preparation_killed_five_times_ends_with_the_same_bytes(tmp_path):
     corpus = write_small_corpus(tmp_path / "text")
     for suffix in ("en", "fr"):
         lines = (ROOT / "data" / "demo" / f"train.{suffix}").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -176,7 +176,7 @@ def test_a_preparation_killed_ten_times_ends_with_the_same_bytes(tmp_path):
             deadline = time.monotonic() + seconds
             # Killed a few shards later, so that each start comes a little further.
             while process.poll() is None and time.monotonic() < deadline:
-                if name == "killed" and count_shards(name) > started + 8:
+                if name == "killed" and count_shards(name) > started + 15:
                     process.kill()
                 time.sleep(0.002)
             process.kill()
@@ -187,7 +187,7 @@ def test_a_preparation_killed_ten_times_ends_with_the_same_bytes(tmp_path):
     while (status := prepare("killed", 600)) != 0:
         assert status == -signal.SIGKILL and kills < 30
         kills += 1
-    assert kills >= 10
+    assert kills >= 5
     found = [
         {
             path.relative_to(tmp_path / name): path.read_bytes()

@@ -25,6 +25,8 @@ from pipeline.training.optimizers import moving_averages
 from tests.benchmarks.run_contents import contents, differing
 from tests.training.run_files import state_at
 
+pytestmark = pytest.mark.slow
+
 NO_UPDATE = {"training__max_minutes": 1e-9, "training__max_updates": None}
 
 

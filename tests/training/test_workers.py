@@ -125,6 +125,7 @@ def test_two_devices_reach_the_weights_of_one_with_accumulated_batches_too(one_p
 
 DROPPING = CHANGES | {
     "model.dropout": 0.1,
+    "training.max_updates": 18,  # two kills before the end
     "training.validate_every_updates": 3,
     "training.keep_checkpoints": 9,
     "training.ema_decay": 0.9,
@@ -146,31 +147,32 @@ def wait_until(holds, processes):
 
 @pytest.mark.minutes
 def test_after_a_kill_the_other_worker_ends_and_the_same_command_ends_as_without_it(one_process):
+    """One run loses its chief, and the other worker once it has gone on."""
     finish(*start_two(one_process, "whole", DROPPING))
     runs = one_process / "runs"
-    for name, victim in (("without-chief", 0), ("without-worker", 1)):
-        processes, folders = start_two(one_process, name, DROPPING)
-        wait_until(lambda run=runs / name: any(run.glob("checkpoints/update-*")), processes)
+    for victim in (0, 1):
+        before = set(runs.glob("killed/checkpoints/update-*"))
+        processes, folders = start_two(one_process, "killed", DROPPING)
+        wait_until(lambda known=before: set(runs.glob("killed/checkpoints/update-*")) - known, processes)
         processes[victim].kill()
         processes[victim].wait()
         finish([processes[1 - victim]], [folders[1 - victim]], status=75)
         said = (folders[1 - victim] / "output").read_text()
         assert f"error: worker {victim} (127.0.0.1:" in said or "error: another worker" in said
-        assert f"\n  python train.py --config {one_process / name}.yaml\n" in said and "Traceback" not in said
-        finish(*start_two(one_process, name, DROPPING))
-        assert differing(contents_but_names(runs / name), contents_but_names(runs / "whole")) == []
+        assert f"\n  python train.py --config {one_process / 'killed'}.yaml\n" in said and "Traceback" not in said
+    finish(*start_two(one_process, "killed", DROPPING))
+    assert differing(contents_but_names(runs / "killed"), contents_but_names(runs / "whole")) == []
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("signalled", [0, 1])
-def test_a_signal_to_one_worker_stops_both_at_one_update_with_a_checkpoint(signalled, one_process):
-    name = f"stopped {signalled}"
-    processes, folders = start_two(one_process, name, DROPPING | SLOW)
+def test_a_signal_to_one_worker_stops_both_at_one_update_with_a_checkpoint(one_process):
+    """To the one that is not the chief: the votes of both are added up, whoever's they are."""
+    processes, folders = start_two(one_process, "stopped", DROPPING | SLOW)
     wait_until(lambda: "update      3" in (folders[0] / "output").read_text(), processes)
-    processes[signalled].send_signal(signal.SIGTERM)
+    processes[1].send_signal(signal.SIGTERM)
     finish(processes, folders, status=130)
     update = re.search(r"interrupted after (\d+) updates", (folders[0] / "output").read_text())[1]
-    (saved,) = (one_process / "runs" / name).glob("checkpoints/passing-*.npz")
+    (saved,) = (one_process / "runs" / "stopped").glob("checkpoints/passing-*.npz")
     assert saved.stem == f"passing-{int(update):08d}"
 
 
