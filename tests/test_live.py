@@ -1,6 +1,5 @@
 """The command that writes the page with the model inside."""
 
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
@@ -48,7 +47,7 @@ def test_a_notebook_shows_the_page_in_a_cell(root):
         assert shown.startswith("<iframe ") and page.address.replace("&", "&amp;") in shown
         with urlopen(page.address) as answer:
             assert b'id="live"' in answer.read()
-    with pytest.raises(URLError):
+    with pytest.raises(OSError):  # refused, or cut off while the server ends
         urlopen(page.address)
 
 
