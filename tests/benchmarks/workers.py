@@ -72,6 +72,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "training.guided_attention": GUIDED,
         "training.ema_decay": 0.9,
     },
+    "started": {},  # from another run
 }
 KILLED = CHANGES | {
     "training.max_updates": 40,
@@ -131,9 +132,10 @@ def compare_with_one_process(folder: Path, options: argparse.Namespace) -> int:
     bad = 0
     for kind in options.kinds:
         runs = WorkerRuns(folder / kind, EQUAL | limits | KINDS[kind])
-        alone = last_arrays(runs.finish("alone", 1))
+        ancestor = ["--training.start_from", str(runs.finish("ancestor", 1))] if kind == "started" else []
+        alone = last_arrays(runs.finish("alone", 1, *ancestor))
         for workers in options.workers:
-            together = last_arrays(runs.finish(f"by {workers}", workers))
+            together = last_arrays(runs.finish(f"by {workers}", workers, *ancestor))
             apart = max(float(np.abs(together[key] - value).max()) for key, value in alone.items())
             bad += not apart <= 1e-5
             print(f"{kind}: {workers} workers, {options.updates} updates: at most {apart:.1e} apart", flush=True)
