@@ -16,6 +16,7 @@ from .calibration import Calibration, error_of_links
 from .error_rate import AlignmentCounts
 from .gold import GoldSet
 from .heads import LINK_COUNTS, error_terms
+from .links import as_links
 from .readout import ChosenReadout
 
 
@@ -89,8 +90,7 @@ def score_probable(readout: ProbableReadout, records: Iterable[Record], gold_set
     right: list[bool] = []
     for record, gold in zip(records, gold_set.gold, strict=True):
         matrix = calibration.probabilities.matrix([record])
-        above = {(int(i), int(j)) for j, i in np.argwhere(matrix > calibration.threshold)}
-        counts.append(AlignmentCounts.of(above, gold))
+        counts.append(AlignmentCounts.of(as_links(matrix > calibration.threshold), gold))
         words = np.argwhere(matrix > 0)
         predicted.extend(matrix[tuple(words.T)])
         right.extend((int(i), int(j)) in gold.possible for j, i in words)

@@ -16,7 +16,7 @@ def dynamic_shape(x):
     """
     if keras.backend.backend() != "tensorflow" or isinstance(x, keras.KerasTensor):
         return ops.shape(x)
-    shape = tuple(getattr(x, "shape", ()))
+    shape = tuple(x.shape)
     if None not in shape:
         return shape
     import tensorflow as tf  # the layers need no TensorFlow on other backends

@@ -64,13 +64,12 @@ def hidden(*libraries: str) -> Iterator[None]:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Looks for no garbage within the block, nor later among what it has left."""
+    """Looks for no garbage within the block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
         if was_enabled:
             gc.enable()
 

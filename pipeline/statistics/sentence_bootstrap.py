@@ -6,7 +6,7 @@ drawn from a language, so they are what is drawn again, and long ones count by t
 Letters: N sentences, B bootstrap samples.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -79,18 +79,16 @@ def ratio_interval(numerators: np.ndarray, denominators: np.ndarray) -> tuple[np
 def _parts_of_counts(sentences: int) -> Iterable[np.ndarray]:
     """Returns `sentence_counts` in parts."""
     parts = parts_of_samples(SAMPLES, sentences)
-    return [_counts(sentences)] if len(parts) == 1 else _drawn_counts(sentences, parts)
+    if len(parts) == 1:
+        return [_counts(sentences)]
+    random, shares = np.random.default_rng(0), np.full(sentences, 1 / sentences)
+    return (random.multinomial(sentences, shares, size=part).astype(np.float64) for part in parts)
 
 
 @lru_cache(maxsize=1)
 def _counts(sentences: int) -> np.ndarray:
     """Draws once for all measures of a set, of which there may be a hundred."""
-    return next(_drawn_counts(sentences, [SAMPLES]))
-
-
-def _drawn_counts(sentences: int, parts: Iterable[int]) -> Iterator[np.ndarray]:
-    random, shares = np.random.default_rng(0), np.full(sentences, 1 / sentences)
-    return (random.multinomial(sentences, shares, size=part).astype(np.float64) for part in parts)
+    return sentence_counts(sentences)
 
 
 def parts_of_samples(samples: int, sentences: int) -> list[int]:

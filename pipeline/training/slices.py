@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras.src.random.seed_generator import global_seed_generator  # Keras has no public name for it
 
 from ..text.batches import Batch
 
@@ -14,9 +15,9 @@ from ..text.batches import Batch
 class SlicedSums:
     """Computes sums over a batch as the sums over its slices.
 
-    All slices call one graph, which is traced and prepared once, and which changes no variable: calls of a graph that
-    does would wait for one another. So each call is given the states of the model's random number generators, as if
-    one slice had been computed after the other.
+    All slices call one graph, which is traced and prepared once. It is given the states of the model's random number
+    generators, as if one slice had been computed after the other, and changes none of them: calls of a graph that
+    changes a variable wait for one another, as they do where a layer of a plugin keeps further variables.
 
     Args:
         model: draws random numbers.
@@ -33,8 +34,8 @@ class SlicedSums:
 
     def __call__(self, batch: Batch) -> list[Any]:
         """Returns the sums; part of a graph."""
-        start = [seed.value * 1 for seed in self._seeds]
-        states, sums = start, []
+        global_seed_generator()  # made within `_DrawsCounted`, it would stay without a value
+        states, sums = [seed.value * 1 for seed in self._seeds], []
         for part in _cut(batch, self._slices):
             sums.append(self._graph(states, *part.arrays))
             states = [self._after(state, seed) for state, seed in zip(states, self._seeds, strict=True)]
@@ -54,14 +55,19 @@ class SlicedSums:
 
 
 class _DrawsCounted(keras.StatelessScope):
-    """Counts how often each random number generator is used, and leaves their variables as they are."""
+    """Counts how often each of some random number generators is used, and leaves their variables as they are. Other
+    variables are updated as without the scope."""
 
     def __init__(self, states) -> None:
         super().__init__(states)
         self.draws: Counter[int] = Counter()
 
     def add_update(self, update) -> None:
-        self.draws[id(update[0])] += 1
+        variable, value = update
+        if id(variable) not in self.state_mapping:
+            variable._direct_assign(value)  # Keras has no public name for it
+            return
+        self.draws[id(variable)] += 1
         super().add_update(update)
 
 

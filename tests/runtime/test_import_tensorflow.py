@@ -49,15 +49,15 @@ def test_settings_of_the_environment_are_kept(monkeypatch):
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_garbage_is_looked_for_again_after_the_block_if_it_was_before(enabled):
-    was_enabled = gc.isenabled()
+    was_enabled, frozen = gc.isenabled(), gc.get_freeze_count()
     try:
         gc.enable() if enabled else gc.disable()
         with importing_tensorflow():
             assert not gc.isenabled()
         assert gc.isenabled() == enabled
+        assert gc.get_freeze_count() == frozen  # what is frozen is never looked at again, a notebook's garbage too
     finally:
         gc.enable() if was_enabled else gc.disable()
-        gc.unfreeze()  # or the other tests' garbage stays
 
 
 def test_tensorflow_computes_as_many_operations_at_once_as_the_process_may_use_cores(monkeypatch):
