@@ -48,7 +48,7 @@ class Calibration:
 
     @property
     def error(self) -> float:
-        """The expected calibration error of `reliability`, see `error_of_links`; 0 to 1."""
+        """The expected calibration error of `reliability`, see `error_of_links`; 0 to 1, or not-a-number."""
         return error_of_links(self.reliability)
 
 
@@ -116,7 +116,7 @@ def calibrate(
 
 def error_of_links(table: Iterable[ReliabilityBin]) -> float:
     """Returns the expected calibration error without the lowest bin: it holds nearly all word pairs, hardly any of
-    which anybody takes for links, and would make every error look small."""
+    which anybody takes for links, and would make every error look small. Not-a-number if there is no other bin."""
     return calibration_error([one for one in table if one.low > 0])
 
 

@@ -1,5 +1,6 @@
 """The file of a calibration: numbers as JSON, checked when they are read."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class _File(BaseModel):
     coefficients: list[float] = Field(min_length=2, max_length=100_000)
     threshold: float = Field(ge=0, le=1)
     aer: float = Field(ge=0, le=1)
-    expected_calibration_error: float = Field(ge=0, le=1)
+    expected_calibration_error: float | None = Field(ge=0, le=1)
     reliability: list[_Bin] = Field(max_length=1000)
     pairs: int = Field(ge=1)
     chosen_on: str
@@ -43,8 +44,9 @@ class _File(BaseModel):
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
     """Writes a calibration as JSON: `layers` and `coefficients` of the regression, `threshold`, and what was measured
-    on pairs that the fit had not seen: `aer`, `reliability` and `expected_calibration_error`, all from 0 to 1; the
-    number of `pairs`, and the set that they are from (`chosen_on`); and the SHA-256 of the `weights`."""
+    on pairs that the fit had not seen: `aer`, `reliability` and `expected_calibration_error`, all from 0 to 1 (the
+    last is null where no two words are likely to be linked); the number of `pairs`, and the set that they are from
+    (`chosen_on`); and the SHA-256 of the `weights`."""
     write_json(path, calibration_to_json(calibration))
 
 
@@ -56,7 +58,7 @@ def calibration_to_json(calibration: Calibration) -> dict[str, Any]:
         "coefficients": list(calibration.probabilities.coefficients),
         "threshold": calibration.threshold,
         "aer": calibration.aer,
-        "expected_calibration_error": calibration.error,
+        "expected_calibration_error": None if math.isnan(calibration.error) else calibration.error,
         "reliability": [one._asdict() for one in calibration.reliability],
         "pairs": calibration.pairs,
         "chosen_on": calibration.chosen_on,

@@ -1,6 +1,7 @@
 """The calibration by which `align` writes the probabilities of links: of one run, or of two of opposite directions."""
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,10 +39,12 @@ def link_calibration(directions: Sequence[Direction], path: Path | None = None) 
     else:
         calibration = _calibrate(directions)
     log.info(
-        "probabilities of links: calibrated on %d pairs of %s, expected calibration error %.1f %% (cross-fitted)",
+        "probabilities of links: calibrated on %d pairs of %s, %s",
         calibration.pairs,
         calibration.chosen_on,
-        100 * calibration.error,
+        "where no two words are likely to be linked"
+        if math.isnan(calibration.error)
+        else f"expected calibration error {100 * calibration.error:.1f} % (cross-fitted)",
     )
     return calibration
 

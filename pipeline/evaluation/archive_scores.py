@@ -108,7 +108,7 @@ def scores_with_probabilities(
     row = found.row | {"eos_share": plain.metrics["eos_share"] / 100}
     table = pd.concat([table, pd.DataFrame([row], columns=table.columns)], ignore_index=True)
     metrics = alignment_metrics(table, readout, gold_set)
-    metrics["expected_calibration_error"] = 100 * found.error
+    metrics["expected_calibration_error"] = None if math.isnan(found.error) else 100 * found.error
     sentences = found.sentences if readout.extraction == PROBABLE else plain.sentences
     return ReadoutScores(readout, table, sentences, metrics, found.reliability)
 

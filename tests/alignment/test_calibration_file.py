@@ -1,6 +1,7 @@
 """The file of a calibration is read as it was written, and refused if a number is not what it should be."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -29,6 +30,14 @@ def path(tmp_path):
 
 def test_a_calibration_is_read_as_it_was_written(path):
     assert read_calibration(path) == CALIBRATION
+
+
+def test_where_no_link_is_likely_the_error_is_null_and_the_file_is_read_back(tmp_path):
+    unlikely = replace(CALIBRATION, reliability=(ReliabilityBin(0.0, 0.1, 40, 0.05, 0.05),))
+    write_calibration(tmp_path / "link_calibration.json", unlikely)
+    content = (tmp_path / "link_calibration.json").read_text()
+    assert json.loads(content, parse_constant=pytest.fail)["expected_calibration_error"] is None
+    assert read_calibration(tmp_path / "link_calibration.json") == unlikely
 
 
 @pytest.mark.parametrize(
