@@ -34,7 +34,8 @@ class SlicedSums:
 
     def __call__(self, batch: Batch) -> list[Any]:
         """Returns the sums; part of a graph."""
-        global_seed_generator()  # made within `_DrawsCounted`, it would stay without a value
+        if not tf.distribute.has_strategy():  # a replica's thread makes it anew in every trace, which no graph allows
+            global_seed_generator()  # made within `_DrawsCounted`, it would stay without a value
         states, sums = [seed.value * 1 for seed in self._seeds], []
         for part in _cut(batch, self._slices):
             sums.append(self._graph(states, *part.arrays))
