@@ -30,6 +30,6 @@ def draw_joined_pairs(
     pairs = kept[np.random.default_rng(seed).integers(count, size=(round(share * count), 2))]
     fits = np.ones(len(pairs), bool)
     for segmentation in segmentations:
-        fits &= segmentation.source.lengths[pairs].sum(axis=1) <= max_source_tokens
-        fits &= segmentation.target.lengths[pairs].sum(axis=1) <= max_target_tokens
+        fits &= segmentation.source.lengths_of(pairs).sum(axis=1) <= max_source_tokens
+        fits &= segmentation.target.lengths_of(pairs).sum(axis=1) <= max_target_tokens
     return pairs[fits]

@@ -1,0 +1,104 @@
+"""What back-translated text brings on Multi30k, where most pairs are taken for German text alone.
+
+    python data/multi30k/prepare.py
+    python -m tests.benchmarks.back_translation [--updates 3000] [--seeds 1 2] [--only NAME ...]
+
+A model from German to English, trained on the first 10,000 pairs, draws an English sentence for each of the other
+German ones. Then models from English to German are trained on equal updates: on these pairs alone, on them and the
+drawn ones with a tag (a pair counts as much as any other), and on them and the true ones. All are
+`configs/multi30k_en_de.yaml` with 2 + 2 layers and without R-Drop. BLEU is that of greedy search on the validation
+set. Configs, text and runs go to `runs/back_translation/`; the same command goes on with what was stopped.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from pipeline.config.yaml import dump_yaml, read_yaml
+from pipeline.files import replaced_when_done
+from tests.benchmarks.training_runs import ROOT, read_options, train, trained, write_table
+
+FOLDER = Path("runs/back_translation")
+TEXT = FOLDER / "text"
+CORPUS = Path("data/multi30k/lc.norm.tok")
+CONFIG = "configs/multi30k_en_de.yaml"
+PAIRS = 10_000
+
+MIXTURES = {
+    "the pairs alone": [],
+    "and drawn sources": [{"source": str(TEXT / "drawn.en"), "target": str(TEXT / "alone.de"), "tag": "<bt>"}],
+    "and the true sources": [{"source": str(TEXT / "hidden.en"), "target": str(TEXT / "alone.de")}],
+}
+
+
+def main() -> None:
+    """Trains what is missing, then prints the table."""
+    options = read_options(__doc__.splitlines()[0], 3000, MIXTURES)
+    divide()
+    reverse = train(FOLDER / f"reverse-{options.updates}", write_config("de", []), settings(options.updates, 1))
+    draw_sources(reverse)
+    rows = []
+    for seed in options.seeds:
+        for number, name in enumerate(MIXTURES):
+            if name in options.only:
+                folder = f"mixture{number}-{options.updates}-seed{seed}"
+                run = train(FOLDER / folder, write_config("en", MIXTURES[name]), settings(options.updates, seed))
+                rows.append({"text": name, "seed": seed, **trained(run)})
+    write_table(rows, FOLDER)
+
+
+def settings(updates: int, seed: int) -> dict[str, object]:
+    """What makes a run, beside its text."""
+    return {
+        "run.seed": seed,
+        "model.encoder_layers": 2,
+        "model.decoder_layers": 2,
+        "training.r_drop": 0.0,  # an update takes twice as long
+        "training.max_updates": updates,
+        "training.warmup_updates": updates // 6,
+        "training.validate_every_updates": max(1, updates // 4),
+        "training.average_checkpoints": 1,
+    }
+
+
+def divide() -> None:
+    """Divides the training text: `known.en` and `known.de`, and of the others `hidden.en` and `alone.de`."""
+    for language, other in (("en", "hidden"), ("de", "alone")):
+        lines = (ROOT / CORPUS / f"train.{language}").read_text(encoding="utf-8").splitlines(keepends=True)
+        for name, part in (("known", lines[:PAIRS]), (other, lines[PAIRS:])):
+            with replaced_when_done(ROOT / TEXT / f"{name}.{language}") as temporary:
+                temporary.write_text("".join(part), encoding="utf-8")
+
+
+def write_config(source: str, others: list[dict[str, str]]) -> str:
+    """Writes the config of a model that translates from `source` and is trained on the known pairs and on `others`."""
+    target = {"en": "de", "de": "en"}[source]
+    values, _ = read_yaml(ROOT / CONFIG)
+    known = {"source": str(TEXT / f"known.{source}"), "target": str(TEXT / f"known.{target}")}
+    values["data"] |= {"source_language": source, "target_language": target, "train": [known, *others]}
+    values["data"]["validation"] = {
+        side: str(CORPUS / f"val.{language}") for side, language in (("source", source), ("target", target))
+    }
+    del values["data"]["test"]
+    del values["inspection"]  # its probes are English
+    path = FOLDER / f"{source}-{len(others)}.yaml"
+    (ROOT / path).write_text(dump_yaml(values), encoding="utf-8")
+    return str(path)
+
+
+def draw_sources(reverse: Path) -> None:
+    """Draws a source for each sentence of `alone.de`, unless that has been done."""
+    drawn = ROOT / TEXT / "drawn.en"
+    if drawn.is_file():
+        return
+    command = [sys.executable, "-m", "pipeline.translate", str(reverse), "--search", "sampling", "--seed", "1"]
+    with (
+        (ROOT / TEXT / "alone.de").open("rb") as sentences,
+        replaced_when_done(drawn) as temporary,
+        temporary.open("wb") as file,
+    ):
+        subprocess.run([*command, "--no_normalize"], cwd=ROOT, stdin=sentences, stdout=file, check=True)
+
+
+if __name__ == "__main__":
+    main()
