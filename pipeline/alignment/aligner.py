@@ -15,7 +15,7 @@ from .agreement import most_agreeing
 from .given_words import number_words
 from .link_probabilities import LinkProbabilities
 from .probable_readout import ProbableReadout
-from .readout import ChosenReadout
+from .readout import ChosenReadout, describe_readout
 from .run_readout import find_readout
 from .symmetrise import Symmetrisation
 
@@ -96,13 +96,10 @@ def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> 
         readouts = [one.plain if isinstance(one, ProbableReadout) else one for one in readouts]
     for direction, readout in zip(directions, readouts, strict=True):
         log.info(
-            "%s: %s, layer %d, head %s, %s side, %s links, chosen by %s",
+            "%s: %s, %s, chosen by %s",
             direction.run.directory.root,
             readout.site,
-            readout.layer,
-            readout.head,
-            readout.side,
-            readout.extraction,
+            describe_readout(readout.layer, readout.head, readout.side, readout.extraction),
             readout.chosen_on,
         )
     return [replace(one, readout=readout) for one, readout in zip(directions, readouts, strict=True)]

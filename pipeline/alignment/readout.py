@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from ..config.names import LABEL_SIDES, SITES
+from ..config.names import LABEL_SIDES, PROBABLE, SITES
 from ..inspection.record import Record
 from ..text.pharaoh import Link
 from .links import as_links, extract_links
@@ -15,6 +15,12 @@ from .word_matrix import heads_and_mean, row_words, word_counts, word_matrix
 
 MEAN_HEAD = "mean"
 """How the tables name the average of a layer's heads."""
+
+
+def describe_readout(layer: int, head: int | str, side: str, extraction: str) -> str:
+    """Says where links are read, and how."""
+    where = "all heads on both sides" if extraction == PROBABLE else f"head {head}, {side} side"
+    return f"layer {layer}, {where}, {extraction} links"
 
 
 def aligned_sites() -> list[str]:

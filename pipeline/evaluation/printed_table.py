@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..alignment.readout import describe_readout
 from ..metrics.bleu import LEAST_BLEU_FOR_TER
 from ..metrics.low_bleu import explain_low_bleu
 
@@ -75,11 +76,11 @@ def _likelihood_rows(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _alignment_rows(alignment: dict[str, Any], label: str = "AER") -> Iterator[tuple[str, str]]:
+    place = describe_readout(*(alignment[key] for key in ("layer", "head", "side", "linked")))
     yield (
         label,
         f"{alignment['aer']:.2f} %   (precision {alignment['precision']:.2f} %, recall {alignment['recall']:.2f} %; "
-        f"layer {alignment['layer']}, head {alignment['head']}, {alignment['side']} side, {alignment['linked']} links, "
-        f"chosen on {alignment['chosen_on']})",
+        f"{place}, chosen on {alignment['chosen_on']})",
     )
     yield (
         "  for comparison",

@@ -1,7 +1,7 @@
 """What back-translated text brings on Multi30k, where most pairs are taken for German text alone.
 
     python data/multi30k/prepare.py
-    python -m tests.benchmarks.back_translation [--updates 3000] [--seeds 1 2] [--only NAME ...]
+    python -m tests.benchmarks.back_translation [--updates 2000] [--seeds 1 2] [--only NAME ...]
 
 A model from German to English, trained on the first 10,000 pairs, draws an English sentence for each of the other
 German ones. Then models from English to German are trained on equal updates: on these pairs alone, on them and the
@@ -33,7 +33,7 @@ MIXTURES = {
 
 def main() -> None:
     """Trains what is missing, then prints the table."""
-    options = read_options(__doc__.splitlines()[0], 3000, MIXTURES)
+    options = read_options(__doc__.splitlines()[0], 2000, MIXTURES)
     divide()
     reverse = train(FOLDER / f"reverse-{options.updates}", write_config("de", []), settings(options.updates, 1))
     draw_sources(reverse)
