@@ -12,7 +12,7 @@ import pytest
 from pipeline.config.run import dump
 from pipeline.train import train
 from tests.benchmarks.run_contents import contents_but_names, differing
-from tests.tiny_runs import ROOT, small_config, write_small_corpus
+from tests.tiny_runs import small_config, write_small_corpus
 from tests.worker_runs import clusters, finish, start
 
 pytestmark = pytest.mark.slow
@@ -174,21 +174,3 @@ def test_a_signal_to_one_worker_stops_both_at_one_update_with_a_checkpoint(one_p
     update = re.search(r"interrupted after (\d+) updates", (folders[0] / "output").read_text())[1]
     (saved,) = (one_process / "runs" / "stopped").glob("checkpoints/passing-*.npz")
     assert saved.stem == f"passing-{int(update):08d}"
-
-
-@pytest.mark.minutes
-def test_a_worker_with_another_corpus_ends_both_with_the_name_of_the_file(tmp_path):
-    """Each is in a folder of its own, as on machines that share none."""
-    processes, folders = [], [tmp_path / "0", tmp_path / "1"]
-    for folder, task in zip(folders, clusters(2), strict=True):
-        write_small_corpus(folder / "corpus")
-        config = small_config(Path("corpus"), Path("runs"), "apart", CHANGES)
-        (folder / "apart.yaml").write_text(dump(config), encoding="utf-8")
-        if folder.name == "1":
-            text = folder / "corpus" / "train.fr"
-            text.write_text("".join(reversed(text.read_text(encoding="utf-8").splitlines(keepends=True))), "utf-8")
-        processes.append(start([ROOT / "train.py", "--config", "apart.yaml"], folder, task, cwd=folder))
-    finish(processes, folders, status=2)
-    for folder in folders:
-        assert "error: corpus/train.fr: worker 1 (" in (folder / "output").read_text()
-    assert not (folders[0] / "runs" / "apart").exists()
