@@ -1,13 +1,16 @@
 """The probability that two words are linked, from the cross-attention of a layer's heads.
 
 Attention weights are shares of a row, no probabilities of links. What tells right links from wrong ones is a weight
-beside its rivals: the largest other weight of the target word, and the largest other one of the source word. The
-logarithms of these three, for each head of the layer and the mean of its heads, read on both label sides, go into a
-logistic regression (as Platt 1999 does with one number).
+beside its rivals (the largest other weight of the target word, and the largest other one of the source word), and
+whether the words before and after are linked too, as in phrases (Vogel et al. 1996 make use of that in another way).
+The logarithms of these, read on both label sides, go into a logistic regression (as Platt 1999 does with one number):
+weight and rivals of each head of the layer and of the mean of its heads, and the mean's weights between the neighbours
+of both words.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -24,6 +27,9 @@ LEAST_WEIGHT = 0.01
 
 _ADDED = 1e-3  # to weights before their logarithm, since some are 0
 FEATURES = ("weight", "target_rival", "source_rival")
+"""Of each head and the mean."""
+NEIGHBOURS = tuple(steps for steps in product((-1, 0, 1), repeat=2) if any(steps))
+"""How far the neighbours of (target word, source word) are from it."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class LinkProbabilities:
 
 def number_of_features(heads: int) -> int:
     """Returns how many features a layer of so many heads has."""
-    return len(LABEL_SIDES) * (heads + 1) * len(FEATURES)
+    return len(LABEL_SIDES) * ((heads + 1) * len(FEATURES) + len(NEIGHBOURS))
 
 
 def pair_features(records: Sequence[Record], layers: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -90,8 +96,9 @@ def link_features(record: Record, layer: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the features of every pair of words from one layer of the cross-attention.
 
     Returns:
-        float `(target words, source words, 2 * (heads + 1) * 3)`: on each of `LABEL_SIDES`, for each head and last
-        their mean, each of `FEATURES`; and which words have more than `LEAST_WEIGHT` between them.
+        float `(target words, source words, 2 * (heads + 1) * 3 + 2 * 8)`: on each of `LABEL_SIDES`, for each head and
+        last their mean, each of `FEATURES`; then on each side the mean's weights of `NEIGHBOURS`; and which words have
+        more than `LEAST_WEIGHT` between them.
     """
     n_source, n_target = word_counts(record)
     source, target = group_words(record.source_words, n_source), group_words(record.target_words, n_target)
@@ -102,9 +109,10 @@ def link_features(record: Record, layer: int) -> tuple[np.ndarray, np.ndarray]:
             for side in LABEL_SIDES
         ]
     )
+    neighbours = spread_links(_neighbours(weights[len(heads) - 1 :: len(heads)]), source, target)
     weights = spread_links(weights, source, target)
-    features = [weights, _largest_other(weights, -1), _largest_other(weights, -2)]
-    stacked = np.stack(features, axis=1).reshape(-1, *weights.shape[1:])
+    of_heads = np.stack([weights, _largest_other(weights, -1), _largest_other(weights, -2)], axis=1)
+    stacked = np.concatenate([of_heads.reshape(-1, *weights.shape[1:]), neighbours])
     return np.moveaxis(np.log(stacked + _ADDED), 0, -1), np.any(weights > LEAST_WEIGHT, axis=0)
 
 
@@ -116,6 +124,15 @@ def _largest_other(weights: np.ndarray, axis: int) -> np.ndarray:
     is_first = np.zeros(weights.shape, bool)
     np.put_along_axis(is_first, np.expand_dims(weights.argmax(axis=axis), axis), True, axis=axis)
     return np.where(is_first, second, largest)
+
+
+def _neighbours(weights: np.ndarray) -> np.ndarray:
+    """Returns of weights `(n, target words, source words)` those of each of `NEIGHBOURS`, 0 outside the sentence."""
+    _, targets, sources = weights.shape
+    framed = np.pad(weights, ((0, 0), (1, 1), (1, 1)))
+    return np.concatenate(
+        [framed[:, 1 + down : 1 + down + targets, 1 + right : 1 + right + sources] for down, right in NEIGHBOURS]
+    )
 
 
 def _padded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

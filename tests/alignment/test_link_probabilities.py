@@ -12,9 +12,14 @@ def largest_other(weights, row, column, along_row):
     return others.max() if others.size else 0.0
 
 
+def neighbour(weights, row, column):
+    inside = 0 <= row < weights.shape[0] and 0 <= column < weights.shape[1]
+    return weights[row, column] if inside else 0.0
+
+
 def features_by_loops(record, layer):
     attention = record.attention["cross"][layer]
-    found = {}
+    found, means = {}, []
     for side in ("output", "input"):
         rows = row_words(record.target_words, side)
         for head in [*attention, attention.mean(axis=0)]:
@@ -22,11 +27,15 @@ def features_by_loops(record, layer):
             for j, i in np.ndindex(weights.shape):
                 rivals = (largest_other(weights, j, i, along_row) for along_row in (True, False))
                 found.setdefault((j, i), []).extend(np.log([weights[j, i] + 1e-3, *(r + 1e-3 for r in rivals)]))
+        means.append(weights)
+    for (j, i), features in found.items():
+        for down, right in ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1)):
+            features.extend(np.log(neighbour(mean, j + down, i + right) + 1e-3) for mean in means)
     return np.array([[found[j, i] for i in range(3)] for j in range(2)])
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-def test_each_weight_stands_beside_its_rivals(make_record, layer):
+def test_each_weight_stands_beside_its_rivals_and_neighbours(make_record, layer):
     record = make_record()
     features, candidates = link_features(record, layer)
     assert features.shape == (2, 3, number_of_features(heads=3)) and candidates.shape == (2, 3)
@@ -44,10 +53,11 @@ def test_words_between_which_no_head_has_a_weight_are_never_linked(make_record):
     assert sure.of_links({(0, 1), (1, 0)}, [record]) == {(0, 1): pytest.approx(1, abs=1e-3), (1, 0): 0}
 
 
-def test_a_sentence_of_one_word_has_no_rivals(make_record):
+def test_a_sentence_of_one_word_has_no_rivals_and_neighbours(make_record):
     record = make_record(source_words=(0, None), target_words=(0, None), layers=1, heads=1)
     features, _ = link_features(record, 0)
-    np.testing.assert_allclose(features[0, 0].reshape(-1, 3)[:, 1:], np.log(1e-3))
+    of_heads, neighbours = np.split(features[0, 0], [12])
+    np.testing.assert_allclose([*of_heads.reshape(-1, 3)[:, 1:].ravel(), *neighbours], np.log(1e-3))
 
 
 def test_the_model_of_the_opposite_direction_adds_features_of_the_same_words(make_record):
