@@ -54,7 +54,7 @@ class TrainingBatches:
         self.batch_tokens = batch_tokens
         self.start_tokens = start_tokens
         self.doubling_epochs = doubling_epochs
-        self.length_multiple = length_multiple
+        self.length_multiple = length_multiple if lengths is None else 1  # or a side may outgrow its length
         self.seed = seed
         self.accumulated = accumulated
         self.mixture = mixture

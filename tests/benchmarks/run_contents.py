@@ -9,13 +9,15 @@ from tests.training.run_files import TIMES, events_of
 
 NAMED = ("config.yaml", "manifest.json")
 """Files of a run that hold its name."""
+OF_A_PROCESS = (*TIMES, "compilations")
+"""Columns of the history that are not the run's."""
 
 
 def content(path: Path) -> Any:
     """What must be the same of a file."""
     if path.name == "history.csv":
         header, *rows = (line.split(",") for line in path.read_text().splitlines())
-        return [[value for name, value in zip(header, row, strict=True) if name not in TIMES] for row in rows]
+        return [[value for name, value in zip(header, row, strict=True) if name not in OF_A_PROCESS] for row in rows]
     if path.name in ("manifest.json", "metrics.json"):
         values = json.loads(path.read_text())
         return {

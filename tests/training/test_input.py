@@ -1,6 +1,7 @@
 """The batches of training as tensors; for XLA in few shapes, with the same tokens."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from pipeline.text.coarse_batches import coarse_lengths
@@ -12,10 +13,10 @@ from tests.encoded_text import sentences_of
 LENGTHS = coarse_lengths(24)
 
 
-def batches_of(lengths):
+def batches_of(lengths, length_multiple=1):
     source, target = np.random.default_rng(0).integers(1, 23, (2, 150))
     pairs = EncodedPairs(sentences_of(source), sentences_of(target, seed=1))
-    settings = {"batch_tokens": 100, "length_multiple": 1, "seed": 7}
+    settings = {"batch_tokens": 100, "length_multiple": length_multiple, "seed": 7}
     return TrainingBatches([pairs], tf.distribute.get_strategy(), **settings, lengths=lengths)
 
 
@@ -29,9 +30,10 @@ def rows_of(batches):
     return sorted(pairs), shapes
 
 
-def test_batches_of_few_shapes_have_the_same_pairs_and_else_nothing():
+@pytest.mark.parametrize("length_multiple", [1, 8])
+def test_batches_of_few_shapes_have_the_same_pairs_and_else_nothing(length_multiple):
     free, _ = rows_of(batches_of(None))
-    padded, shapes = rows_of(batches_of(LENGTHS))
+    padded, shapes = rows_of(batches_of(LENGTHS, length_multiple))
     assert [pair for pair in padded if pair != ([], [])] == free and len(free) == 150
     assert shapes <= {(100 // length, length) for length in LENGTHS}
 

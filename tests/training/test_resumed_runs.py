@@ -69,6 +69,7 @@ RECIPES = {
         "batches__doubling_epochs": 1,
     },
     "read twice": {"training__r_drop": 3.0, "training__average_checkpoints": 2, "training__average_of": "best"},
+    "compiled": {"training__xla": True},
 }
 
 
