@@ -238,6 +238,7 @@ OF_NO_MODULE = {
     "training/test_run_training",
     "training/test_started_from_runs",
     "training/test_workers",
+    "training/test_workers_apart",
     "test_architecture_runs",
     "test_backends",
     "test_bad_input",
