@@ -5,6 +5,7 @@ average of the weights. Its trainer is as it is, but for a look at the clock bef
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import eole.train_single
@@ -127,10 +128,8 @@ def train(clock: Clock, text: Path) -> int:
     (clock.folder / "vocabulary.txt").write_text("".join(lines), encoding="utf-8")
     timekeeper = Timekeeper(clock)
     timekeeper.install()
-    try:
+    with suppress(TimeIsOverError):
         eole.train_single.main(config(clock.folder, text), device_id=-1)
-    except TimeIsOverError:
-        pass
     return sum(parameter.numel() for parameter in timekeeper.trainer.model.parameters())
 
 

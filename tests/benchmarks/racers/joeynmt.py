@@ -1,7 +1,7 @@
 """JoeyNMT by its own trainer, with the recipe of its small Transformers for IWSLT.
 
-Its trainer is as it is, but for a look at the clock before each batch, and autocast to bfloat16, which its config offers
-for graphics cards alone. It sorts no batches by length.
+Its trainer is as it is, but for a look at the clock before each batch, and autocast to bfloat16, which its config
+offers for graphics cards alone. It sorts no batches by length.
 """
 
 from pathlib import Path

@@ -10,8 +10,9 @@ import sentencepiece
 import torch
 from transformers import MarianConfig, MarianMTModel
 
+from tests.benchmarks.racers.batches import token_batches
 from tests.benchmarks.racers.clock import Clock
-from tests.benchmarks.racers.pieces import EOS, PAD, encode_pairs, token_batches, train_pieces
+from tests.benchmarks.racers.pieces import EOS, PAD, encode_pairs, train_pieces
 
 PACKAGES = ("transformers", "torch", "sentencepiece")
 BEAM = 5

@@ -1,7 +1,5 @@
-"""What the racers on PyTorch share: SentencePiece pieces of both languages, and batches of sentences of like length."""
+"""SentencePiece pieces of both languages together, for the racers on PyTorch."""
 
-import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import sentencepiece
@@ -33,26 +31,3 @@ def encode_pairs(pieces: sentencepiece.SentencePieceProcessor, text: Path) -> li
     """Returns the training pairs as ids, each side with its EOS."""
     sides = (pieces.encode(read_lines(text / f"train.{side}"), add_eos=True) for side in ("en", "de"))
     return list(zip(*sides, strict=True))
-
-
-def token_batches(pairs: list[tuple[list[int], list[int]]], tokens: int, seed: int) -> Iterator[list[int]]:
-    """Yields numbers of pairs in batches, epoch after epoch without end.
-
-    Args:
-        pairs: source and target ids.
-        tokens: of the longer side that a batch may have, padding included.
-        seed: of the order.
-    """
-    rng = random.Random(seed)
-    while True:
-        order = sorted(range(len(pairs)), key=lambda i: (len(pairs[i][1]), len(pairs[i][0]), rng.random()))
-        batches: list[list[int]] = [[]]
-        longest = 0
-        for i in order:
-            longest = max(longest, *map(len, pairs[i]))
-            if batches[-1] and longest * (len(batches[-1]) + 1) > tokens:
-                batches.append([])
-                longest = max(map(len, pairs[i]))
-            batches[-1].append(i)
-        rng.shuffle(batches)
-        yield from batches

@@ -36,7 +36,12 @@ def command(clock: Clock, text: Path) -> list[str]:
     }
     for name, file in FILES.items():
         settings |= {f"data.{name}.source": text / f"{file}.en", f"data.{name}.target": text / f"{file}.de"}
-    return ["train.py", "--config", CONFIG, *(str(part) for key, value in settings.items() for part in (f"--{key}", value))]
+    return [
+        "train.py",
+        "--config",
+        CONFIG,
+        *(str(part) for key, value in settings.items() for part in (f"--{key}", value)),
+    ]
 
 
 def train(clock: Clock, text: Path) -> int:
@@ -79,8 +84,8 @@ def _load(root: Path):
 
 @cache
 def _updates_per_epoch(run: Path) -> float:
-    from pipeline.training.checkpoint import Progress
     from pipeline.array_file import ArrayFile
+    from pipeline.training.checkpoint import Progress
 
     newest = sorted((run / "checkpoints").glob("update-*.npz"))[-1]
     with ArrayFile(newest) as archive:

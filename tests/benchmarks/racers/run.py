@@ -1,7 +1,7 @@
 """A racer's side of the race: trains, or translates with what it has trained, in a process of its own.
 
-    python -m tests.benchmarks.racers.run MODULE train FOLDER --minutes 12
-    python -m tests.benchmarks.racers.run MODULE translate FOLDER --set val --beam 1 --checkpoints 01 02
+python -m tests.benchmarks.racers.run MODULE train FOLDER --minutes 12
+python -m tests.benchmarks.racers.run MODULE translate FOLDER --set val --beam 1 --checkpoints 01 02
 """
 
 import argparse
