@@ -90,7 +90,7 @@ def _updates_per_epoch(run: Path) -> float:
     newest = sorted((run / "checkpoints").glob("update-*.npz"))[-1]
     with ArrayFile(newest) as archive:
         progress = Progress.parse(str(archive.read("progress", "U", ())))
-    return (progress.update - progress.batch) / progress.epoch if progress.epoch else float(progress.update)
+    return (progress.update - progress.batch) / progress.epoch if progress.epoch else float("nan")
 
 
 def _checkpoint(run: Path, name: str) -> Path:
