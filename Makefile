@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-lower lock licences wheels long fuzz benchmark mutation lint clean help
+.PHONY: demo test test-slow test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
@@ -17,6 +17,8 @@ help:
 	@echo "                  resumed, runs of random settings, a long stream, changed files; run by hand"
 	@echo "make fuzz         files of every kind changed at random, for a night; findings in fuzz.jsonl"
 	@echo "make benchmark    speed beside PyTorch, Hugging Face, KerasHub, CTranslate2; RUN=FOLDER translates with that run"
+	@echo "make race         BLEU against minutes beside JoeyNMT, eole, Hugging Face, KerasHub and TensorFlow's tutorials (two"
+	@echo "                  hours on an idle machine; goes on where it was stopped)"
 	@echo "make mutation     which changes of the code no test notices, in the modules that differ from main; MUTANTS=400 draws"
 	@echo "                  as many from all packages instead (hours; goes on where it was stopped)"
 	@echo "make lint         lint and types"
@@ -128,6 +130,27 @@ benchmark: .venv-benchmark/ready
 	@echo "== translating with $(RUN)"
 	@.venv-benchmark/bin/python -m tests.benchmarks.decoding $(RUN) --source $(TEXT).en --reference $(TEXT).de
 
+# JoeyNMT without what it asks for: a protobuf that TensorBoard has left behind, and its linters.
+RACERS := tests/benchmarks/racers
+.venv-race/ready: $(RACERS)/requirements-torch.txt $(RACERS)/requirements-joeynmt.txt
+	@echo "== making the virtual environment .venv-race"
+	@rm -rf .venv-race
+	@$(PYTHON) -m venv .venv-race
+	@.venv-race/bin/python -m pip install --quiet --disable-pip-version-check -r $(RACERS)/requirements-torch.txt
+	@.venv-race/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(RACERS)/requirements-joeynmt.txt
+	@touch $@
+
+.venv-race-keras/ready: requirements.txt $(RACERS)/requirements-keras.txt
+	@echo "== making the virtual environment .venv-race-keras"
+	@rm -rf .venv-race-keras
+	@$(PYTHON) -m venv .venv-race-keras
+	@.venv-race-keras/bin/python -m pip install --quiet --disable-pip-version-check -r $(RACERS)/requirements-keras.txt
+	@touch $@
+
+race: $(VENV)/tests .venv-race/ready .venv-race-keras/ready
+	@echo "== the race"
+	@$(BIN)/python -m tests.benchmarks.race
+
 .venv-mutation/ready: requirements.txt tests/requirements.txt tests/benchmarks/mutation/requirements.txt
 	@echo "== making the virtual environment .venv-mutation"
 	@rm -rf .venv-mutation
@@ -141,6 +164,6 @@ mutation: .venv-mutation/ready
 	@.venv-mutation/bin/python -m tests.benchmarks.mutation $(if $(MUTANTS),--sample $(MUTANTS))
 
 clean:
-	@echo "== removing $(VENV), .venv-benchmark, .venv-lower, .venv-mutation, caches and runs/demo"
-	@rm -rf $(VENV) .venv-benchmark .venv-lower .venv-mutation .mutation runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@echo "== removing $(VENV), .venv-benchmark, .venv-race, .venv-lower, .venv-mutation, caches and runs/demo"
+	@rm -rf $(VENV) .venv-benchmark .venv-race .venv-race-keras .venv-lower .venv-mutation .mutation runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

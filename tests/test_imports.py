@@ -259,6 +259,7 @@ OF_NO_MODULE = {
     "test_killed_trainings",
     "test_kept_runs",
     "test_platforms",
+    "test_race",
     "test_random_configs",
     "test_readme",
     "test_requirements",
