@@ -26,7 +26,7 @@ def text(tmp_path):
     return folder
 
 
-def run(folder, text, minutes=1.0):
+def run(folder, text, minutes=3.0):
     return race.race(ECHO, folder, text, minutes, threads=1)
 
 
@@ -37,6 +37,12 @@ def test_the_best_checkpoint_on_validation_translates_the_test_set_with_the_docu
     assert row["test BLEU"] == pytest.approx(100)
     assert row["search"] == "beam of 2"
     assert (tmp_path / "race/echo/test_2016_flickr.02.beam2.txt").read_text().splitlines() == LINES
+
+
+def test_a_checkpoint_after_the_time_does_not_count(text, tmp_path):
+    (row,) = run(tmp_path / "race", text, minutes=1.99)
+    assert row["checkpoint"] == "02 of 01, 02" and row["minutes"] == 2.0
+    assert [point["minutes"] for point in row["curve"]] == [1.0, 2.0]
 
 
 def test_of_equal_checkpoints_the_last_is_best():
@@ -70,7 +76,7 @@ def test_a_training_that_was_stopped_begins_anew(text, tmp_path):
 
 def test_other_minutes_need_another_folder(text, tmp_path):
     run(tmp_path / "race", text)
-    with pytest.raises(SystemExit, match="trained for 1 minutes; name another --folder"):
+    with pytest.raises(SystemExit, match="trained for 3 minutes; name another --folder"):
         run(tmp_path / "race", text, minutes=2.0)
 
 
