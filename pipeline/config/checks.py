@@ -110,6 +110,15 @@ def check_freeze(training: TrainingSettings, model: ArchitectureSettings) -> Non
         raise ValueError(f"training.freeze ({', '.join(training.freeze)}): nothing is left to train; leave a part out")
 
 
+def check_xla(training: TrainingSettings, model: ArchitectureSettings) -> None:
+    """Checks that XLA can compile the update: the gradient of a loop needs a number of steps that it knows before."""
+    if training.xla and isinstance(model, RecurrentSettings):
+        raise ValueError(
+            "training.xla: XLA compiles no update of a recurrent model, whose loop has as many steps as the batch has "
+            "tokens; expected false, or another model.architecture"
+        )
+
+
 def check_measured_total(training: TrainingSettings, batches: BatchSettings) -> None:
     """Checks that the first updates, whose speed is measured, are as large as the later ones."""
     if SCHEDULES[training.schedule].measures_total and batches.start_tokens is not None:

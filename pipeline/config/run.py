@@ -23,6 +23,7 @@ from .checks import (
     check_normalize,
     check_positions,
     check_tag,
+    check_xla,
 )
 from .data import DataSettings
 from .decoding import DecodingSettings
@@ -92,6 +93,7 @@ class RunConfig(Settings):
         check_coverage(self.decoding, self.model)
         check_guided_attention(self.training, self.data, self.model)
         check_freeze(self.training, self.model)
+        check_xla(self.training, self.model)
         check_inspected_attention(self.inspection, self.model)
         check_measured_total(self.training, self.batches)
         return self

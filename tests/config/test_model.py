@@ -63,6 +63,12 @@ def test_a_recurrent_model_has_only_cross_attention_to_show(config_file: Path):
     assert "norms are those of a Transformer's cross-attention" in said
 
 
+def test_xla_compiles_no_recurrent_model(config_file: Path):
+    said = problem(config_file, "--model.architecture", "recurrent", "--training.xla", "true")
+    assert "training.xla: XLA compiles no update of a recurrent model" in said
+    parsed(config_file, "--model.architecture", "decoder_only", "--training.xla", "true")
+
+
 def test_a_key_of_another_architecture_on_the_command_line_is_taken(config_file: Path):
     overrides = ("--model.architecture", "recurrent", "--model.hidden_dim", "24", "--model.cross_attention", "none")
     model = parsed(config_file, *overrides).model
