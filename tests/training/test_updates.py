@@ -73,7 +73,8 @@ def test_an_update_in_parts_is_the_update_of_the_whole_batch(monkeypatch, caplog
     assert memory.failures == 2
     assert max(memory.parts) == 1 and sum(memory.parts) == 1 + 3 + 1 + 4 + 1
     assert progress.split_updates == 2 and progress.split_positions == 2 * WIDTH
-    assert [record.getMessage().startswith("update 1: a batch of 33 positions") for record in caplog.records] == [True]
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("pipeline")]
+    assert [message.startswith("update 1: a batch of 33 positions") for message in said] == [True]
 
 
 def test_a_single_sentence_that_does_not_fit_is_reported(monkeypatch):
