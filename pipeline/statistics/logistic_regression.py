@@ -5,7 +5,6 @@ import numpy as np
 PENALTY = 1.0
 _MOST_STEPS = 50
 _SMALL_STEP = 1e-8
-_SMALL_GAIN = 1e-8  # of the log-likelihood of all outcomes
 
 
 def fit_logistic(features: np.ndarray, outcomes: np.ndarray, penalty: float = PENALTY) -> np.ndarray:
@@ -42,12 +41,13 @@ def fit_logistic(features: np.ndarray, outcomes: np.ndarray, penalty: float = PE
         gradient = scaled.T @ (probability - right) + weights * fitted
         curvature = (scaled.T * (probability * (1 - probability))) @ scaled + np.diag(weights)
         step = np.linalg.solve(curvature, gradient)
-        if gradient @ step <= 2 * _SMALL_GAIN:  # half of it is what the loss can still fall by
-            return _unscaled(fitted - step, mean, deviation)
         while (tried := _loss(scaled, right, fitted - step, weights)) > loss and np.abs(step).max() > _SMALL_STEP:
             step = step / 2
         fitted, loss = fitted - step, tried
-    return _unscaled(fitted, mean, deviation)
+        if np.abs(step).max() <= _SMALL_STEP:
+            break
+    own = fitted[:-1] / deviation
+    return np.r_[own, fitted[-1] - own @ mean]
 
 
 def probability_of(features: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
@@ -61,12 +61,6 @@ def probability_of(features: np.ndarray, coefficients: np.ndarray) -> np.ndarray
         float64 `(...)`, 0 to 1.
     """
     return _logistic(np.asarray(features, np.float64) @ coefficients[:-1] + coefficients[-1])
-
-
-def _unscaled(fitted: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """Returns the coefficients of features as they were given."""
-    own = fitted[:-1] / deviation
-    return np.r_[own, fitted[-1] - own @ mean]
 
 
 def _logistic(odds: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from pipeline.alignment.gold import GoldSet, head_counts
 from pipeline.alignment.heads import LINK_COUNTS, table_of_counts
 from pipeline.alignment.link_probabilities import LinkProbabilities
 from pipeline.alignment.probable_readout import ProbableReadout, score_probable
-from pipeline.alignment.readout import ChosenReadout
+from pipeline.alignment.readout import ChosenReadout, describe_readout
 from pipeline.config.names import PROBABLE
 from pipeline.evaluation.archive_scores import scores_with_probabilities
 from pipeline.text.corpus import Corpus
@@ -88,3 +88,8 @@ def test_metrics_have_the_chosen_way_beside_all_others(pairs, calibration, gold_
 
 def test_a_calibration_of_nothing_has_no_error():
     assert np.isnan(Calibration(LinkProbabilities((0,), (0.0,)), 0.5, 0.0, (), 0, "").error)
+
+
+def test_probable_links_are_said_to_read_all_heads_on_both_sides():
+    assert describe_readout(0, "mean", "output", "source") == "layer 0, head mean, output side, source links"
+    assert describe_readout(1, 2, "input", "probable") == "layer 1, all heads on both sides, probable links"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pipeline.config.yaml import dump_yaml, read_yaml
 from pipeline.files import replaced_when_done
-from tests.benchmarks.training_runs import ROOT, read_options, train, trained, write_table
+from tests.benchmarks.training_runs import ROOT, read_options, train, trained, two_layers, write_table
 
 FOLDER = Path("runs/back_translation")
 TEXT = FOLDER / "text"
@@ -24,41 +24,31 @@ CORPUS = Path("data/multi30k/lc.norm.tok")
 CONFIG = "configs/multi30k_en_de.yaml"
 PAIRS = 10_000
 
-MIXTURES = {
-    "the pairs alone": [],
-    "and drawn sources": [{"source": str(TEXT / "drawn.en"), "target": str(TEXT / "alone.de"), "tag": "<bt>"}],
-    "and the true sources": [{"source": str(TEXT / "hidden.en"), "target": str(TEXT / "alone.de")}],
-}
+NAMES = ("the pairs alone", "and drawn sources", "and the true sources")
 
 
 def main() -> None:
     """Trains what is missing, then prints the table."""
-    options = read_options(__doc__.splitlines()[0], 2000, MIXTURES)
+    options = read_options(__doc__.splitlines()[0], 2000, NAMES)
+    updates = options.updates
     divide()
-    reverse = train(FOLDER / f"reverse-{options.updates}", write_config("de", []), settings(options.updates, 1))
-    draw_sources(reverse)
+    config = write_config("reverse", "de", [])
+    reverse = train(FOLDER / f"reverse-{updates}", config, two_layers(updates, 1))
+    drawn = draw_sources(reverse)
+    others: dict[str, list[dict[str, str]]] = {
+        NAMES[0]: [],
+        NAMES[1]: [{"source": str(drawn), "target": str(TEXT / "alone.de"), "tag": "<bt>"}],
+        NAMES[2]: [{"source": str(TEXT / "hidden.en"), "target": str(TEXT / "alone.de")}],
+    }
     rows = []
     for seed in options.seeds:
-        for number, name in enumerate(MIXTURES):
-            if name in options.only:
-                folder = f"mixture{number}-{options.updates}-seed{seed}"
-                run = train(FOLDER / folder, write_config("en", MIXTURES[name]), settings(options.updates, seed))
-                rows.append({"text": name, "seed": seed, **trained(run)})
+        for name in options.only:
+            folder = f"{name.replace(' ', '_')}-{updates}"
+            run = train(
+                FOLDER / f"{folder}-seed{seed}", write_config(folder, "en", others[name]), two_layers(updates, seed)
+            )
+            rows.append({"text": name, "seed": seed, **trained(run)})
     write_table(rows, FOLDER)
-
-
-def settings(updates: int, seed: int) -> dict[str, object]:
-    """What makes a run, beside its text."""
-    return {
-        "run.seed": seed,
-        "model.encoder_layers": 2,
-        "model.decoder_layers": 2,
-        "training.r_drop": 0.0,  # an update takes twice as long
-        "training.max_updates": updates,
-        "training.warmup_updates": updates // 6,
-        "training.validate_every_updates": max(1, updates // 4),
-        "training.average_checkpoints": 1,
-    }
 
 
 def divide() -> None:
@@ -70,8 +60,9 @@ def divide() -> None:
                 temporary.write_text("".join(part), encoding="utf-8")
 
 
-def write_config(source: str, others: list[dict[str, str]]) -> str:
-    """Writes the config of a model that translates from `source` and is trained on the known pairs and on `others`."""
+def write_config(name: str, source: str, others: list[dict[str, str]]) -> str:
+    """Writes the config of a model that translates from `source` and is trained on the known pairs and on `others`, and
+    returns its path."""
     target = {"en": "de", "de": "en"}[source]
     values, _ = read_yaml(ROOT / CONFIG)
     known = {"source": str(TEXT / f"known.{source}"), "target": str(TEXT / f"known.{target}")}
@@ -81,23 +72,24 @@ def write_config(source: str, others: list[dict[str, str]]) -> str:
     }
     del values["data"]["test"]
     del values["inspection"]  # its probes are English
-    path = FOLDER / f"{source}-{len(others)}.yaml"
+    path = FOLDER / f"{name}.yaml"
     (ROOT / path).write_text(dump_yaml(values), encoding="utf-8")
     return str(path)
 
 
-def draw_sources(reverse: Path) -> None:
-    """Draws a source for each sentence of `alone.de`, unless that has been done."""
-    drawn = ROOT / TEXT / "drawn.en"
-    if drawn.is_file():
-        return
+def draw_sources(reverse: Path) -> Path:
+    """Draws a source for each sentence of `alone.de`, unless that has been done, and returns their file."""
+    drawn = TEXT / f"{reverse.name}.en"
+    if (ROOT / drawn).is_file():
+        return drawn
     command = [sys.executable, "-m", "pipeline.translate", str(reverse), "--search", "sampling", "--seed", "1"]
     with (
         (ROOT / TEXT / "alone.de").open("rb") as sentences,
-        replaced_when_done(drawn) as temporary,
+        replaced_when_done(ROOT / drawn) as temporary,
         temporary.open("wb") as file,
     ):
         subprocess.run([*command, "--no_normalize"], cwd=ROOT, stdin=sentences, stdout=file, check=True)
+    return drawn
 
 
 if __name__ == "__main__":

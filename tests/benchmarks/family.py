@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import load_run_config
-from tests.benchmarks.training_runs import ROOT, read_options, train, trained, write_table
+from tests.benchmarks.training_runs import ROOT, read_options, train, trained, two_layers, write_table
 
 RUNS = Path("runs/family")
 CONFIG = "configs/multi30k_en_de.yaml"
@@ -36,21 +36,6 @@ MEMBERS: dict[str, dict[str, object]] = {
 }
 
 
-def settings(name: str, updates: int, seed: int) -> dict[str, object]:
-    """What makes a run of the member, beside the config."""
-    return {
-        "run.seed": seed,
-        "model.encoder_layers": 2,
-        "model.decoder_layers": 2,
-        "training.r_drop": 0.0,  # an update takes twice as long
-        "training.max_updates": updates,
-        "training.warmup_updates": updates // 6,
-        "training.validate_every_updates": max(1, updates // 4),
-        "training.average_checkpoints": 1,
-        **MEMBERS[name],
-    }
-
-
 def kept_numbers(run: Path) -> str:
     """How many numbers the decoder keeps of a source token, and of a target token."""
     model: Any = load_run_config(ROOT / run / "config.yaml").model
@@ -69,7 +54,7 @@ def main() -> None:
     for seed in options.seeds:
         for name in options.only:
             folder = f"{name.replace(',', '').replace(' ', '_').lower()}-{options.updates}-seed{seed}"
-            run = train(RUNS / folder, CONFIG, settings(name, options.updates, seed))
+            run = train(RUNS / folder, CONFIG, {**two_layers(options.updates, seed), **MEMBERS[name]})
             rows.append({"member": name, "seed": seed, **trained(run), "kept": kept_numbers(run)})
     write_table(rows, RUNS)
 

@@ -21,6 +21,20 @@ def read_options(description: str, updates: int, names: Iterable[str]) -> argpar
     return parser.parse_args()
 
 
+def two_layers(updates: int, seed: int) -> dict[str, object]:
+    """What makes a short training of `configs/multi30k_en_de.yaml`: 2 + 2 layers, without R-Drop."""
+    return {
+        "run.seed": seed,
+        "model.encoder_layers": 2,
+        "model.decoder_layers": 2,
+        "training.r_drop": 0.0,  # an update takes twice as long
+        "training.max_updates": updates,
+        "training.warmup_updates": updates // 6,
+        "training.validate_every_updates": max(1, updates // 4),
+        "training.average_checkpoints": 1,
+    }
+
+
 def train(run: Path, config: str, settings: dict[str, object]) -> Path:
     """Trains a run (its folder is relative to the project's) or goes on with it; the command says what went wrong.
 
