@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from ...layers.dynamic_shape import dynamic_shape
-from ..masks import masked_softmax
+from ..masks import LOWEST
 from .mechanism import PairwiseMechanism
 
 
@@ -44,9 +44,35 @@ class Sink(PairwiseMechanism):
 
     def weigh(self, scores, mask=None):
         scores = ops.cast(scores, "float32")
-        batch, heads, rows, keys = dynamic_shape(scores)
-        sinks = ops.broadcast_to(ops.reshape(self.sink, (1, -1, 1, 1)), (batch, heads, rows, 1))
-        if mask is not None:
-            always = ops.ones((*dynamic_shape(mask)[:3], 1), "bool")
-            mask = ops.concatenate([ops.broadcast_to(mask, (*dynamic_shape(mask)[:3], keys)), always], axis=-1)
-        return masked_softmax(ops.concatenate([scores, sinks], axis=-1), mask)[..., :-1]
+        sinks = ops.reshape(self.sink, (1, -1, 1, 1))
+        return _softmax_beside(scores, ops.broadcast_to(sinks, (*dynamic_shape(scores)[:3], 1)), mask)
+
+
+def _softmax_beside(scores, other, mask):
+    """Returns the weights of the keys in a softmax over them and one more.
+
+    The other score is never joined to those of the keys, so no copy is made of these, and the gradient is that of a
+    softmax.
+
+    Args:
+        scores: float32 `(B, H, T, S)`.
+        other: float32 `(B, H, T, 1)`, the score of the other.
+        mask: bool, broadcastable to `scores`, or None.
+    """
+
+    @ops.custom_gradient
+    def weigh(scores, other):
+        allowed = scores if mask is None else ops.where(mask, scores, LOWEST)
+        highest = ops.maximum(ops.max(allowed, -1, keepdims=True), other)
+        weights, share = ops.exp(allowed - highest), ops.exp(other - highest)
+        total = ops.sum(weights, -1, keepdims=True) + share
+        weights, share = weights / total, share / total
+
+        def gradient(*received, upstream=None):
+            upstream = received[-1] if upstream is None else upstream  # PyTorch's backend passes it by name
+            mean = ops.sum(weights * upstream, -1, keepdims=True)
+            return weights * (upstream - mean), -share * mean
+
+        return weights, gradient
+
+    return weigh(scores, other)

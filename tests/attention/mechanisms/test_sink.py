@@ -63,6 +63,27 @@ def test_the_sink_learns(inputs):
     np.testing.assert_allclose(tape.gradient(total, mechanism.sink.value), expected, rtol=1e-4)
 
 
+def test_the_gradient_is_that_of_a_softmax_over_the_keys_and_the_sink(inputs):
+    query, key, value = map(tf.constant, inputs)
+    mask = np.random.default_rng(3).random((B, H, T, S)) < 0.6
+    mask[0, 1, 1] = False
+    mechanism = make_sink(inputs, [0.7, -1.5], score="dot")
+
+    def of_the_definition():
+        scores = tf.where(mask, tf.matmul(query, key, transpose_b=True), -np.inf)
+        sinks = tf.broadcast_to(mechanism.sink.value[None, :, None, None], (B, H, T, 1))
+        return tf.nn.softmax(tf.concat([scores, sinks], -1))[..., :-1] @ value
+
+    gradients = []
+    for context_of in (of_the_definition, lambda: mechanism(query, key, value, mask=mask)[0]):
+        with tf.GradientTape() as tape:
+            tape.watch([query, key, value])
+            total = tf.reduce_sum(context_of() ** 2)
+        gradients.append(tape.gradient(total, [query, key, value, mechanism.sink.value]))
+    for expected, found in zip(*gradients, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_scores_of_ten_thousand_and_half_precision_stay_finite(inputs):
     query, key, value = inputs
     for settings, atol in (({}, 1e-6), ({"dtype": "mixed_bfloat16"}, 0.02)):
