@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cli import ArgumentParser, exit_cleanly
-from .config.names import DATA_SETS, EXTRACTIONS, SITES, SYMMETRISATIONS, describe
+from .config.names import DATA_SETS, EXTRACTIONS, PROBABLE, SITES, SYMMETRISATIONS, describe
 from .errors import InputError
 from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
@@ -50,9 +50,11 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--symmetrise",
-        choices=SYMMETRISATIONS,
+        choices=(*SYMMETRISATIONS, PROBABLE),
         default=SYMMETRISATIONS[0],
-        help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]})",
+        help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]}); {PROBABLE}: by the "
+        "probability that a link is right, which is calibrated on the attention of both runs as for --probabilities, "
+        "links above the threshold with the fewest errors",
     )
     _add_word_options(parser)
     _add_probability_options(parser)
@@ -105,11 +107,12 @@ def main(arguments: list[str]) -> None:
     _check(options)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with importing_tensorflow():
-        from .alignment import symmetrise
         from .alignment.align_pairs import align_in_processes
         from .alignment.aligner import Direction, choose_readouts
         from .alignment.given_words import read_given_words
         from .alignment.link_calibration import link_calibration
+        from .alignment.linking import Linking
+        from .alignment.symmetrise import SYMMETRISATIONS as COMBINATIONS
         from .text.pharaoh import format_pharaoh_line, write_pharaoh
 
     corpus = _read_text(options)
@@ -123,9 +126,14 @@ def main(arguments: list[str]) -> None:
         reverse = Direction.load(options.reverse, options.reverse_at, corpus.target, corpus.source)
         directions.append(replace(reverse, source_words=target_words, target_words=source_words))
     directions = choose_readouts(directions, options.subwords)
-    symmetrisation = symmetrise.SYMMETRISATIONS[options.symmetrise]
-    probabilities = link_calibration(directions, options.calibration).probabilities if options.probabilities else None
-    links = align_in_processes(directions, symmetrisation, options.subwords, options.workers, probabilities)
+    by_probability = options.symmetrise == PROBABLE
+    calibrated = options.probabilities or by_probability
+    linking = Linking(
+        None if by_probability else COMBINATIONS[options.symmetrise],
+        link_calibration(directions, options.calibration) if calibrated else None,
+        options.probabilities,
+    )
+    links = align_in_processes(directions, linking, options.subwords, options.workers)
     links = _with_progress(links, len(corpus))
     if options.output:
         write_pharaoh(options.output, links)
@@ -145,6 +153,8 @@ def _check(options: argparse.Namespace) -> None:
         )
     if options.probabilities and options.subwords:
         raise InputError("--probabilities are of links between words, as the gold alignments are; leave out --subwords")
+    if options.symmetrise == PROBABLE and not options.reverse:
+        raise InputError(f"--symmetrise {PROBABLE} combines two runs; give REVERSE_RUN, or leave it out")
     if options.calibration and (options.reverse or not options.probabilities):
         raise InputError("--calibration needs --probabilities and a single run; leave it out, or REVERSE_RUN")
     if options.subwords and (options.source_words or options.target_words):

@@ -1,6 +1,7 @@
 """A run on text without spaces: what it counts as words in its files, and how it aligns text."""
 
 import json
+import re
 from itertools import product
 
 import pytest
@@ -112,6 +113,24 @@ def test_two_runs_link_characters(run, text, runs, tmp_path, caplog, capsys):
     )
     found = [{j for _, j in links} for links in links_of(tmp_path / "links")]
     assert found == [set(range(count)) for count in CHARACTERS]
+
+
+def test_two_runs_link_what_is_probable_to_both(run, text, tmp_path, caplog, capsys):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh")]
+    files += ["--target_words", str(text / "text.words"), "--at", "0,0,output", "--reverse_at", "0,0,output"]
+    command = [str(run), str(run), *files, "--symmetrise"]
+    with caplog.at_level("INFO"):
+        assert align.main([*command, "probable", "--output", str(tmp_path / "links")]) == 0
+    line = next(line for line in caplog.messages if line.startswith("probabilities of links: calibrated on"))
+    threshold = float(re.search(r"error rate of the links above (0\.\d\d) \d", line)[1])
+    assert align.main([*command, "probable", "--probabilities", "--workers", "2"]) == 0
+    links = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [{tuple(map(int, link.split(":")[0].split("-"))) for link in line} for line in links] == links_of(
+        tmp_path / "links"
+    )
+    assert all(float(link.split(":")[1]) >= round(threshold, 2) for line in links for link in line)
+    assert align.main([str(run), *files[:-2], "--symmetrise", "probable"]) == 2
+    assert "--symmetrise probable combines two runs; give REVERSE_RUN" in capsys.readouterr().err
 
 
 def test_links_have_probabilities_by_gold_links_or_a_file(run, text, tmp_path, capsys):

@@ -8,9 +8,8 @@ from typing import Any
 from ..spread import RunParts, spread
 from ..text.pharaoh import Link
 from ..text.words import WordUnits
-from .link_probabilities import LinkProbabilities
+from .linking import Linking
 from .readout import ChosenReadout
-from .symmetrise import Symmetrisation
 
 PART_PAIRS = 1024  # a multiple of the pairs that a recorder batches together, so that the batches are the same
 
@@ -22,15 +21,13 @@ class AlignPairs:
     Args:
         directions: the run of each direction, where its links are read, and what counts as a word, as the first
             direction names the sides.
-        symmetrise: see `read_links`.
+        linking: see `read_links`.
         subwords: see `choose_readouts`.
-        probabilities: see `read_links`.
     """
 
     directions: tuple[tuple[RunParts, ChosenReadout, WordUnits], ...]
-    symmetrise: Symmetrisation
+    linking: Linking
     subwords: bool
-    probabilities: LinkProbabilities | None = None
 
     def __call__(self, sides: tuple[Any, ...]) -> list[Collection[Link]]:
         """Returns the links of pairs: their sources, their targets, and the words of both where they are given."""
@@ -45,36 +42,34 @@ class AlignPairs:
                 loaded, self.directions, texts, strict=False
             )
         ]
-        return list(read_links(directions, self.symmetrise, self.subwords, self.probabilities))
+        return list(read_links(directions, self.linking, self.subwords))
 
 
 def align_in_processes(
     directions: Sequence[Any],
-    symmetrise: Symmetrisation,
+    linking: Linking,
     subwords: bool,
     workers: int,
-    probabilities: LinkProbabilities | None = None,
 ) -> Iterator[Collection[Link]]:
     """Yields the links of each pair as `read_links` does, computed by several processes, or by this one.
 
     Args:
         directions: each a `Direction`, as `choose_readouts` returns them.
-        symmetrise: see `read_links`.
+        linking: see `read_links`.
         subwords: see `choose_readouts`.
         workers: the number of processes.
-        probabilities: see `read_links`.
     """
     if workers == 1:
         from .aligner import read_links
 
-        return read_links(directions, symmetrise, subwords, probabilities)
+        return read_links(directions, linking, subwords)
     first = directions[0]
     parts = tuple(
         (RunParts((one.run.directory.root,), "best", one.run.config), one.readout, one.units) for one in directions
     )
     sides = (first.source, first.target, first.source_words, first.target_words)
     links: Iterable[list[Collection[Link]]] = spread(
-        AlignPairs(parts, symmetrise, subwords, probabilities),
+        AlignPairs(parts, linking, subwords),
         (
             tuple(None if side is None else list(side[start : start + PART_PAIRS]) for side in sides)
             for start in range(0, len(first.source), PART_PAIRS)

@@ -13,11 +13,10 @@ from ..text.words import BETWEEN_SPACES, WordUnits
 from ..trained_run import TrainedRun, load_run
 from .agreement import most_agreeing
 from .given_words import number_words
-from .link_probabilities import LinkProbabilities
+from .linking import Linking
 from .probable_readout import ProbableReadout
 from .readout import ChosenReadout, describe_readout
 from .run_readout import find_readout
-from .symmetrise import Symmetrisation
 
 AGREEMENT_PAIRS = 500  # enough to tell heads apart
 
@@ -107,30 +106,22 @@ def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> 
 
 def read_links(
     directions: Sequence[Direction],
-    symmetrise: Symmetrisation,
+    linking: Linking,
     subwords: bool,
-    probabilities: LinkProbabilities | None = None,
 ) -> Iterator[Collection[Link]]:
     """Yields the links of each pair: (source word, target word), in the first direction.
 
     Args:
         directions: as `choose_readouts` returns them.
-        symmetrise: combines the links of two directions.
+        linking: how words are linked.
         subwords: see `choose_readouts`.
-        probabilities: gives each link its probability, see `link_calibration`; then links are the keys of a dictionary.
     """
     streams = (
         map(Record.by_token, direction.records()) if subwords else direction.records() for direction in directions
     )
+    readouts = [direction.readout for direction in directions if direction.readout is not None]
     for records in zip(*streams, strict=True):
-        links, *opposite = (
-            direction.readout.links(record)
-            for direction, record in zip(directions, records, strict=True)
-            if direction.readout is not None
-        )
-        if opposite:
-            links = symmetrise(links, {(i, j) for j, i in opposite[0]})
-        yield links if probabilities is None else probabilities.of_links(links, records)
+        yield linking(readouts, records)
 
 
 def _with_units(directions: Sequence[Direction]) -> list[Direction]:

@@ -44,7 +44,8 @@ def link_calibration(directions: Sequence[Direction], path: Path | None = None) 
         calibration.chosen_on,
         "where no two words are likely to be linked"
         if math.isnan(calibration.error)
-        else f"expected calibration error {100 * calibration.error:.1f} % (cross-fitted)",
+        else f"expected calibration error {100 * calibration.error:.1f} %, error rate of the links above "
+        f"{calibration.threshold:.2f} {100 * calibration.aer:.1f} % (both cross-fitted)",
     )
     return calibration
 
