@@ -26,6 +26,7 @@ from pipeline.config import RunConfig, load_run_config
 from pipeline.config.yaml import dump_yaml, read_yaml
 from pipeline.errors import InputError
 from pipeline.files import replaced_when_done
+from pipeline.text.lines import read_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -58,9 +59,9 @@ def main(arguments: list[str]) -> int:
     for translation in translations_of(config, options.config):
         run = config.run.directory / f"{options.config.stem}_{translation.name}"
         values = teacher_settings(options.teacher or options.config, options.config, translation.name)
-        status = train(run, values, others) or translate(run, translation)
-        if status:
+        if status := train(run, values, others):  # it has said what is wrong
             return status
+        translate(run, translation)
     return 0
 
 
@@ -120,20 +121,23 @@ def train(run: Path, values: dict[str, Any], options: Sequence[str]) -> int:
         return subprocess.run(command, check=False).returncode
 
 
-def translate(run: Path, translation: Translation) -> int:
-    """Translates the text unless that has been done, and returns the status of the command."""
+def translate(run: Path, translation: Translation) -> None:
+    """Translates the text, unless that has been done.
+
+    Raises:
+        InputError: there is no such text, or the command failed.
+    """
     if translation.output.is_file():
         print(f"{translation.output} is there")
-        return 0
+        return
     command = [sys.executable, "-m", "pipeline.translate", str(run.resolve()), "--no_normalize"]
-    translation.output.parent.mkdir(parents=True, exist_ok=True)
     with replaced_when_done(translation.output) as temporary:
-        with translation.text.open("rb") as sentences, temporary.open("wb") as file:
-            status = subprocess.run(command, stdin=sentences, stdout=file, check=False).returncode
-        if status:
+        sentences = "".join(f"{line}\n" for line in read_lines(translation.text)).encode()
+        with temporary.open("wb") as file:
+            translated = subprocess.run(command, input=sentences, stdout=file, cwd=ROOT, check=False)
+        if translated.returncode:
             raise InputError(f"{run}: its translations of {translation.text} failed; see above")
     print(f"{translation.text} translated: {translation.output}")
-    return 0
 
 
 if __name__ == "__main__":
