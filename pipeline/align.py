@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cli import ArgumentParser, exit_cleanly
-from .config.names import DATA_SETS, EXTRACTIONS, PROBABLE, SITES, SYMMETRISATIONS, describe
+from .config.names import DATA_SETS, EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS, describe
 from .errors import InputError
 from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from .text.corpus import Corpus
 
 PROGRESS_PAIRS = 10_000  # about a minute's work
+COMBINED = {
+    MEAN_WEIGHTS: "by the mean of their weights: each word with the one of the largest mean, and neighbours of links "
+    "above 0.4",
+    PROBABLE: "by the probability that a link is right, calibrated as for --probabilities on the attention of both: "
+    "links above the threshold with the fewest errors",
+}
 _ALIGNED = {name: site for name, site in SITES.items() if site.aligns}
 READOUT_HELP = (
     f"LINKS says which words are linked (default: target). {describe(EXTRACTIONS)}. "
@@ -50,11 +56,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--symmetrise",
-        choices=(*SYMMETRISATIONS, PROBABLE),
+        choices=(*SYMMETRISATIONS, *COMBINED),
         default=SYMMETRISATIONS[0],
-        help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]}); {PROBABLE}: by the "
-        "probability that a link is right, which is calibrated on the attention of both runs as for --probabilities, "
-        "links above the threshold with the fewest errors",
+        help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]}). {describe(COMBINED)}",
     )
     _add_word_options(parser)
     _add_probability_options(parser)
@@ -111,8 +115,7 @@ def main(arguments: list[str]) -> None:
         from .alignment.aligner import Direction, choose_readouts
         from .alignment.given_words import read_given_words
         from .alignment.link_calibration import link_calibration
-        from .alignment.linking import Linking
-        from .alignment.symmetrise import SYMMETRISATIONS as COMBINATIONS
+        from .alignment.linking import make_linking
         from .text.pharaoh import format_pharaoh_line, write_pharaoh
 
     corpus = _read_text(options)
@@ -126,13 +129,9 @@ def main(arguments: list[str]) -> None:
         reverse = Direction.load(options.reverse, options.reverse_at, corpus.target, corpus.source)
         directions.append(replace(reverse, source_words=target_words, target_words=source_words))
     directions = choose_readouts(directions, options.subwords)
-    by_probability = options.symmetrise == PROBABLE
-    calibrated = options.probabilities or by_probability
-    linking = Linking(
-        None if by_probability else COMBINATIONS[options.symmetrise],
-        link_calibration(directions, options.calibration) if calibrated else None,
-        options.probabilities,
-    )
+    calibrated = options.probabilities or options.symmetrise == PROBABLE
+    calibration = link_calibration(directions, options.calibration) if calibrated else None
+    linking = make_linking(options.symmetrise, calibration, options.probabilities)
     links = align_in_processes(directions, linking, options.subwords, options.workers)
     links = _with_progress(links, len(corpus))
     if options.output:
@@ -153,8 +152,8 @@ def _check(options: argparse.Namespace) -> None:
         )
     if options.probabilities and options.subwords:
         raise InputError("--probabilities are of links between words, as the gold alignments are; leave out --subwords")
-    if options.symmetrise == PROBABLE and not options.reverse:
-        raise InputError(f"--symmetrise {PROBABLE} combines two runs; give REVERSE_RUN, or leave it out")
+    if options.symmetrise in COMBINED and not options.reverse:
+        raise InputError(f"--symmetrise {options.symmetrise} combines two runs; give REVERSE_RUN, or leave it out")
     if options.calibration and (options.reverse or not options.probabilities):
         raise InputError("--calibration needs --probabilities and a single run; leave it out, or REVERSE_RUN")
     if options.subwords and (options.source_words or options.target_words):

@@ -115,7 +115,7 @@ def test_two_runs_link_characters(run, text, runs, tmp_path, caplog, capsys):
     assert found == [set(range(count)) for count in CHARACTERS]
 
 
-def test_two_runs_link_what_is_probable_to_both(run, text, tmp_path, caplog, capsys):
+def test_two_runs_link_by_their_attention_before_links_are_read(run, text, tmp_path, caplog, capsys):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh")]
     files += ["--target_words", str(text / "text.words"), "--at", "0,0,output", "--reverse_at", "0,0,output"]
     command = [str(run), str(run), *files, "--symmetrise"]
@@ -129,8 +129,14 @@ def test_two_runs_link_what_is_probable_to_both(run, text, tmp_path, caplog, cap
         tmp_path / "links"
     )
     assert all(float(link.split(":")[1]) >= round(threshold, 2) for line in links for link in line)
-    assert align.main([str(run), *files[:-2], "--symmetrise", "probable"]) == 2
-    assert "--symmetrise probable combines two runs; give REVERSE_RUN" in capsys.readouterr().err
+    assert align.main([*command, "mean-weights"]) == 0
+    means = capsys.readouterr().out
+    assert align.main([*command, "mean-weights", "--workers", "2"]) == 0
+    assert capsys.readouterr().out == means
+    assert all(line for line in means.splitlines())  # the largest of all weights is a link
+    for way in ("probable", "mean-weights"):
+        assert align.main([str(run), *files[:-2], "--symmetrise", way]) == 2
+        assert f"--symmetrise {way} combines two runs; give REVERSE_RUN" in capsys.readouterr().err
 
 
 def test_links_have_probabilities_by_gold_links_or_a_file(run, text, tmp_path, capsys):

@@ -1,47 +1,69 @@
 """Which words of a sentence pair are linked, by the attention of one run or of two."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from ..config.names import MEAN_WEIGHTS, PROBABLE
 from ..inspection.record import Record
 from ..text.pharaoh import Link
 from .calibration import Calibration
+from .link_probabilities import LinkProbabilities
+from .mean_weights import links_of_mean
 from .readout import ChosenReadout
-from .symmetrise import Symmetrisation
+from .symmetrise import SYMMETRISATIONS, Symmetrisation
+
+Linking = Callable[[Sequence[ChosenReadout], Sequence[Record]], Collection[Link]]
+"""Links the words of a pair. Takes where the links of each direction are read, and the record of each (the second one's
+source is the target of the first); returns links (source word, target word) of the first direction."""
 
 
 @dataclass(frozen=True)
-class Linking:
-    """How the words of a sentence pair are linked.
+class SymmetrisedLinks:
+    """The links of the readouts; of two, they are combined."""
+
+    symmetrise: Symmetrisation
+
+    def __call__(self, readouts: Sequence[ChosenReadout], records: Sequence[Record]) -> set[Link]:
+        links, *opposite = (readout.links(record) for readout, record in zip(readouts, records, strict=True))
+        return self.symmetrise(links, {(i, j) for j, i in opposite[0]}) if opposite else links
+
+
+@dataclass(frozen=True)
+class ProbableLinks:
+    """The links that are more probable than the threshold of a calibration."""
+
+    calibration: Calibration
+
+    def __call__(self, readouts: Sequence[ChosenReadout], records: Sequence[Record]) -> set[Link]:
+        return self.calibration.probabilities.links(records, self.calibration.threshold)
+
+
+@dataclass(frozen=True)
+class WithProbabilities:
+    """Links as the keys of a dictionary of their probabilities."""
+
+    linking: Linking
+    probabilities: LinkProbabilities
+
+    def __call__(self, readouts: Sequence[ChosenReadout], records: Sequence[Record]) -> dict[Link, float]:
+        return self.probabilities.of_links(self.linking(readouts, records), records)
+
+
+def make_linking(way: str, calibration: Calibration | None = None, with_probabilities: bool = False) -> Linking:
+    """Returns how the words of a pair are linked.
 
     Args:
-        symmetrise: combines the links of two directions; None to link the words that the calibration finds more
-            probable than its threshold.
-        calibration: the probabilities of links; needed where links are combined by them or are to have them.
-        with_probabilities: whether links are given with their probabilities.
+        way: how two directions are combined: one of `config.names.SYMMETRISATIONS`, or `MEAN_WEIGHTS` or `PROBABLE`.
+        calibration: needed for `PROBABLE` and `with_probabilities`.
+        with_probabilities: whether links have their probabilities.
     """
-
-    symmetrise: Symmetrisation | None
-    calibration: Calibration | None = None
-    with_probabilities: bool = False
-
-    def __call__(self, readouts: Sequence[ChosenReadout], records: Sequence[Record]) -> Collection[Link]:
-        """Returns the links of a pair, (source word, target word) in the first direction; with probabilities they are
-        the keys of a dictionary.
-
-        Args:
-            readouts: where the links of each direction are read.
-            records: the record of each; the second one's source is the target of the first.
-        """
-        calibration = self.calibration
-        if self.symmetrise is None:
-            assert calibration is not None
-            links = calibration.probabilities.links(records, calibration.threshold)
-        else:
-            links, *opposite = (readout.links(record) for readout, record in zip(readouts, records, strict=True))
-            if opposite:
-                links = self.symmetrise(links, {(i, j) for j, i in opposite[0]})
-        if not self.with_probabilities:
-            return links
+    linking: Linking
+    if way == PROBABLE:
         assert calibration is not None
-        return calibration.probabilities.of_links(links, records)
+        linking = ProbableLinks(calibration)
+    else:
+        linking = links_of_mean if way == MEAN_WEIGHTS else SymmetrisedLinks(SYMMETRISATIONS[way])
+    if not with_probabilities:
+        return linking
+    assert calibration is not None
+    return WithProbabilities(linking, calibration.probabilities)

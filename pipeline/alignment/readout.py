@@ -10,7 +10,7 @@ from ..config.names import LABEL_SIDES, PROBABLE, SITES
 from ..inspection.record import Record
 from ..text.pharaoh import Link
 from .links import as_links, extract_links
-from .shared_tokens import group_words, spread_links
+from .shared_tokens import WordGroups, group_words, spread_links
 from .word_matrix import heads_and_mean, row_words, word_counts, word_matrix
 
 MEAN_HEAD = "mean"
@@ -71,6 +71,13 @@ class AlignmentReadout:
         """Reads the word links of a record."""
         return as_links(_read_links(record, self.weights(record), self.side, self.extraction))
 
+    def word_weights(self, record: Record) -> np.ndarray:
+        """Returns the attention between words, `(target words, source words)`; words of one token have its weights."""
+        source, target = _grouped_words(record)
+        rows = row_words(target.of_tokens, self.side)
+        matrix = word_matrix(self.weights(record), source.of_tokens, rows, source.number, target.number)
+        return spread_links(matrix, source, target)
+
 
 @dataclass(frozen=True)
 class ChosenReadout(AlignmentReadout):
@@ -106,8 +113,12 @@ def links_of_heads(record: Record, side: str) -> np.ndarray:
 
 def _read_links(record: Record, weights: np.ndarray, side: str, extraction: str) -> np.ndarray:
     """Returns bool `(..., target words, source words)`."""
-    n_source, n_target = word_counts(record)
-    source, target = group_words(record.source_words, n_source), group_words(record.target_words, n_target)
+    source, target = _grouped_words(record)
     rows = row_words(target.of_tokens, side)
     matrix = word_matrix(weights, source.of_tokens, rows, source.number, target.number)
     return spread_links(extract_links(matrix, extraction), source, target)
+
+
+def _grouped_words(record: Record) -> tuple[WordGroups, WordGroups]:
+    n_source, n_target = word_counts(record)
+    return group_words(record.source_words, n_source), group_words(record.target_words, n_target)

@@ -5,9 +5,9 @@ import pytest
 
 from pipeline.alignment.calibration import Calibration
 from pipeline.alignment.link_probabilities import LinkProbabilities, number_of_features
-from pipeline.alignment.linking import Linking
+from pipeline.alignment.linking import make_linking
+from pipeline.alignment.mean_weights import links_of_mean
 from pipeline.alignment.readout import ChosenReadout
-from pipeline.alignment.symmetrise import intersection, union
 
 READOUTS = [ChosenReadout(0, "mean", "output", "source", chosen_on="nothing")] * 2
 
@@ -28,21 +28,25 @@ def test_the_links_of_two_readouts_are_combined(records):
     forward, backward = (readout.links(record) for readout, record in zip(READOUTS, records, strict=True))
     turned = {(i, j) for j, i in backward}
     assert forward != turned
-    assert Linking(intersection)(READOUTS, records) == forward & turned
-    assert Linking(union)(READOUTS, records) == forward | turned
-    assert Linking(union)(READOUTS[:1], records[:1]) == forward
+    assert make_linking("intersection")(READOUTS, records) == forward & turned
+    assert make_linking("union")(READOUTS, records) == forward | turned
+    assert make_linking("union")(READOUTS[:1], records[:1]) == forward
 
 
 def test_links_by_probability_are_those_above_the_threshold_whatever_the_readouts_say(records, calibration):
     matrix = calibration.probabilities.matrix(records)
     expected = {(int(i), int(j)) for j, i in np.argwhere(matrix > 0.4)}
     assert 0 < len(expected) < matrix.size
-    assert Linking(None, calibration)(READOUTS, records) == expected
+    assert make_linking("probable", calibration)(READOUTS, records) == expected
 
 
-@pytest.mark.parametrize("symmetrise", [None, union])
-def test_links_have_their_probabilities_where_those_are_wanted(records, calibration, symmetrise):
-    links = Linking(symmetrise, calibration)(READOUTS, records)
-    found = Linking(symmetrise, calibration, with_probabilities=True)(READOUTS, records)
+@pytest.mark.parametrize("way", ["probable", "mean-weights", "union"])
+def test_links_have_their_probabilities_where_those_are_wanted(records, calibration, way):
+    links = make_linking(way, calibration)(READOUTS, records)
+    found = make_linking(way, calibration, with_probabilities=True)(READOUTS, records)
     matrix = calibration.probabilities.matrix(records)
     assert found == {(i, j): pytest.approx(matrix[j, i]) for i, j in links}
+
+
+def test_links_by_mean_weights_need_no_calibration(records):
+    assert make_linking("mean-weights")(READOUTS, records) == links_of_mean(READOUTS, records)
