@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.dynamic_shape import dynamic_shape, rows_of_each
 from .masks import join_masks
 from .multi_head import MultiHeadAttention
 
@@ -105,7 +105,7 @@ class CrossAttention(MultiHeadAttention):
         """
         rows, heads, length, size = dynamic_shape(query)
         batch, _, sources, _ = dynamic_shape(key)
-        each = rows // batch
+        each = rows_of_each(rows, batch)
         query = ops.reshape(query, (batch, each, heads, length, size))
         query = ops.reshape(ops.swapaxes(query, 1, 2), (batch, heads, each * length, size))
         context, weights = self.attend(query, key, value, mask, training)

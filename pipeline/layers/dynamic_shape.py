@@ -1,4 +1,4 @@
-"""The shape of an array whose axes are not all known before a graph runs."""
+"""Sizes of arrays whose axes are not all known before a graph runs."""
 
 import keras
 from keras import ops
@@ -23,3 +23,9 @@ def dynamic_shape(x):
 
     unknown = tf.unstack(tf.shape(x))
     return tuple(axis if known is None else known for known, axis in zip(shape, unknown, strict=True))
+
+
+def rows_of_each(rows, batch):
+    """Returns how many of `rows` belong to each of `batch` sentences; 0 where there is none, as in a slice of a batch
+    with fewer sentences than slices."""
+    return rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.dynamic_shape import dynamic_shape, rows_of_each
 from .constructor import ConstructorConfig
 from .places import Place
 
@@ -69,7 +69,7 @@ def rows_for_each(nested, rows):
         shape = dynamic_shape(x)
         if not shape:
             return x
-        each = rows // (max(1, shape[0]) if isinstance(shape[0], int) else ops.maximum(shape[0], 1))  # of no rows: none
+        each = rows_of_each(rows, shape[0])
         copies = ops.broadcast_to(ops.expand_dims(x, 1), (shape[0], each, *shape[1:]))
         return ops.reshape(copies, (rows, *shape[1:]))
 

@@ -10,7 +10,7 @@ from keras import ops
 from ..attention.masks import padding_mask
 from ..layers.dense import Dense
 from ..layers.dropout import Dropout
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.dynamic_shape import dynamic_shape, rows_of_each
 from .embedding import make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 from .places import Heads, Returned
@@ -192,7 +192,7 @@ class Recurrent(TranslationModel):
         def attend(query):
             # Hypotheses of one source are queries to one memory.
             rows, size = dynamic_shape(query)
-            query = attention.project_query(ops.reshape(query, (batch, rows // batch, size)))
+            query = attention.project_query(ops.reshape(query, (batch, rows_of_each(rows, batch), size)))
             context, weights = attention.attend(query, prepared["keys"], prepared["values"], memory.mask)
             return ops.reshape(context, (rows, self.memory_size)), ops.reshape(weights, (rows, sources))
 

@@ -46,6 +46,7 @@ class Tokenizer:
                 for token in range(EOS + 1, self.vocabulary_size)
                 if self._processor.is_control(token)
             }
+            self._silent = {PAD, BOS, EOS, *self.tags.values()}
             self._plain = self._subwords
             if self.tags:
                 self._subwords = TaggedSubwords(self._plain, self.tags)
@@ -132,7 +133,8 @@ class Tokenizer:
         return [row if find_tag(text, self.tags) else [None, *row] for text, row in zip(sentences, words, strict=True)]
 
     def words_from_ids(self, ids: Sequence[int], unit: str = "spaces") -> list[int | None]:
-        """Returns the word of `decode([ids])` to which each id belongs; None for PAD, BOS and EOS. See `find_words`.
+        """Returns the word of `decode([ids])` to which each id belongs; None for those that add nothing to it: PAD,
+        BOS, EOS and, but for `subwords`, tags. See `find_words`.
 
         A model may spell a word with tokens other than those of `encode`, so this uses the ids, not the text.
         """
@@ -143,7 +145,7 @@ class Tokenizer:
         words: list[int | None] = []
         current, at_start = -1, True
         for token, piece in zip(ids, self.pieces(ids), strict=True):
-            if token in (PAD, BOS, EOS):
+            if token in self._silent:
                 words.append(None)
                 continue
             at_start = at_start or piece.startswith(WORD_START) or token == UNK
@@ -161,11 +163,11 @@ class Tokenizer:
         """Returns the last character of each id, from 0 and without spaces; for a lone mark, the character after it."""
         spelt = [piece.replace(WORD_START, "") for piece in self.pieces(ids)]
         characters = [
-            0 if token in (PAD, BOS, EOS) else 1 if token == UNK else sum(not c.isspace() for c in text)
+            0 if token in self._silent else 1 if token == UNK else sum(not c.isspace() for c in text)
             for token, text in zip(ids, spelt, strict=True)
         ]
         ends = np.cumsum(characters).tolist()
         return [
-            None if token in (PAD, BOS, EOS) or (not own and end == ends[-1]) else end - 1 if own else end
+            None if token in self._silent or (not own and end == ends[-1]) else end - 1 if own else end
             for token, own, end in zip(ids, characters, ends, strict=True)
         ]

@@ -11,6 +11,7 @@ read, and a page is written. Whatever is raised is a finding; `--seed N --config
 """
 
 import argparse
+import itertools
 import random
 import shutil
 import signal
@@ -44,9 +45,16 @@ UPDATES = 3
 WRITES = 40
 """Of a short training, about; a kill that comes later than its last write kills nothing."""
 
-KEPT = {"run.name", "run.directory", "training.max_updates", "model.architecture", "training.callbacks"}
-"""What is not drawn like the rest: the property decides it, each architecture comes in its turn, or a file that a
-callback writes goes on where a killed one has ended."""
+KEPT = {
+    "run.name",
+    "run.directory",
+    "run.devices",
+    "training.max_updates",
+    "model.architecture",
+    "training.callbacks",
+}
+"""What is not drawn like the rest: the property or the machine's GPUs decide it, each architecture comes in its turn,
+or a file that a callback writes goes on where a killed one has ended."""
 
 SIZES = {
     "tokenizer.vocabulary_size": (80, 120),
@@ -66,8 +74,14 @@ SIZES = {
 }
 """Numbers that are drawn between two others: smaller ones would leave no text, and larger ones take long."""
 
+SCRIPT = {"source_script": "Latin", "target_script": "Latin"}
+"""The script of the text: another one would leave none of it."""
+
 SPARE = {name for name, row in BLEU_TOKENIZERS.items() if row.modules or row.downloads} | {"error", "given"}
 """Names that need packages, downloads or an imported run, and the one that stops at text such as this."""
+
+NO_TEXT = "is left"
+"""In the refusal of a corpus that loses all pairs to drawn rules, which no schema can foresee."""
 
 TURNS = 33
 """Of so many configs of an architecture, which come in turn, each name of a list is in one; the rest is drawn."""
@@ -145,6 +159,8 @@ class Draw:
     def _field(self, key: str, field: FieldInfo) -> tuple[Any] | None:
         if key in SIZES:
             return (self._random.randint(*SIZES[key]),)
+        if script := SCRIPT.get(key.rpartition(".")[2]):
+            return (script,)
         return self._type(key, field.annotation, field.metadata)
 
     def _type(self, key: str, kind: Any, metadata: list[Any]) -> tuple[Any] | None:
@@ -326,6 +342,18 @@ def check_run(config: RunConfig, folder: Path, generator: random.Random, kill_pr
     return f"killed {when}" if killed else "ended before it was killed"
 
 
+def outcome(config: RunConfig, folder: Path, seed: int, kill_process: bool) -> str:
+    """What `check_run` says, or what it has found."""
+    try:
+        return check_run(config, folder, random.Random(seed), kill_process)
+    except InputError as error:
+        return f"not counted, no text: {error}" if NO_TEXT in str(error) else f"REFUSED LATE: {error}"
+    except Exception:
+        kept = Path(tempfile.mkdtemp(prefix=f"drawn-{seed}-"))
+        shutil.copytree(folder, kept, dirs_exist_ok=True)
+        return f"FINDING: {traceback.format_exc()}\nkept in {kept}"
+
+
 def main() -> int:
     """Draws, checks, counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -335,25 +363,18 @@ def main() -> int:
     options = parser.parse_args()
     import keras
 
-    findings, refused = 0, 0
-    for number in range(options.configs):
-        seed = options.seed + number
+    findings, refused, done = 0, 0, 0
+    seeds = itertools.count(options.seed)
+    while done < options.configs:
+        seed = next(seeds)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             draw = Draw(seed, write_corpora(folder / "text"), folder / "runs")
             config = draw.config()
             refused += len(draw.refused)
-            try:
-                what = check_run(config, folder, random.Random(seed), number < options.killed_processes)
-            except InputError as error:
-                what = f"REFUSED LATE: {error}"
-                findings += 1
-            except Exception:
-                what = f"FINDING: {traceback.format_exc()}"
-                findings += 1
-                keep = Path(tempfile.mkdtemp(prefix=f"drawn-{seed}-"))
-                shutil.copytree(folder, keep, dirs_exist_ok=True)
-                what += f"\nkept in {keep}"
+            what = outcome(config, folder, seed, kill_process=done < options.killed_processes)
+        findings += what.startswith(("REFUSED LATE", "FINDING"))
+        done += not what.startswith("not counted")
         print(f"== {seed}: {config.model.architecture}, {what}", flush=True)
         keras.backend.clear_session()
     print(f"{options.configs} configs, {refused:,} changes refused by the schema; {findings} findings")

@@ -178,3 +178,25 @@ def test_a_graph_of_unknown_lengths_gives_the_same_results(architecture, setting
     graph = tf.function(lambda source, target: model(source, target), input_signature=(ids, ids), autograph=False)
     np.testing.assert_allclose(graph(SOURCE, TARGET), model(SOURCE, TARGET), atol=1e-5)
     np.testing.assert_allclose(graph(SOURCE[:2, :6], TARGET[:2, :4]), model(SOURCE[:2, :6], TARGET[:2, :4]), atol=1e-5)
+
+
+@every_architecture
+def test_no_sentences_give_no_rows_and_gradients_of_zero(architecture, settings):
+    model = shared_model(architecture, **settings)
+    ids = tf.TensorSpec([None, None], tf.int32)
+
+    @tf.function(input_signature=(ids, ids), autograph=False)
+    def graph(source, target):
+        with tf.GradientTape() as tape:
+            logits = model(source, target, training=True)
+            loss = tf.reduce_sum(logits)
+        variables = model.trainable_variables
+        return logits, [
+            tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables) if gradient is not None
+        ]
+
+    logits, gradients = graph(SOURCE[:0], TARGET[:0])  # a slice of a batch with fewer sentences than slices
+    assert logits.shape == (0, T, 17)
+    assert gradients
+    for gradient in gradients:
+        np.testing.assert_array_equal(gradient, np.zeros(gradient.shape))

@@ -80,6 +80,17 @@ def test_a_tag_is_decoded_to_nothing(tokenizer):
     assert tokenizer.decode([ids]) == tokenizer.decode([ids[1:]])
 
 
+@pytest.mark.parametrize("unit", ["spaces", "characters"])
+def test_a_tag_that_a_model_says_belongs_to_no_word_and_changes_no_other(tokenizer, unit):
+    target = tokenizer.of_target
+    (ids,) = target.encode([SENTENCES[0]])
+    words = target.words_from_ids([*ids, EOS], unit)
+    for place in range(len(ids) + 1):
+        tagged = [*ids[:place], EOS + 1, EOS + 2, *ids[place:], EOS]
+        assert target.decode([tagged]) == target.decode([ids])
+        assert target.words_from_ids(tagged, unit) == [*words[:place], None, None, *words[place:]]
+
+
 def test_a_model_without_tags_is_as_it_was(tmp_path):
     train_tokenizer(SENTENCES, tmp_path / "model", kind="bpe", vocabulary_size=60, character_coverage=1.0)
     tokenizer = Tokenizer(tmp_path / "model")

@@ -14,10 +14,10 @@ import argparse
 import csv
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,8 +25,9 @@ from pathlib import Path
 from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkItem, WorkResult
 
-from .forked_tests import Copy, import_all
+from .forked_tests import import_all
 from .mutants import Mutant, modules, mutants_of, one_of_each_place, sample
+from .workers import Task, Workers
 
 FOLDER = Path(".mutation")
 RESULTS = Path(__file__).with_name("results.csv")
@@ -34,7 +35,6 @@ NAMED = Path(__file__).with_name("named.csv")
 EQUIVALENT = Path(__file__).with_name("equivalent.csv")
 LEAST = 20  # mutants of each package
 ALL = "all tests of the package"
-PATIENCE = 4  # times what the tests take unchanged, and half a minute
 # Whole trainings: what they check of these modules, their own tests check sooner.
 LONG_ONES = "loop checkpoint resumed_runs run_in_tensorboard run_training workers"
 LONG = {f"tests/training/test_{name}.py" for name in re.split(" ", LONG_ONES)}
@@ -47,10 +47,11 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="test those that survived once more")
     parser.add_argument("--report", action="store_true", help="test nothing")
     parser.add_argument("--named", action="store_true", help="test the mistakes of named.csv only")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="test N mutants at a time")
     options = parser.parse_args()
     FOLDER.mkdir(exist_ok=True)
     if options.named:
-        return test_named()
+        return test_named(options.jobs)
     mutants = sample(options.sample, LEAST) if options.sample else mutants_of_changes(options.since)
     session = f"sample-{options.sample}" if options.sample else f"changes-{digest()}"
     with use_db(str(FOLDER / f"{session}.sqlite"), WorkDB.Mode.create) as results:
@@ -58,7 +59,7 @@ def main() -> int:
             read_results(mutants, results)
         try:
             if not options.report:
-                test_all(mutants, results, again=options.again)
+                test_all(mutants, results, again=options.again, jobs=options.jobs)
         finally:
             if options.sample:
                 write_results(mutants, dict(results.results))
@@ -118,7 +119,7 @@ def digest() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
-def test_all(mutants: list[Mutant], results: WorkDB, *, again: bool) -> None:
+def test_all(mutants: list[Mutant], results: WorkDB, *, again: bool, jobs: int) -> None:
     known = {item.job_id for item in results.work_items}
     results.add_work_items(work_item(mutant) for mutant in mutants if mutant.identity not in known)
     outcomes = {job: result.test_outcome for job, result in results.results}
@@ -127,37 +128,42 @@ def test_all(mutants: list[Mutant], results: WorkDB, *, again: bool) -> None:
     if not pending:
         return
     import_all()
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Copy(Path(folder), read_seconds())
+    with Workers(jobs, read_seconds()) as workers:
         for wide in (False, True):
-            for number, mutant in enumerate(pending, 1):
-                done = dict(results.results).get(mutant.identity)
-                if done is not None and (done.is_killed or ((done.output == ALL) >= wide and not again)):
-                    continue
-                test = first_failure(copy, mutant, wide=wide)
+            done = dict(results.results)
+            tasks = [task_of(mutant, wide=wide) for mutant in pending if is_due(done.get(mutant.identity), wide, again)]
+            measure(workers, [file for task in tasks for file in task.files])
+            for number, (task, test) in enumerate(workers.test(tasks), 1):
+                mutant = task.mutant
                 outcome = TestOutcome.KILLED if test else TestOutcome.SURVIVED
                 output = test or (ALL if wide else "")
                 results.set_result(mutant.identity, WorkResult(WorkerOutcome.NORMAL, output, outcome, mutant.change()))
                 said = test or ("SURVIVES" if wide else "not by its own tests")
-                print(f"{number}/{len(pending)} {mutant.module}: {mutant.change()}: {said}", flush=True)
+                print(f"{number}/{len(tasks)} {mutant.module}: {mutant.change()}: {said}", flush=True)
 
 
-def test_named() -> int:
+def is_due(done: WorkResult | None, wide: bool, again: bool) -> bool:
+    """Says whether a mutant with this result is tested by its own tests, or if `wide` by the others of its package."""
+    return done is None or not (done.is_killed or ((done.output == ALL) >= wide and not again))
+
+
+def test_named(jobs: int) -> int:
     """Makes each mistake that a translator's code is known for; returns 1 if the module's tests let one pass."""
     with NAMED.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     import_all()
     survivors = 0
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Copy(Path(folder), read_seconds())
+    with Workers(jobs, read_seconds()) as workers:
+        tasks = []
         for row in rows:
             code = Path(row["module"]).read_text(encoding="utf-8")
             assert row["before"] in code, row
             files = row["tests"].split() or own_tests(row["module"])
-            limit = PATIENCE * measured(copy, files) + 30
-            test = copy.test_mutant(row["module"], code.replace(row["before"], row["after"]), files, limit)
+            tasks.append(Task(row, code.replace(row["before"], row["after"]), files))
+        measure(workers, [file for task in tasks for file in task.files])
+        for task, test in workers.test(tasks):
             survivors += not test
-            print(f"{row['mistake']}: {test or 'SURVIVES'}", flush=True)
+            print(f"{task.mutant['mistake']}: {test or 'SURVIVES'}", flush=True)
     return int(survivors > 0)
 
 
@@ -169,15 +175,13 @@ def work_item(mutant: Mutant) -> WorkItem:
     return WorkItem.single(mutant.identity, spec)
 
 
-def first_failure(copy: Copy, mutant: Mutant, *, wide: bool) -> str:
-    """Returns the first test that fails, or "": of the module's own, or if `wide` of all others of its package."""
+def task_of(mutant: Mutant, *, wide: bool) -> Task:
+    """Returns what is to be tested: the tests of the mutant's module, or if `wide` all others of its package."""
     code = mutant.code()
+    assert code is not None
     own = own_tests(mutant.module)
     files = [file for file in package_tests(mutant.module) if file not in own] if wide else own
-    assert code is not None
-    if not files:
-        return ""
-    return copy.test_mutant(mutant.module, code, files, PATIENCE * measured(copy, files) + 30)
+    return Task(mutant, code, files)
 
 
 def own_tests(module: str) -> list[str]:
@@ -217,22 +221,15 @@ def read_seconds() -> dict[str, float]:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-def measured(copy: Copy, files: list[str]) -> float:
-    """Returns how long the tests of these files take with the code unchanged.
+def measure(workers: Workers, files: list[str]) -> None:
+    """Notes how long the tests of these files take with the code unchanged, and which of them are not noted yet.
 
     Raises:
         SystemExit: one of them fails.
     """
-    for file in files:
-        mark = f"{file} {hashlib.sha256(Path(file).read_bytes()).hexdigest()}"
-        if mark in copy.seconds:
-            continue
-        if failed := copy.test([file], 3600, whole=True):
-            output = (copy.folder / "output.txt").read_text(encoding="utf-8", errors="replace")
-            sys.exit(f"{failed} fails with the code unchanged:\n{output[-3000:]}")
-        copy.seconds[mark] = 0.0
-        (FOLDER / "seconds.json").write_text(json.dumps(copy.seconds), encoding="utf-8")
-    return sum(seconds for test, seconds in copy.seconds.items() if test.partition("::")[0] in files)
+    for seconds in workers.measure(list(dict.fromkeys(files))):
+        workers.seconds |= seconds
+        (FOLDER / "seconds.json").write_text(json.dumps(workers.seconds), encoding="utf-8")
 
 
 def report(mutants: list[Mutant], results: dict[str, WorkResult]) -> int:

@@ -15,7 +15,12 @@ from cosmic_ray.ast.ast_query import ASTQuery
 from cosmic_ray.mutating import mutate_code
 
 PIPELINE = Path("pipeline")
-TRAINING = "accumulator best_weights guided_attention loss measured_total r_drop schedule step stopping total_loss"
+TRAINING = (
+    "accumulator best_weights guided_attention loss loss_scale measured_total r_drop schedule slices step stopping"
+    " total_loss"
+)
+TEXT = "batch_plan batches coarse_batches encoded epoch_plan"
+ALIGNMENT = "agreement error_rate links mean_weights readout symmetrise word_matrix"
 # What the project exists for: folders with all that is in them, and files.
 PACKAGES = {
     "attention": ["attention"],
@@ -23,9 +28,9 @@ PACKAGES = {
     "layers": ["layers"],
     "decoding": ["decoding"],
     "training": ["training/optimizers", *(f"training/{name}.py" for name in TRAINING.split())],
-    "text": ["text/batch_plan.py", "text/batches.py", "text/encoded.py"],
+    "text": [f"text/{name}.py" for name in TEXT.split()],
     "metrics": ["metrics"],
-    "alignment": [f"alignment/{name}.py" for name in ("error_rate", "readout", "symmetrise", "word_matrix")],
+    "alignment": [f"alignment/{name}.py" for name in ALIGNMENT.split()],
 }
 
 
