@@ -90,7 +90,7 @@ VALUES = {
     "decoding.search": ["Beam", "''", "null", "\ud800"],
     "tokenizer.segmentations": ["1000000000", "0"],
     "tokenizer.vocabulary_size": ["1000000000000", "31"],
-    "training.epsilon": ["1e-300", "2"],
+    "training.epsilon": ["1e-300", "9e-17", "2"],
     "training.learning_rate": ["1e-300", "1e300"],
     "data.joined_pairs": ["1e300", "-1e-300"],
     "data.train.separator": ["''", "ab", "\0", "\ud800"],

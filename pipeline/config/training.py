@@ -98,7 +98,7 @@ class TrainingSettings(StartSettings):
     beta_1: Probability = Field(default=0.9, description="Decay per update of Adam's mean of the gradients.")
     beta_2: Probability = Field(default=0.98, description="Decay per update of Adam's mean of the squared gradients.")
     epsilon: float = Field(
-        default=1e-9, ge=1e-30, le=1, description="Number added to Adam's divisor against division by zero."
+        default=1e-9, ge=1e-16, le=1, description="Number added to Adam's divisor against division by zero."
     )
     clip_norm: float = Field(
         default=1.0,

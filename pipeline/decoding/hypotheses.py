@@ -3,8 +3,10 @@
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
+from ..errors import InputError
 from ..layers.dynamic_shape import dynamic_shape
 from .constraints import MINUS_INFINITY
 
@@ -84,3 +86,21 @@ def gather_columns(x, indices):
 def gather_rows(nested, rows):
     """Gathers along the first axis of every tensor of a nested structure; scalars stay as they are."""
     return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0) if len(x.shape) else x, nested)
+
+
+def check_scores(scores: np.ndarray) -> None:
+    """Checks the scores of the hypotheses `(sentences, rank)`; minus infinity is that of none.
+
+    Raises:
+        InputError: some are not numbers, or a sentence has no hypothesis.
+    """
+    if np.isnan(scores).any():
+        raise InputError(
+            "the model gives scores that are not numbers: its weights have diverged, or are too large for its "
+            "precision; expected a training that converges, see training.learning_rate and training.precision"
+        )
+    if not np.isfinite(scores).any(axis=1).all():
+        raise InputError(
+            "decoding: no translation meets all constraints; lower decoding.min_length or decoding.no_repeat_ngram, or "
+            "ban fewer phrases"
+        )

@@ -15,6 +15,7 @@ from ..text.batches import pad
 from ..text.required import RequiredPhrase, tokens_needed
 from ..text.token_text import TokenText
 from ..text.tokenizer import EOS, PAD, Tokenizer
+from .hypotheses import check_scores
 from .requirements import Requirements, make_requirements
 from .search import GreedySearch, Search
 
@@ -156,6 +157,7 @@ class Translator:
             given["required"] = make_requirements([row.required for row in rows], self._tokens.symbols)
         result = self._graphs[tuple(given)](source, max_lengths, length, *given.values())
         all_ids, all_log_probabilities, all_scores = (x.numpy() for x in result)
+        check_scores(all_scores)
         places = np.argwhere(np.isfinite(all_scores))  # (sentence, rank)
         targets = [[int(token) for token in all_ids[i, n] if token != PAD] for i, n in places]
         translations: list[list[Translation]] = [[] for _ in rows]

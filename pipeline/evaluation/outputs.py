@@ -10,7 +10,6 @@ from typing import Any
 import keras
 import pandas as pd
 
-from ..config.names import SCORES
 from ..decoding.translator import Translation
 from ..inspection.archive import AttentionArchive
 from ..inspection.forced_pairs import ForcedPair, pair_translations
@@ -22,6 +21,7 @@ from ..inspection.perturbation import cross_attention_layers, perturbation_effec
 from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder
 from ..inspection.spectra import spectra_table
+from ..inspection.truncated_heads import compares_by_product, query_key_kernels
 from ..inspection.viewer.page import ViewerRun, write_viewer
 from ..run_directory import EvaluationDirectory
 from ..runtime.devices import parallel_batches
@@ -174,13 +174,9 @@ def write_spectra(model: keras.Model, path: Path) -> None:
     """Writes the spectra of a Transformer whose heads compare queries and keys by a product; for other models it writes
     nothing."""
     layers = cross_attention_layers(model)
-    if not layers or not layers[0].projection or not SCORES[layers[0].mechanism.score_name].is_product:
-        return
-    kernels = [
-        tuple(keras.ops.convert_to_numpy(side.kernel) for side in (layer.query_projection, layer.key_projection))
-        for layer in layers
-    ]
-    write_csv(spectra_table(kernels, layers[0].num_heads), path, float_format="%.6f")
+    if layers and compares_by_product(layers[0]):
+        kernels = [query_key_kernels(layer) for layer in layers]
+        write_csv(spectra_table(kernels, layers[0].num_heads), path, float_format="%.6f")
 
 
 def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], folder: EvaluationDirectory) -> float:

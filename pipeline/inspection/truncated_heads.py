@@ -24,13 +24,15 @@ def compares_by_product(layer: AttentionLayer) -> bool:
 
 
 def query_key_kernels(layer: AttentionLayer) -> tuple[np.ndarray, np.ndarray]:
-    """Returns W_Q `(D, H * K)` and W_K `(M, H * K)` of a layer, also where one matrix holds them with W_V.
+    """Returns W_Q `(D, H * K)` and W_K `(M, H * K)` of a layer, also where one matrix holds them with W_V. Keys that
+    several heads share are repeated for each.
 
     Raises:
         ValueError: the layer does not compare by a product, see `compares_by_product`.
     """
-    sides = [kernel for kernel, _ in _read(layer)]
-    return sides[0], sides[1]
+    (query, _), (key, _) = _read(layer)
+    shared = np.split(key, layer.key_value_heads, axis=1)
+    return query, np.concatenate([shared[head * len(shared) // layer.num_heads] for head in range(layer.num_heads)], 1)
 
 
 def rank_projections(query_kernel: np.ndarray, key_kernel: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
@@ -85,10 +87,12 @@ def truncate_heads(layers: Sequence[AttentionLayer], rank: int) -> Callable[[], 
         A function that sets back the weights.
 
     Raises:
-        ValueError: a layer does not compare by a product, or the rank is not from 0 to K.
+        ValueError: a layer does not compare by a product, its heads share keys, or the rank is not from 0 to K.
     """
     made = []
     for layer in layers:
+        if layer.key_value_heads != layer.num_heads:
+            raise ValueError(f"{layer.path}: expected a layer whose heads have keys of their own, found shared ones")
         sides, heads = _read(layer), layer.num_heads
         kernels = zip(*(np.split(kernel, heads, axis=1) for kernel, _ in sides), strict=True)
         by_side = zip(*(rank_projections(query, key, rank) for query, key in kernels), strict=True)
@@ -136,10 +140,12 @@ def _read(layer: AttentionLayer) -> list[tuple[np.ndarray, np.ndarray | None]]:
     for dense in _denses(layer):
         kernel = keras.ops.convert_to_numpy(dense.kernel)
         bias = keras.ops.convert_to_numpy(dense.bias) if layer.use_bias else None
-        width = layer.num_heads * layer.key_dim
-        for start in range(0, 2 * width if isinstance(layer, SelfAttention) else width, width):
-            columns = slice(start, start + width)
-            parts.append((kernel[:, columns], None if bias is None else bias[columns]))
+        query, key = layer.num_heads * layer.key_dim, layer.key_value_heads * layer.key_dim
+        joined = (slice(0, query), slice(query, query + key))
+        parts += [
+            (kernel[:, columns], None if bias is None else bias[columns])
+            for columns in (joined if isinstance(layer, SelfAttention) else (slice(None),))
+        ]
     return parts
 
 

@@ -4,8 +4,11 @@ import functools
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from pipeline.decoding.hypotheses import Hypotheses
 from pipeline.decoding.translator import Translator
+from pipeline.errors import InputError
 from pipeline.text.tokenizer import BOS, EOS, PAD
 from tests.conftest import SENTENCES
 
@@ -123,3 +126,16 @@ def test_every_id_is_followed_by_its_log_probability_and_none_is_padding(transla
         assert not {PAD, BOS} & set(translation.ids)
         assert EOS not in translation.ids[:-1]
         assert all(score <= 0 for score in translation.log_probabilities)
+
+
+@pytest.mark.parametrize(
+    ("score", "message"), [(float("nan"), "not numbers: its weights have diverged"), (-float("inf"), "no translation")]
+)
+def test_a_sentence_without_a_hypothesis_is_refused_with_what_to_change(transformer, tokenizer, score, message):
+    def search(model, memory, max_lengths, length):
+        batch = tf.shape(max_lengths)[0]
+        ids = tf.ones((batch, 1, length), tf.int32)
+        return Hypotheses(ids, tf.zeros((batch, 1, length)), tf.fill((batch, 1), score))
+
+    with pytest.raises(InputError, match=message):
+        Translator(transformer, tokenizer, search=search).translate(LINES)

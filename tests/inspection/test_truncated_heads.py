@@ -18,14 +18,14 @@ generator = np.random.default_rng(0)
 TARGETS, SOURCES = (generator.normal(size=(2, length, 10)).astype("float32") for length in (3, 6))
 
 
-def cross(**settings):
-    layer = CrossAttention(num_heads=2, key_dim=4, **settings)
+def cross(heads=2, **settings):
+    layer = CrossAttention(num_heads=heads, key_dim=4, **settings)
     layer(TARGETS, SOURCES)
     return stir(layer)
 
 
-def self_attention(**settings):
-    layer = SelfAttention(num_heads=2, key_dim=4, **settings)
+def self_attention(heads=2, **settings):
+    layer = SelfAttention(num_heads=heads, key_dim=4, **settings)
     layer(SOURCES)
     return stir(layer)
 
@@ -137,6 +137,22 @@ def test_heads_that_do_not_compare_by_a_product_are_refused(settings):
 def test_lsh_which_has_one_matrix_for_queries_and_keys_is_refused():
     layer = SelfAttention(num_heads=2, key_dim=4, mechanism="lsh")
     assert not compares_by_product(layer)
+
+
+@pytest.mark.parametrize("make", [cross, self_attention])
+@pytest.mark.parametrize("shared", [1, 2])
+def test_shared_keys_are_repeated_for_each_head_and_such_heads_are_not_truncated(make, shared):
+    layer = make(key_value_heads=shared, value_dim=3, use_bias=False, heads=4)
+    queries, keys = (SOURCES, SOURCES) if make is self_attention else (TARGETS, SOURCES)
+    query_kernel, key_kernel = query_key_kernels(layer)
+    assert key_kernel.shape == query_kernel.shape == (10, 16)
+    for head in range(4):
+        columns = slice(4 * head, 4 * head + 4)
+        scores = (queries @ query_kernel[:, columns]) @ np.swapaxes(keys @ key_kernel[:, columns], 1, 2) / 2
+        expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+        np.testing.assert_allclose(attend(layer)[1][:, head], expected, atol=1e-5)
+    with pytest.raises(ValueError, match="keys of their own, found shared"):
+        truncate_heads([layer], 2)
 
 
 @pytest.mark.parametrize("rank", [-1, 5])
