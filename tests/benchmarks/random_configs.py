@@ -80,8 +80,9 @@ SCRIPT = {"source_script": "Latin", "target_script": "Latin"}
 SPARE = {name for name, row in BLEU_TOKENIZERS.items() if row.modules or row.downloads} | {"error", "given"}
 """Names that need packages, downloads or an imported run, and the one that stops at text such as this."""
 
-NO_TEXT = "is left"
-"""In the refusal of a corpus that loses all pairs to drawn rules, which no schema can foresee."""
+UNFORESEEN = ("is left", "diverged")
+"""In what stops a run that no schema can foresee: drawn rules that leave no pair of a corpus, and numbers of the
+optimizer with which it diverges."""
 
 TURNS = 33
 """Of so many configs of an architecture, which come in turn, each name of a list is in one; the rest is drawn."""
@@ -347,7 +348,8 @@ def outcome(config: RunConfig, folder: Path, seed: int, kill_process: bool) -> s
     try:
         return check_run(config, folder, random.Random(seed), kill_process)
     except InputError as error:
-        return f"not counted, no text: {error}" if NO_TEXT in str(error) else f"REFUSED LATE: {error}"
+        foreseen = not any(reason in str(error) for reason in UNFORESEEN)
+        return f"REFUSED LATE: {error}" if foreseen else f"not counted: {error}"
     except Exception:
         kept = Path(tempfile.mkdtemp(prefix=f"drawn-{seed}-"))
         shutil.copytree(folder, kept, dirs_exist_ok=True)
