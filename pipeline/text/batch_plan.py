@@ -109,7 +109,7 @@ def _cut_into_batches(order: np.ndarray, widths: np.ndarray, batch_tokens: int) 
     batches, first, ordered = [], 0, widths[order]
     while first < len(order):
         most = batch_tokens // int(ordered[first]) + 1  # not all of as many fit, even if none were wider than the first
-        widest = np.maximum.accumulate(ordered[first : first + max(most, 1)])
+        widest = np.maximum.accumulate(ordered[first : first + most])
         fits = widest * np.arange(1, len(widest) + 1) <= batch_tokens
         count = len(fits) if fits.all() else max(int(fits.argmin()), 1)
         batches.append(order[first : first + count])

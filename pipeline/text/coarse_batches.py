@@ -20,7 +20,7 @@ def coarse_lengths(most: int) -> list[int]:
     """Returns the lengths that sentences are padded to, in steps of about 12 %, up to the longest, `most`."""
     lengths = [min(SHORTEST, most)]
     while lengths[-1] < most:
-        lengths.append(min(max(round(lengths[-1] * STEP), lengths[-1] + 1), most))
+        lengths.append(min(round(lengths[-1] * STEP), most))  # from SHORTEST on, rounding adds at least 1
     return lengths
 
 

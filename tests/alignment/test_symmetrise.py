@@ -38,6 +38,13 @@ def test_grow_diag_gives_links_worked_out_by_hand(forward, backward, expected):
     assert grow_diag(forward, backward) == expected
 
 
+@pytest.mark.parametrize("source", range(5))
+@pytest.mark.parametrize("target", range(5))
+def test_a_link_grows_to_the_eight_around_it_and_no_further(source, target):
+    around = max(abs(source - 2), abs(target - 2)) <= 1
+    assert grow_diag({(2, 2), (source, target)}, {(2, 2)}) == ({(2, 2), (source, target)} if around else {(2, 2)})
+
+
 @pytest.mark.parametrize(
     ("forward", "backward", "expected"),
     [

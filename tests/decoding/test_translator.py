@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.decoding.hypotheses import Hypotheses
-from pipeline.decoding.translator import Translator
+from pipeline.decoding.translator import LENGTH_MULTIPLE, Translator
 from pipeline.errors import InputError
 from pipeline.text.tokenizer import BOS, EOS, PAD
 from tests.conftest import SENTENCES
@@ -93,6 +93,15 @@ def test_a_source_over_the_longest_length_is_cut_to_it_and_marked(translate, tok
     assert found[1].source_ids == whole[: MOST - 1]
     assert found[1].truncated
     assert_same(found[:1], translate([short]))
+
+
+def test_a_source_of_as_many_tokens_as_its_batch_is_wide_keeps_its_eos(translate, tokenizer):
+    sentence = "the small dog sees the cat and the small dog"
+    while len(tokenizer.encode([sentence])[0]) != LENGTH_MULTIPLE:
+        sentence = sentence[:-1]
+    found = translate([sentence])
+    assert len(found[0].source_ids) == LENGTH_MULTIPLE < MOST
+    assert_same(found, translate([sentence, f"{sentence} dog"])[:1])
 
 
 def test_a_source_of_exactly_the_longest_length_is_not_cut(translate, tokenizer):

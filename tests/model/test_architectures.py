@@ -1,15 +1,22 @@
 """What every architecture promises at the interface that decoding, inspection and training use."""
 
+import inspect
+import re
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.model.build import MODELS as ARCHITECTURES
 from pipeline.model.decoder_only import DecoderOnly
-from tests.tiny_models import MODELS, make_model, shared_model
-from tests.tiny_transformer import SOURCE, TARGET
+from pipeline.model.recurrent import Recurrent
+from pipeline.model.transformer import Transformer
+from tests.tiny_models import DECODER_ONLY, MODELS, every_site, make_model, shared_model
+from tests.tiny_transformer import SIZES, SOURCE, TARGET
 
 B, S, T = 3, 7, 5
+SIDES = ("encoder", "decoder")
 REAL = {0: (6, 5), 1: (3, 2), 2: (7, 4)}  # real tokens of SOURCE and TARGET
 
 every_architecture = pytest.mark.parametrize(
@@ -200,3 +207,44 @@ def test_no_sentences_give_no_rows_and_gradients_of_zero(architecture, settings)
     assert gradients
     for gradient in gradients:
         np.testing.assert_array_equal(gradient, np.zeros(gradient.shape))
+
+
+def names_of(place):
+    """The names of a place, and of the keys of another side that it attends to."""
+    names = place.name if isinstance(place.name, tuple) else (place.name, getattr(place, "before", None))
+    return [name for name in names if name is not None]
+
+
+@every_architecture
+def test_places_are_named_for_their_side(architecture, settings):
+    model = shared_model(architecture, **settings)
+    encoder, decoder = ([name for place in model.places(side) for name in names_of(place)] for side in SIDES)
+    assert encoder[0] == "encoder.embedding" and decoder[0] == "decoder.embedding"
+    # The encoder also makes what the decoder is given.
+    made = [name for name in encoder if not name.startswith("encoder.")]
+    assert all(re.fullmatch(r"decoder\.(start|\d\.cross\.(keys|values))", name) for name in made)
+    assert all(name.startswith("decoder.") or name == "logits" for name in decoder)
+    assert "logits" in decoder
+    attends = model.attention is not None if isinstance(model, Recurrent) else True
+    assert any(".cross" in name for name in decoder) == attends
+
+
+@pytest.mark.parametrize(
+    ("architecture", "settings"),
+    [
+        (Transformer, SIZES | {"encoder_layers": 1, "decoder_layers": 1} | every_site(mechanism="sink")),
+        (DecoderOnly, DECODER_ONLY | {"layers": 1, "positions": "alibi", "decoder_self": {"mechanism": "sink"}}),
+    ],
+)
+def test_models_of_one_layer_say_the_share_of_their_sinks(architecture, settings):
+    model = make_model(architecture, **settings)
+    memory = model.encode(SOURCE)
+    shares = model.sinks(memory, model.decode(TARGET, memory))
+    assert shares and all(len(layers) == 1 for layers in shares.values())
+
+
+@pytest.mark.parametrize(("settings", "architecture"), ARCHITECTURES.items())
+def test_arguments_that_are_not_given_are_those_of_an_empty_config(settings, architecture):
+    arguments, fields = inspect.signature(architecture).parameters, settings.model_fields
+    for name in fields.keys() & arguments.keys():
+        assert arguments[name].default == fields[name].get_default(call_default_factory=True), name

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.model.embedding import PositionalEmbedding, TokenEmbedding, sinusoidal_positions
+from pipeline.model.embedding import PositionalEmbedding, TokenEmbedding, make_embeddings, sinusoidal_positions
 from pipeline.model.feed_forward import FeedForward
 from pipeline.model.interface import rows_for_each
 from pipeline.model.residual import Residual
@@ -43,6 +43,29 @@ def test_positions_are_those_after_the_offset(kind):
         np.testing.assert_allclose(layer(x[:, t : t + 1], offset=t)[:, 0], whole[:, t], atol=1e-6)
         step = tf.function(lambda row, offset: layer(row, offset=offset))
         np.testing.assert_allclose(step(x[:, t : t + 1], tf.constant(t))[:, 0], whole[:, t], atol=1e-6)
+
+
+def test_the_table_of_positions_is_that_of_its_kind():
+    for kind in ("sinusoidal", "sinusoidal_halves"):
+        layer = PositionalEmbedding(kind, max_positions=9, site="queries_and_keys")
+        layer.build((None, None, 6))
+        expected = sinusoidal_positions(9, 6, halves=kind == "sinusoidal_halves")
+        np.testing.assert_array_equal(layer.table, expected)
+        np.testing.assert_array_equal(layer.on_queries_and_keys(4), expected[:4])
+        np.testing.assert_array_equal(layer.on_queries_and_keys(4, 2), expected[2:6])
+        assert PositionalEmbedding(kind, max_positions=9).on_queries_and_keys(4) is None
+
+
+@pytest.mark.parametrize(
+    ("tied", "equal"), [("all", (True, True)), ("target", (False, True)), ("none", (False, False))]
+)
+@pytest.mark.parametrize("bias", [False, True])
+def test_tied_embeddings_are_one_and_the_bias_is_that_of_the_output(tied, equal, bias):
+    target, source, output = make_embeddings(7, 4, tied, "float32", bias=bias)
+    assert (source is target, output is target) == equal
+    assert output.has_bias == bias
+    assert not source.has_bias or source is output
+    assert not target.has_bias or target is output
 
 
 def test_an_unknown_kind_of_positions_is_refused():

@@ -133,3 +133,8 @@ def test_batches_by_length_of_few_sentences_have_less_padding_than_a_plan():
     lengths = np.stack([source, source + generator.normal(0, 2.5, 256)], axis=1).clip(2).astype(int)
     positions = sum(len(rows) * lengths[rows].max(0).sum() for rows in batches_by_length(*lengths.T, 512))
     assert 1 - lengths.sum() / positions < 0.9 * plan(lengths - 1, batch_tokens=512).padding_share
+
+
+def test_batches_by_length_put_pairs_of_equal_longer_sides_in_order_of_their_sum():
+    source, target = np.array([6, 2, 1, 6]), np.array([3, 6, 6, 2])
+    assert [sorted(rows) for rows in batches_by_length(source, target, 12)] == [[1, 2], [0, 3]]

@@ -77,3 +77,16 @@ def test_the_share_of_padding_is_that_of_all_windows(pairs, small_windows):
     positions = sum(len(rows) * (side.lengths[rows].max() + 1) for rows in batches for side in pairs.sides)
     tokens = sum(int(side.lengths.sum()) + PAIRS for side in pairs.sides)
     assert found.padding_share == pytest.approx(1 - tokens / positions)
+
+
+@pytest.mark.parametrize(("drawn", "windows"), [(60, 1), (61, 2), (150, 3)])
+def test_a_mixture_is_planned_in_as_few_windows_as_hold_its_pairs(pairs, small_windows, drawn, windows):
+    class Drawn:
+        pairs = drawn
+
+        def rows(self, epoch, number, count):
+            assert count == windows
+            return np.arange(drawn)[number::count]
+
+    found = EpochPlan(pairs, **SETTINGS, epoch=0, mixture=Drawn())
+    assert sorted(row for rows in found.batches() for row in rows) == list(range(drawn))

@@ -70,7 +70,8 @@ class Mutant:
         return hashlib.sha256(repr((*self.place, self.operator)).encode()).hexdigest()[:12]
 
     def code(self) -> str | None:
-        """Returns the module with the change; None if there is none."""
+        """Returns the module with the change; None if there is none, or one that Python and `make lint` complain of,
+        such as `x is "a"`."""
         code = Path(self.module).read_text(encoding="utf-8")
         try:
             mutated = mutate_code(code, OPERATORS[self.operator], self.occurrence)
@@ -79,9 +80,9 @@ class Mutant:
         if mutated == code:
             return None
         try:  # `{**x}` becomes `{>>x}`
-            with warnings.catch_warnings(action="ignore"):
+            with warnings.catch_warnings(action="error", category=SyntaxWarning):
                 compile(mutated, self.module, "exec")
-        except SyntaxError:
+        except SyntaxError:  # as a warning that is an error is raised too
             return None
         return mutated
 
