@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import keras
+from pydantic import ConfigDict, TypeAdapter
 
 from ..decoding.translator import Translation, Translator
 from ..files import delete_temporary_files, sha256, write_json
 from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.recorder import AttentionRecorder
-from ..json_file import read_json
 from ..run_directory import EvaluationDirectory
 from ..runtime.processes import is_running
 from ..spread import Spreading
@@ -109,7 +109,8 @@ def fingerprint(run: TrainedRun, **request: Any) -> str:
 def translate_resumably(
     translator: Translator, text: TokenisedSet, folder: Path, spreading: Spreading | None = None
 ) -> list[Translation]:
-    """Translates sentences of similar length together, a chunk at a time; chunks that are in the folder are read back.
+    """Translates sentences of similar length together, a chunk at a time; chunks that are in the folder are read back,
+    and those that are damaged are translated again.
 
     The folder is that of one evaluation: chunks of another text or model must not be in it.
 
@@ -124,16 +125,34 @@ def translate_resumably(
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i].split()))
     chunks = [order[first : first + CHUNK_SENTENCES] for first in range(0, len(order), CHUNK_SENTENCES)]
     paths = [folder / f"translations-{number:05d}.json" for number in range(len(chunks))]
-    missing = [(rows, path) for rows, path in zip(chunks, paths, strict=True) if not path.is_file()]
+    translations: dict[int, Translation] = {}
+    missing = []
+    for rows, path in zip(chunks, paths, strict=True):
+        if found := _read_chunk(path, len(rows), translator.tokenizer.vocabulary_size):
+            translations |= zip(rows, found, strict=True)
+        else:
+            missing.append((rows, path))
     items = (_given(text, rows) for rows, _ in missing)
     results = starmap(translator.translate_ids, items) if spreading is None else spreading.translate(items)
-    for (_, path), translated in zip(missing, results, strict=True):
-        write_json(path, [asdict(best) for best, *_ in translated])
-    translations: list[Translation | None] = [None] * len(sources)
-    for rows, path in zip(chunks, paths, strict=True):
-        for row, values in zip(rows, read_json(path), strict=True):
-            translations[row] = Translation(**values)
-    return [translation for translation in translations if translation is not None]
+    for (rows, path), translated in zip(missing, results, strict=True):
+        best = [first for first, *_ in translated]
+        write_json(path, list(map(asdict, best)))
+        translations |= zip(rows, best, strict=True)
+    return [translations[row] for row in range(len(sources))]
+
+
+_CHUNK = TypeAdapter(list[Translation], config=ConfigDict(strict=True, allow_inf_nan=False))
+
+
+def _read_chunk(path: Path, sentences: int, vocabulary_size: int) -> list[Translation] | None:
+    """Returns the translations of a chunk; None if there is no such file, or one that is damaged."""
+    try:
+        found = _CHUNK.validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    tokens = {token for one in found for token in (*one.source_ids, *one.ids)}
+    whole = len(found) == sentences and all(len(one.ids) == len(one.log_probabilities) > 0 for one in found)
+    return found if whole and all(0 <= token < vocabulary_size for token in tokens) else None
 
 
 def _given(text: TokenisedSet, rows: Sequence[int]) -> tuple[Any, Any, Any]:

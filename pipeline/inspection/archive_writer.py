@@ -4,6 +4,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from itertools import groupby, takewhile
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..config.names import SITES
-from ..errors import InputError
+from ..errors import DAMAGE, InputError
 from ..files import write_atomically
 from .archive_format import (
     FORMAT_VERSION,
@@ -71,14 +72,16 @@ class ArchiveWriter:
         self._path.mkdir(parents=True, exist_ok=True)
         (self._path / GOLD).unlink(missing_ok=True)  # of an unfinished archive of perhaps other sentences
         lines = self._whole_shards() if go_on else []
+        try:
+            self._sites, self._sinks = self._stored_sites(lines[0]) if lines else (None, [])
+        except (*DAMAGE, KeyError, zipfile.BadZipFile, zlib.error):  # then all is recorded again
+            lines = []
         # Deleted before the shards, since no line may outlive its shard.
         write_atomically(self._path / SENTENCES, "".join(map(json_line, lines)).encode())
         for leftover in set(self._path.glob("shard-*.npz")) - {self._path / line["shard"] for line in lines}:
             leftover.unlink()
         self._ids = {line["id"] for line in lines}
         self._shards = len(lines) // sentences_per_shard
-        if lines:
-            self._sites, self._sinks = self._stored_sites(lines[0])
 
     @property
     def sentences(self) -> int:

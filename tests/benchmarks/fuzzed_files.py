@@ -220,10 +220,74 @@ def checkpoint(folder: Path) -> Read:
     ]
 
 
+def prepared(folder: Path) -> Read:
+    """The text of a run that was prepared: two sets that were held out, encoded pairs, reports."""
+    from pipeline.config.run import make_run_config
+    from pipeline.files import write_json
+    from pipeline.run_directory import RunDirectory
+    from pipeline.text.prepare import load_text, prepare_text
+    from pipeline.text.prepared_tokenizer import _was_prepared_from
+    from tests.tiny_runs import small_settings, write_small_corpus
+
+    values = small_settings(write_small_corpus(folder / "text"), folder)
+    values["data"] |= {"validation": {"pairs": 10}, "test": {"pairs": 10}}
+    config, run = make_run_config(values, {}, default_name="a"), RunDirectory(folder / "run")
+    run.root.mkdir()
+    prepare_text(config, run)
+    write_json(run.preparation, {"a": "0" * 64})
+
+    def read(folder: Path) -> object:
+        _was_prepared_from(run, {"a": "0" * 64})
+        text = load_text(config, run)
+        return [list(side) for pairs in (*text.segmentations, text.validation_pairs) for side in pairs.sides]
+
+    return read
+
+
+def unfinished(folder: Path) -> Read:
+    """An evaluation that was interrupted: a chunk of translations, and an archive without its last shard."""
+    from types import SimpleNamespace
+
+    from pipeline.decoding.translator import Translation
+    from pipeline.evaluation.request import EvaluationSet
+    from pipeline.evaluation.resumable import translate_resumably
+    from pipeline.evaluation.tokenised import TokenisedSet
+    from pipeline.inspection.archive import AttentionArchive
+    from pipeline.inspection.archive_writer import ArchiveWriter
+    from pipeline.text.encoded import EncodedSentences
+    from tests.inspection.viewer.test_page import make_record
+
+    texts = demo_lines("test.en").decode().splitlines()[:5]
+    tokens = EncodedSentences.from_rows([[4, 5]] * 5)
+    translator = SimpleNamespace(
+        tokenizer=SimpleNamespace(vocabulary_size=9),
+        translate_ids=lambda ids, *_: [[Translation("b c", [4], [5, 3], [-0.5, -0.25], truncated=False)] for _ in ids],
+    )
+
+    def go_on(end: int) -> object:
+        found = translate_resumably(translator, TokenisedSet(EvaluationSet("test", texts), tokens, None), folder)
+        archive = ArchiveWriter(folder / "attention", manifest={}, sentences_per_shard=2, go_on=True)
+        for id_ in range(archive.sentences, end):
+            archive.append(make_record(id_, "the cat sleeps", "le chat dort bien"))
+        return found, archive
+
+    def read(_: Path) -> object:
+        found, archive = go_on(5)
+        archive.close()
+        whole = AttentionArchive(folder / "attention")
+        try:
+            return found, list(whole)
+        finally:
+            whole.close()
+
+    go_on(4)
+    return read
+
+
 KINDS: dict[str, Callable[[Path], Read]] = {
     kind.__name__: kind
     for kind in (
         *(corpus, table, stdin, pharaoh, given_words, config, tokenizer, encoded, look),
-        *(translations, evaluation, archive, manifest, weights, checkpoint, run),
+        *(translations, evaluation, archive, manifest, weights, checkpoint, run, prepared, unfinished),
     )
 }

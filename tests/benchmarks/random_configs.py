@@ -80,9 +80,9 @@ SCRIPT = {"source_script": "Latin", "target_script": "Latin"}
 SPARE = {name for name, row in BLEU_TOKENIZERS.items() if row.modules or row.downloads} | {"error", "given"}
 """Names that need packages, downloads or an imported run, and the one that stops at text such as this."""
 
-UNFORESEEN = ("is left", "diverged")
-"""In what stops a run that no schema can foresee: drawn rules that leave no pair of a corpus, and numbers of the
-optimizer with which it diverges."""
+UNFORESEEN = ("is left", "diverged", "has no weights in this model")
+"""In what stops a run that no schema can foresee: drawn rules that leave no pair of a corpus, numbers of the optimizer
+with which it diverges, and a frozen part in which nothing is learnt."""
 
 TURNS = 33
 """Of so many configs of an architecture, which come in turn, each name of a list is in one; the rest is drawn."""

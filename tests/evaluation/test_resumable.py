@@ -1,8 +1,10 @@
 """An evaluation that was killed goes on where it was, and ends as one that was left alone."""
 
 import shutil
+import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ class FakeTranslator:
     def __init__(self, calls=99):
         self.asked = []
         self.calls = calls
+        self.tokenizer = SimpleNamespace(vocabulary_size=6)
 
     def translate_ids(self, source_ids, prefix_ids, required):
         if self.calls == len(self.asked):
@@ -58,6 +61,25 @@ def test_chunks_in_the_folder_are_read_and_the_others_are_translated(tmp_path, m
     again = FakeTranslator()
     assert translate_resumably(again, text, tmp_path / "killed") == expected
     assert killed.asked + again.asked == whole.asked
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"ids": [5, 3]', '"ids": [6, 3]'), ("5, 3]", "5]"), ("5, 3]", '5, "3"]'), ("false", "0"), ("}, {", "}, 7, {")]
+    + [("-0.7", "NaN"), ('"text"', '"txet"'), ("]", "")],
+)
+def test_a_damaged_chunk_is_translated_again(tmp_path, monkeypatch, old, new):
+    monkeypatch.setattr(resumable, "CHUNK_SENTENCES", 2)
+    text = tokenised(SENTENCES)
+    expected = translate_resumably(FakeTranslator(), text, tmp_path)
+    path = tmp_path / "translations-00001.json"
+    whole = " ".join(path.read_text(encoding="utf-8").split()).replace("[ ", "[").replace(" ]", "]")
+    assert old in whole
+    path.write_text(whole.replace(old, new), encoding="utf-8")
+    again = FakeTranslator()
+    assert translate_resumably(again, text, tmp_path) == expected
+    assert len(again.asked) == 1
+    assert translate_resumably(FakeTranslator(calls=0), text, tmp_path) == expected
 
 
 def test_every_sentence_keeps_what_is_given_for_it_whatever_the_order_of_translation(tmp_path):
@@ -143,6 +165,18 @@ def test_a_shard_that_is_not_whole_is_recorded_again(tmp_path, damage):
     again = FakeRecorder()
     write(tmp_path / "killed", again)
     assert again.recorded == list(range(2, 7))
+    assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
+
+
+def test_an_archive_whose_first_shard_is_damaged_inside_is_recorded_anew(tmp_path):
+    write(tmp_path / "whole", FakeRecorder())
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "killed", FakeRecorder(last=4))
+    with zipfile.ZipFile(tmp_path / "killed" / "shard-00000.npz", "w") as shard:
+        shard.writestr("cross/000000.npy", b"no array")
+    again = FakeRecorder()
+    write(tmp_path / "killed", again)
+    assert again.recorded == list(range(7))
     assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
 
 
