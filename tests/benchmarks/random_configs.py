@@ -11,6 +11,7 @@ read, and a page is written. Whatever is raised is a finding; `--seed N --config
 """
 
 import argparse
+import gc
 import itertools
 import random
 import shutil
@@ -379,6 +380,7 @@ def main() -> int:
         done += not what.startswith("not counted")
         print(f"== {seed}: {config.model.architecture}, {what}", flush=True)
         keras.backend.clear_session()
+        gc.collect()  # graphs hold themselves
     print(f"{options.configs} configs, {refused:,} changes refused by the schema; {findings} findings")
     return 1 if findings else 0
 
