@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from pipeline.attention import AdditiveAttention, CrossAttention, MultiHeadAttention, SelfAttention
+from pipeline.attention.mechanisms import MECHANISMS
 
 X = np.ones((1, 3, 8), "float32")
 
@@ -33,3 +34,24 @@ def test_keys_and_values_by_name_come_in_any_order():
         np.testing.assert_array_equal(one, other)
     symbols = {name: keras.Input(x.shape[1:]) for name, x in {"query": X, "key": key, "value": value}.items()}
     assert layer(**symbols)[1].shape == (None, 2, 3, 5)
+
+
+@pytest.mark.parametrize("width", [6, 10])
+def test_without_projection_a_width_that_is_not_that_of_the_heads_is_refused(width):
+    x = np.ones((1, 3, width), "float32")
+    for kind, inputs in ((SelfAttention, (x,)), (CrossAttention, (x, X))):
+        with pytest.raises(ValueError, match=f"must be num_heads . size = 8, found {width}"):
+            kind(2, 4, projection=False)(*inputs)
+
+
+def test_without_value_projection_the_context_is_as_wide_as_the_values_of_all_heads():
+    assert SelfAttention(2, 4, value_dim=3, value_projection=False)(X[..., :6])[0].shape == (1, 3, 6)
+    assert SelfAttention(2, 4, value_dim=3, output_dim=5)(X)[0].shape == (1, 3, 5)
+    with pytest.raises(ValueError, match=r"output_dim: expected 6 \(H \* V\) without value projection, found 5"):
+        SelfAttention(2, 4, value_dim=3, output_dim=5, value_projection=False)
+
+
+@pytest.mark.parametrize("mechanism", sorted(MECHANISMS))
+def test_mechanisms_drop_nothing_unless_asked_to(mechanism):
+    arguments = {"max_length": 9} if mechanism == "linformer" else {}
+    assert MECHANISMS[mechanism](**arguments).get_config()["dropout"] == 0

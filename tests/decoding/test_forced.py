@@ -103,6 +103,16 @@ def test_an_architecture_without_projected_values_has_no_norms():
     assert forced_pass(model, SOURCE, target, target, ("norms",)).attention["norms"].shape[:2] == (B, 0)
 
 
+def test_sites_that_an_architecture_lacks_have_no_layers_and_the_axes_of_the_others():
+    model = make_model(Recurrent, **RECURRENT)
+    target = np.array([[BOS, 7, 8]] * B)
+    found = forced_pass(model, SOURCE, target, target, ("cross", "encoder", "decoder")).attention
+    sources = SOURCE.shape[1]
+    assert found["cross"].shape == (B, 1, 1, 3, sources)
+    assert found["encoder"].shape == (B, 0, 1, sources, sources)
+    assert found["decoder"].shape == (B, 0, 1, 3, 3)
+
+
 @pytest.mark.parametrize("sites", [(), ("cross",), ("decoder", "encoder")])
 def test_only_the_sites_asked_for_are_returned(model, searched, sites):
     assert tuple(force(model, searched[0], sites).attention) == sites

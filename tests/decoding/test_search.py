@@ -64,8 +64,11 @@ def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gi
     found = found_by(build_search(settings, seed=1), model)
     assert found.ids.shape == (len(SOURCE), settings.n_best, L)
     assert np.all(np.isfinite(found.scores))
+    assert found.scores.shape == found.ids.shape[:2]
     if settings.kind == "beam":
-        assert np.all(np.diff(found.scores[:, :1]) <= 0)
+        assert np.all(np.diff(found.scores, axis=1) <= 0)
+    else:
+        np.testing.assert_allclose(found.scores, found.log_probabilities.sum(-1), atol=1e-5)
     expected = forced_scores(model, found.ids)
     for of_ids, of_scores, of_expected in zip(found.ids, found.log_probabilities, expected, strict=True):
         for ids, scores, forced in zip(of_ids, of_scores, of_expected, strict=True):

@@ -128,10 +128,13 @@ def test_all(mutants: list[Mutant], results: WorkDB, *, again: bool, jobs: int) 
     if not pending:
         return
     import_all()
+    equivalent = read_equivalent()
     with Workers(jobs, read_seconds()) as workers:
         for wide in (False, True):
             done = dict(results.results)
-            tasks = [task_of(mutant, wide=wide) for mutant in pending if is_due(done.get(mutant.identity), wide, again)]
+            # What changes nothing would be looked for longest.
+            wanted = [mutant for mutant in pending if not (wide and mutant.identity in equivalent)]
+            tasks = [task_of(mutant, wide=wide) for mutant in wanted if is_due(done.get(mutant.identity), wide, again)]
             measure(workers, [file for task in tasks for file in task.files])
             for number, (task, test) in enumerate(workers.test(tasks), 1):
                 mutant = task.mutant
@@ -232,10 +235,15 @@ def measure(workers: Workers, files: list[str]) -> None:
         (FOLDER / "seconds.json").write_text(json.dumps(workers.seconds), encoding="utf-8")
 
 
+def read_equivalent() -> set[str]:
+    """Returns the mutants of which equivalent.csv says why they change nothing."""
+    with EQUIVALENT.open(encoding="utf-8", newline="") as lines:
+        return {row["mutant"] for row in csv.DictReader(lines)}
+
+
 def report(mutants: list[Mutant], results: dict[str, WorkResult]) -> int:
     """Prints the survivors that nobody has explained and a table; returns 1 if there is such a survivor."""
-    with EQUIVALENT.open(encoding="utf-8", newline="") as lines:
-        equivalent = {row["mutant"] for row in csv.DictReader(lines)}
+    equivalent = read_equivalent()
     counts: Counter[tuple[str, str]] = Counter()
     for mutant in mutants:
         result = results.get(mutant.identity)

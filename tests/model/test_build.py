@@ -1,0 +1,39 @@
+"""Models as their settings describe them."""
+
+import numpy as np
+import pytest
+
+from pipeline.config.attention import AttentionSettings
+from pipeline.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
+from pipeline.config.names import MECHANISMS
+from pipeline.model.build import MODELS, build_model
+from tests.tiny_transformer import SOURCE, TARGET
+
+SIZES = {"max_positions": 12, "dropout": 0.0}
+BLOCKS = SIZES | {"d_model": 8, "num_heads": 2, "d_ff": 12}
+SETTINGS = [
+    TransformerSettings(**BLOCKS, encoder_layers=1, decoder_layers=2),
+    DecoderOnlySettings(**BLOCKS, layers=1),
+    RecurrentSettings(**SIZES, embedding_dim=8, hidden_dim=6, attention_dim=5),
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: settings.architecture)
+def test_a_model_is_of_its_architecture_built_and_has_its_sizes(settings):
+    model = build_model(settings, vocabulary_size=17)
+    assert type(model) is MODELS[type(settings)] and model.built and model.name == settings.architecture
+    assert model.get_config()["max_positions"] == 12
+    assert np.array(model(SOURCE, TARGET)).shape == (*TARGET.shape, 17)
+
+
+@pytest.mark.parametrize("mechanism", sorted(MECHANISMS))
+def test_an_attention_layer_has_the_mechanism_of_its_site(mechanism):
+    site = AttentionSettings(mechanism=mechanism, projected_length=3)
+    attention = {"encoder_self": site}
+    model = build_model(TransformerSettings(**BLOCKS, encoder_layers=1, decoder_layers=1, attention=attention), 17)
+    layer = model.encoder_blocks[0].self_attention
+    assert type(layer.mechanism).__name__.lower() == mechanism.replace("_", "")
+    assert layer.projection == MECHANISMS[mechanism].compares
+    assert type(model.decoder_blocks[0].cross_attention.mechanism).__name__ == "Softmax"
+    if mechanism == "linformer":  # a row of its mixing for each position that there can be
+        assert {12} <= {size for weight in layer.mechanism.weights for size in weight.shape}
