@@ -98,6 +98,8 @@ long: demo $(VENV)/tests
 	@$(BIN)/python -m tests.benchmarks.kill_every_write
 	@echo "== training on full disks (as root)"
 	@[ "$$(id -u)" != 0 ] || $(BIN)/python -m tests.benchmarks.full_disk
+	@echo "== training, evaluating and exporting on a slow disk"
+	@$(BIN)/python -m tests.benchmarks.slow_disk
 	@echo "== evaluating, killed twenty times"
 	@$(BIN)/python -m tests.benchmarks.kill_evaluation runs/demo --source data/demo/test.en --reference data/demo/test.fr
 	@echo "== a hundred runs of random settings, each killed and resumed"

@@ -170,11 +170,13 @@ def test_values_without_projection_come_out_as_they_are(inputs, mask):
     }
 
 
+@pytest.mark.parametrize("projection", [True, False])
 @pytest.mark.parametrize("value_projection", [True, False])
-def test_self_attention_puts_positions_on_queries_and_keys_and_not_on_values(value_projection):
+def test_self_attention_puts_positions_on_queries_and_keys_and_not_on_values(value_projection, projection):
     generator = np.random.default_rng(0)
     x, positions = generator.normal(size=(2, 3, 6)).astype("float32"), generator.normal(size=(3, 6)).astype("float32")
-    layer = ready(SelfAttention(2, 4, value_dim=3, value_projection=value_projection), x)
+    sizes = {"key_dim": 4 if projection else 3, "value_dim": 3}
+    layer = ready(SelfAttention(2, **sizes, projection=projection, value_projection=value_projection), x)
     query, key, _ = layer.project(x + positions)
     _, _, value = layer.project(x)
     for found, expected in zip(layer(x, positions=positions), layer.attend(query, key, value), strict=True):
