@@ -135,3 +135,19 @@ def test_xla_on_several_devices_is_refused():
     strategy = type("Two", (), {"num_replicas_in_sync": 2})()
     with pytest.raises(InputError, match=r"training\.xla: compiles for one device; expected --devices 1"):
         TrainStep(model, optimizer, step.loss, strategy, xla=True)
+
+
+def test_on_several_devices_each_calls_the_graph():
+    *_, step = make_step()
+    calls = []
+
+    class Devices:
+        def run(self, function, args):
+            calls.append(args)
+            return function(*args)
+
+    alone = step.graph(lambda x: x + 1, [tf.TensorSpec([])])
+    step.replicas, step.strategy = 2, Devices()
+    several = step.graph(lambda x: x + 1, [tf.TensorSpec([])])
+    assert alone(1.0) == 2 and not calls
+    assert several(1.0) == 2 and calls

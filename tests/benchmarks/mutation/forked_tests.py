@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MEMORY_BYTES = 8 * 2**30
+PATIENCE = 4  # times what the tests of a file take unchanged, and half a minute
 # As tests/conftest.py sets them; they are read when TensorFlow is imported.
 ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -53,10 +54,7 @@ class Order:
         hypothesis.settings.load_profile("mutation")
 
     def pytest_collection_modifyitems(self, items):
-        files: dict[str, float] = {}
-        for item in items:
-            files[str(item.path)] = files.get(str(item.path), 0) + self.seconds.get(item.nodeid, 1)
-        items.sort(key=lambda item: (files[str(item.path)], str(item.path), self.seconds.get(item.nodeid, 1)))
+        items.sort(key=lambda item: self.seconds.get(item.nodeid, 1))
 
     def pytest_runtest_logreport(self, report):
         self.taken[report.nodeid] = self.taken.get(report.nodeid, 0) + report.duration
@@ -91,21 +89,30 @@ class Copy:
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(name, self.folder / name)
 
-    def test_mutant(self, module: str, code: str, files: list[str], limit_seconds: float) -> str:
+    def test_mutant(self, module: str, code: str, files: list[str]) -> str:
         """Returns the test that fails with this code of a module, or "" if none does."""
         path = self.folder / module
         original = path.read_text(encoding="utf-8")
         path.write_text(code, encoding="utf-8")
         try:
-            return self.test(files, limit_seconds)
+            seconds = {file: self.seconds_of(file) for file in files}
+            failures = (
+                self.test(file, PATIENCE * seconds[file] + 30) for file in sorted(files, key=seconds.__getitem__)
+            )
+            return next(filter(None, failures), "")
         finally:
             path.write_text(original, encoding="utf-8")
 
-    def test(self, files: list[str], limit_seconds: float, *, whole: bool = False) -> str:
-        """Runs tests up to the first that fails.
+    def seconds_of(self, file: str) -> float:
+        """Returns how long the tests of a file take with the code unchanged, as far as is known."""
+        return sum(seconds for test, seconds in self.seconds.items() if test.partition("::")[0] == file)
+
+    def test(self, file: str, limit_seconds: float, *, whole: bool = False) -> str:
+        """Runs the tests of a file up to the first that fails, in a child of its own: in one that has run those of
+        others, some fail that do not with the code unchanged.
 
         Args:
-            files: paths of tests.
+            file: its path.
             limit_seconds: CPU time after which a test counts as failed, or three times that on the clock.
             whole: whether all are run, and how long they take is noted.
 
@@ -117,7 +124,7 @@ class Copy:
         child = os.fork()
         if not child:
             try:
-                self._run_pytest(files, answer, limit_seconds, whole)
+                self._run_pytest(file, answer, limit_seconds, whole)
             except BaseException:
                 traceback.print_exc()
             finally:
@@ -136,7 +143,7 @@ class Copy:
             self.seconds |= taken
         return failed
 
-    def _run_pytest(self, files: list[str], answer: Path, limit_seconds: float, whole: bool) -> None:
+    def _run_pytest(self, file: str, answer: Path, limit_seconds: float, whole: bool) -> None:
         import pytest
 
         os.setsid()
@@ -159,7 +166,7 @@ class Copy:
             *([] if whole else ["-x"]),
             "--rootdir",
             str(self.folder),
-            *files,
+            file,
         ]
         status = pytest.main(["-m", "not minutes", *options], plugins=[order])
         if status == pytest.ExitCode.NO_TESTS_COLLECTED:  # all of them take minutes

@@ -11,7 +11,6 @@ from typing import Any
 
 from .forked_tests import Copy
 
-PATIENCE = 4  # times what the tests take unchanged, and half a minute
 UNCHANGED_SECONDS = 3600
 
 
@@ -69,11 +68,7 @@ class Workers:
 
     def test(self, tasks: list[Task]) -> Iterator[tuple[Task, str]]:
         """Yields each task, as they end, with its first test that fails, or "" if none does."""
-        return self.pool.imap_unordered(_test, [(task, *self._limit(task.files)) for task in tasks])
-
-    def _limit(self, files: list[str]) -> tuple[dict[str, float], float]:
-        taken = {test: seconds for test, seconds in self.seconds.items() if test.partition("::")[0] in files}
-        return taken, PATIENCE * sum(taken.values()) + 30
+        return self.pool.imap_unordered(_test, [(task, self.seconds) for task in tasks])
 
 
 def _mark(file: str) -> str:
@@ -90,14 +85,12 @@ def _make_copy(folder: str) -> None:
 
 def _run_unchanged(file: str) -> tuple[str, str, Any]:
     _copy.seconds = {}
-    if failed := _copy.test([file], UNCHANGED_SECONDS, whole=True):
+    if failed := _copy.test(file, UNCHANGED_SECONDS, whole=True):
         output = (_copy.folder / "output.txt").read_text(encoding="utf-8", errors="replace")
         return file, failed, output[-3000:]
     return file, "", _copy.seconds
 
 
-def _test(asked: tuple[Task, dict[str, float], float]) -> tuple[Task, str]:
-    task, _copy.seconds, limit_seconds = asked
-    if not task.files:
-        return task, ""
-    return task, _copy.test_mutant(task.module, task.code, task.files, limit_seconds)
+def _test(asked: tuple[Task, dict[str, float]]) -> tuple[Task, str]:
+    task, _copy.seconds = asked
+    return task, _copy.test_mutant(task.module, task.code, task.files)

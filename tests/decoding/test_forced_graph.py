@@ -1,0 +1,34 @@
+"""The graph of a forced pass gives what the pass gives, for batches of any shape."""
+
+import numpy as np
+import pytest
+
+from pipeline.decoding.forced import forced_pass
+from pipeline.decoding.forced_graph import make_forced_graph
+from pipeline.decoding.saliency import gradient_times_input
+from tests.tiny_transformer import SOURCE, TARGET, shared_transformer
+
+OUTPUT = np.concatenate([TARGET[:, 1:], np.full((len(TARGET), 1), 3, "int32")], 1)
+
+
+@pytest.mark.parametrize("sites", [(), ("cross", "encoder")])
+def test_a_graph_gives_what_the_pass_gives_and_is_traced_once(sites):
+    model = shared_transformer()
+    graph = make_forced_graph(model, sites)
+    for rows, sources, targets in ((3, 7, 5), (2, 7, 4), (1, 6, 5)):
+        batch = SOURCE[:rows, :sources], TARGET[:rows, :targets], OUTPUT[:rows, :targets]
+        found, expected = graph(*batch), forced_pass(model, *batch, sites)
+        np.testing.assert_allclose(found.log_probabilities, expected.log_probabilities, atol=1e-5)
+        np.testing.assert_array_equal(found.likeliest, expected.likeliest)
+        assert tuple(found.attention) == sites
+        for site in sites:
+            np.testing.assert_allclose(found.attention[site], expected.attention[site], atol=1e-5)
+    assert graph.experimental_get_tracing_count() == 1
+
+
+def test_gradients_are_among_the_sites():
+    model = shared_transformer()
+    found = make_forced_graph(model, ("cross", "gradients"))(SOURCE, TARGET, OUTPUT).attention
+    assert set(found) == {"cross", "gradients"}
+    expected = gradient_times_input(model, SOURCE, TARGET, OUTPUT)
+    np.testing.assert_allclose(found["gradients"], expected, atol=1e-5)
