@@ -34,7 +34,7 @@ RESULTS = Path(__file__).with_name("results.csv")
 NAMED = Path(__file__).with_name("named.csv")
 EQUIVALENT = Path(__file__).with_name("equivalent.csv")
 LEAST = 20  # mutants of each package
-ALL = "all tests of the package"
+ALL = "all tests that are to meet it"  # of its package, or of its module where it is said to change nothing
 # Whole trainings: what they check of these modules, their own tests check sooner.
 LONG_ONES = "loop checkpoint resumed_runs run_in_tensorboard run_training workers"
 LONG = {f"tests/training/test_{name}.py" for name in re.split(" ", LONG_ONES)}
@@ -122,27 +122,29 @@ def digest() -> str:
 def test_all(mutants: list[Mutant], results: WorkDB, *, again: bool, jobs: int) -> None:
     known = {item.job_id for item in results.work_items}
     results.add_work_items(work_item(mutant) for mutant in mutants if mutant.identity not in known)
-    outcomes = {job: result.test_outcome for job, result in results.results}
-    pending = [mutant for mutant in mutants if outcomes.get(mutant.identity) != TestOutcome.KILLED]
+    equivalent, done = read_equivalent(), dict(results.results)
+    pending = [mutant for mutant in mutants if not is_settled(done.get(mutant.identity), mutant.identity in equivalent)]
     print(f"{len(pending)} of {len(mutants)} mutants to test", flush=True)
     if not pending:
         return
     import_all()
-    equivalent = read_equivalent()
     with Workers(jobs, read_seconds()) as workers:
         for wide in (False, True):
             done = dict(results.results)
-            # What changes nothing would be looked for longest.
-            wanted = [mutant for mutant in pending if not (wide and mutant.identity in equivalent)]
-            tasks = [task_of(mutant, wide=wide) for mutant in wanted if is_due(done.get(mutant.identity), wide, again)]
+            tasks = [task_of(mutant, wide=wide) for mutant in pending if is_due(done.get(mutant.identity), wide, again)]
             measure(workers, [file for task in tasks for file in task.files])
             for number, (task, test) in enumerate(workers.test(tasks), 1):
                 mutant = task.mutant
                 outcome = TestOutcome.KILLED if test else TestOutcome.SURVIVED
-                output = test or (ALL if wide else "")
+                output = test or (ALL if wide or mutant.identity in equivalent else "")
                 results.set_result(mutant.identity, WorkResult(WorkerOutcome.NORMAL, output, outcome, mutant.change()))
                 said = test or ("SURVIVES" if wide else "not by its own tests")
                 print(f"{number}/{len(tasks)} {mutant.module}: {mutant.change()}: {said}", flush=True)
+
+
+def is_settled(done: WorkResult | None, is_equivalent: bool) -> bool:
+    """Says whether a mutant with this result need not be tested again."""
+    return done is not None and (done.is_killed or (is_equivalent and done.output == ALL))
 
 
 def is_due(done: WorkResult | None, wide: bool, again: bool) -> bool:
