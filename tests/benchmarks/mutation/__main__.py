@@ -131,7 +131,8 @@ def test_all(mutants: list[Mutant], results: WorkDB, *, again: bool, jobs: int) 
     with Workers(jobs, read_seconds()) as workers:
         for wide in (False, True):
             done = dict(results.results)
-            tasks = [task_of(mutant, wide=wide) for mutant in pending if is_due(done.get(mutant.identity), wide, again)]
+            due = [mutant for mutant in pending if is_due(done.get(mutant.identity), wide, again)]
+            tasks = [task_of(mutant, wide=wide) for mutant in due if not (wide and mutant.identity in equivalent)]
             measure(workers, [file for task in tasks for file in task.files])
             for number, (task, test) in enumerate(workers.test(tasks), 1):
                 mutant = task.mutant
