@@ -225,6 +225,7 @@ OF_NO_MODULE = {
     "inspection/test_archive_page",
     "inspection/test_known_tasks",
     "model/test_architectures",
+    "model/test_built_models",
     "model/test_cached_decoding",
     "model/test_future",
     "model/test_model_layer_contract",

@@ -46,13 +46,14 @@ class Tokenizer:
                 for token in range(EOS + 1, self.vocabulary_size)
                 if self._processor.is_control(token)
             }
-            self._silent = {PAD, BOS, EOS, *self.tags.values()}
+            self._silent = self._silent.union(self.tags.values())
             self._plain = self._subwords
             if self.tags:
                 self._subwords = TaggedSubwords(self._plain, self.tags)
         except (OSError, RuntimeError, UnicodeDecodeError):
             raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
 
+    _silent = frozenset((PAD, BOS, EOS))  # ids that add nothing to the text
     tag: str | None = None
     """What is put before sources that begin with no tag."""
 
