@@ -32,7 +32,6 @@ def waiting(seconds: float, killed_at: int | None = None) -> Callable[[int], Non
 
 def check(trial: Trial, what: str, seconds: float, *, twice: bool = False) -> int:
     """Runs a command on a fast disk and on slow ones; returns how many ends differ."""
-    writes: list[int] = []
     counted = trial.place / "counted"
 
     def count(number: int) -> None:
@@ -41,7 +40,7 @@ def check(trial: Trial, what: str, seconds: float, *, twice: bool = False) -> in
     trial.reset(trial.before)
     assert trial.run(count) == 0
     end, bad = contents(trial.target), 0
-    writes.append(int(counted.read_text()))
+    writes = int(counted.read_text())
 
     def compare(name: str, statuses: list[int], started: float) -> int:
         others = differing(contents(trial.target), end)
@@ -50,13 +49,13 @@ def check(trial: Trial, what: str, seconds: float, *, twice: bool = False) -> in
         print(f"{what}, {name}: {time.monotonic() - started:.0f} s, {outcome}", flush=True)
         return not fine
 
-    print(f"{what}: {writes[0]} writes", flush=True)
+    print(f"{what}: {writes} writes", flush=True)
     trial.reset(trial.before)
     started = time.monotonic()
     bad += compare("slow", [trial.run(waiting(seconds))], started)
     trial.reset(trial.before)
     started = time.monotonic()
-    assert trial.run(waiting(seconds, writes[0] // 2)) == -signal.SIGKILL
+    assert trial.run(waiting(seconds, writes // 2)) == -signal.SIGKILL
     bad += compare("slow, killed half-way and continued", [trial.run(waiting(seconds))], started)
     if twice:
         trial.reset(trial.before)
