@@ -4,9 +4,8 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .cli import ArgumentParser, exit_cleanly
 from .config.names import DATA_SETS, EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS, describe
@@ -15,13 +14,10 @@ from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
 from .spread import add_workers_option
 
-if TYPE_CHECKING:
-    from .text.corpus import Corpus
-
 PROGRESS_PAIRS = 10_000  # about a minute's work
 COMBINED = {
-    MEAN_WEIGHTS: "by the mean of their weights: each word with the one of the largest mean, and neighbours of links "
-    "above 0.4",
+    MEAN_WEIGHTS: "by the mean of the weights of all runs: each word with the one of the largest mean, and neighbours "
+    "of links above 0.4",
     PROBABLE: "by the probability that a link is right, calibrated as for --probabilities on the attention of both: "
     "links above the threshold with the fewest errors",
 }
@@ -42,10 +38,7 @@ def make_parser() -> argparse.ArgumentParser:
         "on the gold alignments that the run's config names, or else by the agreement of the two directions.",
     )
     parser.epilog = READOUT_HELP
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run from source to target")
-    parser.add_argument(
-        "reverse", type=Path, nargs="?", metavar="REVERSE_RUN", help="folder of a run from target to source"
-    )
+    _add_runs(parser)
     parser.add_argument("--source", type=Path, metavar="FILE", help="source sentences, one per line")
     parser.add_argument("--target", type=Path, metavar="FILE", help="their translations, one per line")
     parser.add_argument(
@@ -63,13 +56,30 @@ def make_parser() -> argparse.ArgumentParser:
     _add_word_options(parser)
     _add_probability_options(parser)
     add_workers_option(parser)
+    return parser
+
+
+def _add_runs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run from source to target")
+    parser.add_argument(
+        "reverse", type=Path, nargs="?", metavar="REVERSE_RUN", help="folder of a run from target to source"
+    )
+    parser.add_argument(
+        "--more_runs",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="RUN",
+        help="folders of further runs, from source to target or back as the languages of their configs say, whose "
+        f"attention counts too; for --symmetrise {MEAN_WEIGHTS}",
+    )
     for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
         parser.add_argument(
             f"--{option}",
             metavar="LAYER,HEAD,SIDE[,LINKS[,SITE]]",
-            help=f"where in {meaning} links are read, such as 1,mean,output or 2,0,input; see below",
+            help=f"where in {meaning}, and in further runs of its direction, links are read, such as 1,mean,output or "
+            "2,0,input; see below",
         )
-    return parser
 
 
 def _add_word_options(parser: argparse.ArgumentParser) -> None:
@@ -112,28 +122,24 @@ def main(arguments: list[str]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with importing_tensorflow():
         from .alignment.align_pairs import align_in_processes
-        from .alignment.aligner import Direction, choose_readouts
-        from .alignment.given_words import read_given_words
+        from .alignment.aligner import choose_readouts
+        from .alignment.given_runs import load_directions
+        from .alignment.given_text import read_set, with_given_words
         from .alignment.link_calibration import link_calibration
         from .alignment.linking import make_linking
+        from .text.corpus import read_parallel_files
         from .text.pharaoh import format_pharaoh_line, write_pharaoh
 
-    corpus = _read_text(options)
-    source_words, target_words = (
-        read_given_words(path, sentences) if path else None
-        for path, sentences in ((options.source_words, corpus.source), (options.target_words, corpus.target))
-    )
-    forward = Direction.load(options.run, options.at, corpus.source, corpus.target)
-    directions = [replace(forward, source_words=source_words, target_words=target_words)]
-    if options.reverse:
-        reverse = Direction.load(options.reverse, options.reverse_at, corpus.target, corpus.source)
-        directions.append(replace(reverse, source_words=target_words, target_words=source_words))
-    directions = choose_readouts(directions, options.subwords)
+    corpus = read_set(options.run, options.set) if options.set else read_parallel_files(options.source, options.target)
+    text = with_given_words(corpus, options.source_words, options.target_words)
+    runs = load_directions(text, options.run, options.reverse, options.more_runs, (options.at, options.reverse_at))
+    directions = choose_readouts(runs, options.subwords)
     calibrated = options.probabilities or options.symmetrise == PROBABLE
     calibration = link_calibration(directions, options.calibration) if calibrated else None
-    linking = make_linking(options.symmetrise, calibration, options.probabilities)
+    reverse = [direction.reverse for direction in directions]
+    linking = make_linking(options.symmetrise, calibration, options.probabilities, reverse)
     links = align_in_processes(directions, linking, options.subwords, options.workers)
-    links = _with_progress(links, len(corpus))
+    links = _with_progress(links, len(text))
     if options.output:
         write_pharaoh(options.output, links)
     else:
@@ -142,42 +148,26 @@ def main(arguments: list[str]) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.reverse_at and not options.reverse:
+    if options.reverse_at and not (options.reverse or options.more_runs):
         raise InputError("--reverse_at needs REVERSE_RUN, the run whose layer and head it names")
     if bool(options.set) == bool(options.source or options.target) or bool(options.source) != bool(options.target):
         raise InputError("expected a text to align: --source and --target, or --set")
-    if options.subwords and options.reverse:
+    if options.subwords and (options.reverse or options.more_runs):
         raise InputError(
-            "--subwords needs a single run, since two runs cut words into different subwords; leave out REVERSE_RUN"
+            "--subwords needs a single run, since each run cuts words into different subwords; leave out the others"
         )
     if options.probabilities and options.subwords:
         raise InputError("--probabilities are of links between words, as the gold alignments are; leave out --subwords")
-    if options.symmetrise in COMBINED and not options.reverse:
+    if options.symmetrise in COMBINED and not (options.reverse or options.more_runs):
         raise InputError(f"--symmetrise {options.symmetrise} combines two runs; give REVERSE_RUN, or leave it out")
+    if options.more_runs and (options.symmetrise != MEAN_WEIGHTS or options.probabilities):
+        raise InputError(
+            f"--more_runs are read by --symmetrise {MEAN_WEIGHTS} without --probabilities; give it, or leave them out"
+        )
     if options.calibration and (options.reverse or not options.probabilities):
         raise InputError("--calibration needs --probabilities and a single run; leave it out, or REVERSE_RUN")
     if options.subwords and (options.source_words or options.target_words):
         raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
-
-
-def _read_text(options: argparse.Namespace) -> "Corpus":
-    from .config import load_run_config
-    from .config.started_run import settings_of_set
-    from .run_directory import RunDirectory
-    from .text.corpus import read_corpus, read_parallel_files
-    from .text.sets import with_held_out_files
-
-    if options.set:
-        run = RunDirectory.open(options.run)
-        config = with_held_out_files(load_run_config(run.config), run)
-        settings = settings_of_set(config, options.set, run.config)
-        if config.data.tags and options.set == "train":
-            raise InputError(
-                f"{run.config}: the corpora of data.train have tags, so their links would be those of other words; "
-                "align one corpus at a time with --source and --target, and with decoding.tag in the config of the run"
-            )
-        return read_corpus(settings)
-    return read_parallel_files(options.source, options.target)
 
 
 def _with_progress(links: Iterable[Any], total: int) -> Iterator[Any]:

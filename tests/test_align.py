@@ -9,10 +9,10 @@ import pytest
 import evaluate
 import train
 from pipeline import align
+from pipeline.alignment.aligned_text import AlignedText
 from pipeline.alignment.aligner import Direction, choose_readouts
 from pipeline.alignment.calibration_file import write_calibration
 from pipeline.alignment.link_calibration import link_calibration
-from pipeline.alignment.run_readout import find_readout
 from pipeline.inspection import AttentionArchive
 from pipeline.text.pharaoh import read_pharaoh
 from pipeline.trained_run import load_run
@@ -48,12 +48,13 @@ def train_run(text, folder, source, target, **settings):
     given = {f"data.{name}.{key}": path for name in ("train", "validation", "test") for key, path in files.items()}
     gold = text / "text.align" if source == "en" else "null"
     given |= {f"data.{name}.alignments": gold for name in ("validation", "test")}
+    given |= {"data.source_language": source, "data.target_language": target}
     given |= {"data.train.alignments": "null", "data.tokenized": "false", "tokenizer.vocabulary_size": 64}
     given |= {"training.max_updates": 2, "training.warmup_updates": 1, "training.validate_every_updates": 2}
     given |= {"inspection.probes": "[]", "run.directory": folder, "run.name": f"{source}_{target}"} | settings
     arguments = [part for key, value in given.items() for part in (f"--{key}", str(value))]
     assert train.main(["--config", str(ROOT / "configs/tiny.yaml"), *arguments]) == 0
-    return folder / f"{source}_{target}"
+    return folder / given["run.name"]
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,11 @@ def runs(text, tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(text, runs):
     return train_run(text, runs, "en", "zh")
+
+
+@pytest.fixture(scope="module")
+def reverse(text, runs):
+    return train_run(text, runs, "zh", "en")
 
 
 def links_of(path):
@@ -100,8 +106,7 @@ def test_align_numbers_subwords_characters_or_given_words(run, text, tmp_path, c
     assert [{j for _, j in links} for links in words] == [set(range(len(line.split()))) for line in SEGMENTED]
 
 
-def test_two_runs_link_characters(run, text, runs, tmp_path, caplog, capsys):
-    reverse = train_run(text, runs, "zh", "en")
+def test_two_runs_link_characters(run, reverse, text, tmp_path, caplog, capsys):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--symmetrise", "union"]
     files += ["--at", "0,0,output", "--reverse_at", "0,0,output"]
     with caplog.at_level("INFO"):
@@ -139,6 +144,46 @@ def test_two_runs_link_by_their_attention_before_links_are_read(run, text, tmp_p
         assert f"--symmetrise {way} combines two runs; give REVERSE_RUN" in capsys.readouterr().err
 
 
+def test_further_runs_count_in_the_mean_of_their_direction(run, reverse, text, runs, tmp_path, caplog, capsys):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--symmetrise", "mean-weights"]
+    files += ["--target_words", str(text / "text.words")]
+    places = ["--at", "0,0,output", "--reverse_at", "0,1,output"]
+
+    def links(*arguments):
+        assert align.main([*map(str, arguments), *files]) == 0
+        return capsys.readouterr().out
+
+    two = links(run, reverse, *places)
+    assert two.split()
+    assert links(run, "--more_runs", reverse, *places) == two  # its languages say that it is the opposite one
+    assert links(run, reverse, "--more_runs", reverse, run, run, *places) == two  # each direction counts once
+    other = train_run(text, runs, "en", "zh", **{"run.seed": 5, "run.name": "other"})
+    capsys.readouterr()
+    three = links(run, reverse, "--more_runs", other, *places)
+    assert three != two
+    assert links(other, reverse, "--more_runs", run, *places, "--workers", 2) == three
+    assert links(run, "--more_runs", other, *places[:2]) not in (two, three)  # one direction alone
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        ungiven = links(other, reverse, "--more_runs", run)
+    chosen = [line.partition(": ")[2] for line in caplog.messages if "chosen by" in line]
+    assert len(chosen) == 3 and ungiven.split()
+
+
+def test_further_runs_that_cannot_count_are_refused(run, text, runs, capsys):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh")]
+    command = [str(run), *files, "--more_runs", str(run)]
+    for options in ([], ["--symmetrise", "mean-weights", "--probabilities"]):
+        assert align.main([*command, *options]) == 2
+        assert "--more_runs are read by --symmetrise mean-weights without --probabilities" in capsys.readouterr().err
+    command += ["--symmetrise", "mean-weights"]
+    assert align.main([*command, "--at", "0,0,output", "--reverse_at", "0,0,output"]) == 2
+    assert "--reverse_at needs a run from target to source" in capsys.readouterr().err
+    other = train_run(text, runs, "en", "zh", **{"data.target_language": "ja", "run.name": "japanese"})
+    assert align.main([str(run), *files, "--symmetrise", "mean-weights", "--more_runs", str(other)]) == 2
+    assert "expected a run from en to zh or back" in capsys.readouterr().err
+
+
 def test_links_have_probabilities_by_gold_links_or_a_file(run, text, tmp_path, capsys):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--at", "0,0,output"]
     assert align.main([str(run), *files, "--output", str(tmp_path / "plain")]) == 0
@@ -152,7 +197,7 @@ def test_links_have_probabilities_by_gold_links_or_a_file(run, text, tmp_path, c
 
     calibration = tmp_path / "link_calibration.json"
     loaded = load_run(run)
-    direction = Direction(loaded, *zip(*PAIRS, strict=True), find_readout(loaded, "0,0,output"))
+    direction = Direction.of(loaded, AlignedText(*zip(*PAIRS, strict=True)), "0,0,output")
     write_calibration(calibration, link_calibration(choose_readouts([direction])))
     assert align.main([*command, "--calibration", str(calibration), "--output", str(tmp_path / "again")]) == 0
     assert (tmp_path / "again").read_text() == (tmp_path / "links").read_text()

@@ -174,7 +174,7 @@ def test_settings_stop_at_the_door():
         )
     }
     assert readers == {
-        "pipeline.align",
+        "pipeline.alignment.given_text",
         "pipeline.alignment.gold",
         "pipeline.command_paths",
         "pipeline.decoding.build",

@@ -8,6 +8,7 @@ from typing import Any
 from ..spread import RunParts, spread
 from ..text.pharaoh import Link
 from ..text.words import WordUnits
+from .aligned_text import AlignedText
 from .linking import Linking
 from .readout import ChosenReadout
 
@@ -16,31 +17,27 @@ PART_PAIRS = 1024  # a multiple of the pairs that a recorder batches together, s
 
 @dataclass(frozen=True)
 class AlignPairs:
-    """Aligns pairs by one run or by two.
+    """Aligns pairs by one run or by several.
 
     Args:
-        directions: the run of each direction, where its links are read, and what counts as a word, as the first
-            direction names the sides.
+        directions: each run, where its links are read, what counts as a word on its own source and target, and
+            whether it reads the targets and writes the sources.
         linking: see `read_links`.
         subwords: see `choose_readouts`.
     """
 
-    directions: tuple[tuple[RunParts, ChosenReadout, WordUnits], ...]
+    directions: tuple[tuple[RunParts, ChosenReadout, WordUnits, bool], ...]
     linking: Linking
     subwords: bool
 
-    def __call__(self, sides: tuple[Any, ...]) -> list[Collection[Link]]:
-        """Returns the links of pairs: their sources, their targets, and the words of both where they are given."""
-        loaded = [parts.run for parts, _, _ in self.directions]  # first: it loads TensorFlow quietly
+    def __call__(self, text: AlignedText) -> list[Collection[Link]]:
+        """Returns the links of a part of the text."""
+        loaded = [parts.run for parts, *_ in self.directions]  # first: it loads TensorFlow quietly
         from .aligner import Direction, read_links
 
-        source, target, source_words, target_words = sides
-        texts = ((source, target, source_words, target_words), (target, source, target_words, source_words))
         directions = [
-            Direction(run, own_source, own_target, readout, own_words, other_words, units)
-            for run, (_, readout, units), (own_source, own_target, own_words, other_words) in zip(
-                loaded, self.directions, texts, strict=False
-            )
+            Direction(run, text.turned() if reverse else text, readout, units, reverse)
+            for run, (_, readout, units, reverse) in zip(loaded, self.directions, strict=True)
         ]
         return list(read_links(directions, self.linking, self.subwords))
 
@@ -63,17 +60,14 @@ def align_in_processes(
         from .aligner import read_links
 
         return read_links(directions, linking, subwords)
-    first = directions[0]
     parts = tuple(
-        (RunParts((one.run.directory.root,), "best", one.run.config), one.readout, one.units) for one in directions
+        (RunParts((one.run.directory.root,), "best", one.run.config), one.readout, one.units, one.reverse)
+        for one in directions
     )
-    sides = (first.source, first.target, first.source_words, first.target_words)
+    text = directions[0].text
     links: Iterable[list[Collection[Link]]] = spread(
         AlignPairs(parts, linking, subwords),
-        (
-            tuple(None if side is None else list(side[start : start + PART_PAIRS]) for side in sides)
-            for start in range(0, len(first.source), PART_PAIRS)
-        ),
+        (text.part(start, start + PART_PAIRS) for start in range(0, len(text), PART_PAIRS)),
         workers,
     )
     return chain.from_iterable(links)

@@ -1,17 +1,17 @@
-"""Aligns the words of any parallel text by the attention of one trained run, or of two runs of opposite directions."""
+"""Aligns the words of any parallel text by the attention of one trained run, or of several runs of either direction."""
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import repeat
-from pathlib import Path
 
 from ..errors import InputError
 from ..inspection.record import Record
 from ..text.pharaoh import Link
 from ..text.words import BETWEEN_SPACES, WordUnits
-from ..trained_run import TrainedRun, load_run
+from ..trained_run import TrainedRun
 from .agreement import most_agreeing
+from .aligned_text import AlignedText
 from .given_words import number_words
 from .linking import Linking
 from .probable_readout import ProbableReadout
@@ -29,61 +29,51 @@ class Direction:
 
     Args:
         run: the run.
-        source: sentences in the language that it reads.
-        target: their translations.
+        text: the text as the run reads it.
         readout: where its alignments are read; None if that is yet to be chosen.
-        source_words: the words of the sources, see `read_given_words`; None for those of `units`.
-        target_words: those of the targets.
         units: what counts as a word where none are given.
+        reverse: whether the text is turned: links are from its target to its source.
     """
 
     run: TrainedRun
-    source: Sequence[str]
-    target: Sequence[str]
+    text: AlignedText
     readout: ChosenReadout | None = None
-    source_words: Sequence[str] | None = None
-    target_words: Sequence[str] | None = None
     units: WordUnits = BETWEEN_SPACES
+    reverse: bool = False
 
     @classmethod
-    def load(cls, root: Path, at: str | None, source: Sequence[str], target: Sequence[str]) -> "Direction":
-        """Loads the run in a folder.
+    def of(cls, run: TrainedRun, text: AlignedText, at: str | None, reverse: bool = False) -> "Direction":
+        """Returns the direction of a run on a text.
 
         Args:
-            root: the folder.
-            at: its readout as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`; None to choose it on the gold alignments that the
-                run's config names, if it names any.
-            source: sentences in the language that it reads.
-            target: their translations.
+            run: the run.
+            text: the text, turned by this if the run reads its target.
+            at: the readout as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`; None to choose it on the gold alignments that the run's
+                config names, if it names any.
+            reverse: whether the run reads the target.
 
         Raises:
-            InputError: there is no run, or it has no such layer or head.
+            InputError: the run has no such layer or head.
         """
-        run = load_run(root)
-        return cls(run, source, target, find_readout(run, at))
+        return cls(run, text.turned() if reverse else text, find_readout(run, at), reverse=reverse)
 
     def records(self, count: int | None = None) -> Iterator[Record]:
         """Yields records of the cross-attention over the targets of the first `count` pairs, or of all."""
-        given = self.source_words, self.target_words
+        text = self.text if count is None else self.text.part(0, count)
         units = WordUnits(
-            *(unit if words is None else "characters" for unit, words in zip(self.units, given, strict=True))
+            *(unit if words is None else "characters" for unit, words in zip(self.units, text.words, strict=True))
         )
         recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])], units)
-        source, target = self.source, self.target
-        if count is not None:
-            source, target = source[:count], target[:count]
-        records = recorder.record_references(source, target)
-        lines = (repeat(None) if words is None else words for words in given)
-        return map(number_words, records, *lines)
+        records = recorder.record_references(text.source, text.target)
+        return map(number_words, records, *(repeat(None) if words is None else words for words in text.words))
 
 
 def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> list[Direction]:
     """Returns the directions with what counts as a word, and with the place where links are read.
 
     Args:
-        directions: one, or one and its opposite on the same text.
-        subwords: whether subwords are linked instead of words; only for one direction, since each run has its own
-            subwords.
+        directions: those of all runs, on the same text; the first is not turned.
+        subwords: whether subwords are linked instead of words; only for one run, since each has its own subwords.
 
     Raises:
         InputError: there is nothing by which to choose the layer and head.
@@ -109,7 +99,7 @@ def read_links(
     linking: Linking,
     subwords: bool,
 ) -> Iterator[Collection[Link]]:
-    """Yields the links of each pair: (source word, target word), in the first direction.
+    """Yields the links of each pair: (source word, target word).
 
     Args:
         directions: as `choose_readouts` returns them.
@@ -125,36 +115,43 @@ def read_links(
 
 
 def _with_units(directions: Sequence[Direction]) -> list[Direction]:
-    """Returns the directions with what counts as a word: on both the same, so characters where one run of two would
+    """Returns the directions with what counts as a word: on all the same, so characters where one run of several would
     take its own subwords."""
     first, *others = directions
     cutter = replace(first.run.cutter, otherwise="characters" if others else "subwords")
-    units = cutter.units(first.source, first.target)
+    text = first.text
+    units = cutter.units(text.source, text.target)
     if others:
         units = WordUnits(*("characters" if unit == "subwords" else unit for unit in units))
-    given = first.source_words, first.target_words
-    cutter.log_found(WordUnits(*(u if words is None else "spaces" for u, words in zip(units, given, strict=True))))
-    return [replace(first, units=units), *(replace(one, units=WordUnits(*reversed(units))) for one in others)]
+    cutter.log_found(WordUnits(*(u if words is None else "spaces" for u, words in zip(units, text.words, strict=True))))
+    return [replace(one, units=WordUnits(*reversed(units)) if one.reverse else units) for one in directions]
 
 
 def _choose_readouts(directions: Sequence[Direction]) -> list[ChosenReadout]:
-    """Returns the readout of each direction; for two directions, unknown readouts are chosen by their agreement."""
+    """Returns the readout of each direction; unknown ones are chosen by agreement with a run of the other direction."""
     readouts = [direction.readout for direction in directions]
-    if None in readouts and len(directions) == 2:
-        agreed = _choose_by_agreement(directions)
-        readouts = [known or new for known, new in zip(readouts, agreed, strict=True)]
+    forward, backward = (
+        [number for number, one in enumerate(directions) if one.reverse is reverse] for reverse in (False, True)
+    )
+    if forward and backward:
+        for turn in range(max(len(forward), len(backward))):
+            pair = [numbers[turn % len(numbers)] for numbers in (forward, backward)]
+            if None in [readouts[number] for number in pair]:
+                agreed = _choose_by_agreement(*(directions[number] for number in pair))
+                for number, readout in zip(pair, agreed, strict=True):
+                    readouts[number] = readouts[number] or readout
     known = [readout for readout in readouts if readout is not None]
     if len(known) < len(readouts):
         raise InputError(
-            f"{directions[0].run.directory.root}: nothing to choose the layer and head by: give --at LAYER,HEAD,SIDE, "
-            "or a run of the opposite direction, or name gold alignments in the run's config "
+            f"{directions[readouts.index(None)].run.directory.root}: nothing to choose the layer and head by: give "
+            "--at LAYER,HEAD,SIDE, or a run of the opposite direction, or name gold alignments in the run's config "
             "(inspection.choose_head_on)"
         )
     return known
 
 
-def _choose_by_agreement(directions: Sequence[Direction]) -> list[ChosenReadout]:
-    agreed = most_agreeing(*(direction.records(AGREEMENT_PAIRS) for direction in directions))
-    pairs = min(AGREEMENT_PAIRS, len(directions[0].source))
+def _choose_by_agreement(forward: Direction, backward: Direction) -> list[ChosenReadout]:
+    agreed = most_agreeing(forward.records(AGREEMENT_PAIRS), backward.records(AGREEMENT_PAIRS))
+    pairs = min(AGREEMENT_PAIRS, len(forward.text))
     reason = f"the two directions' agreement, {100 * agreed.value:.1f} % on {pairs} pairs"
     return [ChosenReadout(**asdict(readout), chosen_on=reason) for readout in (agreed.forward, agreed.backward)]

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import sha256
+from .aligned_text import AlignedText
 from .aligner import Direction
 from .calibration import LEAST_PAIRS, Calibration, calibrate, with_weights
 from .calibration_file import read_calibration
-from .gold import GoldSet, read_choice_set
+from .gold import read_choice_set
 from .link_probabilities import number_of_features
 from .probable_readout import ProbableReadout
 
@@ -83,13 +84,21 @@ def _calibrate(directions: Sequence[Direction]) -> Calibration:
             f"{first.run.directory.root}: probabilities are calibrated on gold alignments, and its config names none; "
             "name some (inspection.choose_head_on) or leave out --probabilities"
         )
-    given = first.source_words is not None or first.target_words is not None
-    if not given and gold_set.units != first.units:
+    units = gold_set.units
+    if first.text.words == (None, None) and units != first.units:
         raise InputError(
-            f"{gold_set.name}: its gold links count {' and '.join(gold_set.units)} as words, and those of the text "
+            f"{gold_set.name}: its gold links count {' and '.join(units)} as words, and those of the text "
             f"{' and '.join(first.units)}, so its probabilities are none of theirs; leave out --probabilities"
         )
-    streams = (_on_gold(direction, gold_set, turned=bool(n)).records() for n, direction in enumerate(directions))
+    text = AlignedText(gold_set.corpus.source, gold_set.corpus.target)
+    streams = (
+        replace(
+            direction,
+            text=text.turned() if direction.reverse else text,
+            units=type(units)(*reversed(units)) if direction.reverse else units,
+        ).records()
+        for direction in directions
+    )
     layers = [direction.readout.layer for direction in directions if direction.readout is not None]
     calibration = calibrate(zip(*streams, strict=True), gold_set.gold, layers, gold_set.name)
     if calibration is None:
@@ -98,12 +107,3 @@ def _calibrate(directions: Sequence[Direction]) -> Calibration:
             f"{LEAST_PAIRS} or more, with right links and wrong ones; leave out --probabilities"
         )
     return with_weights(calibration, [sha256(direction.run.weights) for direction in directions])
-
-
-def _on_gold(direction: Direction, gold_set: GoldSet, turned: bool) -> Direction:
-    """Returns a direction with the pairs of a set in place of its text; `turned` if it reads their targets."""
-    sides = gold_set.corpus.source, gold_set.corpus.target
-    units = gold_set.units
-    if turned:
-        sides, units = (sides[1], sides[0]), type(units)(*reversed(units))
-    return replace(direction, source=sides[0], target=sides[1], source_words=None, target_words=None, units=units)

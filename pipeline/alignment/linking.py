@@ -1,4 +1,4 @@
-"""Which words of a sentence pair are linked, by the attention of one run or of two."""
+"""Which words of a sentence pair are linked, by the attention of one run or of several."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from ..inspection.record import Record
 from ..text.pharaoh import Link
 from .calibration import Calibration
 from .link_probabilities import LinkProbabilities
-from .mean_weights import links_of_mean
+from .mean_weights import MeanLinks
 from .readout import ChosenReadout
 from .symmetrise import SYMMETRISATIONS, Symmetrisation
 
 Linking = Callable[[Sequence[ChosenReadout], Sequence[Record]], Collection[Link]]
-"""Links the words of a pair. Takes where the links of each direction are read, and the record of each (the second one's
-source is the target of the first); returns links (source word, target word) of the first direction."""
+"""Links the words of a pair. Takes where the links of each run are read, and the record of each (one of the opposite
+direction has the target as its source); returns links (source word, target word)."""
 
 
 @dataclass(frozen=True)
@@ -49,20 +49,27 @@ class WithProbabilities:
         return self.probabilities.of_links(self.linking(readouts, records), records)
 
 
-def make_linking(way: str, calibration: Calibration | None = None, with_probabilities: bool = False) -> Linking:
+def make_linking(
+    way: str,
+    calibration: Calibration | None = None,
+    with_probabilities: bool = False,
+    reverse: Sequence[bool] = (False, True),
+) -> Linking:
     """Returns how the words of a pair are linked.
 
     Args:
-        way: how two directions are combined: one of `config.names.SYMMETRISATIONS`, or `MEAN_WEIGHTS` or `PROBABLE`.
+        way: how runs are combined: one of `config.names.SYMMETRISATIONS` or `PROBABLE`, which are of one run or of two
+            opposite ones, or `MEAN_WEIGHTS`, which is of any number.
         calibration: needed for `PROBABLE` and `with_probabilities`.
         with_probabilities: whether links have their probabilities.
+        reverse: for `MEAN_WEIGHTS`, of each run, whether it reads the target and writes the source.
     """
     linking: Linking
     if way == PROBABLE:
         assert calibration is not None
         linking = ProbableLinks(calibration)
     else:
-        linking = links_of_mean if way == MEAN_WEIGHTS else SymmetrisedLinks(SYMMETRISATIONS[way])
+        linking = MeanLinks(tuple(reverse)) if way == MEAN_WEIGHTS else SymmetrisedLinks(SYMMETRISATIONS[way])
     if not with_probabilities:
         return linking
     assert calibration is not None

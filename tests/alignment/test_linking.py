@@ -6,7 +6,7 @@ import pytest
 from pipeline.alignment.calibration import Calibration
 from pipeline.alignment.link_probabilities import LinkProbabilities, number_of_features
 from pipeline.alignment.linking import make_linking
-from pipeline.alignment.mean_weights import links_of_mean
+from pipeline.alignment.mean_weights import MeanLinks
 from pipeline.alignment.readout import ChosenReadout
 
 READOUTS = [ChosenReadout(0, "mean", "output", "source", chosen_on="nothing")] * 2
@@ -49,4 +49,4 @@ def test_links_have_their_probabilities_where_those_are_wanted(records, calibrat
 
 
 def test_links_by_mean_weights_need_no_calibration(records):
-    assert make_linking("mean-weights")(READOUTS, records) == links_of_mean(READOUTS, records)
+    assert make_linking("mean-weights")(READOUTS, records) == MeanLinks()(READOUTS, records)

@@ -1,0 +1,42 @@
+"""The text that is aligned."""
+
+from pathlib import Path
+
+from ..config import load_run_config
+from ..config.started_run import settings_of_set
+from ..errors import InputError
+from ..run_directory import RunDirectory
+from ..text.corpus import Corpus, read_corpus
+from ..text.sets import with_held_out_files
+from .aligned_text import AlignedText
+from .given_words import read_given_words
+
+
+def read_set(root: Path, name: str) -> Corpus:
+    """Reads a set that the config of a run names.
+
+    Args:
+        root: the folder of the run.
+        name: one of `config.names.DATA_SETS`.
+
+    Raises:
+        InputError: there is no such run or set, or the set joins corpora with tags.
+    """
+    run = RunDirectory.open(root)
+    config = with_held_out_files(load_run_config(run.config), run)
+    settings = settings_of_set(config, name, run.config)
+    if config.data.tags and name == "train":
+        raise InputError(
+            f"{run.config}: the corpora of data.train have tags, so their links would be those of other words; "
+            "align one corpus at a time with --source and --target, and with decoding.tag in the config of the run"
+        )
+    return read_corpus(settings)
+
+
+def with_given_words(corpus: Corpus, source_words: Path | None, target_words: Path | None) -> AlignedText:
+    """Returns a text with the words of tokenised copies of it, where those are given; see `read_given_words`."""
+    words = (
+        read_given_words(path, sentences) if path else None
+        for path, sentences in ((source_words, corpus.source), (target_words, corpus.target))
+    )
+    return AlignedText(corpus.source, corpus.target, *words)
