@@ -122,7 +122,7 @@ fuzz: $(VENV)/tests
 	@.venv-benchmark/bin/python -m pip install --quiet --disable-pip-version-check -r tests/benchmarks/requirements.txt
 	@touch $@
 
-RUN ?= runs/multi30k_en_de
+RUN ?= runs/multi30k_en_de_small
 TEXT ?= data/multi30k/lc.norm.tok/test_2016_flickr
 benchmark: .venv-benchmark/ready
 	@echo "== an update"

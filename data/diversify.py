@@ -1,6 +1,6 @@
 """Translate a config's training text both ways, so that a model learns from these translations too.
 
-    python data/diversify.py my.yaml [--teacher configs/multi30k_en_de.yaml --training.max_updates 7400]
+    python data/diversify.py my.yaml [--teacher configs/multi30k_en_de_small.yaml --training.max_updates 7400]
 
 The config's `data.train` lists three corpora: the text; its source with the file of its translations; and the file of
 back-translations with its target. This command writes the two files. It trains a model of either direction on the text

@@ -23,7 +23,7 @@ LARGEST = float(np.finfo(np.float16).max)
 SUPPORTED: Mapping[str, Any] = {
     "architecture": ["transformer"],
     "norm": ["pre", "post"],
-    "positions": ["sinusoidal", "sinusoidal_halves", "learned"],
+    "positions": ["sinusoidal", "sinusoidal_halves", "learned", "rotary"],
     "positions_on": ["input", "queries_and_keys"],
     "tie_embeddings": ["all", "target", "none"],
     "activation": ["relu", "gelu", "silu"],

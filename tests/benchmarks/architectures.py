@@ -16,7 +16,7 @@ from tests.benchmarks.training_runs import read_options, tested, train, trained,
 RUNS = Path("runs/architectures")
 RECURRENT = "configs/multi30k_en_de_recurrent.yaml"
 DECODER_ONLY = "configs/multi30k_en_de_decoder_only.yaml"
-TRANSFORMER = "configs/multi30k_en_de.yaml"
+TRANSFORMER = "configs/multi30k_en_de_small.yaml"
 # As the others train, so that what differs is the architecture.
 AS_OTHERS = {
     "training.optimizer": "adam",

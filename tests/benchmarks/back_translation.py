@@ -6,8 +6,8 @@
 A model from German to English, trained on the first 10,000 pairs, draws an English sentence for each of the other
 German ones. Then models from English to German are trained on equal updates: on these pairs alone, on them and the
 drawn ones with a tag (a pair counts as much as any other), and on them and the true ones. All are
-`configs/multi30k_en_de.yaml` with 2 + 2 layers and without R-Drop. BLEU is that of greedy search on the validation
-set. Configs, text and runs go to `runs/back_translation/`; the same command goes on with what was stopped.
+`configs/multi30k_en_de_small.yaml` with 2 + 2 layers and without R-Drop. BLEU is that of greedy search on the
+validation set. Configs, text and runs go to `runs/back_translation/`; the same command goes on with what was stopped.
 """
 
 import subprocess
@@ -21,7 +21,7 @@ from tests.benchmarks.training_runs import ROOT, read_options, train, trained, t
 FOLDER = Path("runs/back_translation")
 TEXT = FOLDER / "text"
 CORPUS = Path("data/multi30k/lc.norm.tok")
-CONFIG = "configs/multi30k_en_de.yaml"
+CONFIG = "configs/multi30k_en_de_small.yaml"
 PAIRS = 10_000
 
 NAMES = ("the pairs alone", "and drawn sources", "and the true sources")

@@ -1,4 +1,4 @@
-"""Trains the preset of Multi30k with one change at a time: what might raise its score, R-Drop included.
+"""Trains the small preset of Multi30k with one change at a time: what might raise its score, R-Drop included.
 
     python data/multi30k/prepare.py
     python -m tests.benchmarks.candidates [--updates 3000] [--seeds 1 2] [--only NAME ...]
@@ -18,7 +18,7 @@ from pipeline.config.yaml import dump_yaml, read_yaml
 from tests.benchmarks.training_runs import ROOT, read_options, train, trained, write_table
 
 RUNS = Path("runs/candidates")
-CONFIG = "configs/multi30k_en_de.yaml"
+CONFIG = "configs/multi30k_en_de_small.yaml"
 SINUSOIDAL = {"model.positions": "sinusoidal"}
 CANDIDATES: dict[str, dict[str, object]] = {
     "sinusoidal positions": SINUSOIDAL,

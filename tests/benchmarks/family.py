@@ -3,7 +3,7 @@
     python data/multi30k/prepare.py
     python -m tests.benchmarks.family [--updates 1200] [--seeds 1 2] [--only NAME ...]
 
-`configs/multi30k_en_de.yaml` with 2 + 2 layers and without R-Drop; one setting changed at a time. BLEU is that of
+`configs/multi30k_en_de_small.yaml` with 2 + 2 layers and without R-Drop; one setting changed at a time. BLEU is that of
 greedy search on the validation set; "kept" are the numbers that the decoder keeps of each source token and of each
 target token while it translates. Runs go to `runs/family/`; the same command goes on with what was stopped. The table
 goes to `runs/family/table.md` and `.csv`. What each costs: `python tests/benchmarks/attention.py --mechanisms ...`.
@@ -16,7 +16,7 @@ from pipeline.config import load_run_config
 from tests.benchmarks.training_runs import ROOT, read_options, train, trained, two_layers, write_table
 
 RUNS = Path("runs/family")
-CONFIG = "configs/multi30k_en_de.yaml"
+CONFIG = "configs/multi30k_en_de_small.yaml"
 SITES = ("encoder_self", "decoder_self", "cross")
 
 

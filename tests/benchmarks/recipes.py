@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.benchmarks.training_runs import read_options, train, trained, write_table
 
 RUNS = Path("runs/recipes")
-CONFIG = "configs/multi30k_en_de.yaml"
+CONFIG = "configs/multi30k_en_de_small.yaml"
 # Keys of the config and their values; a number in `updates` is a factor on the number of updates.
 RECIPES: dict[str, dict[str, object]] = {
     "base": {},

@@ -22,7 +22,7 @@ def read_options(description: str, updates: int, names: Iterable[str]) -> argpar
 
 
 def two_layers(updates: int, seed: int) -> dict[str, object]:
-    """What makes a short training of `configs/multi30k_en_de.yaml`: 2 + 2 layers, without R-Drop."""
+    """What makes a short training of `configs/multi30k_en_de_small.yaml`: 2 + 2 layers, without R-Drop."""
     return {
         "run.seed": seed,
         "model.encoder_layers": 2,

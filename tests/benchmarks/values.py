@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.benchmarks.training_runs import read_options, tested, train, trained, write_table
 
 RUNS = Path("runs/values")
-PRESET = "configs/multi30k_en_de.yaml"
+PRESET = "configs/multi30k_en_de_small.yaml"
 SITES = ("encoder_self", "decoder_self", "cross")
 VARIANTS = {
     "preset": (),

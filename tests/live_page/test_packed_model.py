@@ -88,6 +88,7 @@ OPTIONS = {
         "d_model": 15,
         "attention": {"cross": {"score": "dot"}, "encoder_self": {"mechanism": "blockwise", "block_size": 4}},
     },
+    "rotary": {"positions": "rotary", "norm": "post", "decoder_layers": 2},
     "constrained": {"decoding": {"min_length": 8, "no_repeat_ngram": 2}, "output_bias": True},
 }
 
@@ -135,6 +136,7 @@ def test_it_is_the_same_after_every_head_was_on_again(browser, tokenizer, tmp_pa
         ({"attention": {"encoder_self": {"mechanism": "lsh"}}}, "model.attention.encoder_self.mechanism: lsh"),
         ({"attention": {"cross": {"value_projection": False}}}, "model.attention.cross.value_projection: False"),
         ({"attention": {"decoder_self": {"key_dim": 4}}}, "model.attention.decoder_self.key_dim: 4"),
+        ({"positions": "alibi"}, "model.positions: alibi"),
         ({"decoding": {"force_eos": True}}, "decoding.force_eos: True"),
     ],
     ids=str,

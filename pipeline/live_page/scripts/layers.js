@@ -65,6 +65,21 @@ function sinusoid(position, width, halves) {
   return row;
 }
 
+// Turns coordinates i and size / 2 + i of queries or keys by the angle of their position, in place: see `rotate` of the
+// package.
+function rotate(x, heads, size, first) {
+  const half = size / 2;
+  for (let start = 0; start < x.length; start += size) {
+    const position = first + Math.floor(start / (heads * size));
+    for (let i = 0; i < half; i++) {
+      const angle = position / 10000 ** (2 * i / size), cosine = Math.cos(angle), sine = Math.sin(angle);
+      const one = x[start + i], other = x[start + half + i];
+      x[start + i] = one * cosine - other * sine;
+      x[start + half + i] = other * cosine + one * sine;
+    }
+  }
+}
+
 // Each of T queries attends to the keys up to `visible(t)`. The context of a head that is off is zero.
 function attend(query, keys, values, S, { heads, keySize, valueSize, scale }, visible, isOff) {
   const T = query.length / (heads * keySize), context = new Float32Array(T * heads * valueSize);

@@ -33,9 +33,11 @@ class Transformer {
       this.dense(this.dense(y, `${block}/feed_forward/inner`).map(this.activate), `${block}/feed_forward/outer`));
   }
 
-  // The vectors of positions from `first` on; null without.
+  // The vectors of positions from `first` on; null if positions turn queries and keys instead.
   positions(side, first, count) {
-    const { d_model, positions } = this.settings, rows = new Float32Array(count * d_model);
+    const { d_model, positions } = this.settings;
+    if (positions === "rotary") return null;
+    const rows = new Float32Array(count * d_model);
     for (let i = 0; i < count; i++) {
       rows.set(positions === "learned"
         ? this.take(`${side}_positions/table`).data.subarray((first + i) * d_model, (first + i + 1) * d_model)
@@ -53,10 +55,11 @@ class Transformer {
     return positions_on === "input" ? { x: add(x, places), places: null } : { x, places };
   }
 
-  // Queries, keys and values of a self-attention; positions are not in the values.
-  selfProject(x, places, block, { heads, keySize, valueSize }) {
+  // Queries, keys and values of a self-attention from position `from` on; positions are not in the values.
+  selfProject(x, places, block, { heads, keySize, valueSize }, from) {
     const name = `${block}/self_attention/qkv`, placed = add(x, places), width = heads * keySize;
     const both = [0, width].map((first) => this.dense(placed, name, first, width));
+    if (this.settings.positions === "rotary") for (const one of both) rotate(one, heads, keySize, from);
     return [...both, this.dense(x, name, 2 * width, heads * valueSize)];
   }
 
@@ -66,7 +69,7 @@ class Transformer {
     for (let layer = 0; layer < encoder_layers; layer++) {
       const block = `encoder_${layer}`;
       x = this.residual(x, `${block}/self_attention`, (y) => {
-        const [q, k, v] = this.selfProject(y, places, block, sites.encoder_self);
+        const [q, k, v] = this.selfProject(y, places, block, sites.encoder_self, 0);
         const found = attend(q, k, v, S, sites.encoder_self, () => S, (h) => off.has(`encoder_self/${layer}/${h}`));
         weights.push(found.weights);
         return this.dense(found.context, `${block}/self_attention/output`);
@@ -90,7 +93,7 @@ class Transformer {
     for (let layer = 0; layer < decoder_layers; layer++) {
       const block = `decoder_${layer}`, kept = cache[layer];
       x = this.residual(x, `${block}/self_attention`, (y) => {
-        const [q, k, v] = this.selfProject(y, places, block, sites.decoder_self);
+        const [q, k, v] = this.selfProject(y, places, block, sites.decoder_self, position);
         kept.keys.set(k, position * heads * keySize);
         kept.values.set(v, position * heads * valueSize);
         const found = attend(q, kept.keys, kept.values, position + 1, sites.decoder_self, () => position + 1,

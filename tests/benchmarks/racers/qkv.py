@@ -12,7 +12,7 @@ from tests.benchmarks.racers.run import ROOT, read_lines
 
 PACKAGES = ("qkv", "tensorflow", "keras")
 BEAM = 5
-CONFIG = "configs/multi30k_en_de.yaml"
+CONFIG = "configs/multi30k_en_de_small.yaml"
 AROUND_MINUTES = 0.25  # imports, the vocabulary, and the mean of checkpoints at the end, which qkv's clock leaves out
 SETTINGS = {
     "training.schedule": "clock",
