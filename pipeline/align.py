@@ -162,7 +162,7 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError(f"--symmetrise {options.symmetrise} combines two runs; give REVERSE_RUN, or leave it out")
     if options.more_runs and (options.symmetrise != MEAN_WEIGHTS or options.probabilities):
         raise InputError(
-            f"--more_runs are read by --symmetrise {MEAN_WEIGHTS} without --probabilities; give it, or leave them out"
+            f"--more_runs needs --symmetrise {MEAN_WEIGHTS}, and no --probabilities; change these, or leave it out"
         )
     if options.calibration and (options.reverse or not options.probabilities):
         raise InputError("--calibration needs --probabilities and a single run; leave it out, or REVERSE_RUN")
