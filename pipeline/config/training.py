@@ -100,6 +100,13 @@ class TrainingSettings(StartSettings):
     epsilon: float = Field(
         default=1e-9, ge=1e-16, le=1, description="Number added to Adam's divisor against division by zero."
     )
+    weight_decay: float = Field(
+        default=0.0,
+        ge=0,
+        le=10,
+        description="Part of each matrix that an update takes away, times the learning rate (decoupled weight decay, "
+        "Loshchilov and Hutter 2019). Embeddings, biases and layer norms are left as they are. 0: none.",
+    )
     clip_norm: float = Field(
         default=1.0,
         ge=0,

@@ -59,6 +59,7 @@ def _build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.
         beta_1=settings.beta_1,
         beta_2=settings.beta_2,
         epsilon=settings.epsilon,
+        weight_decay=settings.weight_decay,
         ema_decay=settings.ema_decay,
     )
     optimizer.build(model.trainable_variables)

@@ -59,7 +59,9 @@ EQUAL = {
 GUIDED = {"layer": 0, "head": 0, "side": "input", "weight": 0.05}
 KINDS: dict[str, dict[str, Any]] = {
     "adam": {},
+    "decay": {"training.weight_decay": 0.5},
     "muon": {"training.optimizer": "muon"},
+    "muon_decay": {"training.optimizer": "muon", "training.weight_decay": 0.5},
     "accumulation": {"batches.accumulated": 3},
     "r_drop": {"training.r_drop": 3.0},
     "guided": {"training.guided_attention": GUIDED},

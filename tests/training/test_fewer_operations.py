@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 from pipeline.training.optimizers.adam import FusedAdam
 from pipeline.training.optimizers.muon import StackedMuon
@@ -16,7 +17,9 @@ SHAPES = {
     "embedding": (11, 6),
     "cube": (2, 3, 4),
 }
-SETTINGS = {"weight_decay": None, "adam_weight_decay": None, "adam_beta_2": 0.98, "epsilon": 1e-9}
+MATRICES = ["a", "b", "c", "tall", "square"]
+SETTINGS = {"adam_beta_2": 0.98, "epsilon": 1e-9}
+DECAYS = [None, 0.3]
 
 
 def trained(optimizer, updates=4):
@@ -31,17 +34,21 @@ def trained(optimizer, updates=4):
     return [v.numpy() for v in variables], [v.numpy() for v in optimizer.variables]
 
 
-def test_muons_updates_and_state_are_those_of_keras():
-    ours, state = trained(StackedMuon(0.01, **SETTINGS))
-    theirs, their_state = trained(keras.optimizers.Muon(0.01, **SETTINGS))
+@pytest.mark.parametrize("decay", DECAYS)
+def test_muons_updates_and_state_are_those_of_keras(decay):
+    ours, state = trained(StackedMuon(0.01, matrix_decay=decay or 0.0, **SETTINGS))
+    theirs, their_state = trained(keras.optimizers.Muon(0.01, weight_decay=decay, adam_weight_decay=None, **SETTINGS))
     for one, other in zip([*ours, *state], [*theirs, *their_state], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_adams_updates_and_state_are_those_of_keras():
+@pytest.mark.parametrize("decay", DECAYS)
+def test_adams_updates_and_state_are_those_of_keras(decay):
     settings = {"beta_1": 0.8, "beta_2": 0.98, "epsilon": 1e-3}
-    ours, state = trained(FusedAdam(0.01, **settings))
-    theirs, their_state = trained(keras.optimizers.Adam(0.01, **settings))
+    ours, state = trained(FusedAdam(0.01, matrix_decay=decay or 0.0, **settings))
+    expected = keras.optimizers.Adam(0.01, weight_decay=decay, **settings)
+    expected.exclude_from_weight_decay(var_names=[name for name in SHAPES if name not in MATRICES])
+    theirs, their_state = trained(expected)
     for one, other in zip([*ours, *state], [*theirs, *their_state], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 

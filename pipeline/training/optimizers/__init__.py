@@ -11,7 +11,14 @@ from .muon import StackedMuon
 
 
 def make_optimizer(
-    name: str, learning_rate: Any, *, beta_1: float, beta_2: float, epsilon: float, ema_decay: float | None = None
+    name: str,
+    learning_rate: Any,
+    *,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+    weight_decay: float = 0.0,
+    ema_decay: float | None = None,
 ) -> keras.optimizers.Optimizer:
     """Makes an optimizer by its name.
 
@@ -22,25 +29,20 @@ def make_optimizer(
         beta_1: the decay per update of Adam's mean of the gradients.
         beta_2: the decay per update of Adam's mean of the squared gradients.
         epsilon: added to Adam's divisor against division by zero.
+        weight_decay: the part of each matrix that an update takes away, times the learning rate (Loshchilov and Hutter
+            2019), embeddings left out.
         ema_decay: the decay per update of the moving average of the weights; None for no average.
 
     Raises:
         ValueError: unknown name.
     """
-    average = {} if ema_decay is None else {"use_ema": True, "ema_momentum": ema_decay}
+    common: dict[str, Any] = {"epsilon": epsilon, "name": name, "matrix_decay": weight_decay}
+    if ema_decay is not None:
+        common |= {"use_ema": True, "ema_momentum": ema_decay}
     if name == "adam":
-        return FusedAdam(learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, name="adam", **average)
+        return FusedAdam(learning_rate, beta_1=beta_1, beta_2=beta_2, **common)
     if name == "muon":
-        return StackedMuon(
-            learning_rate,
-            adam_beta_1=beta_1,
-            adam_beta_2=beta_2,
-            epsilon=epsilon,
-            weight_decay=None,
-            adam_weight_decay=None,
-            name="muon",
-            **average,
-        )
+        return StackedMuon(learning_rate, adam_beta_1=beta_1, adam_beta_2=beta_2, **common)
     raise ValueError(f"optimizer: expected adam or muon, found {name!r}")
 
 

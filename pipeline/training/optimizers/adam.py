@@ -9,13 +9,30 @@ class FusedAdam(keras.optimizers.Adam):
 
     Keras composes an update of about ten operations, each of which reads and writes the whole variable, and sums the
     gradients over replicas. Here they must be the same on all replicas already, and each replica updates its own copy.
+
+    Args:
+        learning_rate: a number or a schedule.
+        matrix_decay: the part of a matrix that is taken away with each of its updates, times the learning rate
+            (Loshchilov and Hutter 2019, algorithm 2); embeddings are no matrices here.
+        **settings: those of `keras.optimizers.Adam`.
     """
+
+    def __init__(self, learning_rate, *, matrix_decay=0.0, **settings):
+        super().__init__(learning_rate, **settings)
+        self.matrix_decay = matrix_decay
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
         scalars = adam_scalars(learning_rate, self.iterations, self.beta_1, self.beta_2, self.epsilon)
         for gradient, variable in zip(grads, trainable_variables, strict=True):
             index = self._get_variable_index(variable)
+            if self.matrix_decay and is_matrix(variable):
+                variable.assign_sub(self.matrix_decay * learning_rate * variable)
             apply_adam(variable, self._momentums[index], self._velocities[index], gradient, scalars)
+
+
+def is_matrix(variable):
+    """Returns whether a variable is the matrix of a layer: not an embedding, a bias or of a layer norm."""
+    return len(variable.shape) == 2 and "embedding" not in variable.path.lower()
 
 
 def adam_scalars(learning_rate, updates_before, beta_1, beta_2, epsilon):

@@ -15,7 +15,17 @@ class StackedMuon(keras.optimizers.Muon):
     A Transformer has dozens of small matrices, and a product for each of them takes longer to start than to compute.
     Variables that are not matrices are updated by `apply_adam`. As in `FusedAdam`, gradients must be the same on all
     replicas already.
+
+    Args:
+        learning_rate: a number or a schedule.
+        matrix_decay: the part of a matrix that is taken away with each of its updates, times the learning rate (Liu et
+            al. 2025, equation 3).
+        **settings: those of `keras.optimizers.Muon`.
     """
+
+    def __init__(self, learning_rate, *, matrix_decay=0.0, **settings):
+        super().__init__(learning_rate, weight_decay=None, adam_weight_decay=None, **settings)
+        self.matrix_decay = matrix_decay
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
         of_shape = defaultdict(list)
@@ -38,6 +48,8 @@ class StackedMuon(keras.optimizers.Muon):
         # The scale of Adam's updates (Liu et al. 2025, section 2.2).
         step = learning_rate * self.rms_rate * max(directions.shape[1:]) ** 0.5
         for update, (_, variable) in zip(tf.unstack(step * self._orthogonal(directions)), pairs, strict=True):
+            if self.matrix_decay:
+                update += self.matrix_decay * learning_rate * variable
             self.assign_sub(variable, update)
 
     def _direction(self, gradient, variable):

@@ -31,6 +31,7 @@ LAYERS = {
     "hidden_size": 256,
     "ff_size": 512,
     "dropout": 0.2,
+    "layer_norm": "pre",  # its default is "pre" in the encoder and "post" in the decoder
 }
 TRAINING = {
     "optimizer": "adam",

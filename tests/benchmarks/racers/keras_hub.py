@@ -4,20 +4,16 @@ One layer on each side, width 256, 8 heads, hidden size 2,048, WordPiece tokens 
 output, and RMSprop.
 """
 
-from functools import cache
 from pathlib import Path
 
 import keras
 import keras_hub
 
+from tests.benchmarks.racers import keras_pieces
 from tests.benchmarks.racers.clock import Clock
-from tests.benchmarks.racers.keras_loop import fit, greedy, weights_file
-from tests.benchmarks.racers.run import read_lines
-from tests.benchmarks.racers.word_pieces import END, START, WordPieces
 
 PACKAGES = ("keras-hub", "keras", "tensorflow")
 BEAM = 1
-BATCH_TOKENS = 1536
 LONGEST = 160
 
 
@@ -36,29 +32,11 @@ def make_model(source_size: int, target_size: int) -> keras.Model:
 
 def train(clock: Clock, text: Path) -> int:
     """Trains until the time is over."""
-    keras.utils.set_random_seed(1)
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    lines = {side: read_lines(text / f"train.{side}") for side in ("en", "de")}
-    pieces = {side: WordPieces.learn(lines[side], _vocabulary(clock.folder, side)) for side in lines}
-    pairs = list(zip(*(pieces[side].encode(lines[side]) for side in lines), strict=True))
-    model = make_model(*(len(pieces[side].vocabulary) for side in lines))
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
-    model.compile(keras.optimizers.RMSprop(1e-3), loss, jit_compile=False)
-    return fit(model, pairs, clock, BATCH_TOKENS, rate=lambda update, share: 1e-3 * max(1 - share, 0.01))
+    rate = 1e-3
+    optimizer = keras.optimizers.RMSprop(rate)
+    return keras_pieces.train(make_model, optimizer, lambda update, share: rate * max(1 - share, 0.01), clock, text)
 
 
 def translate(checkpoint: Path, sentences: list[str], beam: int) -> list[str]:
-    """Translates greedily, in float32."""
-    source, target, model = _load(checkpoint.parents[1])
-    model.load_weights(weights_file(checkpoint))
-    return target.decode(greedy(model, source.encode(sentences), START, END))
-
-
-@cache
-def _load(folder: Path) -> tuple[WordPieces, WordPieces, keras.Model]:
-    source, target = (WordPieces(_vocabulary(folder, side)) for side in ("en", "de"))
-    return source, target, make_model(len(source.vocabulary), len(target.vocabulary))
-
-
-def _vocabulary(folder: Path, side: str) -> Path:
-    return folder / f"vocabulary.{side}.txt"
+    """Translates greedily."""
+    return keras_pieces.translate(make_model, checkpoint, sentences)

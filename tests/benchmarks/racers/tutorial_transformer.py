@@ -5,22 +5,18 @@ The tutorial's own code runs no more; this is made from its description: 4 layer
 that leaves padding out, and greedy search.
 """
 
-from functools import cache
 from pathlib import Path
 
 import keras
 from keras import ops
 
 from pipeline.model.embedding import sinusoidal_positions
+from tests.benchmarks.racers import keras_pieces
 from tests.benchmarks.racers.clock import Clock
-from tests.benchmarks.racers.keras_loop import fit, greedy, weights_file
-from tests.benchmarks.racers.run import read_lines
-from tests.benchmarks.racers.word_pieces import END, START, WordPieces
 
 PACKAGES = ("keras", "tensorflow", "keras-hub")
 BEAM = 1
 LAYERS, WIDTH, HEADS, HIDDEN, DROPOUT = 4, 128, 8, 512, 0.1
-BATCH_TOKENS = 1536
 WARMUP = 1500  # updates; the tutorial's 4,000 are all of the time here
 LONGEST = 200
 
@@ -42,9 +38,7 @@ def make_model(source_size: int, target_size: int) -> keras.Model:
         return layers.Dropout(DROPOUT)(Positions()(layers.Embedding(size, WIDTH)(ids)))
 
     def attend(x, memory, **masks):
-        heads = layers.MultiHeadAttention(
-            HEADS, WIDTH, dropout=DROPOUT
-        )  # the tutorial's heads are as wide as the model
+        heads = layers.MultiHeadAttention(HEADS, WIDTH, dropout=DROPOUT)  # heads as wide as the model
         return layers.LayerNormalization()(x + heads(x, memory, **masks))
 
     def feed_forward(x):
@@ -69,29 +63,10 @@ def rate(update: int, share: float) -> float:
 
 def train(clock: Clock, text: Path) -> int:
     """Trains until the time is over."""
-    keras.utils.set_random_seed(1)
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    lines = {side: read_lines(text / f"train.{side}") for side in ("en", "de")}
-    pieces = {side: WordPieces.learn(lines[side], _vocabulary(clock.folder, side)) for side in lines}
-    pairs = list(zip(*(pieces[side].encode(lines[side]) for side in lines), strict=True))
-    model = make_model(*(len(pieces[side].vocabulary) for side in lines))
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
-    model.compile(keras.optimizers.Adam(1e-3, beta_1=0.9, beta_2=0.98, epsilon=1e-9), loss, jit_compile=False)
-    return fit(model, pairs, clock, BATCH_TOKENS, rate)
+    optimizer = keras.optimizers.Adam(1e-3, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    return keras_pieces.train(make_model, optimizer, rate, clock, text)
 
 
 def translate(checkpoint: Path, sentences: list[str], beam: int) -> list[str]:
-    """Translates greedily, in float32."""
-    source, target, model = _load(checkpoint.parents[1])
-    model.load_weights(weights_file(checkpoint))
-    return target.decode(greedy(model, source.encode(sentences), START, END))
-
-
-@cache
-def _load(folder: Path) -> tuple[WordPieces, WordPieces, keras.Model]:
-    source, target = (WordPieces(_vocabulary(folder, side)) for side in ("en", "de"))
-    return source, target, make_model(len(source.vocabulary), len(target.vocabulary))
-
-
-def _vocabulary(folder: Path, side: str) -> Path:
-    return folder / f"vocabulary.{side}.txt"
+    """Translates greedily."""
+    return keras_pieces.translate(make_model, checkpoint, sentences)

@@ -10,10 +10,10 @@ from tests.tiny_transformer import make_transformer
 RATE = 0.01
 
 
-def updates_of(name):
+def updates_of(name, **settings):
     """What one update by random gradients adds to each variable, with its gradient."""
     model = make_transformer()
-    optimizer = make_optimizer(name, RATE, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    optimizer = make_optimizer(name, RATE, beta_1=0.9, beta_2=0.98, epsilon=1e-9, **settings)
     optimizer.build(model.trainable_variables)
     generator = np.random.default_rng(0)
     gradients = [generator.normal(size=variable.shape).astype("float32") for variable in model.trainable_variables]
@@ -40,6 +40,22 @@ def test_muon_turns_matrices_by_nearly_orthogonal_steps_and_leaves_the_rest_to_a
             assert np.sum(-change / scale * (u @ v)) > 0.9 * len(values) * values.mean()  # towards the nearest one
         else:
             np.testing.assert_allclose(change, -RATE * np.sign(gradient), rtol=1e-3, atol=1e-6)
+    assert matrices > 20
+
+
+@pytest.mark.parametrize("name", ["adam", "muon"])
+def test_weight_decay_takes_a_part_of_each_matrix_and_nothing_of_embeddings_and_vectors(name):
+    keras.utils.set_random_seed(1)
+    variables, _, changes = updates_of(name)
+    keras.utils.set_random_seed(1)
+    decayed, _, decayed_changes = updates_of(name, weight_decay=0.5)
+    matrices = 0
+    for variable, change, old, decayed_change in zip(decayed, decayed_changes, variables, changes, strict=True):
+        before = np.array(old) - decayed_change
+        is_matrix = len(variable.shape) == 2 and "embedding" not in variable.path
+        matrices += is_matrix
+        expected = -RATE * 0.5 * before if is_matrix else np.zeros_like(before)
+        np.testing.assert_allclose(change - decayed_change, expected, atol=1e-6)
     assert matrices > 20
 
 
