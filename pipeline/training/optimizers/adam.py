@@ -26,7 +26,7 @@ class FusedAdam(keras.optimizers.Adam):
         for gradient, variable in zip(grads, trainable_variables, strict=True):
             index = self._get_variable_index(variable)
             if self.matrix_decay and is_matrix(variable):
-                variable.assign_sub(self.matrix_decay * learning_rate * variable)
+                self.assign_sub(variable, self.matrix_decay * learning_rate * variable)
             apply_adam(variable, self._momentums[index], self._velocities[index], gradient, scalars)
 
 
