@@ -104,8 +104,8 @@ class TrainingSettings(StartSettings):
         default=0.0,
         ge=0,
         le=10,
-        description="Part of each matrix that an update takes away, times the learning rate (decoupled weight decay, "
-        "Loshchilov and Hutter 2019). Embeddings, biases and layer norms are left as they are. 0: none.",
+        description="Decoupled weight decay (Loshchilov and Hutter 2019): each update shrinks every matrix by this "
+        "number times the learning rate. Token embeddings, biases and layer norms are not decayed. 0: none.",
     )
     clip_norm: float = Field(
         default=1.0,

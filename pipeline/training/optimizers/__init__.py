@@ -29,8 +29,8 @@ def make_optimizer(
         beta_1: the decay per update of Adam's mean of the gradients.
         beta_2: the decay per update of Adam's mean of the squared gradients.
         epsilon: added to Adam's divisor against division by zero.
-        weight_decay: the part of each matrix that an update takes away, times the learning rate (Loshchilov and Hutter
-            2019), embeddings left out.
+        weight_decay: each update shrinks every matrix by this number times the learning rate (Loshchilov and Hutter
+            2019); token embeddings and vectors are not decayed.
         ema_decay: the decay per update of the moving average of the weights; None for no average.
 
     Raises:

@@ -12,8 +12,8 @@ class FusedAdam(keras.optimizers.Adam):
 
     Args:
         learning_rate: a number or a schedule.
-        matrix_decay: the part of a matrix that is taken away with each of its updates, times the learning rate
-            (Loshchilov and Hutter 2019, algorithm 2); embeddings are no matrices here.
+        matrix_decay: each update shrinks every matrix by this number times the learning rate (Loshchilov and Hutter
+            2019, algorithm 2). Keras' own `weight_decay` shrinks token embeddings and vectors too.
         **settings: those of `keras.optimizers.Adam`.
     """
 
@@ -31,7 +31,7 @@ class FusedAdam(keras.optimizers.Adam):
 
 
 def is_matrix(variable):
-    """Returns whether a variable is the matrix of a layer: not an embedding, a bias or of a layer norm."""
+    """Returns whether a variable is a matrix, and not of token embeddings: what `keras.optimizers.Muon` updates so."""
     return len(variable.shape) == 2 and "embedding" not in variable.path.lower()
 
 

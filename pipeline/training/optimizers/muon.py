@@ -18,8 +18,8 @@ class StackedMuon(keras.optimizers.Muon):
 
     Args:
         learning_rate: a number or a schedule.
-        matrix_decay: the part of a matrix that is taken away with each of its updates, times the learning rate (Liu et
-            al. 2025, equation 3).
+        matrix_decay: each update shrinks every matrix by this number times the learning rate (Liu et al. 2025,
+            equation 3).
         **settings: those of `keras.optimizers.Muon`.
     """
 
