@@ -148,8 +148,6 @@ def main(arguments: list[str]) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.reverse_at and not (options.reverse or options.more_runs):
-        raise InputError("--reverse_at needs REVERSE_RUN, the run whose layer and head it names")
     if bool(options.set) == bool(options.source or options.target) or bool(options.source) != bool(options.target):
         raise InputError("expected a text to align: --source and --target, or --set")
     if options.subwords and (options.reverse or options.more_runs):

@@ -494,7 +494,7 @@ def test_align_links_the_words_of_any_parallel_text(run, text, metrics, tmp_path
         (["--at", "0,mean,above"], "found '0,mean,above'"),
         (["--at", "0,mean,input,target,nowhere"], "found '0,mean,input,target,nowhere'"),
         (["--at", "0,mean,input,target,norms,more"], "and ,SITE (cross, norms, gradients); found"),
-        (["--reverse_at", "0,0,output"], "--reverse_at needs REVERSE_RUN"),
+        (["--reverse_at", "0,0,output"], "--reverse_at needs a run from target to source"),
     ],
 )
 def test_a_place_that_there_is_not_is_one_message(run, text, options, message, capsys):
