@@ -30,7 +30,10 @@ def load_directions(
         runs.append((load_run(reverse), True))
     runs += [(run, _is_reverse(run, first)) for run in map(load_run, more)]
     if places[1] and not any(turned for _, turned in runs):
-        raise InputError("--reverse_at needs a run from target to source, whose layer and head it names")
+        raise InputError(
+            "--reverse_at needs a run from target to source, whose layer and head it names; give REVERSE_RUN, or leave "
+            "--reverse_at out"
+        )
     return [Direction.of(run, text, places[turned], turned) for run, turned in runs]
 
 
