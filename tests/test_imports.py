@@ -245,6 +245,7 @@ OF_NO_MODULE = {
     "test_bad_input",
     "test_budgets",
     "test_commands",
+    "test_compare_links",
     "test_configs_build",
     "test_copies_to_host",
     "test_end_to_end",
