@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.benchmarks import race
-from tests.benchmarks.race_picture import apart
+from tests.benchmarks.race_picture import CURVES, apart
 from tests.benchmarks.race_results import write_results
 from tests.benchmarks.racers import clock as clocks
 from tests.benchmarks.racers.batches import token_batches
@@ -96,6 +96,14 @@ def test_table_curves_and_picture_are_written(text, tmp_path):
     assert list(pd.read_csv(folder / "curve.csv")["minutes"])[:3] == [1, 2, 3]
     assert "\n| Echo | sacrebleu " in (folder / "results.md").read_text(encoding="utf-8")
     assert {"race.svg", "race.png"} <= {path.name for path in folder.iterdir()}
+
+
+def test_the_kept_curves_have_every_racer_within_the_time():
+    curves = pd.read_csv(CURVES)
+    assert set(curves["racer"]) == {racer.title for racer in race.RACERS.values()}
+    assert curves["minutes"].max() <= 12 * race.GRACE
+    for _, points in curves.groupby("racer"):
+        assert points["minutes"].is_monotonic_increasing and points["target_tokens"].is_monotonic_increasing
 
 
 def test_names_at_the_ends_of_lines_are_apart():

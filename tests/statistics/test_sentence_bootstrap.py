@@ -26,7 +26,8 @@ def test_many_sentences_are_drawn_in_parts_and_the_interval_is_the_same(monkeypa
     p = randomisation_p((numerators, denominators), (numerators[::-1], denominators))
     monkeypatch.setattr(sentence_bootstrap, "HELD", 7 * 50)
     assert sentence_bootstrap.parts_of_samples(20, 50) == [7, 7, 6]
-    np.testing.assert_array_equal(ratio_interval(numerators, denominators), expected)
+    # Processors round the product of a part and of the whole differently.
+    np.testing.assert_allclose(ratio_interval(numerators, denominators), expected, rtol=1e-12)
     np.testing.assert_array_equal(randomisation_p((numerators, denominators), (numerators[::-1], denominators)), p)
 
 
