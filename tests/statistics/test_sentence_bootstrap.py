@@ -22,11 +22,11 @@ def test_many_sentences_are_drawn_in_parts_and_the_interval_is_the_same(monkeypa
     random = np.random.default_rng(1)
     numerators, denominators = random.random((50, 2)), np.ones((50, 2))
     expected = ratio_interval(numerators, denominators)
-    np.testing.assert_array_equal(expected, interval(resample(numerators, denominators, sentence_counts(50))))
+    whole = interval(resample(numerators, denominators, sentence_counts(50)))
+    np.testing.assert_allclose(expected, whole, rtol=1e-12)  # products of other layouts round differently on Zen 4
     p = randomisation_p((numerators, denominators), (numerators[::-1], denominators))
     monkeypatch.setattr(sentence_bootstrap, "HELD", 7 * 50)
     assert sentence_bootstrap.parts_of_samples(20, 50) == [7, 7, 6]
-    # Processors round the product of a part and of the whole differently.
     np.testing.assert_allclose(ratio_interval(numerators, denominators), expected, rtol=1e-12)
     np.testing.assert_array_equal(randomisation_p((numerators, denominators), (numerators[::-1], denominators)), p)
 
