@@ -133,6 +133,8 @@ def main(arguments: list[str]) -> None:
     corpus = read_set(options.run, options.set) if options.set else read_parallel_files(options.source, options.target)
     text = with_given_words(corpus, options.source_words, options.target_words)
     runs = load_directions(text, options.run, options.reverse, options.more_runs, (options.at, options.reverse_at))
+    if options.symmetrise == MEAN_WEIGHTS:  # no run's own links count
+        runs = [one.plain() for one in runs]
     directions = choose_readouts(runs, options.subwords)
     calibrated = options.probabilities or options.symmetrise == PROBABLE
     calibration = link_calibration(directions, options.calibration) if calibrated else None

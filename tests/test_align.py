@@ -168,6 +168,7 @@ def test_further_runs_count_in_the_mean_of_their_direction(run, reverse, text, r
         ungiven = links(other, reverse, "--more_runs", run)
     chosen = [line.partition(": ")[2] for line in caplog.messages if "chosen by" in line]
     assert len(chosen) == 3 and ungiven.split()
+    assert not any("probable links" in line for line in chosen)  # no run's own links count
 
 
 def test_further_runs_that_cannot_count_are_refused(run, text, runs, capsys):

@@ -98,10 +98,12 @@ def test_table_curves_and_picture_are_written(text, tmp_path):
     assert {"race.svg", "race.png"} <= {path.name for path in folder.iterdir()}
 
 
-def test_the_kept_curves_have_every_racer_within_the_time():
-    curves = pd.read_csv(CURVES)
-    assert set(curves["racer"]) == {racer.title for racer in race.RACERS.values()}
-    assert curves["minutes"].max() <= 12 * race.GRACE
+@pytest.mark.parametrize("minutes", CURVES)
+def test_kept_curves_have_their_racers_within_the_time(minutes):
+    curves = pd.read_csv(CURVES[minutes])
+    titles = {racer.title for racer in race.RACERS.values()}
+    assert set(curves["racer"]) == titles if minutes == 12 else len(set(curves["racer"]) & titles) == 4
+    assert 0.9 * minutes < curves["minutes"].max() <= minutes * race.GRACE
     for _, points in curves.groupby("racer"):
         assert points["minutes"].is_monotonic_increasing and points["target_tokens"].is_monotonic_increasing
 

@@ -57,6 +57,10 @@ class Direction:
         """
         return cls(run, text.turned() if reverse else text, find_readout(run, at), reverse=reverse)
 
+    def plain(self) -> "Direction":
+        """Returns the direction with its links, or the weights they are read off, but no probabilities of them."""
+        return replace(self, readout=self.readout.plain if isinstance(self.readout, ProbableReadout) else self.readout)
+
     def records(self, count: int | None = None) -> Iterator[Record]:
         """Yields records of the cross-attention over the targets of the first `count` pairs, or of all."""
         text = self.text if count is None else self.text.part(0, count)
@@ -78,11 +82,9 @@ def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> 
     Raises:
         InputError: there is nothing by which to choose the layer and head.
     """
-    if not subwords:
-        directions = _with_units(directions)
+    # Probabilities are of words.
+    directions = [one.plain() for one in directions] if subwords else _with_units(directions)
     readouts = _choose_readouts(directions)
-    if subwords:  # probabilities are of words
-        readouts = [one.plain if isinstance(one, ProbableReadout) else one for one in readouts]
     for direction, readout in zip(directions, readouts, strict=True):
         log.info(
             "%s: %s, %s, chosen by %s",

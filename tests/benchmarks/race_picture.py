@@ -1,6 +1,6 @@
-"""The picture of the race: BLEU against minutes, a line for each racer with its name at its end.
+"""The picture of a race: BLEU against minutes, a line for each racer with its name at its end.
 
-python -m tests.benchmarks.race_picture     # race.png again from race.csv, the curves that the README shows
+python -m tests.benchmarks.race_picture     # the pictures that the pages show, again from the curves beside them
 """
 
 from itertools import pairwise
@@ -9,7 +9,10 @@ from pathlib import Path
 import matplotlib as mpl
 import pandas as pd
 
-CURVES = Path(__file__).with_name("race.csv")  # `curve.csv` of the race that the README shows
+CURVES = {  # minutes of each race that the pages show: its `curve.csv`, kept beside its picture
+    12: Path(__file__).with_name("race.csv"),
+    30: Path(__file__).with_name("race_30_minutes.csv"),
+}
 STYLES = ("o-", "s-", "^-", "D-", "v--", "P--", "X:", "*:")
 LEAST_DISTANCE = 1 / 22  # of names above each other, as a share of the height
 
@@ -63,8 +66,9 @@ def draw(curve: pd.DataFrame, path: Path) -> None:
 
 
 def main() -> None:
-    """Draws the README's picture without racing."""
-    draw(pd.read_csv(CURVES), CURVES.with_suffix(".png"))
+    """Draws the pictures of the pages without racing."""
+    for curves in CURVES.values():
+        draw(pd.read_csv(curves), curves.with_suffix(".png"))
 
 
 if __name__ == "__main__":
