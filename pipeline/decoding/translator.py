@@ -102,7 +102,7 @@ class Translator:
         return [translations[0] for translations in self.translate_n_best(sentences)]
 
     def translate_n_best(self, sentences: Sequence[str]) -> list[list[Translation]]:
-        """Returns all translations of each sentence that the search returns, best first."""
+        """Returns all translations of each sentence that the search returns, in the order of `Hypotheses`."""
         return self.translate_ids(self.tokenizer.encode(sentences))
 
     def translate_ids(

@@ -65,8 +65,11 @@ def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gi
     assert found.ids.shape == (len(SOURCE), settings.n_best, L)
     assert np.all(np.isfinite(found.scores))
     assert found.scores.shape == found.ids.shape[:2]
-    if settings.kind == "beam":
-        assert np.all(np.diff(found.scores, axis=1) <= 0)
+    if settings.kind == "beam":  # those that ended, best first, then those that did not, best first
+        ended = (found.ids == EOS).any(-1)
+        assert np.all(ended[:, :-1] >= ended[:, 1:])
+        as_they_rank = np.lexsort((-found.scores, ~ended), axis=1)
+        np.testing.assert_array_equal(as_they_rank, np.broadcast_to(np.arange(settings.n_best), ended.shape))
     else:
         np.testing.assert_allclose(found.scores, found.log_probabilities.sum(-1), atol=1e-5)
     expected = forced_scores(model, found.ids)
