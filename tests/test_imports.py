@@ -265,6 +265,7 @@ OF_NO_MODULE = {
     "test_random_configs",
     "test_readme",
     "test_requirements",
+    "test_stacked",
     "test_test_files",
 }
 

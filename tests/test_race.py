@@ -1,6 +1,7 @@
 """The race of toolkits, with a racer that needs no toolkit; tests/benchmarks/race.py runs the others for hours."""
 
 import json
+import os
 
 import pandas as pd
 import pytest
@@ -36,6 +37,7 @@ def test_the_best_checkpoint_on_validation_translates_the_test_set_with_the_docu
     assert row["checkpoint"] == "02 of 01, 02, 03"
     assert row["test BLEU"] == pytest.approx(100)
     assert row["search"] == "beam of 2"
+    assert row["command"].split()[-2:] == ["--folder", os.path.relpath(tmp_path / "race", race.ROOT)]
     assert (tmp_path / "race/echo/test_2016_flickr.02.beam2.txt").read_text().splitlines() == LINES
 
 

@@ -111,7 +111,8 @@ def _result(
     return {
         "racer": racer.title,
         "version": trained["version"],
-        "command": f"python -m tests.benchmarks.race --only {name} --minutes {trained['allowed_minutes']:g}",
+        "command": f"python -m tests.benchmarks.race --only {name} --minutes {trained['allowed_minutes']:g} "
+        f"--folder {os.path.relpath(folder.parent, ROOT)}",
         "minutes": next(checkpoint["minutes"] for checkpoint in checkpoints if checkpoint["name"] == best),
         "validation BLEU": score(folder, text, VALIDATION, best, beam),
         "test BLEU": score(folder, text, TEST, best, beam),
