@@ -23,6 +23,7 @@ from pipeline.new_folder import new_folder
 from pipeline.run_directory import RunDirectory
 from pipeline.text.given_tokenizer import load_tokenizer
 from pipeline.trained_run.manifest import write_imported_manifest
+from tests.benchmarks.racers.run import read_lines
 from tests.benchmarks.training_runs import write_table
 
 EXCHANGED = {"source": "target", "target": "source"}
@@ -36,7 +37,7 @@ def score(run: RunDirectory, folder: Path) -> list[dict[str, object]]:
     for result in json.loads((folder / "results.json").read_text(encoding="utf-8")):
         texts = tokenizer.decode(translations[result["name"]])
         file = Path(files.source if result["reverse"] else files.target)
-        references = [file.read_text(encoding="utf-8").splitlines()]
+        references = [read_lines(file)]
         bleu = sacrebleu.corpus_bleu(texts, references, tokenize="none", force=True)
         rows.append(
             {
@@ -78,14 +79,8 @@ def make_run(run: RunDirectory, root: Path, arrays: dict[str, np.ndarray], rever
         write_imported_manifest(config, made, model, tokenizer, {"format": "stack", "folder": str(root.parent)})
 
 
-def main() -> None:
-    """Prints the table, and makes the runs."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path)
-    parser.add_argument("folder", type=Path)
-    arguments = parser.parse_args()
-    run, folder = RunDirectory.open(arguments.run), arguments.folder.absolute()
-    write_table(score(run, folder), folder)
+def make_runs(run: RunDirectory, folder: Path) -> None:
+    """Makes runs of all weights in the folder of a stack."""
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     reverse = {result["name"]: result["reverse"] for result in results}
     for file in sorted(folder.glob("weights_*.npz")):
@@ -98,6 +93,17 @@ def main() -> None:
             root = folder / "runs" / re.sub(r"\W+", "_", name.lower())
             make_run(run, root, arrays, reverse[name])
             print(f"made {root}")
+
+
+def main() -> None:
+    """Prints the table, and makes the runs."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="the run whose text was trained")
+    parser.add_argument("folder", type=Path, help="what stacked.train wrote")
+    arguments = parser.parse_args()
+    run, folder = RunDirectory.open(arguments.run), arguments.folder.absolute()
+    write_table(score(run, folder), folder)
+    make_runs(run, folder)
 
 
 if __name__ == "__main__":
