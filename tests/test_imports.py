@@ -266,6 +266,7 @@ OF_NO_MODULE = {
     "test_readme",
     "test_requirements",
     "test_stacked",
+    "test_stacked_table",
     "test_test_files",
 }
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.config.run import make_run_config
+from pipeline.config.yaml import read_yaml
 from pipeline.decoding.search import GreedySearch
 from pipeline.model.transformer import Transformer
 from pipeline.text.batches import Batch
@@ -16,15 +18,16 @@ from pipeline.training.optimizers import make_optimizer
 from pipeline.training.schedule import WarmupSchedule
 from pipeline.training.step import TrainStep
 from pipeline.training.total_loss import TotalLoss
-from tests.benchmarks.stacked import optimizer
-from tests.benchmarks.stacked.buckets import epoch, make_buckets
+from tests.benchmarks.stacked import buckets, optimizer, train, transformer
+from tests.benchmarks.stacked.buckets import epoch, make_buckets, read_text
 from tests.benchmarks.stacked.candidates import CANDIDATES, KEPT, Candidate
 from tests.benchmarks.stacked.loss import loss
-from tests.benchmarks.stacked.random_bits import mixed, uniform
+from tests.benchmarks.stacked.random_bits import dropout, mixed, uniform
 from tests.benchmarks.stacked.search import translate
-from tests.benchmarks.stacked.train import Shape, Stack, make_update, stacked_settings, write_results
+from tests.benchmarks.stacked.train import Architecture, Stack, make_update, stacked_settings, write_results
 from tests.benchmarks.stacked.transformer import decode, encode, logits, shift_right
 from tests.benchmarks.stacked.weights import from_keras, initial_weights, to_keras
+from tests.tiny_runs import ROOT
 
 VOCABULARY, LAYERS, HEADS, UPDATES = 50, 2, 2, 4
 SIZES = {"d_model": 32, "num_heads": HEADS, "d_ff": 48, "encoder_layers": LAYERS, "decoder_layers": LAYERS}
@@ -143,11 +146,11 @@ def test_greedy_search_is_that_of_the_model(model, batch):
 def test_an_epoch_has_each_pair_at_most_once_and_other_batches_for_each_model():
     generator = np.random.default_rng(2)
     sides = [[generator.integers(4, 50, size) for size in generator.integers(1, 20, 300)] for _ in range(2)]
-    buckets = make_buckets(sides, (9, 14, 20), 100)
-    batches = epoch(buckets, generator, models=2)
+    made = make_buckets(sides, (9, 14, 25), 100)
+    batches = epoch(made, generator, models=2)
     seen = [set(), set()]
     for width, rows in batches:
-        bucket = buckets[width]
+        bucket = made[width]
         assert rows.shape == (2, bucket.batch)
         assert ((bucket.source != PAD).sum(1).max() <= width) and (bucket.source == EOS).sum(1).all()
         for model in range(2):
@@ -155,31 +158,30 @@ def test_an_epoch_has_each_pair_at_most_once_and_other_batches_for_each_model():
             assert len(pairs) == bucket.batch and not pairs & seen[model]
             seen[model] |= pairs
     assert len(seen[0]) > 260 and any((rows[0] != rows[1]).any() for _, rows in batches)
-    assert {width for width, _ in batches} == {9, 14, 20} and sum(len(b.source) for b in buckets.values()) == 300
+    assert {width for width, _ in batches} == {9, 14, 20} and sum(len(b.source) for b in made.values()) == 300
 
 
 def test_a_stack_learns_and_writes_what_comes_of_it(tmp_path):
     generator = np.random.default_rng(4)
-    sides = [[np.full(size, token, "int32") for size, token in generator.integers(4, 8, (60, 2))] for _ in range(2)]
-    text = [sides[0], sides[0]]  # a translation is a copy
+    source = [np.full(size, token, "int32") for size, token in generator.integers(4, 8, (60, 2))]
+    text = [source, [ids + 4 for ids in source]]
     names = ["best preset 1", "German to English, no decay 1"]
-    stack = Stack([CANDIDATES[name]._replace(dropout=0.0) for name in names], text, 60, Shape(16, 16, 2, 1, 8))
+    stack = Stack([CANDIDATES[name]._replace(dropout=0.0) for name in names], text, 60, Architecture(16, 16, 2, 1, 12))
     lines = []
     stack.train(lines.append)
-    results = stack.validate(text)
+    losses, translations = stack.validate(text)
     assert lines[-1].startswith("update 60, ")
-    assert all(result["validation loss"] < 0.6 * np.log(8) for result in results)
-    write_results(tmp_path, names, stack, results)
+    assert all(loss_of_model < 0.6 * np.log(12) for loss_of_model in losses)
+    write_results(tmp_path, names, stack, losses, translations)
     rows = json.loads((tmp_path / "results.json").read_text())
     assert [(row["name"], row["updates"], row["weight_decay"]) for row in rows] == [
         (names[0], 60, 0.3),
         (names[1], 60, 0),
     ]
-    assert np.load(tmp_path / "translations.npz")[names[1]].shape == (60, 48)
-    weights = np.load(tmp_path / "weights_0.npz")
-    assert {key.split("|")[0] for key in weights.files} == set(names)
+    assert np.load(tmp_path / "translations.npz")[names[1]].shape[0] == 60
     kernel = stack.state.weights["decoder"]["cross_key_kernel"][1, 0]
-    np.testing.assert_array_equal(weights[f"{names[1]}|decoder_0/cross_attention/key/kernel"], np.float16(kernel))
+    kept = np.load(tmp_path / "weights" / f"{names[1]}.npz")["decoder_0/cross_attention/key/kernel"]
+    np.testing.assert_array_equal(kept, np.float16(kernel))
 
 
 def test_random_numbers_are_uniform_and_not_alike_for_other_places():
@@ -190,6 +192,77 @@ def test_random_numbers_are_uniform_and_not_alike_for_other_places():
     assert all(abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.02 for a, b in neighbours)
 
 
-def test_kept_models_are_candidates_and_seeds_differ():
+def test_dropout_sets_its_share_to_zero_and_keeps_the_mean():
+    dropped = np.asarray(dropout(jnp.ones((100, 400)), 0.2, jnp.uint32(3)))
+    assert set(np.unique(dropped)) == {0, np.float32(1 / 0.8)} and abs((dropped == 0).mean() - 0.2) < 0.01
+
+
+@pytest.mark.parametrize(("other", "seed_at"), [("encode", 4), ("decode", 6)])
+def test_both_passes_have_their_own_dropout_on_either_side_and_the_first_is_cut(batch, other, seed_at, monkeypatch):
+    """Without a change between the passes, their divergence is zero; `other` is the side without dropout."""
+
+    def without_dropout(*arguments):
+        return getattr(transformer, other)(*arguments[:seed_at], None, *arguments[seed_at + 1 :])
+
+    monkeypatch.setattr(f"tests.benchmarks.stacked.loss.{other}", without_dropout)
+    weights = initial_weights(1, 32, 48, LAYERS, VOCABULARY)
+
+    def divergence(**settings):
+        apart = PLAIN._replace(second_pass=0.0, forward=0.0, backward=0.0, **settings)
+        plain, more = (
+            loss(weights, candidate, *batch, jnp.uint32(5), HEADS, jnp.float32)[0]
+            for candidate in (apart, apart._replace(forward=1.0))
+        )
+        return float(more - plain)
+
+    assert abs(divergence()) < 1e-5
+    assert divergence(dropout=0.3) > 0.01 and divergence(first_cut=0.3) > 0.01
+
+
+def test_each_decay_shrinks_its_own_weights():
+    weights = jax.tree.map(jnp.asarray, initial_weights(1, 8, 12, 1, 20))
+    nothing = jax.tree.map(jnp.zeros_like, weights)
+    settings = Candidate(weight_decay=0.5, embedding_decay=0.25)
+    changed = optimizer.apply(optimizer.start(weights), nothing, settings, jnp.float32(1), 0.1).weights
+    shares = jax.tree.map(lambda new, old: np.ptp(new - old) and float((new / old).mean()), changed, weights)
+    assert shares["embeddings"] == pytest.approx(1 - 0.1 * 0.25)
+    assert shares["decoder"]["cross_key_kernel"] == pytest.approx(1 - 0.1 * 0.5)
+    assert shares["encoder"]["norm_gamma"] == shares["encoder"]["qkv_bias"] == 0
+
+
+def test_the_defaults_are_those_of_the_best_preset():
+    values, origins = read_yaml(ROOT / "configs/multi30k_en_de_best.yaml")
+    config = make_run_config(values, origins, default_name="best")
+    model, training = config.model, config.training
+    assert (model.norm, model.positions, model.activation, model.tie_embeddings) == ("post", "rotary", "relu", "all")
+    assert Candidate() == Candidate(
+        dropout=model.dropout,
+        learning_rate=training.learning_rate,
+        weight_decay=training.weight_decay,
+        label_smoothing=training.label_smoothing,
+        forward=training.r_drop / 2,
+        backward=training.r_drop / 2,
+    )
+    layers, vocabulary = model.encoder_layers, config.tokenizer.vocabulary_size
+    assert Architecture() == (model.d_model, model.d_ff, model.num_heads, layers, vocabulary)
+    assert model.decoder_layers == layers and training.warmup_updates == train.WARMUP
+    assert config.batches.batch_tokens == buckets.BATCH_POSITIONS
+    assert (training.optimizer, training.schedule, training.clip_norm) == ("muon", "linear", optimizer.CLIP_NORM)
+    assert (training.beta_1, training.beta_2) == optimizer.BETAS and training.epsilon == optimizer.EPSILON
+    assert (transformer.PAD, transformer.BOS, transformer.EOS) == (PAD, BOS, EOS)
+
+
+def test_kept_models_are_candidates_and_no_two_are_alike():
     assert set(KEPT) <= set(CANDIDATES) and len(set(CANDIDATES.values())) == len(CANDIDATES)
-    assert BOS == 2
+
+
+def test_text_of_another_run_is_refused(tmp_path):
+    with pytest.raises(SystemExit, match=r"train\.source\.ids\.npy: missing"):
+        read_text(tmp_path, "train", 20)
+    (tmp_path / "encoded").mkdir()
+    for side in ("source", "target"):
+        np.save(tmp_path / f"encoded/train.{side}.ids.npy", np.array([4, 20, 5], "uint16"))
+        np.save(tmp_path / f"encoded/train.{side}.starts.npy", np.array([0, 2, 3]))
+    assert [[list(ids) for ids in side] for side in read_text(tmp_path, "train", 21)] == [[[4, 20], [5]]] * 2
+    with pytest.raises(SystemExit, match="expected fewer than 20 ids, found 20"):
+        read_text(tmp_path, "train", 20)

@@ -24,8 +24,8 @@ class DecodingSettings(Settings):
         default=1,
         ge=1,
         le=1000,
-        description="Number of translations to return for each sentence, truncated ones last; with beam search at most "
-        "beam_size.",
+        description="Number of translations to return for each sentence; with beam search at most beam_size, truncated "
+        "ones last.",
     )
     length_penalty: float = Field(
         default=1.0,

@@ -14,7 +14,10 @@ TOP_K_CHUNK = 50  # about the square root of a vocabulary's size: equal work bet
 
 
 class Hypotheses(NamedTuple):
-    """N hypotheses for each sentence, best first; truncated ones come after those that ended, whatever their scores.
+    """N hypotheses for each sentence.
+
+    Beam search returns the best first, and truncated ones after those that ended, whatever their scores. Sampling
+    returns them in the order in which they were drawn.
 
     - ids: int32 `(B, N, L)`, ending in EOS unless truncated, then PAD.
     - log_probabilities: float32 `(B, N, L)`, natural logarithms, one for each token, 0 for PAD.

@@ -7,26 +7,42 @@ import numpy as np
 
 from .transformer import EOS, PAD
 
-WIDTHS = 9, 11, 13, 15, 17, 19, 22, 26, 32, 56
+WIDTHS = 9, 11, 13, 15, 17, 19, 22, 26, 32
+"""Of all buckets but the last, which is as wide as the longest pair."""
 BATCH_POSITIONS = 1536
 SIDES = ("source", "target")
 
 
-def read_text(run: Path, name: str) -> list[list[np.ndarray]]:
-    """Returns the encoded sentences of `train` or `validation`, sources and targets, without EOS."""
-    sides = []
+def read_text(run: Path, name: str, vocabulary: int) -> list[list[np.ndarray]]:
+    """Returns the encoded sentences of `train` or `validation`, sources and targets, without EOS.
+
+    Args:
+        run: the folder of a run.
+        name: of the set.
+        vocabulary: V; JAX would read another row for an id outside it, and say nothing.
+    """
+    sides, encoded = [], run / "encoded"
     for side in SIDES:
-        ids, starts = (np.load(run / "encoded" / f"{name}.{side}.{part}.npy") for part in ("ids", "starts"))
+        try:
+            ids, starts = (np.load(encoded / f"{name}.{side}.{part}.npy") for part in ("ids", "starts"))
+        except FileNotFoundError as error:
+            raise SystemExit(f"{error.filename}: missing; start a training of the best preset, as {run}") from None
+        if ids.max() >= vocabulary:
+            raise SystemExit(f"{encoded}: expected fewer than {vocabulary:,} ids, found {ids.max()}: another run?")
         sides.append(np.split(ids.astype("int32"), starts[1:-1]))
     return sides
 
 
+def widths_of(sides) -> np.ndarray:
+    """Returns the number of tokens of the longer side of each pair, EOS included."""
+    return np.max([[len(ids) + 1 for ids in side] for side in sides], axis=0)
+
+
 def padded(sentences, width: int) -> np.ndarray:
-    """Returns int32 `(sentences, width)`: ids, EOS, then PAD. Longer sentences are cut."""
+    """Returns int32 `(sentences, width)`: ids, EOS, then PAD."""
     rows = np.full((len(sentences), width), PAD, "int32")
     for row, ids in zip(rows, sentences, strict=True):
-        kept = [*ids[: width - 1], EOS]
-        row[: len(kept)] = kept
+        row[: len(ids) + 1] = *ids, EOS
     return rows
 
 
@@ -45,14 +61,15 @@ class Bucket(NamedTuple):
 
 def make_buckets(sides, widths=WIDTHS, positions=BATCH_POSITIONS) -> dict[int, Bucket]:
     """Puts pairs into buckets by width; widths that no pair needs have none."""
-    longest = np.max([[len(ids) + 1 for ids in side] for side in sides], axis=0)
+    needed = widths_of(sides)
+    widest = int(needed.max())
     buckets, lower = {}, 0
-    for width in widths:
-        rows = np.flatnonzero((longest > lower) & (longest <= width))
+    for width in (*(width for width in widths if width < widest), widest):
+        rows = np.flatnonzero((needed > lower) & (needed <= width))
         lower = width
         if len(rows):
             arrays = (padded([side[row] for row in rows], width) for side in sides)
-            buckets[width] = Bucket(*arrays, min(len(rows), round(positions / longest[rows].mean())))
+            buckets[width] = Bucket(*arrays, min(len(rows), round(positions / needed[rows].mean())))
     return buckets
 
 

@@ -10,14 +10,18 @@ import argparse
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sacrebleu
 
+from pipeline.cli import exit_cleanly
 from pipeline.config import RunConfig
 from pipeline.config.run import dump, make_run_config
-from pipeline.config.started_run import read_started_run
+from pipeline.config.started_run import load_started_run, read_started_run
+from pipeline.made_by import MADE_BY
 from pipeline.model.build import build_model
 from pipeline.new_folder import new_folder
 from pipeline.run_directory import RunDirectory
@@ -31,10 +35,10 @@ EXCHANGED = {"source": "target", "target": "source"}
 
 def score(run: RunDirectory, folder: Path) -> list[dict[str, object]]:
     """Returns a row for every model: its name, loss, and the scores of its translations of the validation set."""
-    config, tokenizer = config_of(run, reverse=False), load_tokenizer(run.tokenizer)
-    files = config.data.validation
-    translations, rows = np.load(folder / "translations.npz"), []
-    for result in json.loads((folder / "results.json").read_text(encoding="utf-8")):
+    files, tokenizer = load_started_run(run.config).data.validation, load_tokenizer(run.tokenizer)
+    results, rows = read_results(folder), []
+    translations = np.load(folder / "translations.npz")
+    for result in results:
         texts = tokenizer.decode(translations[result["name"]])
         file = Path(files.source if result["reverse"] else files.target)
         references = [read_lines(file)]
@@ -52,59 +56,65 @@ def score(run: RunDirectory, folder: Path) -> list[dict[str, object]]:
     return rows
 
 
-def config_of(run: RunDirectory, reverse: bool, root: Path | None = None) -> RunConfig:
-    """Returns the settings of a run, with source and target exchanged if it is to translate in reverse."""
+def config_of(run: RunDirectory, root: Path, reverse: bool) -> RunConfig:
+    """Returns the settings of the run `root` with the text of a run, source and target exchanged if in reverse."""
     values, origins = read_started_run(run.config)
+    data = values["data"]
     if reverse:
-        data = values["data"]
         data["source_language"], data["target_language"] = data["target_language"], data["source_language"]
         for name in ("train", "validation", "test"):
             data[name] = {EXCHANGED.get(side, side): file for side, file in data[name].items()}
-    if root is not None:
-        values["run"] |= {"name": root.name, "directory": str(root.parent)}
-    return make_run_config(values, origins, default_name=run.root.name)
+    values["run"] |= {"name": root.name, "directory": str(root.parent)}
+    return make_run_config(values, origins, default_name=root.name)
 
 
-def make_run(run: RunDirectory, root: Path, arrays: dict[str, np.ndarray], reverse: bool) -> None:
+def make_run(run: RunDirectory, root: Path, variables: Mapping[str, np.ndarray], reverse: bool) -> None:
     """Makes a run of the variables of a model, by path within it, with the text and tokenizer of a run."""
-    config, tokenizer = config_of(run, reverse, root), load_tokenizer(run.tokenizer)
-    with new_folder(root.absolute(), "makes a run of a stack") as temporary:
+    config, tokenizer = config_of(run, root, reverse), load_tokenizer(run.tokenizer)
+    with new_folder(root.absolute(), "makes a run of this name") as temporary:
         made = RunDirectory(temporary)
         shutil.copytree(run.tokenizer.parent, temporary / run.tokenizer.parent.name)
         model = build_model(config.model, tokenizer.vocabulary_size, "mixed_bfloat16")
         for variable in model.trainable_variables:
-            variable.assign(arrays[variable.path.partition("/")[2]].astype("float32"))
-        made.config.write_text(dump(config), encoding="utf-8")
+            variable.assign(variables[variable.path.partition("/")[2]].astype("float32"))
+        made.config.write_text(MADE_BY + dump(config), encoding="utf-8")
         model.save(made.model)
         write_imported_manifest(config, made, model, tokenizer, {"format": "stack", "folder": str(root.parent)})
 
 
-def make_runs(run: RunDirectory, folder: Path) -> None:
-    """Makes runs of all weights in the folder of a stack."""
-    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    reverse = {result["name"]: result["reverse"] for result in results}
-    for file in sorted(folder.glob("weights_*.npz")):
-        variables: dict[str, dict[str, np.ndarray]] = {}
-        with np.load(file) as archive:
-            for key in archive.files:
-                name, path = key.split("|")
-                variables.setdefault(name, {})[path] = archive[key]
-        for name, arrays in variables.items():
-            root = folder / "runs" / re.sub(r"\W+", "_", name.lower())
-            make_run(run, root, arrays, reverse[name])
-            print(f"made {root}")
+def make_runs(run: RunDirectory, folder: Path) -> list[Path]:
+    """Makes a run of every model whose weights are in the folder of a stack, unless it is there, and returns all."""
+    results, roots = read_results(folder), []
+    for result in results:
+        weights = folder / "weights" / f"{result['name']}.npz"
+        if weights.is_file():
+            roots.append(folder / "runs" / re.sub(r"\W+", "_", result["name"].lower()))
+            if not roots[-1].exists():
+                with np.load(weights) as variables:
+                    make_run(run, roots[-1], variables, result["reverse"])
+    return roots
 
 
-def main() -> None:
+def read_results(folder: Path) -> list[dict[str, Any]]:
+    """Returns what `stacked.train` wrote of each model."""
+    file = folder / "results.json"
+    if not file.is_file():
+        raise SystemExit(f"{file}: missing; expected what tests.benchmarks.stacked.train writes")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
     """Prints the table, and makes the runs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="the run whose text was trained")
     parser.add_argument("folder", type=Path, help="what stacked.train wrote")
-    arguments = parser.parse_args()
-    run, folder = RunDirectory.open(arguments.run), arguments.folder.absolute()
+    options = parser.parse_args(arguments)
+    run, folder = RunDirectory.open(options.run), options.folder.absolute()
     write_table(score(run, folder), folder)
-    make_runs(run, folder)
+    for root in make_runs(run, folder):
+        print(root)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -1,7 +1,8 @@
 """Trains the stack of candidates: `python -m tests.benchmarks.stacked.train RUN FOLDER`, see `__init__.py`.
 
 RUN is the folder of a run of the best preset, finished or not; only its `encoded/` is read. FOLDER gets `results.json`,
-the validation set as each model translates it, and the weights of those that `candidates.KEPT` names, in float16.
+the validation set as each model translates it, and in `weights/` those of the models that `candidates.KEPT` names, in
+float16.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import numpy as np
 from jax import lax
 
 from . import optimizer
-from .buckets import epoch, make_buckets, padded, read_text
+from .buckets import epoch, make_buckets, padded, read_text, widths_of
 from .candidates import CANDIDATES, KEPT, Candidate
 from .loss import loss, validation_loss
 from .random_bits import mixed
@@ -26,8 +27,8 @@ from .search import translate
 from .weights import initial_weights, to_keras
 
 
-class Shape(NamedTuple):
-    """The architecture of all models: that of the best preset.
+class Architecture(NamedTuple):
+    """That of all models; by default of the best preset.
 
     - width, hidden, heads, layers, vocabulary: D, F, H, L of either side, V.
     """
@@ -40,8 +41,6 @@ class Shape(NamedTuple):
 
 
 WARMUP = 800
-LONGEST = 48  # tokens of a validation sentence or its translation; the longest has as many
-PART = 2  # models in a file of weights
 
 
 def make_update(total: int, heads: int, warmup: float = WARMUP, dtype=jnp.bfloat16):
@@ -86,21 +85,21 @@ class Stack:
         candidates: of each model.
         text: pairs of training, as from `read_text`.
         updates: number of updates.
-        shape: the architecture.
+        architecture: of all models.
     """
 
-    def __init__(self, candidates: list[Candidate], text, updates: int, shape: Shape) -> None:
-        self.candidates, self.updates, self.shape = candidates, updates, shape
+    def __init__(self, candidates: list[Candidate], text, updates: int, architecture: Architecture) -> None:
+        self.candidates, self.updates, self.heads = candidates, updates, architecture.heads
         self.buckets = make_buckets(text)
-        sizes = shape.width, shape.hidden, shape.layers, shape.vocabulary
-        models = [initial_weights(model.seed, *sizes) for model in candidates]
+        width, hidden, _, layers, vocabulary = architecture
+        models = [initial_weights(model.seed, width, hidden, layers, vocabulary) for model in candidates]
         self.state = optimizer.start(jax.tree.map(lambda *arrays: jnp.stack(arrays), *models))
         self.settings = stacked_settings(candidates)
 
     def compile(self):
         """Compiles the update for every width, side by side."""
-        warmup = min(WARMUP, self.updates // 6)
-        update = jax.jit(make_update(self.updates, self.shape.heads, warmup), donate_argnums=0)
+        warmup = max(1, min(WARMUP, self.updates // 6))
+        update = jax.jit(make_update(self.updates, self.heads, warmup), donate_argnums=0)
 
         def compiled(bucket):
             rows = jax.ShapeDtypeStruct((len(self.candidates), bucket.batch), jnp.int32)
@@ -125,24 +124,38 @@ class Stack:
                     each = 1000 * (time.monotonic() - started) / number
                     say(f"update {number}, {each:.1f} ms each, cross-entropy {entropies.min():.3f}")
 
-    def validate(self, text) -> list[dict]:
-        """Returns the validation loss and the translations, as ids, of each model."""
-        sides, heads = [jnp.asarray(padded(side, LONGEST)) for side in text], self.shape.heads
+    def validate(self, text) -> tuple[list[float], list[np.ndarray]]:
+        """Returns the validation loss of each model, and its translations as ids, no longer than the longest pair."""
+        longest, heads = int(widths_of(text).max()), self.heads
+        sides = [jnp.asarray(padded(side, longest)) for side in text]
         measure = jax.jit(lambda w, source, target: lax.map(lambda one: validation_loss(one, source, target, heads), w))
-        search = jax.jit(lambda w, source: lax.map(lambda one: translate(one, source, heads, LONGEST), w))
-        results = {}
+        search = jax.jit(lambda w, source: lax.map(lambda one: translate(one, source, heads, longest), w))
+        measured, found = {}, {}
         for reverse in {model.reverse for model in self.candidates}:
             source, target = sides[::-1] if reverse else sides
-            weights = self.state.weights
-            results[reverse] = np.asarray(measure(weights, source, target)), np.asarray(search(weights, source))
-        return [
-            {"validation loss": float(results[model.reverse][0][i]), "ids": results[model.reverse][1][i]}
-            for i, model in enumerate(self.candidates)
-        ]
+            measured[reverse] = np.asarray(measure(self.state.weights, source, target))
+            found[reverse] = np.asarray(search(self.state.weights, source))
+        own = [(model.reverse, number) for number, model in enumerate(self.candidates)]
+        return [float(measured[side][number]) for side, number in own], [found[side][number] for side, number in own]
 
     def weights_of(self, model: int):
         """Returns the weights of a model as NumPy arrays."""
         return jax.tree.map(lambda array: np.asarray(array[model]), self.state.weights)
+
+
+def write_results(folder: Path, names: list[str], stack: Stack, losses, translations) -> None:
+    """Writes results, translations and kept weights."""
+    for number, name in enumerate(names):
+        if name in KEPT:
+            (folder / "weights").mkdir(exist_ok=True)
+            variables = to_keras(stack.weights_of(number))
+            np.savez(folder / "weights" / name, **{path: array.astype("float16") for path, array in variables.items()})
+    np.savez_compressed(folder / "translations.npz", **dict(zip(names, translations, strict=True)))
+    rows = [
+        {"name": name, "updates": stack.updates, **model._asdict(), "validation loss": loss_of_model}
+        for name, model, loss_of_model in zip(names, stack.candidates, losses, strict=True)
+    ]
+    (folder / "results.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 
 def main() -> None:
@@ -151,32 +164,17 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="a run of the best preset; its encoded/ is read")
     parser.add_argument("folder", type=Path, help="for the results")
     parser.add_argument("--updates", type=int, default=9000, help="of each model (default: 9000)")
-    parser.add_argument("--only", nargs="+", choices=CANDIDATES, default=list(CANDIDATES), metavar="NAME")
-    arguments = parser.parse_args()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    say, names = partial(print, flush=True), arguments.only
-    stack = Stack([CANDIDATES[name] for name in names], read_text(arguments.run, "train"), arguments.updates, Shape())
+    parser.add_argument("--only", nargs="+", choices=CANDIDATES, default=list(CANDIDATES), metavar="NAME", help="some")
+    options = parser.parse_args()
+    folder, names, architecture, say = options.folder, options.only, Architecture(), partial(print, flush=True)
+    if (folder / "results.json").exists():
+        raise SystemExit(f"{folder}: has the results of a stack already; name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    text, validation = (read_text(options.run, name, architecture.vocabulary) for name in ("train", "validation"))
+    stack = Stack([CANDIDATES[name] for name in names], text, options.updates, architecture)
     say(f"{len(names)} models on {jax.devices()[0].device_kind}")
     stack.train(say)
-    results = stack.validate(read_text(arguments.run, "validation"))
-    write_results(arguments.folder, names, stack, results)
-
-
-def write_results(folder: Path, names: list[str], stack: Stack, results: list[dict]) -> None:
-    """Writes results, translations and kept weights."""
-    np.savez_compressed(folder / "translations.npz", **{n: r.pop("ids") for n, r in zip(names, results, strict=True)})
-    rows = [
-        {"name": name, "updates": stack.updates, **model._asdict(), **result}
-        for name, model, result in zip(names, stack.candidates, results, strict=True)
-    ]
-    (folder / "results.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    kept = [name for name in names if name in KEPT]
-    for part in range(0, len(kept), PART):
-        arrays = {}
-        for name in kept[part : part + PART]:
-            variables = to_keras(stack.weights_of(names.index(name)))
-            arrays |= {f"{name}|{path}": array.astype("float16") for path, array in variables.items()}
-        np.savez(folder / f"weights_{part // PART}.npz", **arrays)
+    write_results(folder, names, stack, *stack.validate(validation))
 
 
 if __name__ == "__main__":
