@@ -3,18 +3,22 @@
 import argparse
 import logging
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .cli import ArgumentParser, exit_cleanly
+from .cli import ArgumentParser, add_normalize_option, exit_cleanly
 from .config.names import DATA_SETS, EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS, describe
 from .errors import InputError
 from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
 from .spread import add_workers_option
 
+if TYPE_CHECKING:
+    from .alignment.aligner import Direction
+
 PROGRESS_PAIRS = 10_000  # about a minute's work
+CHECKED_PAIRS = 1000
 COMBINED = {
     MEAN_WEIGHTS: "by the mean of the weights of all runs: each word with the one of the largest mean, and neighbours "
     "of links above 0.4",
@@ -53,6 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
         default=SYMMETRISATIONS[0],
         help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]}). {describe(COMBINED)}",
     )
+    add_normalize_option(parser)
     _add_word_options(parser)
     _add_probability_options(parser)
     add_workers_option(parser)
@@ -131,8 +136,11 @@ def main(arguments: list[str]) -> None:
         from .text.pharaoh import format_pharaoh_line, write_pharaoh
 
     corpus = read_set(options.run, options.set) if options.set else read_parallel_files(options.source, options.target)
-    text = with_given_words(corpus, options.source_words, options.target_words)
-    runs = load_directions(text, options.run, options.reverse, options.more_runs, (options.at, options.reverse_at))
+    names = str(options.source or "source"), str(options.target or "target")
+    text = with_given_words(corpus, options.source_words, options.target_words, names)
+    normalizes = not (options.set or options.no_normalize)  # a set of the run's is as it reads it
+    places = options.at, options.reverse_at
+    runs = load_directions(text, options.run, options.reverse, options.more_runs, places, normalizes)
     if options.symmetrise == MEAN_WEIGHTS:  # no run's own links count
         runs = [one.plain() for one in runs]
     directions = choose_readouts(runs, options.subwords)
@@ -141,7 +149,7 @@ def main(arguments: list[str]) -> None:
     reverse = [direction.reverse for direction in directions]
     linking = make_linking(options.symmetrise, calibration, options.probabilities, reverse)
     links = align_in_processes(directions, linking, options.subwords, options.workers)
-    links = _with_progress(links, len(text))
+    links = _with_progress(links, directions)
     if options.output:
         write_pharaoh(options.output, links)
     else:
@@ -170,12 +178,16 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
 
 
-def _with_progress(links: Iterable[Any], total: int) -> Iterator[Any]:
-    """Passes on items and logs progress."""
-    for number, sentence in enumerate(links, 1):
-        yield sentence
-        if number % PROGRESS_PAIRS == 0:
+def _with_progress(links: Iterable[Any], directions: Sequence["Direction"]) -> Iterator[Any]:
+    """Passes on links, logs progress and warns of what is not read as it is written."""
+    total = len(directions[0].text)
+    for number, sentence in enumerate(links):
+        if number % CHECKED_PAIRS == 0:
+            for direction in directions:
+                direction.warn(number, number + CHECKED_PAIRS)
+        if number and number % PROGRESS_PAIRS == 0:
             logging.info("%d of %d pairs", number, total)
+        yield sentence
 
 
 if __name__ == "__main__":

@@ -103,6 +103,15 @@ def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_normalize_option(parser: argparse._ActionsContainer) -> None:
+    """Adds whether text is read as it is, as `options.no_normalize`."""
+    parser.add_argument(
+        "--no_normalize",
+        action="store_true",
+        help="read the text as it is, without what data.normalize of the run does to text that a person has written",
+    )
+
+
 def _read_name(text: str) -> str:
     if problem := name_problem(text):
         raise argparse.ArgumentTypeError(problem)

@@ -8,6 +8,7 @@ from .cli import (
     ArgumentParser,
     add_checkpoint_option,
     add_members_argument,
+    add_normalize_option,
     add_run_argument,
     exit_cleanly,
     log_to_output,
@@ -89,6 +90,7 @@ def _add_own_text(parser: argparse.ArgumentParser) -> None:
     own = parser.add_argument_group("text of your own, instead of a set of the config")
     own.add_argument("--source", type=Path, metavar="FILE", help="sentences to translate, one per line")
     own.add_argument("--reference", type=Path, metavar="FILE", help="their reference translations, one per line")
+    add_normalize_option(own)
     own.add_argument("--alignments", type=Path, metavar="FILE", help="their gold word alignments, in Pharaoh format")
     own.add_argument(
         "--first_index",

@@ -31,6 +31,7 @@ class RunDirectory:
         self.corpus_report = self.root / "corpus_report.json"
         self.held_out = self.root / "held_out"  # the sets that were taken from the training files
         self.source_look = self.root / "source_look.json"
+        self.target_look = self.root / "target_look.json"
         self.encoded = self.root / "encoded"
         self.file_states = self.encoded / "files.json"  # by which unchanged files are known
         self.shards = self.encoded / "shards"  # of a large text, while it is being encoded
@@ -123,8 +124,8 @@ class RunDirectory:
             raise InputError(
                 f"{run.root}: not a run, it has no config.yaml; expected a folder that train.py has created"
             )
-        files = run.manifest, run.tokenizer, run.corpus_report, run.source_look, run.history, run.ancestor_weights
-        for file in files:
+        texts = run.tokenizer, run.corpus_report, run.source_look, run.target_look
+        for file in (run.manifest, *texts, run.history, run.ancestor_weights):
             refuse_other_than_file(file, "what training wrote")
         refuse_newer(run.config)
         return run

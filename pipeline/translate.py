@@ -11,6 +11,7 @@ from .cli import (
     ArgumentParser,
     add_checkpoint_option,
     add_members_argument,
+    add_normalize_option,
     add_run_argument,
     exit_cleanly,
 )
@@ -28,7 +29,6 @@ from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 from .spread import RunParts, Spreading, add_workers_option, check_spreadable
 from .text.arriving_lines import ArrivingLines
-from .text.typed_text import LookWarning
 
 if TYPE_CHECKING:
     from .decoding.translator import Translation
@@ -67,7 +67,6 @@ def main(arguments: list[str]) -> None:
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
         from .text.given_files import GivenFiles
-        from .text.tagged_text import without_tag
         from .trained_run.trained_ensemble import load_runs
 
     loaded = load_runs([options.run, *options.others], options.checkpoint)
@@ -77,14 +76,14 @@ def main(arguments: list[str]) -> None:
     format_line = format_best if options.n_best is None else format_n_best
     if sys.stdin.buffer.isatty():
         sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
-    normalize = None if options.no_normalize else run.normalizer
-    look_warning = LookWarning(run.source_look)
+    typed = run.typed_text("standard input", normalizes=not options.no_normalize)
 
     def windows() -> Iterator[tuple[Any, ...]]:
+        first = 1
         for window in lines.windows():
-            typed = [normalize(line) for line in window] if normalize else window
-            look_warning.check([without_tag(line, run.tokenizer.tags) for line in typed])
-            yield run.tokenizer.encode(typed), *given.take(len(window))
+            _, ids = typed.read(window, first)
+            yield ids, *given.take(len(window))
+            first += len(window)
 
     number = 0
     for translated in _translate(run, windows(), options):
@@ -113,11 +112,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write plain text: marks attached to words, a capital at the beginning",
     )
-    parser.add_argument(
-        "--no_normalize",
-        action="store_true",
-        help="translate the input as it is, without what data.normalize of the run does to typed text",
-    )
+    add_normalize_option(parser)
 
 
 def format_best(number: int, translations: Sequence["Translation"]) -> str:

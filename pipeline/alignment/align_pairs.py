@@ -20,13 +20,13 @@ class AlignPairs:
     """Aligns pairs by one run or by several.
 
     Args:
-        directions: each run, where its links are read, what counts as a word on its own source and target, and
-            whether it reads the targets and writes the sources.
+        directions: each run, where its links are read, what counts as a word on its own source and target, whether
+            it reads the targets and writes the sources, and whether it normalises the text.
         linking: see `read_links`.
         subwords: see `choose_readouts`.
     """
 
-    directions: tuple[tuple[RunParts, ChosenReadout, WordUnits, bool], ...]
+    directions: tuple[tuple[RunParts, ChosenReadout, WordUnits, bool, bool], ...]
     linking: Linking
     subwords: bool
 
@@ -36,8 +36,8 @@ class AlignPairs:
         from .aligner import Direction, read_links
 
         directions = [
-            Direction(run, text.turned() if reverse else text, readout, units, reverse)
-            for run, (_, readout, units, reverse) in zip(loaded, self.directions, strict=True)
+            Direction(run, text.turned() if reverse else text, readout, units, reverse, normalizes)
+            for run, (_, readout, units, reverse, normalizes) in zip(loaded, self.directions, strict=True)
         ]
         return list(read_links(directions, self.linking, self.subwords))
 
@@ -61,7 +61,10 @@ def align_in_processes(
 
         return read_links(directions, linking, subwords)
     parts = tuple(
-        (RunParts((one.run.directory.root,), "best", one.run.config), one.readout, one.units, one.reverse)
+        (
+            RunParts((one.run.directory.root,), "best", one.run.config),
+            *(one.readout, one.units, one.reverse, one.normalizes),
+        )
         for one in directions
     )
     text = directions[0].text

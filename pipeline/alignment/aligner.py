@@ -1,17 +1,19 @@
 """Aligns the words of any parallel text by the attention of one trained run, or of several runs of either direction."""
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import repeat
 
 from ..errors import InputError
 from ..inspection.record import Record
 from ..text.pharaoh import Link
+from ..text.typed_text import TypedText
 from ..text.words import BETWEEN_SPACES, WordUnits
 from ..trained_run import TrainedRun
 from .agreement import most_agreeing
-from .aligned_text import AlignedText
+from .aligned_text import AlignedText, ChangedLines
 from .given_words import number_words
 from .linking import Linking
 from .probable_readout import ProbableReadout
@@ -29,10 +31,12 @@ class Direction:
 
     Args:
         run: the run.
-        text: the text as the run reads it.
+        text: the text as it was written, in the direction of the run.
         readout: where its alignments are read; None if that is yet to be chosen.
         units: what counts as a word where none are given.
         reverse: whether the text is turned: links are from its target to its source.
+        normalizes: whether `data.normalize` of the run acts on the text; links are between the words as they were
+            written all the same.
     """
 
     run: TrainedRun
@@ -40,9 +44,12 @@ class Direction:
     readout: ChosenReadout | None = None
     units: WordUnits = BETWEEN_SPACES
     reverse: bool = False
+    normalizes: bool = False
 
     @classmethod
-    def of(cls, run: TrainedRun, text: AlignedText, at: str | None, reverse: bool = False) -> "Direction":
+    def of(
+        cls, run: TrainedRun, text: AlignedText, at: str | None, reverse: bool = False, normalizes: bool = False
+    ) -> "Direction":
         """Returns the direction of a run on a text.
 
         Args:
@@ -51,11 +58,13 @@ class Direction:
             at: the readout as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`; None to choose it on the gold alignments that the run's
                 config names, if it names any.
             reverse: whether the run reads the target.
+            normalizes: whether the text is a person's, not a set of the run.
 
         Raises:
             InputError: the run has no such layer or head.
         """
-        return cls(run, text.turned() if reverse else text, find_readout(run, at), reverse=reverse)
+        read = text.turned() if reverse else text
+        return cls(run, read, find_readout(run, at), reverse=reverse, normalizes=normalizes)
 
     def plain(self) -> "Direction":
         """Returns the direction with its links, or the weights they are read off, but no probabilities of them."""
@@ -68,8 +77,24 @@ class Direction:
             *(unit if words is None else "characters" for unit, words in zip(self.units, text.words, strict=True))
         )
         recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])], units)
-        records = recorder.record_references(text.source, text.target)
-        return map(number_words, records, *(repeat(None) if words is None else words for words in text.words))
+        sides: list[Sequence[str]] = []
+        counted: list[Iterable[str | None]] = []
+        for side, lines, words, unit in zip(units._fields, (text.source, text.target), text.words, units, strict=True):
+            normalize = self.run.make_normalizer(side) if self.normalizes else None
+            sides.append(ChangedLines(lines, normalize) if normalize else lines)
+            as_written = lines if normalize and unit == "spaces" else repeat(None)
+            counted.append(as_written if words is None else words)
+        return map(number_words, recorder.record_references(*sides), *counted)
+
+    def warn(self, start: int, stop: int) -> None:
+        """Warns of what the run does not read in these pairs as it is written, see `TypedText`."""
+        for reader, lines in zip(self._typed, (self.text.source, self.text.target), strict=True):
+            reader.read(lines[start:stop], start + 1)
+
+    @cached_property
+    def _typed(self) -> list[TypedText]:
+        sides = zip(self.text.names, self.units._fields, strict=True)
+        return [self.run.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
 
 
 def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> list[Direction]:

@@ -10,7 +10,12 @@ from .aligner import Direction
 
 
 def load_directions(
-    text: AlignedText, root: Path, reverse: Path | None, more: Sequence[Path], places: tuple[str | None, str | None]
+    text: AlignedText,
+    root: Path,
+    reverse: Path | None,
+    more: Sequence[Path],
+    places: tuple[str | None, str | None],
+    normalizes: bool = False,
 ) -> list[Direction]:
     """Loads runs, each with the text in the direction in which it translates.
 
@@ -20,6 +25,7 @@ def load_directions(
         reverse: that of the run from target to source, if there is one.
         more: those of further runs, whose languages say which they are.
         places: where links are read in the runs of either direction, see `Direction.of`.
+        normalizes: whether the text is a person's, see `Direction.of`.
 
     Raises:
         InputError: there is no run, it has no such layer or head, or a further run is of other languages.
@@ -34,7 +40,7 @@ def load_directions(
             "--reverse_at needs a run from target to source, whose layer and head it names; give REVERSE_RUN, or leave "
             "--reverse_at out"
         )
-    return [Direction.of(run, text, places[turned], turned) for run, turned in runs]
+    return [Direction.of(run, text, places[turned], turned, normalizes) for run, turned in runs]
 
 
 def _is_reverse(run: TrainedRun, first: TrainedRun) -> bool:

@@ -33,10 +33,12 @@ def read_set(root: Path, name: str) -> Corpus:
     return read_corpus(settings)
 
 
-def with_given_words(corpus: Corpus, source_words: Path | None, target_words: Path | None) -> AlignedText:
+def with_given_words(
+    corpus: Corpus, source_words: Path | None, target_words: Path | None, names: tuple[str, str]
+) -> AlignedText:
     """Returns a text with the words of tokenised copies of it, where those are given; see `read_given_words`."""
-    words = (
+    words = [
         read_given_words(path, sentences) if path else None
         for path, sentences in ((source_words, corpus.source), (target_words, corpus.target))
-    )
-    return AlignedText(corpus.source, corpus.target, *words)
+    ]
+    return AlignedText(corpus.source, corpus.target, words[0], words[1], names)

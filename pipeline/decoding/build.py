@@ -1,5 +1,7 @@
 """Builds a search and a translator from settings."""
 
+from collections.abc import Callable, Sequence
+
 import keras
 
 from ..config import RunConfig
@@ -17,10 +19,15 @@ from .translator import Translator
 
 
 def build_translator(
-    model: keras.Model, tokenizer: Tokenizer, config: RunConfig, search: Search, tokens: TokenText | None = None
+    model: keras.Model,
+    tokenizer: Tokenizer,
+    config: RunConfig,
+    search: Search,
+    tokens: TokenText | None = None,
+    read: Callable[[Sequence[str], str], list[list[int]]] | None = None,
 ) -> Translator:
-    """Builds a translator that uses `search`, with the batch size and the length limits of the config; `tokens` are
-    those of the target language."""
+    """Builds a translator that uses `search`, with the batch size and the length limits of the config; for `tokens` and
+    `read` see `Translator`."""
     settings = config.decoding
     return Translator(
         model,
@@ -33,6 +40,7 @@ def build_translator(
         # Random draws depend on their order, so batches that are sampled run one after the other.
         workers=1 if settings.kind == "sampling" else parallel_batches(),
         tokens=tokens,
+        read=read,
     )
 
 

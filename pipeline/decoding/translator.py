@@ -1,6 +1,6 @@
 """Translates sentences: batches them by length, searches in a graph, and decodes the results to text."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -60,6 +60,8 @@ class Translator:
         max_positions: the maximum number of tokens on either side; longer sources are cut.
         workers: batches translated at the same time.
         tokens: those of the target language, needed where phrases are required.
+        read: returns the tokens of sentences as a person gives them, of a side that is `source` or `target`; by
+            default the tokenizer's.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Translator:
         max_positions: int = 512,
         workers: int = 1,
         tokens: TokenText | None = None,
+        read: Callable[[Sequence[str], str], list[list[int]]] | None = None,
     ) -> None:
         self.workers = workers
         self.tokenizer = tokenizer
@@ -83,6 +86,7 @@ class Translator:
         self.max_positions = max_positions
 
         self._tokens = tokens
+        self._read = read
         search = search or GreedySearch()
 
         def make_graph(*names):
@@ -103,7 +107,14 @@ class Translator:
 
     def translate_n_best(self, sentences: Sequence[str]) -> list[list[Translation]]:
         """Returns all translations of each sentence that the search returns, in the order of `Hypotheses`."""
-        return self.translate_ids(self.tokenizer.encode(sentences))
+        return self.translate_ids(self.encode(sentences))
+
+    def encode(self, sentences: Sequence[str], side: str = "source") -> list[list[int]]:
+        """Returns the tokens of sentences as a person gives them, without BOS and EOS; `side` is `source` or
+        `target`."""
+        if self._read:
+            return self._read(sentences, side)
+        return (self.tokenizer if side == "source" else self.tokenizer.of_target).encode(sentences)
 
     def translate_ids(
         self,

@@ -141,7 +141,8 @@ def translate_probes(request: EvaluationRequest) -> list[ForcedPair]:
         return []
     sources = [probe.source for probe in probes]
     references = [probe.reference or "" for probe in probes]
-    return list(pair_translations(sources, references, run.translator.translate(sources), run.config.decoding.kind))
+    found = run.translator.translate_ids(run.tokenizer.encode(sources))  # the config has them as the model reads them
+    return list(pair_translations(sources, references, [one[0] for one in found], run.config.decoding.kind))
 
 
 def fill_viewer(outputs: Outputs, name: str, rows: Sequence[dict[str, Any]], table: pd.DataFrame) -> ViewerRun:

@@ -1,8 +1,10 @@
 """Converts the options of evaluate.py to a typed request."""
 
 import argparse
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config import RunConfig
@@ -18,6 +20,8 @@ from ..text.required import RequiredPhrase
 from ..text.sets import read_tagged
 from ..trained_run import TrainedRun
 from ..trained_run.trained_ensemble import load_runs
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -118,13 +122,34 @@ def _read_own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet
     origin = options.source.name  # with its suffix: test.en must not replace the results on `test`
     name, choose_on = _results_name(options, origin), read_choice_set(run.config, run.cutter)
     if not options.reference:
-        source = list(read_lines(options.source))
+        source = _read_typed(run, read_lines(options.source), options, options.source, "source")
         return EvaluationSet(name, source, choose_on=choose_on, origin=origin, own=True)
-    corpus = read_parallel_files(options.source, options.reference).in_memory()
+    corpus = read_parallel_files(options.source, options.reference)
+    source = _read_typed(run, corpus.source, options, options.source, "source")
+    target = _read_typed(run, corpus.target, options, options.reference, "target")
+    corpus = replace(corpus, source=source, target=target)
     gold = None
     if options.alignments:
         gold = read_gold_set(origin, corpus, options.alignments, options.first_index, cutter=run.cutter)
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin, own=True)
+
+
+def _read_typed(run: TrainedRun, lines: Sequence[str], options: argparse.Namespace, path: Path, side: str) -> list[str]:
+    """Returns the lines of a file as the run reads them."""
+    given = list(lines)
+    # Gold links count the words as they stand, so these must keep their numbers.
+    form = {"normalizes": not options.no_normalize, "divides": options.alignments is None}
+    found, _ = run.typed_text(str(path), side, **form).read(given)
+    changed = sum(one != other for one, other in zip(given, found, strict=True))
+    if changed:
+        log.info(
+            "%s: %d of %d lines are changed to look like the training text (data.normalize; --no_normalize reads them "
+            "as they are)",
+            path,
+            changed,
+            len(given),
+        )
+    return found
 
 
 def _read_configured_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:

@@ -45,7 +45,7 @@ def read_check_sentences(run: TrainedRun, source: Path | None, count: int) -> li
         InputError: there is neither.
     """
     if source is not None:
-        lines: Sequence[str] = read_lines(source)
+        lines: Sequence[str] = run.typed_text(str(source)).read(read_lines(source)[: 2 * count])[0]
     else:
         if run.config.data.validation is None:
             raise InputError(

@@ -15,6 +15,7 @@ import tensorflow_text
 
 from ..decoding.forced import forced_pass
 from ..decoding.search import Search
+from ..text.line import EMPTY
 from ..text.tokenizer import BOS, EOS, PAD
 
 STRINGS = tf.TensorSpec([None], tf.string)
@@ -82,7 +83,7 @@ class SavedTranslator(tf.Module):
             - cross_attention: float32 `(B, L, H, T, S)`; zeros for padding.
         """
         model = self._model.value
-        tokens = self._tokenizer.tokenize(source)
+        tokens = self._tokenize(source)
         source_ids = self._with_end(tokens[:, : self._max_positions - 1])
         lengths = tf.cast(tokens[:, : self._max_positions - 1].row_lengths(), tf.int32)
         longest = tf.cast(self._max_target_ratio * tf.cast(lengths, tf.float64), tf.int32) + self._max_target_extra
@@ -125,9 +126,7 @@ class SavedTranslator(tf.Module):
             - links: int32 `(B, T)`, the index of the source token to which each target token is linked; -1 for
               `</s>`, padding, and tokens that attend to no token but `</s>`.
         """
-        both = [
-            self._with_end(self._tokenizer.tokenize(side)[:, : self._max_positions - 1]) for side in (source, target)
-        ]
+        both = [self._with_end(self._tokenize(side)[:, : self._max_positions - 1]) for side in (source, target)]
         source_ids, target_ids = both
         target_input = self._shifted(target_ids)
         forced = forced_pass(self._model.value, source_ids, target_input, target_ids, ("cross",))
@@ -139,6 +138,12 @@ class SavedTranslator(tf.Module):
             "cross_attention": cross,
             "links": self._links(cross, source_ids, target_ids),
         }
+
+    def _tokenize(self, text):
+        """Reads text as the run does: composed, and none where there is nothing to be seen, see `text.line`."""
+        text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # bytes that are not UTF-8 become U+FFFD
+        text = tensorflow_text.normalize_utf8(text, "NFC")
+        return self._tokenizer.tokenize(tf.where(tf.strings.regex_full_match(text, EMPTY), "", text))
 
     def _with_end(self, tokens):
         ends = tf.fill([tokens.nrows(), 1], EOS)

@@ -7,11 +7,18 @@ import numpy as np
 from ..config.names import ATTENTION_SITES
 from ..errors import InputError
 from ..inspection.split_score import layer_name, split_score
+from ..text.line import as_line
 from ..text.tokenizer import BOS, EOS
 from ..trained_run import TrainedRun
-from .question import ScoreQuestion
+from .question import Question, ScoreQuestion
 
 DIGITS = 6  # after the point
+
+
+def typed_line(run: TrainedRun, question: Question | ScoreQuestion) -> str:
+    """Returns the sentence of a question as the run reads it; its lines are one sentence."""
+    text = as_line(" ".join(question.text.split("\n")), "text")
+    return run.normalizer(text) if run.normalizer else text
 
 
 def explain_row(run: TrainedRun, question: ScoreQuestion) -> dict[str, Any]:
@@ -30,8 +37,7 @@ def explain_row(run: TrainedRun, question: ScoreQuestion) -> dict[str, Any]:
     """
     if question.site not in ATTENTION_SITES:
         raise InputError(f"site: expected {', '.join(ATTENTION_SITES)}, found {question.site!r:.60}")
-    text = run.normalizer(question.text) if run.normalizer else question.text
-    source = run.tokenizer.encode([text])[0][: run.config.model.max_positions - 1]
+    source = run.tokenizer.encode([typed_line(run, question)])[0][: run.config.model.max_positions - 1]
     target = question.target or [EOS]
     layer = layer_name(question.site, question.layer)
     pair = [*source, EOS], [BOS, *target[:-1]]

@@ -15,12 +15,13 @@ from ..inspection.recorder import AttentionRecorder
 from ..inspection.split_score import explained_sites
 from ..inspection.viewer.page import encode_weights
 from ..inspection.viewer.viewer_run import ViewerRun
+from ..text.tagged_text import without_tag
 from ..text.tokenizer import BOS, EOS, PAD
-from ..text.typed_text import find_difference
+from ..text.typed_text import find_difference, find_unknown, name_characters
 from ..trained_run import TrainedRun
 from .alternatives import Alternatives
 from .changes import ChangeVariables
-from .explanation import explain_row
+from .explanation import explain_row, typed_line
 from .page import SHOWN_SITES
 from .question import Question, ScoreQuestion
 
@@ -71,7 +72,7 @@ class LiveRun:
         Raises:
             InputError: the run has no such token or head.
         """
-        text = self.run.normalizer(question.text) if self.run.normalizer else question.text
+        text = typed_line(self.run, question)
         with self._lock:
             self.changes.set(question.changes, question.row)
             n_best = self._translate(text, question)
@@ -163,7 +164,6 @@ class LiveRun:
     ) -> dict[str, Any]:
         plain = self.run.detokenize if self.run.config.data.tokenized else None
         viewed = ViewerRun(self.name, plain=plain).add_all([record])
-        look = self.run.source_look
         return {
             "sentence": viewed.sentences[0],
             "sites": viewed.sites,
@@ -177,8 +177,15 @@ class LiveRun:
             ],
             "logProbability": sum(record.token_log_probabilities),
             "prefixTokens": len(question.prefix),
-            "difference": find_difference(record.source, look) if look else None,
+            "difference": self._difference(record.source),
         }
+
+    def _difference(self, source: str) -> str | None:
+        """Returns in words why a sentence does not look like the training text, or None."""
+        text, look = without_tag(source, self.run.tokenizer.tags), self.run.source_look
+        if unknown := find_unknown(text, self.run.tokenizer):
+            return f"it has no {name_characters(unknown)}"
+        return find_difference(text, look) if look else None
 
 
 def _search_settings(settings: Any) -> dict[str, Any]:

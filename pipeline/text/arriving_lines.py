@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from ..errors import InputError
+from .line import decode_line, without_mark
 
 WINDOW_LINES = 1000  # memory use does not grow with the input
 PATIENCE_SECONDS = 0.1  # how long a window waits for more lines than its first
@@ -19,7 +19,7 @@ _END = None
 class ArrivingLines:
     """Reads the lines of a UTF-8 stream in a thread of its own, from the moment at which it is made.
 
-    Only a line feed ends a line. A thread with a queue works everywhere; pipes of Windows cannot be polled.
+    What a line is, `decode_line` says. A thread with a queue works everywhere; pipes of Windows cannot be polled.
 
     Args:
         stream: what is read.
@@ -71,20 +71,11 @@ class ArrivingLines:
     def _read(self, stream: BinaryIO) -> None:
         try:
             for number, line in enumerate(stream, start=1):
-                self._arrived.put(_decode(number, line))
+                content = without_mark(line) if number == 1 else line
+                self._arrived.put(decode_line(content, f"standard input:{number}"))
             self._arrived.put(_END)
         except Exception as error:  # raised again where the lines are used
             self._arrived.put(error)
-
-
-def _decode(number: int, line: bytes) -> str:
-    try:
-        return line.decode().rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"standard input:{number}: not UTF-8 (byte {line[error.start]:#04x}); "
-            "convert it first, for example with iconv"
-        ) from None
 
 
 def _is_regular_file(stream: BinaryIO) -> bool:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..config.names import CORPUS_ACTIONS, CORPUS_PROBLEMS
 from ..errors import InputError
 from .corpus import Corpus
+from .line import is_empty
 
 CHUNK_PAIRS = 1 << 17
 """Judged at a time."""
@@ -59,7 +60,7 @@ def find_odd_pairs(
 ) -> npt.NDArray[np.uint8]:
     """Finds the pairs that rarely help training.
 
-    - `empty_side`: a side is nothing but white space.
+    - `empty_side`: a side has nothing that can be seen, see `is_empty`.
     - `over_long`: a side has more than its maximum of tokens.
     - `length_ratio`: the longer side, of more than 10 tokens, is more than `max_length_ratio` times the shorter.
     - `duplicate`: an earlier pair is exactly the same.
@@ -89,9 +90,9 @@ def find_odd_pairs(
 
 
 def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Returns which pairs have a side that is nothing but white space."""
+    """Returns which pairs have a side that `is_empty`."""
     pairs = zip(sources, targets, strict=True)
-    return np.array([not source.strip() or not target.strip() for source, target in pairs], bool)
+    return np.array([is_empty(source) or is_empty(target) for source, target in pairs], bool)
 
 
 def digest_pairs(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint64]:

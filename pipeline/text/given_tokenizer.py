@@ -11,6 +11,7 @@ import sentencepiece
 
 from ..errors import InputError
 from ..json_file import read_json_object
+from .line import visible
 from .subword_model import PlainModel
 from .tokenizer import PAD, UNK, WORD_START, Tokenizer
 
@@ -95,7 +96,7 @@ class _GivenSubwords:
 
     def _tokens(self, text: str) -> list[tuple[int, int]]:
         """Returns each token with the number of bytes of the text up to its end."""
-        tokens, start = [], 0
+        tokens, start, text = [], 0, visible(text)
         for match in self._parts.finditer(text):
             tokens += self._tokens_between(text, start, match.start())
             tokens.append((self._special[match.group()], len(text[: match.end()].encode())))

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import refuse_other_than_file
-from .other_kinds import refuse_other_kinds
+from .line import BYTE_ORDER_MARK, compose, refuse_byte
 from .stored_array import ArrayStore
-from .text_file import BLOCK_BYTES, TextFile, open_unpacked, temporary_text
+from .text_file import BLOCK_BYTES, TextFile, open_unpacked, refuse_other_kinds, temporary_text
 
 CHUNK_LINES = 4096
 INDEX_LINES = 1 << 17
@@ -68,7 +68,7 @@ class Lines(Sequence[str]):
             return []
         first = int(starts[0])
         data = self.text.read(first, int(ends[-1]))
-        texts = [data[start - first : end - first].decode() for start, end in zip(starts, ends, strict=True)]
+        texts = [compose(data[start - first : end - first].decode()) for start, end in zip(starts, ends, strict=True)]
         return texts if self.part is None else [self.part(text) for text in texts]
 
 
@@ -76,7 +76,7 @@ def read_lines(path: str | Path) -> Lines:
     r"""Opens a UTF-8 text file, plain, gzip or zstd, with or without a byte order mark, and checks all of it once.
 
     Only `\n` and `\r\n` end a line: characters such as U+2028 or U+0085 occur inside sentences, and splitting there
-    would shift every pair that follows. The last line need not end in one.
+    would shift every pair that follows. The last line need not end in one. Lines are composed, see `compose`.
 
     Raises:
         InputError: no such file, a directory, an empty file, a damaged gzip or zstd file, a file that is no text, or
@@ -131,7 +131,7 @@ def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
         UnicodeDecodeError: the file is not UTF-8.
     """
     file.seek(0)
-    first = len(codecs.BOM_UTF8) if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0
+    first = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
     file.seek(first)
     decoder = codecs.getincrementaldecoder("utf-8")()
     starts, ends = ArrayStore(np.int64), ArrayStore(np.int64)
@@ -151,28 +151,21 @@ def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
         after_return = codes[-1] == ord("\r")
         position += len(block)
     decoder.decode(b"", final=True)
-    if position > start:  # the last line has no end
+    if position > start:  # the last line has no line feed
         starts.add([start])
-        ends.add([position])
+        ends.add([position - after_return])
     return starts.finish(), ends.finish()
 
 
 def _locate_bad_byte(path: Path, file: BinaryIO) -> InputError:
     """Reads the file again, line by line, to name the line and the byte."""
     file.seek(0)
-    start = file.read(3)
-    utf16 = start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    encoding = "UTF-16" if utf16 else "LATIN1"
-    position = len(codecs.BOM_UTF8) if start == codecs.BOM_UTF8 else 0
+    position = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
     file.seek(position)
     for number, line in enumerate(file, 1):
         try:
             line.decode()
         except UnicodeDecodeError as error:
-            byte = position + error.start + 1
-            return InputError(
-                f"{path}:{number}: byte 0x{line[error.start]:02x} (byte {byte} of the text) is not UTF-8, as "
-                f"expected; perhaps it is {encoding}; convert the file: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
-            )
+            return refuse_byte(line, error.start, f"{path}:{number}", position)
         position += len(line)
     raise AssertionError("the text as a whole is not UTF-8, but each of its lines is")

@@ -1,6 +1,7 @@
 """What a text looks like: which words and capitals it has, so that typed text can be made to look the same.
 
-The look of a run's source text is measured when the text is prepared, and kept in the run's `source_look.json`.
+The look of both sides of a run's text is measured when the text is prepared, and kept in the run's `source_look.json`
+and `target_look.json`.
 """
 
 import re

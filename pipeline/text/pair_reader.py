@@ -47,14 +47,17 @@ class PairReader:
         self._finders = {name: SharedSentenceFinder(other.source, other.target) for name, other in others.items()}
 
     def __call__(self, pairs: Sides) -> Reading:
-        look = LookMeter(self._tokenized)
-        look.add(pairs[0])
+        looks = LookMeter(self._tokenized), LookMeter(self._tokenized)
+        for look, sentences in zip(looks, pairs, strict=True):
+            look.add(sentences)
         source, target = map(self._encode, self._models, pairs)
         shared = {name: finder.find(*pairs) for name, finder in self._finders.items()}
         filtered, near_digests = np.zeros(len(pairs[0]), np.uint8), np.zeros(0, np.uint64)
         if self._filters is not None:
             filtered, near_digests = self._filters.find(*pairs), self._filters.digest(*pairs)
-        return Reading((source, target), find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, look, shared)
+        return Reading(
+            (source, target), find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, looks, shared
+        )
 
     def _encode(self, model: PlainModel, sentences: Sequence[str]) -> EncodedShard:
         rows = model.encode(sentences)

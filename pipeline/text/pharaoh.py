@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import refuse_other_than_file, replaced_when_done, write_atomically
+from ..files import replaced_when_done, write_atomically
+from .lines import read_lines
 
 Link = tuple[int, int]
 
@@ -52,7 +53,7 @@ def read_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -
         turned: whether the links in the file are target-source, as in a file of the opposite direction.
 
     Raises:
-        InputError: the file cannot be read, a link is malformed or below `first_index`, or a probability is no number
+        InputError: as `read_lines`; a link is malformed or below `first_index`, or a probability is no number
             from 0 to 1.
     """
     return list(iterate_pharaoh(path, first_index, turned))
@@ -64,14 +65,9 @@ def iterate_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False
     Raises:
         InputError: as `read_pharaoh`, when the line is reached.
     """
-    try:
-        refuse_other_than_file(Path(path), "word alignments", pipes=True)
-        with Path(path).open(encoding="utf-8", newline="\n") as lines:
-            for number, line in enumerate(lines, start=1):
-                alignment = _parse_line(line, first_index, f"{path}:{number}")
-                yield alignment.turned if turned else alignment
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot read word alignments ({error})") from error
+    for number, line in enumerate(read_lines(path), start=1):
+        alignment = _parse_line(line, first_index, f"{path}:{number}")
+        yield alignment.turned if turned else alignment
 
 
 def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:

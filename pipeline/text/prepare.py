@@ -89,7 +89,8 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
         selected = pairs.select(selection.kept, np.concatenate(joined))
         tag_pairs(config.data, report, tokenizer.tags, selected).save(run.encoded / name)
     _encode_validation(validation, tokenizer).save(run.encoded / "validation")
-    facts.look.look.write(run.source_look)
+    for meter, path in zip(facts.looks, (run.source_look, run.target_look), strict=True):
+        meter.look.write(path)
     record_states(config.data, run, digests)
     write_json(run.corpus_report, report)
     run.preparation.unlink(missing_ok=True)

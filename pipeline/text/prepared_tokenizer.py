@@ -10,6 +10,7 @@ from ..json_file import read_json
 from ..run_directory import RunDirectory
 from .corpus import Corpus
 from .given_tokenizer import load_tokenizer
+from .line import is_empty
 from .tokenizer import Tokenizer
 from .tokenizer_training import train_tokenizer
 
@@ -56,4 +57,4 @@ def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
 def _sample_sentences(corpus: Corpus, most: int) -> Iterator[str]:
     """Yields both sides of every n-th pair, at most `most` sentences in all."""
     for pair in islice(corpus.pairs(), None, None, max(1, -(-2 * len(corpus) // most))):
-        yield from (side for side in pair if side.strip())
+        yield from (side for side in pair if not is_empty(side))

@@ -27,7 +27,7 @@ class Reading(NamedTuple):
     - digests: see `digest_pairs`.
     - filtered: see `TextFilters.find`; all 0 where there are no filters.
     - near_digests: see `TextFilters.digest`.
-    - look: what the sources look like.
+    - looks: what the sources and the targets look like.
     - shared: for each other set, which of its sentences are among them.
     """
 
@@ -36,7 +36,7 @@ class Reading(NamedTuple):
     digests: np.ndarray
     filtered: np.ndarray
     near_digests: np.ndarray
-    look: LookMeter
+    looks: tuple[LookMeter, LookMeter]
     shared: dict[str, SharedSentences]
 
 
@@ -47,7 +47,7 @@ class TextFacts(NamedTuple):
     digests: np.ndarray
     filtered: np.ndarray
     near_digests: np.ndarray
-    look: LookMeter
+    looks: tuple[LookMeter, LookMeter]
     shared: dict[str, SharedSentences]
 
 
@@ -55,7 +55,7 @@ def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, TextFact
     """Puts the readings of all parts of a text together, of which there is at least one."""
     stores: list[SentenceStore] = []
     arrays = [ArrayStore(kind) for kind in (bool, np.uint64, np.uint8, np.uint64)]
-    look: LookMeter | None = None
+    looks: tuple[LookMeter, LookMeter] | None = None
     shared: dict[str, SharedSentences] = {}
     for reading in readings:
         stores = stores or [SentenceStore(side.ids.dtype) for side in reading.sides]
@@ -64,13 +64,14 @@ def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, TextFact
         parts = (reading.empty, reading.digests, reading.filtered, reading.near_digests)
         for array, part in zip(arrays, parts, strict=True):
             array.add(part)
-        if look is None:
-            look, shared = reading.look, reading.shared
+        if looks is None:
+            looks, shared = reading.looks, reading.shared
             continue
-        look.update(reading.look)
+        for look, following in zip(looks, reading.looks, strict=True):
+            look.update(following)
         for name, sentences in reading.shared.items():
             shared[name].update(sentences)
-    assert look is not None
+    assert looks is not None
     source, target = (store.finish() for store in stores)
     empty, digests, filtered, near_digests = (array.finish() for array in arrays)
-    return EncodedPairs(source, target), TextFacts(empty, digests, filtered, near_digests, look, shared)
+    return EncodedPairs(source, target), TextFacts(empty, digests, filtered, near_digests, looks, shared)

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..errors import InputError
 from .banned import BannedPhrases
 from .given_lines import GivenLines
+from .line import is_empty
 from .phrase_automaton import APART, JOINED, PhraseAutomaton
 from .token_text import DIVIDING, END, Symbols, TokenText
 from .tokenizer import EOS
@@ -65,7 +66,8 @@ class RequiredFile(GivenLines):
         """
         rows = []
         for number, (place, line) in enumerate(self.take_lines(count)):
-            texts = list(dict.fromkeys(" ".join(text.split()) for text in line.split("\t"))) if line else []
+            texts = list(dict.fromkeys(" ".join(text.split()) for text in line.split("\t")))
+            texts = [] if is_empty(line) else texts
             if "" in texts:
                 raise InputError(
                     f"{place}: an empty phrase; expected words or phrases separated by single tabs, and an empty line "

@@ -23,7 +23,7 @@ from .look import LookMeter
 from .overlap import SharedSentences
 from .readings import EncodedShard, Reading
 
-VERSION = 1
+VERSION = 2
 """Of the files, and of everything that is computed for them: a new one makes new folders."""
 
 LEFTOVER_SECONDS = 3600
@@ -82,13 +82,16 @@ class ShardFiles:
 
 
 def _arrays(reading: Reading) -> dict[str, np.ndarray]:
-    (source, target), look = reading.sides, reading.look
+    source, target = reading.sides
     facts = {
-        "look": {
-            **{name: getattr(look, name) for name in _LOOK},
-            "capitalised": sorted(look.capitalised),
-            "counts": sorted(look.counts.items()),
-        },
+        "looks": [
+            {
+                **{name: getattr(look, name) for name in _LOOK},
+                "capitalised": sorted(look.capitalised),
+                "counts": sorted(look.counts.items()),
+            }
+            for look in reading.looks
+        ],
         "shared": {
             name: [sorted(shared.sources), sorted(shared.targets), sorted(shared.pairs)]
             for name, shared in reading.shared.items()
@@ -106,11 +109,7 @@ def _arrays(reading: Reading) -> dict[str, np.ndarray]:
 
 def _reading(arrays: Any) -> Reading:
     facts = json.loads(arrays["facts"].tobytes())
-    look = LookMeter(facts["look"]["tokenized"])
-    for name in _LOOK:
-        setattr(look, name, facts["look"][name])
-    look.capitalised = set(facts["look"]["capitalised"])
-    look.counts.update(dict(facts["look"]["counts"]))
+    looks = _read_look(facts["looks"][0]), _read_look(facts["looks"][1])
     shared = {
         name: SharedSentences(set(sources), set(targets), {(source, target) for source, target in pairs})
         for name, (sources, targets, pairs) in facts["shared"].items()
@@ -118,7 +117,16 @@ def _reading(arrays: Any) -> Reading:
     source, target = (
         EncodedShard(arrays[f"{side}_ids"], arrays[f"{side}_lengths"].astype(np.int64)) for side in ("source", "target")
     )
-    return Reading((source, target), look=look, shared=shared, **{name: arrays[name] for name in _ARRAYS})
+    return Reading((source, target), looks=looks, shared=shared, **{name: arrays[name] for name in _ARRAYS})
+
+
+def _read_look(facts: dict[str, Any]) -> LookMeter:
+    look = LookMeter(facts["tokenized"])
+    for name in _LOOK:
+        setattr(look, name, facts[name])
+    look.capitalised = set(facts["capitalised"])
+    look.counts.update(dict(facts["counts"]))
+    return look
 
 
 _LOOK = ("tokenized", "sentences", "beginnings", "escaped", "first", "first_short")

@@ -11,13 +11,14 @@ from typing import Protocol
 import sentencepiece
 
 from ..runtime.import_tensorflow import silenced_stderr
+from .line import visible
 
 
 class SubwordModel(Protocol):
     """What applies a model."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text."""
+        """Returns the ids of each text; none for one that `is_empty`."""
         ...
 
     def ends(self, texts: Sequence[str]) -> list[list[int]]:
@@ -69,10 +70,12 @@ class SentencePieceModel:
         self.vocabulary_size = self._processor.get_piece_size()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return self._processor.encode(list(texts), num_threads=1)
+        return self._processor.encode(list(map(visible, texts)), num_threads=1)
 
     def ends(self, texts: Sequence[str]) -> list[list[int]]:
-        encoded = self._processor.encode(list(texts), return_type="offset_mapping", return_bytes=True, num_threads=1)
+        encoded = self._processor.encode(
+            list(map(visible, texts)), return_type="offset_mapping", return_bytes=True, num_threads=1
+        )
         return [[end for _, end in text["offsets"]] for text in encoded]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:

@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from ..runtime.import_tensorflow import silenced_stderr
+from .line import visible
 
 
 class TensorFlowTextModel:
@@ -43,7 +44,7 @@ class TensorFlowTextModel:
 
 
 def _strings(texts: Sequence[str]) -> tf.Tensor:
-    return tf.constant(list(texts), tf.string, shape=(len(texts),))
+    return tf.constant(list(map(visible, texts)), tf.string, shape=(len(texts),))
 
 
 def _rows(ragged: tf.RaggedTensor) -> list[list[int]]:

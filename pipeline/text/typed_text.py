@@ -1,13 +1,22 @@
-"""Makes typed text look like the text that a run was trained on, and says where it does not."""
+"""Text that people write, as a run reads it, and the warnings where it is not like the training text.
+
+All sentences that are no part of a run's own text come this way: of streams and files, from Python, and of pages.
+"""
 
 import functools
 import logging
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 
+from .line import as_line, is_empty
 from .look import WORD, TextLook
+from .tagged_text import without_tag
+from .tokenizer import UNK, Tokenizer
 
 log = logging.getLogger(__name__)
 
+MOST_CHARACTERS = 10  # that are named as unknown; once there are as many, later ones are not
+MOST_CUT_LINES = 20
 _MARKS = ".,!?;:"
 
 
@@ -42,18 +51,55 @@ class Normalizer:
         return word.isalnum() or word in self._look.marked or self._divide(word) == word
 
 
-class LookWarning:
-    """Warns once where most of the lines that arrive together do not look like the training text."""
+class TypedText:
+    """Reads lines that a person has written. It warns once where most of the lines that come together look unlike the
+    training text, once of each character that the model does not know, and of each line that is cut.
 
-    def __init__(self, look: TextLook | None) -> None:
-        self._look = look
+    Args:
+        tokenizer: the run's, of the side that the lines are of.
+        look: what the training text looks like on that side; None where it is not known.
+        normalize: what makes a line look like it; None for nothing.
+        longest: the maximum number of tokens that are read of a line, without EOS.
+        name: what messages call the text, such as the path of its file.
+    """
 
-    def check(self, lines: Sequence[str]) -> None:
-        """Looks at lines as the model is given them."""
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        look: TextLook | None,
+        normalize: Callable[[str], str] | None,
+        longest: int,
+        name: str,
+    ) -> None:
+        self._tokenizer, self._look, self._normalize = tokenizer, look, normalize
+        self._longest, self._name = longest, name
+        self._unknown: set[str] = set()
+        self._cut_lines = 0
+
+    def read(self, lines: Iterable[str], first: int = 1) -> tuple[list[str], list[list[int]]]:
+        """Returns lines as the model reads them, and their tokens, which are not cut.
+
+        Args:
+            lines: some lines of the text.
+            first: the number of the first of them.
+
+        Raises:
+            InputError: a line has several lines in it, or is no text.
+        """
+        texts = [as_line(line, f"{self._name}:{number}") for number, line in enumerate(lines, first)]
+        if self._normalize:
+            texts = list(map(self._normalize, texts))
+        ids = self._tokenizer.encode(texts)
+        self._warn_of_look([without_tag(text, self._tokenizer.tags) for text in texts])
+        for number, (text, row) in enumerate(zip(texts, ids, strict=True), first):
+            self._warn_of_line(text, row, f"{self._name}:{number}")
+        return texts, ids
+
+    def _warn_of_look(self, texts: Sequence[str]) -> None:
         if self._look is None:
             return
-        found = [difference for line in lines if (difference := find_difference(line, self._look))]
-        if 2 * len(found) > sum(map(bool, map(str.strip, lines))):
+        found = [difference for text in texts if (difference := find_difference(text, self._look))]
+        if 2 * len(found) > sum(not is_empty(text) for text in texts):
             log.warning(
                 "warning: the input does not look like the text that the run was trained on: %s; expected sentences "
                 "such as: %s",
@@ -61,6 +107,28 @@ class LookWarning:
                 self._look.example,
             )
             self._look = None
+
+    def _warn_of_line(self, text: str, ids: Sequence[int], place: str) -> None:
+        if UNK in ids:
+            unknown = [character for character in find_unknown(text, self._tokenizer) if character not in self._unknown]
+            if unknown and len(self._unknown) < MOST_CHARACTERS:
+                log.warning(
+                    "warning: %s: the model does not know %s, which its training text does not have; it reads each as "
+                    "unknown",
+                    place,
+                    name_characters(unknown),
+                )
+            self._unknown.update(unknown)
+        if len(ids) > self._longest:
+            self._cut_lines += 1
+            if self._cut_lines <= MOST_CUT_LINES:
+                log.warning(
+                    "warning: %s: %s tokens; the model reads the first %s and leaves out the rest: divide the line%s",
+                    place,
+                    f"{len(ids):,}",
+                    f"{self._longest:,}",
+                    "; further such lines are not named" if self._cut_lines == MOST_CUT_LINES else "",
+                )
 
 
 def lower_first_word(line: str, capitalised: frozenset[str]) -> str:
@@ -88,3 +156,19 @@ def find_difference(line: str, look: TextLook) -> str | None:
     if look.capitals == "sentences" and first[0][0].islower():
         return "it begins without a capital letter"
     return None
+
+
+def find_unknown(text: str, tokenizer: Tokenizer) -> list[str]:
+    """Returns the characters of a text that the vocabulary lacks, each once and in their order."""
+    characters = [character for character in dict.fromkeys(text) if not is_empty(character)]
+    return [one for one, ids in zip(characters, tokenizer.encode(characters), strict=True) if UNK in ids]
+
+
+def name_characters(characters: Sequence[str]) -> str:
+    """Returns characters as a message names them: the first few in quotes, those without a shape by their codes."""
+    named = [
+        f"U+{ord(one):04X}" if not one.isprintable() or unicodedata.category(one).startswith("M") else repr(one)
+        for one in characters[:MOST_CHARACTERS]
+    ]
+    others = len(characters) - len(named)
+    return ", ".join(named) + (f" and {others} more" if others else "")

@@ -28,7 +28,7 @@ from ..text.sets import with_held_out_files
 from ..text.tagged_text import beyond_tag
 from ..text.token_text import TokenText
 from ..text.tokenizer import Tokenizer
-from ..text.typed_text import Normalizer
+from ..text.typed_text import Normalizer, TypedText
 from ..text.words import BETWEEN_SPACES, WordCutter, WordUnits
 from ..training.checkpoint import load_checkpoint
 from ..training.checkpoint_folder import Checkpoints
@@ -58,7 +58,7 @@ class TrainedRun(ExplainedScores):
     def translator(self) -> Translator:
         """The translator with the search of the config. It is made once, since its graph takes seconds to trace."""
         search = build_search(self.config.decoding, self.config.run.seed, self.banned)
-        return build_translator(self.model, self.tokenizer, self.config, search, self.target_tokens)
+        return build_translator(self.model, self.tokenizer, self.config, search, self.target_tokens, self._read)
 
     @cached_property
     def target_tokens(self) -> TokenText:
@@ -69,26 +69,72 @@ class TrainedRun(ExplainedScores):
     def source_look(self) -> TextLook | None:
         """What the source side of the training text looks like; None for a run of a version that did not measure it,
         unless typed text is to be normalised and the training text is still there."""
-        look = TextLook.read(self.directory.source_look)
-        if look is None and self.config.data.normalize is not None:
+        return self._look("source", self.directory.source_look)
+
+    @cached_property
+    def target_look(self) -> TextLook | None:
+        """What the target side of the training text looks like, see `source_look`."""
+        return self._look("target", self.directory.target_look)
+
+    def _look(self, side: str, path: Path) -> TextLook | None:
+        look, data = TextLook.read(path), self.config.data
+        if look is None and data.normalize is not None:
             try:
-                return measure_look(read_corpus(self.config.data.training_text).source, self.config.data.tokenized)
+                return measure_look(getattr(read_corpus(data.training_text), side), data.tokenized)
             except InputError:
                 return None
         return look
 
     @cached_property
     def normalizer(self) -> Callable[[str], str] | None:
-        """What `data.normalize` does to a typed line, but for a tag that it begins with; None where it does nothing."""
-        settings, look, language = self.config.data.normalize, self.source_look, self.config.data.source_language
+        """What `data.normalize` does to a source line, see `make_normalizer`."""
+        return self.make_normalizer()
+
+    def make_normalizer(self, side: str = "source", *, divides: bool = True) -> Callable[[str], str] | None:
+        """Returns what `data.normalize` does to a line that a person has written, but for a tag that it begins with;
+        None where it does nothing.
+
+        Args:
+            side: `source` or `target`, the language of the line.
+            divides: whether words may be divided; if not, the words of a line keep their numbers.
+        """
+        data = self.config.data
+        settings, look = data.normalize, self.source_look if side == "source" else self.target_look
+        language = data.source_language if side == "source" else data.target_language
         if settings is None or look is None:
             return None
         divide = None
-        if settings.moses:
+        if settings.moses and divides:
             divide = partial(moses.tokenize, language=language, escaped=look.escaped)
-        elif settings.europarl:
+        elif settings.europarl and divides and language in europarl_words.PATTERNS:
             divide = partial(europarl_words.tokenize, language=language)
         return beyond_tag(Normalizer(look, settings.lowercase, divide), self.tokenizer.tags)
+
+    def typed_text(
+        self, name: str, side: str = "source", *, normalizes: bool = True, divides: bool = True
+    ) -> TypedText:
+        """Returns the reader of text that a person has written.
+
+        Args:
+            name: what messages call the text, such as the path of its file.
+            side: `source` or `target`, its language.
+            normalizes: whether `data.normalize` acts on it.
+            divides: see `make_normalizer`.
+        """
+        return TypedText(
+            self.tokenizer if side == "source" else self.tokenizer.of_target,
+            self.source_look if side == "source" else self.target_look,
+            self.make_normalizer(side, divides=divides) if normalizes else None,
+            self.config.model.max_positions - 1,
+            name,
+        )
+
+    def _read(self, sentences: Sequence[str], side: str) -> list[list[int]]:
+        return self._given_sentences[side].read(sentences)[1]
+
+    @cached_property
+    def _given_sentences(self) -> dict[str, TypedText]:
+        return {side: self.typed_text("sentence", side) for side in ("source", "target")}
 
     def detokenize(self, text: str) -> str:
         """Turns a translation into plain text that begins with a capital."""

@@ -78,9 +78,9 @@ def _ids(translator: Translator, sentence: Sentence) -> tuple[Pair, list[int]]:
         translation = translator.translate([sentence])[0]
         source, target = list(translation.source_ids), list(translation.ids)
     else:
-        longest, tokenizer = translator.max_positions, translator.tokenizer
-        source = tokenizer.encode([sentence[0]])[0][: longest - 1]
-        target = [*tokenizer.of_target.encode([sentence[1]])[0], EOS][:longest]
+        longest = translator.max_positions
+        source = translator.encode([sentence[0]])[0][: longest - 1]
+        target = [*translator.encode([sentence[1]], "target")[0], EOS][:longest]
     return ([*source, EOS], [BOS, *target[:-1]]), target
 
 

@@ -22,7 +22,8 @@ from pipeline.text.lines import read_lines
         ("\ufeffa\nb\n", ["a", "b"]),
         ("a\u2028b\x85c\x0bd\x0ce\x1cf\n", ["a\u2028b\x85c\x0bd\x0ce\x1cf"]),
         ("a\rb\n", ["a\rb"]),
-        ("a\r", ["a\r"]),
+        ("a\r", ["a"]),
+        ("a\r\r", ["a\r"]),
     ],
 )
 def test_only_newlines_end_a_line_and_nothing_else_is_touched(write, content, lines):

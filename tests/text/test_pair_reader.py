@@ -30,7 +30,7 @@ def test_a_reading_finds_what_readings_for_each_purpose_would(tokenizer, reader,
         assert [row.tolist() for row in found] == tokenizer.encode(sentences)
     np.testing.assert_array_equal(facts.empty, find_empty(SOURCES, TARGETS))
     np.testing.assert_array_equal(facts.digests, digest_pairs(SOURCES, TARGETS))
-    assert facts.look.look == measure_look(SOURCES, tokenized=True)
+    assert [meter.look for meter in facts.looks] == [measure_look(side, tokenized=True) for side in (SOURCES, TARGETS)]
     assert facts.shared == {"test": SharedSentenceFinder(OTHER.source, OTHER.target).find(SOURCES, TARGETS)}
 
 

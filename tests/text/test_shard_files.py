@@ -34,7 +34,9 @@ def assert_same(found, expected):
         assert one.ids.tolist() == other.ids.tolist() and one.starts.tolist() == other.starts.tolist()
     for name in ("empty", "digests", "filtered", "near_digests"):
         np.testing.assert_array_equal(getattr(found[1], name), getattr(expected[1], name))
-    assert found[1].look.look == expected[1].look.look and found[1].shared == expected[1].shared
+    assert [one.look for one in found[1].looks] == [one.look for one in expected[1].looks] and found[
+        1
+    ].shared == expected[1].shared
 
 
 def content(folder):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from pipeline.text import europarl_words, moses
 from pipeline.text.look import measure_look
-from pipeline.text.typed_text import LookWarning, Normalizer, find_difference
+from pipeline.text.typed_text import MOST_CHARACTERS, MOST_CUT_LINES, Normalizer, TypedText, find_difference
+from tests.conftest import SENTENCES
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 
@@ -109,17 +110,68 @@ def test_a_line_of_another_look_is_told_why(training, tokenized, line, reason):
     assert found is None if reason is None else reason in found
 
 
-def test_a_warning_is_given_once_and_not_for_a_few_odd_lines(caplog):
-    warning = LookWarning(measure_look(["the cat ."], tokenized=True))
-    warning.check(["the cat .", "the cat.", "", "the dog ."])
-    assert not caplog.messages
+@pytest.fixture
+def typed(tokenizer):
+    """Makes a reader of text like that of the tokenizer."""
+
+    def make(look=None, normalize=None, longest=20):
+        return TypedText(tokenizer, look, normalize, longest, "my.en")
+
+    return make
+
+
+def test_a_warning_is_given_once_and_not_for_a_few_odd_lines(typed, caplog):
+    reader = typed(measure_look(["the cat ."], tokenized=True), longest=1000)
+    reader.read(["the cat .", "the cat.", "", "the dog ."])
+    assert not [message for message in caplog.messages if "look like" in message]
     with caplog.at_level(logging.WARNING):
-        warning.check(["the cat.", "dogs, too"])
-        warning.check(["The cat."])
-    assert [message.split(":")[0] for message in caplog.messages] == ["warning"]
+        reader.read(["the cat.", "dogs, too", "\u200b"])
+        reader.read(["The cat."])
+    assert sum("does not look like" in message for message in caplog.messages) == 1
     assert "marks are attached to words; expected sentences such as: the cat ." in caplog.text
 
 
-def test_a_run_whose_text_was_not_measured_warns_of_nothing(caplog):
-    LookWarning(None).check(["The cat."])
+def test_text_that_looks_right_and_is_known_warns_of_nothing(typed, caplog):
+    reader = typed(longest=1000)
+    texts, ids = reader.read([*SENTENCES, "", "\t"])
+    assert texts == [*SENTENCES, "", "\t"] and ids[-2:] == [[], []]
     assert not caplog.messages
+
+
+def test_lines_are_composed_before_they_are_normalised(typed):
+    seen = []
+    texts, ids = typed(normalize=lambda line: seen.append(line) or line.lower()).read(["E\u0301TE\u0301\r\n"])
+    assert seen == ["ÉTÉ"] and texts == ["été"] and ids == typed().read(["été"])[1]
+
+
+def test_each_unknown_character_is_named_once_with_its_line(typed, caplog):
+    reader = typed()
+    reader.read(["a", "a Ж a \u0301Ж漢"], first=7)
+    reader.read(["Ж", "Ж д"], first=9)
+    assert [message.split(": the model does not know ") for message in caplog.messages] == [
+        ["warning: my.en:8", "'Ж', U+0301, '漢', which its training text does not have; it reads each as unknown"],
+        ["warning: my.en:10", "'д', which its training text does not have; it reads each as unknown"],
+    ]
+
+
+def test_of_many_unknown_characters_the_first_are_named_and_no_more_warnings_come(typed, caplog):
+    reader = typed()
+    reader.read(["".join(map(chr, range(0x4E00, 0x4E00 + MOST_CHARACTERS + 5)))])
+    reader.read(["漢"])
+    (message,) = caplog.messages
+    assert message.count("', '") == MOST_CHARACTERS - 1 and " and 5 more, which" in message
+
+
+def test_each_line_that_is_cut_is_named(typed, caplog):
+    texts, ids = typed(longest=3).read(["a", "a chat chat chat chat", "a"])
+    assert len(ids[1]) > 3
+    (message,) = caplog.messages
+    assert message == (
+        f"warning: my.en:2: {len(ids[1])} tokens; the model reads the first 3 and leaves out the rest: divide the line"
+    )
+
+
+def test_after_some_lines_that_are_cut_no_more_are_named(typed, caplog):
+    typed(longest=1).read(["chat chat"] * (MOST_CUT_LINES + 5))
+    assert len(caplog.messages) == MOST_CUT_LINES
+    assert caplog.messages[-1].endswith("; further such lines are not named")

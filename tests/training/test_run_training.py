@@ -74,6 +74,7 @@ def test_nothing_temporary_stays_in_a_run(unbroken):
         "model.keras",
         "probes",
         "source_look.json",
+        "target_look.json",
         "tensorboard",
         "tokenizer",
     ]

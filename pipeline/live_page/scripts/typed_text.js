@@ -11,11 +11,13 @@ const strip = (text) => text.replace(every(`^[${WHITE}]+|[${WHITE}]+$`), "");
 
 // Returns the function of a line that `rules` describe; they are made by `pack_normalizer`, null for none.
 function typedText(rules) {
-  if (!rules) return (line) => line;
+  const compose = (line) => line.replaceAll("\n", " ").normalize("NFC"); // as text/line.py has it
+  if (!rules) return compose;
   const marked = new Set(rules.marked), capitalised = new Set(rules.capitalised);
   const divide = rules.moses ? mosesDivider(rules.moses) : rules.europarl ? europarlDivider(rules.europarl) : null;
   const isWhole = (word) => /^[\p{L}\p{N}]+$/u.test(word) || marked.has(word) || divide(word) === word;
-  return (line) => {
+  return (typed) => {
+    let line = compose(typed);
     if (rules.lowercase && rules.capitals === "none") line = line.toLowerCase();
     if (divide && !line.split(" ").filter(Boolean).every(isWhole)) line = divide(line);
     if (rules.lowercase && rules.capitals === "names") {

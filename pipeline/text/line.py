@@ -1,0 +1,100 @@
+"""One line of text from outside: where it ends, its normal form, and when it is empty.
+
+Bytes of files and streams become text in `decode_line` and `compose`, and text from Python, pages and other programs
+passes `as_line`. Nothing else in the package decodes or normalises sentences.
+"""
+
+import codecs
+import unicodedata
+
+from ..errors import InputError
+
+BYTE_ORDER_MARK = codecs.BOM_UTF8
+EMPTY = r"[\p{Z}\p{Cc}\p{Cf}]*"
+"""What an empty line consists of, as a regular expression of programs that know Unicode's categories."""
+
+_UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
+
+
+def compose(text: str) -> str:
+    """Returns a text in Unicode's normal form NFC, in which an accent and its letter are one character.
+
+    macOS and PDF files write two, which a model that has learnt the one does not know.
+    """
+    return unicodedata.normalize("NFC", text)
+
+
+def without_mark(start: bytes) -> bytes:
+    """Returns the beginning of a file or a stream without its byte order mark, if it has one."""
+    return start.removeprefix(BYTE_ORDER_MARK)
+
+
+def without_end(line: bytes) -> bytes:
+    r"""Returns a line without its end, which is `\n` or one `\r\n`; the last line of a file may have a part of it."""
+    return line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def decode_line(line: bytes, place: str) -> str:
+    """Returns the text of a line, without its end and composed.
+
+    Args:
+        line: its bytes.
+        place: where it is, as messages name it: `file:line`.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
+    try:
+        return compose(without_end(line).decode())
+    except UnicodeDecodeError as error:
+        raise refuse_byte(line, error.start, place) from None
+
+
+def refuse_byte(line: bytes, index: int, place: str, before: int | None = None) -> InputError:
+    """Returns the error of a byte that is not UTF-8.
+
+    Args:
+        line: the line that has it.
+        index: of the byte in the line.
+        place: where the line is: `file:line`.
+        before: how many bytes of the text stand before the line; None where that is of no use.
+    """
+    encoding = "UTF-16" if line[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "LATIN1"
+    where = "" if before is None else f" (byte {before + index + 1} of the text)"
+    return InputError(
+        f"{place}: byte 0x{line[index]:02x}{where} is not UTF-8, as expected; perhaps it is {encoding}; convert the "
+        f"text: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
+    )
+
+
+def as_line(text: str, place: str) -> str:
+    """Returns a sentence that is given as text, without the end of its line and composed.
+
+    Args:
+        text: the sentence.
+        place: where it is, as messages name it.
+
+    Raises:
+        InputError: it has several lines, or characters that are no text.
+    """
+    line = text.removesuffix("\n").removesuffix("\r")
+    if "\n" in line:
+        raise InputError(f"{place}: {line[:60]!r} has several lines; expected one sentence: give each line by itself")
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{place}: {line[:60]!r} has half a character (a lone surrogate); expected text that UTF-8 can write"
+        ) from None
+    return compose(line)
+
+
+def is_empty(line: str) -> bool:
+    """Returns whether there is nothing to be seen in a line: no characters but white space, control characters and
+    formatting characters, such as U+200B or a byte order mark."""
+    return all(unicodedata.category(character) in _UNSEEN for character in line)
+
+
+def visible(line: str) -> str:
+    """Returns a line, or the empty one for each line that `is_empty`."""
+    return "" if is_empty(line) else line
