@@ -25,12 +25,18 @@ import pytest
 import evaluate
 import train
 from pipeline import align, translate, view
+from pipeline.alignment.aligned_text import AlignedText
+from pipeline.alignment.aligner import Direction
 from pipeline.alignment.error_rate import alignment_error_rate
 from pipeline.config import load_run_config
 from pipeline.config.names import REMOVALS, SOURCE_SCORERS
 from pipeline.evaluation import request as command
 from pipeline.evaluation.resumable import evaluation_folder
+from pipeline.evaluation.translations import read_translations
+from pipeline.exchange.parity import read_check_sentences
 from pipeline.inspection.archive import AttentionArchive
+from pipeline.live_page.live_run import LiveRun
+from pipeline.live_page.question import Question
 from pipeline.run_directory import EvaluationDirectory, RunDirectory
 from pipeline.text.moses import detokenize
 from pipeline.text.pharaoh import read_pharaoh
@@ -417,17 +423,87 @@ def test_typed_text_is_normalised_and_translations_made_plain_if_asked_for(norma
     assert translated("The cat’s dog sings, in France.\n", "--detokenize") == f"{plain}\n"
 
 
+WRITTEN, READ = "The cat’s dog sings, in France.", "the cat 's dog sings , in France ."
+
+
+def test_a_sentence_is_read_alike_by_every_command_and_from_python(normalizing, tmp_path, monkeypatch, capsysbinary):
+    write_lines(tmp_path / "my.en", [WRITTEN])
+    loaded = load_run(normalizing)
+    (expected,) = loaded.translator.translate_ids(loaded.tokenizer.encode([READ]))[0]
+    typed(monkeypatch, f"\ufeff{WRITTEN}\r\n")
+    assert translate.main([str(normalizing)]) == 0
+    assert capsysbinary.readouterr().out.decode() == f"{expected.text}\n"
+    for name, options in (("typed", []), ("raw", ["--no_normalize"])):
+        arguments = ["--source", str(tmp_path / "my.en"), "--name", name, *options]
+        assert evaluate.main([str(normalizing), *arguments]) == 0
+    folder = RunDirectory(normalizing).evaluation("typed").root
+    assert read_translations(folder / "translations.tsv")["translation"].tolist() == [expected.text]
+    raw = RunDirectory(normalizing).evaluation("raw").root
+    assert read_translations(raw / "translations.tsv")["source"].tolist() == [WRITTEN]
+    assert loaded.translator.translate([WRITTEN])[0].ids == expected.ids
+    assert (
+        loaded.cache([WRITTEN], ["*.weights"])[0].source_tokens
+        == AttentionArchive(folder / "attention")[0].source_tokens
+    )
+    answer = LiveRun(loaded, "live").answer(Question(text=WRITTEN))
+    assert answer.record.source == READ and answer.facts["difference"] is None
+    assert read_check_sentences(loaded, tmp_path / "my.en", 1) == [READ]
+
+
+def test_text_is_normalised_for_alignment_and_linked_by_the_words_as_they_were_written(normalizing):
+    text = AlignedText([WRITTEN, READ], ["Le chien, en France.", "le chien , en France ."])
+    direction = Direction.of(load_run(normalizing), text, "0,0,output", normalizes=True)
+    written, read = direction.records()
+    assert (written.source, written.hypothesis) == (read.source, read.hypothesis) == (READ, "le chien , en France .")
+    assert written.source_tokens == read.source_tokens
+    assert set(zip(read.source_words, written.source_words, strict=True)) == {
+        *enumerate([0, 1, 1, 2, 3, 3, 4, 5, 5]),
+        (None, None),
+    }
+    assert set(zip(read.target_words, written.target_words, strict=True)) == {
+        *enumerate([0, 1, 1, 2, 3, 3]),
+        (None, None),
+    }
+
+
+def test_gold_links_keep_the_words_that_they_count(normalizing, tmp_path):
+    for name, line in (("my.en", WRITTEN), ("my.fr", "Le chien, en France."), ("my.align", "0-0 5-3")):
+        write_lines(tmp_path / name, [line])
+    given = {"source": "my.en", "reference": "my.fr", "alignments": "my.align"}
+    options = [part for key, name in given.items() for part in (f"--{key}", str(tmp_path / name))]
+    assert evaluate.main([str(normalizing), *options, "--name", "gold", "--forced"]) == 0
+    record = AttentionArchive(RunDirectory(normalizing).evaluation("gold").attention)[0]
+    assert (record.source, record.hypothesis) == ("the cat’s dog sings, in France.", "le chien, en France.")
+    assert max(filter(None, record.source_words)) == 5
+
+
+def test_what_a_person_writes_is_warned_of_with_its_line(normalizing, tmp_path, capsys, caplog):
+    long = " ".join(["the cat"] * 300)
+    for name, lines in (("my.en", ["the cat", long, "Кот"]), ("my.fr", ["le chat", "le chat", "\t"])):
+        write_lines(tmp_path / name, lines)
+    both = ["--source", str(tmp_path / "my.en"), "--target", str(tmp_path / "my.fr")]
+    assert align.main([str(normalizing), *both, "--at", "0,0,output"]) == 0
+    printed = capfd.readouterr()
+    assert len(printed.out.split("\n")) == 4
+    assert f"warning: {tmp_path / 'my.en'}:3: the model does not know 'к', 'о', 'т', which" in printed.err
+    assert re.search(
+        rf"{tmp_path / 'my.en'}:2: [0-9]+ tokens; the model reads the first [0-9]+ and leaves", printed.err
+    )
+
+
 def test_typed_text_is_measured_anew_where_a_run_of_before_did_not(normalizing, tmp_path, text):
     assert (normalizing / "source_look.json").is_file()
     old = Path(shutil.copytree(normalizing, tmp_path / "old"))
     (old / "source_look.json").unlink()
+    (old / "target_look.json").unlink()
     assert load_run(old).source_look == load_run(normalizing).source_look
+    assert load_run(old).target_look == load_run(normalizing).target_look
 
 
 def test_a_run_that_does_not_normalise_warns_of_typed_text_once(run, monkeypatch, caplog):
     typed(monkeypatch, "The cat.\nThe dog.\n")
     assert translate.main([str(run), "--beam_size", "1"]) == 0
-    (warning,) = [message for message in caplog.messages if message.startswith("warning: ")]
+    (warning,) = [message for message in caplog.messages if "does not look like" in message]
     assert "marks are attached to words; expected sentences such as: " in warning
 
 

@@ -1,11 +1,14 @@
 """Words that are given by a tokenised copy of a text."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from pipeline.alignment.given_words import number_words, read_given_words
 from pipeline.errors import InputError
+from pipeline.text import moses
+from tests.tiny_runs import ROOT
 
 SENTENCES = ["猫吃苹果。", "", "你好!"]
 
@@ -36,7 +39,34 @@ def test_another_text_is_refused_with_its_line(tmp_path, lines, message):
 
 
 def test_a_token_belongs_to_the_word_of_its_last_character(make_record):
-    record = make_record(0, (0, 2, 3, 4, None), (0, 1, None))
+    record = replace(make_record(0, (0, 2, 3, 4, None), (0, 1, None)), source="猫吃苹果。", source_unit="characters")
     numbered = number_words(record, "猫 吃 苹果 。", None)
     assert numbered.source_words == [0, 2, 2, 3, None]
     assert numbered.target_words == record.target_words
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "words"),
+    [
+        ("the cat eats .", "The cat eats.", [0, 1, 2, 2]),
+        ("&quot; the cat &quot; eats", "“The cat” eats", [0, 0, 1, 1, 2]),
+        ("he 's here , now", "He\u2019s here, now", [0, 0, 1, 1, 2]),
+        ("a b", "a  b", [0, 1]),
+        ("i̇stanbul .", "İstanbul.", [0, 0]),
+        ("... no", "… no", [0, 1]),
+    ],
+)
+def test_words_that_were_divided_keep_the_numbers_of_those_that_were_written(make_record, read, written, words):
+    record = replace(make_record(0, (None,), (*range(len(words)), None)), hypothesis=read)
+    assert number_words(record, None, written).target_words == [*words, None]
+
+
+@pytest.mark.parametrize("language", ["en", "fr"])
+def test_each_word_of_the_demo_is_found_in_the_plain_text_that_it_came_from(make_record, language):
+    lines = (ROOT / f"data/demo/test.{language}").read_text(encoding="utf-8").splitlines()
+    for line in lines[:200]:
+        written, words = moses.detokenize(line, language), line.split(" ")
+        record = replace(make_record(0, (*range(len(words)), None), (None,)), source=line)
+        (numbers, given) = number_words(record, written, None).source_words, written.lower().split(" ")
+        assert numbers == [*sorted(numbers[:-1]), None]
+        assert all(word.lower() in given[number] for word, number in zip(words, numbers, strict=False))

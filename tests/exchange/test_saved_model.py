@@ -67,6 +67,14 @@ def test_sentences_are_translated_as_by_the_run_in_batches_of_any_size(run, save
     assert alone["text"][0] == answer["text"][2]
 
 
+def test_strings_are_read_as_lines_of_files_are(run, saved):
+    unseen = ["\t", "\xa0", "\u3000", "\u2028", "\u200b", "\ufeff", "\x85", " \u200e "]
+    answer = found(saved.translate(tf.constant([*unseen, "E\u0301va", "Éva", b"a \xff cat"]), tf.constant(False)))
+    assert answer["text"][: len(unseen)].tolist() == [b""] * len(unseen)
+    decomposed, composed, _ = answer["source_tokens"][len(unseen) :].tolist()
+    assert decomposed == composed and b"<unk>" not in composed
+
+
 def test_attention_is_that_of_the_archive_and_zero_for_padding(run, saved):
     answer = found(saved.translate(tf.constant(SOURCES), tf.constant(True)))
     translations = translator(run, "beam").translate(SOURCES)

@@ -11,6 +11,7 @@ import pytest
 from pipeline.config import RunConfig
 from pipeline.errors import InputError
 from pipeline.live_page.packed_text import pack_normalizer, pack_tokenizer
+from pipeline.text.line import as_line
 from pipeline.text.look import measure_look
 from pipeline.text.subword_model import SentencePieceModel
 from pipeline.text.tokenizer import Tokenizer
@@ -116,11 +117,21 @@ def test_typed_text_is_normalised_as_by_the_run(browser, tokenizer, tmp_path, la
         with scripts_in(browser) as page:
             found = page.evaluate("([rules, lines]) => lines.map(typedText(rules))", [pack_normalizer(run), lines])
         for line, ours in zip(lines, found, strict=True):
-            assert ours == run.normalizer(line), repr(line)
+            assert ours == run.normalizer(as_line(line.replace("\n", " "), "")), repr(line)
 
 
-def test_text_is_left_alone_where_the_run_leaves_it(tokenizer, tmp_path):
+def test_text_is_composed_and_otherwise_left_alone_where_the_run_leaves_it(tokenizer, browser, tmp_path):
     assert pack_normalizer(random_run(tokenizer, tmp_path)) is None
+    with scripts_in(browser) as page:
+        assert page.evaluate("typedText(null)('E\u0301va\\n Dog.')") == "Éva  Dog."
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t", "\u00a0", "\u3000", "\u2028", "\u200b", "\ufeff", "\u0085", "\0"])
+def test_a_line_without_anything_to_be_seen_has_no_tokens_in_the_page(tokenizer, browser, tmp_path, text):
+    model = pack_tokenizer(random_run(tokenizer, tmp_path))
+    with scripts_in(browser) as page:
+        found = page.evaluate("([model, text]) => new SubwordModel(model).encode(text)", [model, text])
+    assert found == {"ids": [], "ends": []}
 
 
 def test_a_tokenizer_of_another_program_is_refused(tokenizer, tmp_path):

@@ -17,21 +17,7 @@ from pipeline.text.line import as_line, compose, is_empty
 from pipeline.text.lines import read_lines
 from pipeline.text.pharaoh import read_pharaoh
 
-UNSEEN = [
-    " ",
-    "\t",
-    "\xa0",
-    "\u3000",
-    "\u2003",
-    "\u2028",
-    "\u200b",
-    "\ufeff",
-    "\x85",
-    "\u200e",
-    "\r",
-    "\x00",
-    " \t\u200b",
-]
+UNSEEN = [*" \t\xa0\u3000\u2003\u2028\u200b\ufeff\x85\u200e\r\x00", " \t\u200b"]
 
 
 def from_stream(data):
@@ -80,9 +66,9 @@ def test_bytes_that_are_no_text_are_told_alike_in_files_and_streams(write):
     data = b"\xef\xbb\xbfgut\nsch\xf6n\n"
     with pytest.raises(InputError, match=r":2: byte 0xf6 \(byte 11 of the text\) is not UTF-8, .* it is LATIN1; "):
         read_lines(write(data))
-    with pytest.raises(InputError, match="standard input:2: byte 0xf6 is not UTF-8, .* it is LATIN1; "):
+    with pytest.raises(InputError, match=r"standard input:2: byte 0xf6 is not UTF-8, .* it is LATIN1; "):
         from_stream(data)
-    with pytest.raises(InputError, match="standard input:1: .* it is UTF-16; "):
+    with pytest.raises(InputError, match=r"standard input:1: .* it is UTF-16; "):
         from_stream("schön\n".encode("utf-16"))
 
 
@@ -107,7 +93,7 @@ def test_white_space_as_python_has_it_is_empty_too(text):
 
 def test_a_sentence_from_python_ends_with_its_line_and_has_one_alone():
     assert as_line("a cat\r\n", "x") == as_line("a cat\n", "x") == "a cat"
-    with pytest.raises(InputError, match="sentence:3: 'a.nb' has several lines; expected one sentence"):
+    with pytest.raises(InputError, match=r"sentence:3: 'a.nb' has several lines; expected one sentence"):
         as_line("a\nb", "sentence:3")
     with pytest.raises(InputError, match="half a character"):
         as_line("a\ud800", "x")

@@ -163,7 +163,7 @@ def test_of_many_unknown_characters_the_first_are_named_and_no_more_warnings_com
 
 
 def test_each_line_that_is_cut_is_named(typed, caplog):
-    texts, ids = typed(longest=3).read(["a", "a chat chat chat chat", "a"])
+    _, ids = typed(longest=3).read(["a", "a chat chat chat chat", "a"])
     assert len(ids[1]) > 3
     (message,) = caplog.messages
     assert message == (
