@@ -483,12 +483,9 @@ def test_what_a_person_writes_is_warned_of_with_its_line(normalizing, tmp_path, 
         write_lines(tmp_path / name, lines)
     both = ["--source", str(tmp_path / "my.en"), "--target", str(tmp_path / "my.fr")]
     assert align.main([str(normalizing), *both, "--at", "0,0,output"]) == 0
-    printed = capfd.readouterr()
-    assert len(printed.out.split("\n")) == 4
-    assert f"warning: {tmp_path / 'my.en'}:3: the model does not know 'к', 'о', 'т', which" in printed.err
-    assert re.search(
-        rf"{tmp_path / 'my.en'}:2: [0-9]+ tokens; the model reads the first [0-9]+ and leaves", printed.err
-    )
+    assert len(capsys.readouterr().out.split("\n")) == 4
+    assert f"warning: {tmp_path / 'my.en'}:3: the model does not know 'к', 'о', 'т', which" in caplog.text
+    assert re.search(rf"{tmp_path / 'my.en'}:2: [0-9]+ tokens; the model reads the first [0-9]+ and leav", caplog.text)
 
 
 def test_typed_text_is_measured_anew_where_a_run_of_before_did_not(normalizing, tmp_path, text):
