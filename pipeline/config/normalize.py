@@ -8,7 +8,7 @@ from .base import Settings
 
 
 class NormalizeSettings(Settings):
-    """What is done to a sentence that a person types, so that it looks like the source side of the training text.
+    """What is done to a sentence that a person has written, so that it looks like the training text.
 
     Sentences that look like it already stay as they are; sets are never changed.
     """
@@ -20,7 +20,7 @@ class NormalizeSettings(Settings):
     )
     moses: bool = Field(
         default=False,
-        description="Whether to unify punctuation and to divide words from marks as Moses does for source_language.",
+        description="Whether to unify punctuation and to divide words from marks as Moses does for the language.",
     )
     europarl: bool = Field(
         default=False,
