@@ -11,7 +11,7 @@ const strip = (text) => text.replace(every(`^[${WHITE}]+|[${WHITE}]+$`), "");
 
 // Returns the function of a line that `rules` describe; they are made by `pack_normalizer`, null for none.
 function typedText(rules) {
-  const compose = (line) => line.replaceAll("\n", " ").normalize("NFC"); // as text/line.py has it
+  const compose = (line) => line.replaceAll("\n", " ").replace(/\r$/, "").normalize("NFC"); // as text/line.py has it
   if (!rules) return compose;
   const marked = new Set(rules.marked), capitalised = new Set(rules.capitalised);
   const divide = rules.moses ? mosesDivider(rules.moses) : rules.europarl ? europarlDivider(rules.europarl) : null;
