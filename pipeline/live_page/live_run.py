@@ -184,7 +184,7 @@ class LiveRun:
         """Returns in words why a sentence does not look like the training text, or None."""
         text, look = without_tag(source, self.run.tokenizer.tags), self.run.source_look
         if unknown := find_unknown(text, self.run.tokenizer):
-            return f"it has no {name_characters(unknown)}"
+            return f"the vocabulary has no {name_characters(unknown)}"
         return find_difference(text, look) if look else None
 
 

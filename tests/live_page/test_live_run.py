@@ -44,6 +44,12 @@ def test_an_answer_is_what_the_translator_says(live, plain):
     plain.record.validate()
 
 
+def test_a_sentence_is_composed_its_lines_are_joined_and_unknown_characters_are_named(live, plain):
+    answer = live.answer(Question(text=TEXT.replace("É", "E\u0301").replace(" cat", "\ncat")))
+    assert answer.record.source == TEXT and answer.facts["ids"] == plain.facts["ids"]
+    assert live.answer(Question(text=f"{TEXT} Жд")).facts["difference"] == "the vocabulary has no 'Ж', 'д'"
+
+
 def test_a_change_of_nothing_changes_no_bit(live, plain):
     live.changes.set([])
     changed = ChangedModel(live.run.model, live.changes.of_heads)
