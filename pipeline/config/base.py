@@ -1,5 +1,6 @@
 """The base class and the types of all sections of settings."""
 
+import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
@@ -16,6 +17,11 @@ MOST_COUNTED = 1_000_000_000
 """The largest number of updates, epochs, sentences and the like: more than a training of years has."""
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
+
+
+def composed(value: str | None) -> str | None:
+    """Returns text that a config gives to the model in the normal form of all text, see `text.line.compose`."""
+    return value if value is None else unicodedata.normalize("NFC", value)
 
 
 class OneOf:

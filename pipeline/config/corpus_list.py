@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
-from .base import MOST_COUNTED
+from .base import MOST_COUNTED, composed
 from .corpus import CorpusSettings, has_files
 
 LONGEST_TAG = 64
@@ -27,6 +27,8 @@ class ListedCorpusSettings(CorpusSettings):
         max_length=LONGEST_TAG,
         description="A token of its own, such as <back>, that is put before every source sentence of this corpus.",
     )
+
+    _composed = field_validator("tag")(composed)
 
     @field_validator("tag")
     @classmethod

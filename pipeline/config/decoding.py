@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from .base import OneOf, Settings
+from .base import OneOf, Settings, composed
 from .names import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES, describe
 
 
@@ -85,6 +85,8 @@ class DecodingSettings(Settings):
         description="Tag of data.train that is put before source sentences, except those that begin with a tag; null: "
         "none. It takes part in validation too.",
     )
+    _composed = field_validator("tag")(composed)
+
     batch_sentences: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = Field(
         default="auto",
         description="Number of sentences translated in one batch. auto: 64 on a processor, 512 on a GPU.",

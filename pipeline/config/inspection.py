@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from .base import MOST_COUNTED, OneOf, Settings
+from .base import MOST_COUNTED, OneOf, Settings, composed
 from .corpus import CorpusSettings, has_files
 from .names import SITES, describe
 
@@ -14,6 +14,8 @@ class Probe(Settings):
 
     source: str = Field(min_length=1, description="The sentence to translate, tokenised as in the data.")
     reference: str | None = Field(default=None, description="A correct translation, for comparison; null: none.")
+
+    _composed = field_validator("source", "reference")(composed)
 
 
 class InspectionSettings(Settings):
