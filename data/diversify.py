@@ -24,7 +24,7 @@ from pipeline.cli import ArgumentParser, exit_cleanly
 from pipeline.config import RunConfig, load_run_config
 from pipeline.config.yaml import dump_yaml, read_yaml
 from pipeline.errors import InputError
-from pipeline.files import replaced_when_done
+from pipeline.files import output_when_done
 from pipeline.text.lines import read_lines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -130,7 +130,7 @@ def translate(run: Path, translation: Translation) -> None:
         print(f"{translation.output} is there")
         return
     command = [sys.executable, "-m", "pipeline.translate", str(run.resolve()), "--no_normalize"]
-    with replaced_when_done(translation.output) as temporary:
+    with output_when_done(translation.output) as temporary:
         sentences = "".join(f"{line}\n" for line in read_lines(translation.text)).encode()
         with temporary.open("wb") as file:
             translated = subprocess.run(command, input=sentences, stdout=file, cwd=ROOT, check=False)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TextIO
 
+from pipeline.command_paths import check_folder_to_write
 from pipeline.errors import InputError
 from pipeline.file_lock import folder_locked
 from pipeline.files import delete_temporary_files
@@ -149,14 +150,20 @@ def _show_progress(url: str, done: int, total: int, stream: TextIO) -> None:
 
 
 @contextmanager
-def prepared_alone(output: Path) -> Iterator[None]:
+def prepared_alone(output: Path, names: Iterable[str]) -> Iterator[None]:
     """Keeps other processes from preparing text in a folder within the block, and deletes what a killed one has left.
 
+    Args:
+        output: the folder, made if missing.
+        names: the files that are prepared in it.
+
     Raises:
-        InputError: another process prepares text there.
-        OSError: the folder cannot be made or written to.
+        InputError: another process prepares text there, or the folder cannot be written to.
+        OSError: the folder cannot be made.
     """
+    check_folder_to_write(output)
     output.mkdir(parents=True, exist_ok=True)
     with folder_locked(output / ".lock", "prepares text here"):
-        delete_temporary_files(output)
+        for name in names:
+            delete_temporary_files(output / name)
         yield

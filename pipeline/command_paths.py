@@ -11,7 +11,7 @@ from .config import RunConfig
 from .config.ancestor import check_ancestor
 from .config.members import check_members
 from .errors import InputError
-from .files import LONGEST_NAME, matching_files, refuse_other_than_file
+from .files import LONGEST_NAME, matching_files, refuse_other_than_file, writable_only
 from .run_directory import RunDirectory, find_evaluation
 
 
@@ -68,16 +68,20 @@ def check_text(path: Path, pipes: bool = True) -> None:
 
 
 def check_file_to_write(path: Path) -> None:
-    """Checks that a file can be written.
+    """Checks that a file can be written, or what a link leads to, or a device or pipe.
 
     Raises:
         InputError: it is a folder, or cannot be written.
     """
     if path.is_dir():
         raise InputError(f"{path}: this is a directory; expected the name of a file")
+    if writable_only(path):
+        if not os.access(path, os.W_OK):
+            raise InputError(f"{path}: cannot be written; change its permissions, or choose another file")
+        return
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         raise InputError(f"{path}: expected a name of at most {LONGEST_NAME} bytes")
-    check_writable(path)
+    check_writable(path.resolve() if path.is_symlink() else path)
 
 
 def check_folder_to_write(path: Path) -> None:
@@ -97,9 +101,10 @@ def check_writable(path: Path) -> None:
     Raises:
         InputError: a file is where a folder must be, or the folder is read-only.
     """
-    folder = next(above for above in path.absolute().parents if above.exists())
+    folder = next(above for above in path.absolute().parents if os.path.lexists(above))
     if not folder.is_dir():
-        raise InputError(f"{path}: cannot be created: {folder} is a file; expected a folder")
+        kind = "a file" if folder.exists() else "a link that leads nowhere"
+        raise InputError(f"{path}: cannot be created: {folder} is {kind}; expected a folder")
     if not os.access(folder, os.W_OK):
         raise InputError(
             f"{path}: cannot be created: {folder} is read-only; change its permissions, or choose another folder"

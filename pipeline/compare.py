@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
     from .evaluation.evaluated_archive import find_evaluated
     from .evaluation.faithfulness_comparison import compare_faithfulness
     from .evaluation.matched_systems import match_to_first
-    from .files import write_atomically
+    from .files import write_output
 
     systems = [find_evaluated(path, options.set) for path in options.runs]
     table, of_alignment = compare(systems, options.samples)
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
     for block in [*blocks, *compare_faithfulness(systems, options.samples)]:
         sys.stdout.write(f"\n{block}\n")
     if options.csv:
-        write_atomically(options.csv, table.to_csv(index=False, lineterminator="\n").encode())
+        write_output(options.csv, table.to_csv(index=False, lineterminator="\n").encode())
     if not options.fail_if_worse:
         return 0
     if "BLEU" not in table:

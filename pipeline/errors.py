@@ -10,14 +10,15 @@ from zipfile import BadZipFile
 REFUSALS = {
     errno.ENOSPC: "make room and start the same command again",
     errno.EDQUOT: "make room and start the same command again",
+    errno.EFBIG: "allow larger files (ulimit -f unlimited, or another disk) and start the same command again",
     errno.EROFS: "choose a folder that can be written to",
     errno.EACCES: "change its permissions, or choose another folder",
     errno.EPERM: "change its permissions, or choose another folder",
 }
 """Advice for each error number by which a file system refuses to write."""
 
-MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP)
-"""Error numbers of paths that no file can have."""
+MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO)
+"""Error numbers of paths that no file can have, and of pipes and devices without another end."""
 
 # The exceptions that reading a damaged archive can raise: flipped bits can claim encryption or an unknown compression,
 # and NumPy parses the header of an array as an expression.
@@ -36,10 +37,12 @@ def refusal(error: Exception) -> str | None:
         if str(error.strerror).startswith("No usable temporary directory"):
             return f"{error.strerror}; make room there, or set TMPDIR to a folder that can be written to"
         return None
-    full = os.strerror(errno.ENOSPC)  # TensorFlow's own errors of writing are no OSErrors
-    if type(error).__module__.startswith("tensorflow") and full in str(error):
-        place = re.sub(r"^\{\{.*\}\}", "", str(error).partition(full)[0].split("\n")[-1]).strip(" ;")
-        return f"{place}: {full}; {REFUSALS[errno.ENOSPC]}"
+    if type(error).__module__.startswith("tensorflow"):  # its own errors of writing are no OSErrors
+        for number, advice in REFUSALS.items():
+            before, said, _ = str(error).partition(reason := os.strerror(number))
+            if said:
+                place = re.sub(r"^\{\{.*\}\}", "", before.split("\n")[-1]).strip(" ;")
+                return f"{place}: {reason}; {advice}"
     return None
 
 

@@ -14,7 +14,7 @@ from .cli import (
     log_to_output,
     whole_number,
 )
-from .config.members import check_members_search, ensemble_suffix
+from .config.members import check_members_search, results_name
 from .config.names import BLEU_TOKENIZERS, describe
 from .config.options import add_decoding_options, add_given_options, check_required, with_decoding_options
 from .config.started_run import load_started_run, settings_of_set
@@ -121,11 +121,10 @@ def check_options(options: argparse.Namespace) -> None:
         raise InputError("--perturb replaces heads of one model; evaluate each run of the ensemble by itself")
     if options.faithfulness and options.others:
         raise InputError("--faithfulness measures one model's attention; evaluate each run of the ensemble by itself")
-    origin = options.source.name if options.source else options.set
-    name = options.name if options.name is not None else origin + ensemble_suffix(options.others)
-    if problem := name_problem(name):
+    if problem := name_problem(name := results_name(options)):
         raise InputError(f"--name: {problem}")
     directory = RunDirectory.open(options.run)
+    directory.evaluation(name).check_writable()
     config = with_decoding_options(load_started_run(directory.config), options)
     check_members_search(config, options.others)
     check_required(config, options)

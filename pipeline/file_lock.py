@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+HOLDER = "process "  # begins what is in the file of a lock
+MOST_CHARACTERS = 500
 FAR_BYTE = 1 << 30  # Windows locks bytes, also against reading: one that is never written
 
 
@@ -38,22 +41,23 @@ def lock_file(file: IO) -> None:
 
 
 @contextmanager
-def folder_locked(lock: Path, what: str) -> Iterator[None]:
+def folder_locked(lock: Path, what: str, folder: Path | None = None) -> Iterator[None]:
     """Keeps other processes from working in a folder within the block.
 
     The system releases the lock when the process ends, even if it is killed; the next one deletes its file.
 
     Args:
-        lock: a file of the folder, for the lock alone.
+        lock: a file for the lock alone.
         what: what its holder does, for the message: "trains this run".
+        folder: the folder, for the message; by default that of the file.
 
     Raises:
-        InputError: another process holds the lock.
+        InputError: another process holds the lock; or a link or another file is in its place.
     """
-    with _locked_file(lock, what) as file:
+    with _locked_file(lock, what, folder or lock.parent) as file:
         try:
             file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.write(f"{HOLDER}{os.getpid()} on {socket.gethostname()}")
             file.flush()
             yield
         finally:
@@ -61,19 +65,41 @@ def folder_locked(lock: Path, what: str) -> Iterator[None]:
                 lock.unlink(missing_ok=True)
 
 
-def _locked_file(lock: Path, what: str) -> TextIO:
+def _locked_file(lock: Path, what: str, folder: Path) -> TextIO:
     while True:
-        file = lock.open("a+", encoding="utf-8")
+        file = _open(lock)
         try:
             lock_file(file)
+            locked = True
         except BlockingIOError:
-            file.seek(0)
-            holder = file.read() or "another process"
+            locked = False
+        file.seek(0)
+        found = file.read(MOST_CHARACTERS)
+        file.seek(0)
+        if not locked:
             file.close()
-            raise InputError(f"{lock.parent}: {holder} {what} at the moment; wait for it, or stop it") from None
-        try:
-            if os.fstat(file.fileno()).st_ino == lock.stat().st_ino:
+            holder = found if found.startswith(HOLDER) else "another process"
+            raise InputError(f"{folder}: {holder} {what} at the moment; wait for it, or stop it")
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), lock.lstat()):
+                if found and not found.startswith(HOLDER):
+                    file.close()
+                    raise _not_ours(lock)
                 return file
-        except FileNotFoundError:
-            pass
         file.close()  # its holder has deleted it in between
+
+
+def _open(lock: Path) -> TextIO:
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(lock.lstat().st_mode):
+            raise _not_ours(lock)
+    # A link that has just been put there is not followed either, where the system can tell.
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    return os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace")
+
+
+def _not_ours(lock: Path) -> InputError:
+    return InputError(
+        f"{lock}: this is a link, a folder, or a file of another program; expected nothing, or the lock of a process "
+        "that was killed; move it away"
+    )

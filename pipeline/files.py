@@ -5,7 +5,10 @@ import hashlib
 import json
 import os
 import re
+import secrets
+import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,43 +20,145 @@ from .errors import InputError
 LONGEST_NAME = 200
 """The longest name of a folder or file to write, in bytes: most systems take 255, and temporary names are longer."""
 
-_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}(\.[^.]*)?")  # as `tempfile` names what `replaced_when_done` yields
+_MARK = "qkv-tmp"
+
+
+def temporary_path(path: Path) -> Path:
+    """Returns a hidden path beside `path`, with the same suffix, that nobody else uses: it has a mark and is random."""
+    return path.with_name(f".{path.stem}.{secrets.token_hex(8)}.{_MARK}{path.suffix}")
+
+
+def is_temporary(name: str, of: Path | None = None) -> bool:
+    """Returns whether a name is one of `temporary_path`, of any path or of a certain one."""
+    stem, suffix = (".+", r"(\.[^.]*)?") if of is None else (re.escape(of.stem), re.escape(of.suffix))
+    return re.fullmatch(rf"\.{stem}\.[0-9a-f]{{16}}\.{_MARK}{suffix}", name, re.DOTALL) is not None
 
 
 @contextmanager
 def replaced_when_done(path: Path) -> Iterator[Path]:
     """Yields a temporary path beside `path`, with the same suffix, which replaces `path` if the block succeeds.
 
-    A crash at any moment leaves either the old file or the new one, never a part of it.
+    A crash at any moment leaves either the old file or the new one, never a part of it. The new one has the permissions
+    of the old one, or else those of the umask. A link is replaced, not followed: it may lead to another person's file.
+
+    Raises:
+        InputError: a folder is there.
     """
+    refuse_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary, old = temporary_path(path), path.lstat().st_mode if os.path.lexists(path) else 0
+    permissions = stat.S_IMODE(old) & 0o777 if stat.S_ISREG(old) else None
     try:
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if permissions is None else 0o600))
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
+        if permissions is not None:
+            temporary.chmod(permissions)
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno and error.filename is None:
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
             error.filename = str(path)  # a full disk names no file
         raise
 
 
-def delete_temporary_files(path: Path) -> None:
-    """Deletes what killed processes left of `path`, a file, or of the files in it, a folder; nobody may write there."""
-    beside = path.parent.glob(f".{glob.escape(path.stem)}.*{glob.escape(path.suffix)}")
-    for found in [*beside, *path.rglob(".*")]:
-        if _TEMPORARY.fullmatch(found.name) and found.is_file():
+@contextmanager
+def output_when_done(path: Path) -> Iterator[Path]:
+    """Yields a temporary path, whose content goes to the file that a person has named if the block succeeds.
+
+    A file appears whole or not at all. A link stays, and the file that it leads to is replaced. What is `writable_only`
+    is written into.
+    """
+    if not writable_only(path):
+        with replaced_when_done(path.resolve() if path.is_symlink() else path) as temporary:
+            yield temporary
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder) / f"output{path.suffix}"
+        yield temporary
+        sys.stdout.flush()  # what was printed before comes before
+        opened = _open_already(path)
+        stream = path.open("wb") if opened is None else os.fdopen(os.dup(opened), "wb")
+        with temporary.open("rb") as content, stream:
+            shutil.copyfileobj(content, stream)
+
+
+def writable_only(path: Path) -> bool:
+    """Returns whether a path can only be written into, not replaced: a device such as `/dev/null`, a pipe, or a file
+    that is open already, such as `/dev/stdout`.
+
+    Raises:
+        InputError: it is a disk or a socket.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        raise InputError(f"{path}: this is a disk or a socket; expected the name of a file")
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or _open_already(path) is not None
+
+
+def _open_already(path: Path) -> int | None:
+    """Returns the number of the open file that `/dev/stdout` or `/dev/fd/N` stands for; None for any other path."""
+    while path.is_symlink():
+        folder = Path(os.path.realpath(path.parent))
+        if folder == Path(f"/proc/{os.getpid()}/fd"):
+            return int(path.name)
+        path = folder / path.readlink()
+    return None
+
+
+def delete_temporary_files(file: Path) -> None:
+    """Deletes what killed processes have left half-written of a file; nobody may write it at the moment."""
+    for found in file.parent.glob(".*"):
+        if is_temporary(found.name, file):
             found.unlink(missing_ok=True)
 
 
+def delete_temporary_files_below(folder: Path) -> None:
+    """Deletes what killed processes have left half-written in a folder of ours and in those below it; nobody may write
+    there at the moment. Links are not followed."""
+    if folder.is_symlink():
+        return
+    for place, _, names in os.walk(folder):
+        for name in filter(is_temporary, names):
+            Path(place, name).unlink(missing_ok=True)
+
+
+def refuse_folder(file: Path) -> None:
+    """Refuses a folder where a file is to be written.
+
+    Raises:
+        InputError: a folder is there.
+    """
+    if file.is_dir() and not file.is_symlink():
+        raise InputError(f"{file}: this is a folder, in the place of a file that is to be written; move it away")
+
+
+def refuse_link(path: Path) -> None:
+    """Refuses a part of a run that is to be written and is a link, since it may lead to another person's files.
+
+    Raises:
+        InputError: it is one.
+    """
+    if path.is_symlink():
+        raise InputError(
+            f"{path}: this is a link, and a run is not written through links; put what it leads to in its place, such "
+            "as by copying the run with cp -rL"
+        )
+
+
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all."""
+    """Writes a file whole or not at all; a link is replaced."""
     with replaced_when_done(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Writes the file that a person has named, as `output_when_done` does."""
+    with output_when_done(path) as temporary:
         temporary.write_bytes(data)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .errors import InputError
 from .file_lock import folder_locked
+from .files import is_temporary, temporary_path
 
 
 def check_new_folder(path: Path) -> None:
@@ -23,7 +24,8 @@ def check_new_folder(path: Path) -> None:
 def new_folder(path: Path, what: str) -> Iterator[Path]:
     """Yields a hidden folder beside `path`, which becomes `path` if the block succeeds, and is deleted otherwise.
 
-    What a killed process has left of it is deleted by the next one.
+    What a killed process has left of it is deleted by the next one. The hidden folder has a name that nobody can guess,
+    so that nothing else, and no link, can be in its place.
 
     Args:
         path: the folder to write.
@@ -32,47 +34,34 @@ def new_folder(path: Path, what: str) -> Iterator[Path]:
     Raises:
         InputError: there is such a folder already, it cannot be created, or another process writes it.
     """
-    hidden = path.parent / f".{path.name}.unfinished"
+    lock = path.parent / f".{path.name}.qkv-lock"
     try:
         check_new_folder(path)
     except InputError:
-        _delete_left_over(hidden, what)
+        if lock.exists():  # of a process that was killed after its folder had appeared, or is writing there
+            with suppress(InputError, OSError), folder_locked(lock, what, path):
+                _delete_left_over(path)
         raise
     try:
-        hidden.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path}: the folder cannot be created: {error.strerror}") from None
-    lock = hidden / ".lock"
-    try:
-        with folder_locked(lock, what):
-            _delete_all_but(lock)
-            written = hidden / path.name
-            written.mkdir()
-            try:
-                yield written
-                if path.is_dir():
-                    path.rmdir()
-                written.rename(path)
-            finally:
-                _delete_all_but(lock)
-    finally:
-        with suppress(OSError):  # another process may be writing there
-            hidden.rmdir()
+    with folder_locked(lock, what, path):
+        _delete_left_over(path)
+        hidden = temporary_path(path)
+        hidden.mkdir()
+        try:
+            yield hidden
+            check_new_folder(path)
+            if path.is_dir():
+                path.rmdir()
+            hidden.rename(path)
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)
 
 
-def _delete_left_over(hidden: Path, what: str) -> None:
-    """Deletes what a process has left that was killed after its folder had appeared, unless one is writing there."""
-    if hidden.is_dir():
-        with suppress(InputError, OSError):
-            with folder_locked(hidden / ".lock", what):
-                _delete_all_but(hidden / ".lock")
-            (hidden / ".lock").unlink(missing_ok=True)
-            hidden.rmdir()
-
-
-def _delete_all_but(kept: Path) -> None:
-    for path in kept.parent.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path != kept:
-            path.unlink()
+def _delete_left_over(path: Path) -> None:
+    """Deletes what killed processes have left of a folder; only for the process that holds its lock."""
+    for found in path.parent.iterdir():
+        if is_temporary(found.name, path):
+            shutil.rmtree(found, ignore_errors=True)  # which follows no links

@@ -1,13 +1,20 @@
 """Every path of a run, named once."""
 
-import re
 import shutil
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from .errors import InputError
 from .file_lock import folder_locked
-from .files import delete_temporary_files, refuse_other_than_file
+from .files import (
+    delete_temporary_files,
+    delete_temporary_files_below,
+    is_temporary,
+    refuse_folder,
+    refuse_link,
+    refuse_other_than_file,
+)
 from .invocation import invocation
 from .made_by import refuse_newer
 
@@ -40,6 +47,7 @@ class RunDirectory:
         self.history = self.root / "history.csv"
         self.tensorboard = self.root / "tensorboard"
         self.probes = self.root / "probes"
+        self.live = self.root / "live"  # answers that were kept
         self._lock = self.root / ".lock"
 
     @property
@@ -63,24 +71,51 @@ class RunDirectory:
         """Returns whether training has come to its end."""
         return self.model.is_file() and self.manifest.is_file()
 
+    @property
+    def _folders(self) -> Sequence[Path]:
+        """The folders that training writes."""
+        folders = (self.held_out, self.encoded, self.checkpoints, self.tensorboard, self.probes)
+        return self.own_tokenizer.parent, self.ancestor.parent, *folders
+
+    @property
+    def _files(self) -> Sequence[Path]:
+        """The files beside these folders."""
+        files = (self.preparation, self.corpus_report, self.source_look, self.model, self.history)
+        return self.config, self.manifest, *files
+
+    def check_writable(self) -> None:
+        """Checks that what training writes lies in the run itself, before it has worked for hours.
+
+        Raises:
+            InputError: a folder is a link or holds one, or a folder is in the place of a file.
+        """
+        for folder in self._folders:
+            for path in (folder, *folder.rglob("*")):
+                refuse_link(path)
+        for file in (*self._files, *self.checkpoints.glob("*.npz")):
+            refuse_folder(file)
+
     def delete_leftovers(self) -> None:
         """Deletes what a killed training has left half-written; only for the process that holds the lock."""
         if self.corpus_report.is_file():
             self.preparation.unlink(missing_ok=True)
             shutil.rmtree(self.shards, ignore_errors=True)
-        for path in set(vars(self).values()) - {self.root}:
-            delete_temporary_files(path)
+        for file in self._files:
+            delete_temporary_files(file)
+        for folder in self._folders:
+            delete_temporary_files_below(folder)
 
     def delete(self) -> None:
-        """Deletes the folder, the config last: whenever this is interrupted, the same command trains the run."""
+        """Deletes what training has written, the config last: whenever this is interrupted, the same command trains the
+        run. What others have put into the folder stays."""
         self.corpus_report.unlink(missing_ok=True)  # first: with it, the text would count as prepared
-        for path in self.root.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path not in (self.config, self._lock):
-                path.unlink()
-        self.config.unlink(missing_ok=True)
-        shutil.rmtree(self.root)
+        for folder in self._folders:
+            if folder.is_dir() and not folder.is_symlink():
+                shutil.rmtree(folder)
+        for file in (*self._files[::-1], self._lock):
+            file.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.root.rmdir()
 
     def check_unused(self) -> None:
         """Checks that nothing is in the folder but what is left of a training that was killed at its very start.
@@ -89,7 +124,7 @@ class RunDirectory:
             InputError: there is.
         """
         names = {path.name for path in self.root.iterdir()} - {self._lock.name}
-        if any(not re.fullmatch(r"\.config\..{8}\.yaml", name) for name in names):
+        if any(not is_temporary(name, self.config) for name in names):
             raise InputError(
                 f"{self.root}: the run exists already. Continue it: {invocation('train')} --resume {self.root}; "
                 "start another one: --run.name NAME; or delete the folder"
@@ -192,6 +227,19 @@ class EvaluationDirectory:
         self.attention = root / "attention" if attention is None else attention
         self.parts = root / "parts"  # while it is being evaluated
         self.members = root / "members"  # of an ensemble, which has no archive of its own
+
+    def check_writable(self) -> None:
+        """Checks that the folder can be written in its run, before there is anything to write.
+
+        Raises:
+            InputError: a file or a link is in its place, or in that of the folder of all evaluations.
+        """
+        for folder in (self.root.parent, self.root):
+            refuse_link(folder)
+            if folder.exists() and not folder.is_dir():
+                raise InputError(
+                    f"{folder}: this is a file, in the place of a folder that is to be written; move it away"
+                )
 
     def member(self, name: str) -> "EvaluationDirectory":
         """Returns the folder of what is written of one model of an ensemble."""

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline import export
 from pipeline.exchange import parity
-from pipeline.files import sha256
+from pipeline.files import sha256, temporary_path
 
 RUN = Path(__file__).parent / "kept_runs" / "0.1.0" / "transformer"
 
@@ -91,7 +91,7 @@ def test_a_folder_with_files_is_left_alone(place, capsys):
 
 
 def test_what_a_killed_export_left_is_deleted_by_the_next_one(place):
-    left = place / ".exported.unfinished" / "exported"
+    left = temporary_path(place / "exported")
     shutil.copytree(RUN, left)
     assert export_run(place, "--format", "ctranslate2", "--sentences", "0") == 0
     assert sorted(path.name for path in place.iterdir()) == ["exported", "three.en"]

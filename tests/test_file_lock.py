@@ -1,12 +1,15 @@
 """Locks on systems that have others than Linux, or none."""
 
 import errno
+import os
+import socket
 import sys
 from types import SimpleNamespace
 
 import pytest
 
 from pipeline import file_lock
+from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
 
 
@@ -36,3 +39,35 @@ def test_a_system_without_locks_lets_everybody_have_them(tmp_path, monkeypatch):
     monkeypatch.setattr(file_lock, "fcntl", None)
     with RunDirectory(tmp_path).locked(), RunDirectory(tmp_path).locked():
         assert list(tmp_path.iterdir())
+
+
+IN_ITS_PLACE = {
+    "a link": lambda lock: lock.symlink_to(lock.with_name("precious")),
+    "a link that leads nowhere": lambda lock: lock.symlink_to(lock.with_name("none")),
+    "another name of a file": lambda lock: lock.hardlink_to(lock.with_name("precious")),
+    "a file of another program": lambda lock: lock.write_text("mine"),
+    "a folder": lambda lock: lock.mkdir(),
+    "a pipe": os.mkfifo,
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pipes with names")
+@pytest.mark.parametrize("put", IN_ITS_PLACE.values(), ids=IN_ITS_PLACE)
+def test_what_is_no_lock_is_refused_and_left_as_it_is(put, tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    lock = tmp_path / ".lock"
+    put(lock)
+    before = lock.lstat()
+    expected = r"\.lock: this is a link, a folder, or a file of another program"
+    with pytest.raises(InputError, match=expected), RunDirectory(tmp_path).locked():
+        pass
+    assert os.path.samestat(lock.lstat(), before)
+    assert (tmp_path / "precious").read_text() == "mine" and not (tmp_path / "none").exists()
+    assert not lock.is_file() or lock.read_text() == "mine"
+
+
+def test_a_lock_that_a_killed_process_has_left_is_taken(tmp_path):
+    (tmp_path / ".lock").write_text("process 12345678901 on a machine of a longer name than this one")
+    with RunDirectory(tmp_path).locked():
+        assert (tmp_path / ".lock").read_text() == f"process {os.getpid()} on {socket.gethostname()}"
+    assert not list(tmp_path.iterdir())

@@ -11,7 +11,10 @@ from data.demo.measures import make_table
 from data.demo.phrase import SentencePair
 from data.demo.sampling import Sampler
 from data.demo.sentences import random_pair
-from pipeline.files import write_atomically
+from data.fetch import prepared_alone
+from pipeline.cli import exit_cleanly
+from pipeline.command_paths import check_folder_to_write
+from pipeline.files import write_output
 
 SEED = 1
 SIZES = {"train": 20_000, "validation": 500, "test": 500}
@@ -63,7 +66,8 @@ def format_files(splits: dict[str, list[SentencePair]]) -> dict[str, str]:
     return contents
 
 
-def main(arguments: list[str] | None = None) -> None:
+@exit_cleanly
+def main(arguments: list[str]) -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(
         description="Generate the demo corpus: English-French sentence pairs with gold word alignments."
@@ -74,11 +78,12 @@ def main(arguments: list[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
 
+    check_folder_to_write(options.output)
     splits = generate_splits(options.seed)
     contents = format_files(splits)
-    options.output.mkdir(parents=True, exist_ok=True)
-    for name, text in contents.items():
-        write_atomically(options.output / name, text.encode())
+    with prepared_alone(options.output, contents):
+        for name, text in contents.items():
+            write_output(options.output / name, text.encode())
 
     print(make_table(splits))
     megabytes = sum(len(text.encode()) for text in contents.values()) / 1e6
@@ -86,4 +91,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -18,8 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from data.fetch import download, prepared_alone, read_bounded, read_copy, require_files, sha256
 from data.manythings.split import Pair, assign_splits, check_split, find_components, summarise
 from pipeline.cli import exit_cleanly
+from pipeline.command_paths import check_folder_to_write
 from pipeline.errors import DAMAGE, InputError
-from pipeline.files import write_atomically
+from pipeline.files import write_output
 from pipeline.text.europarl_words import tokenize
 
 URL = "https://www.manythings.org/anki/fra-eng.zip"
@@ -125,16 +126,17 @@ def tokenize_pairs(pairs: Sequence[Pair]) -> bytes:
 
 def prepare(output: Path, copies: Path | None, accept_new: bool) -> str:
     """Writes the table and the files made of it, or none of them if the table is not right. Returns a summary."""
+    check_folder_to_write(output)
     origin = URL if copies is None else str(copies)
     table = unzip(download(URL), URL) if copies is None else read_copies(copies)
     check_snapshot(table, origin, accept_new)
     pairs = read_pairs(table, TABLE)
     numbers = find_components(pairs)
     labels = choose_split(table, pairs, numbers, copies)
-    with prepared_alone(output):
-        write_atomically(output / TABLE, table)
-        write_atomically(output / SPLIT, "".join(f"{label}\n" for label in labels).encode())
-        write_atomically(output / TOKENIZED, tokenize_pairs(pairs))
+    with prepared_alone(output, (TABLE, SPLIT, TOKENIZED)):
+        write_output(output / TABLE, table)
+        write_output(output / SPLIT, "".join(f"{label}\n" for label in labels).encode())
+        write_output(output / TOKENIZED, tokenize_pairs(pairs))
     return summarise(labels, numbers)
 
 

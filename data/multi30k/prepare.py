@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from data.fetch import download, is_prepared, prepared_alone, read_bounded, read_copy, require_files, verify
 from pipeline.cli import exit_cleanly
 from pipeline.errors import InputError
-from pipeline.files import write_atomically
+from pipeline.files import write_output
 
 # Both commits are fixed, since later ones may correct the English training text.
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset"
@@ -72,13 +72,13 @@ def prepare(output: Path, copies: Path | None) -> None:
     """
     if copies is not None:
         require_files(copies, CHECKSUMS)
-    with prepared_alone(output):
+    with prepared_alone(output, CHECKSUMS):
         for name, checksum in CHECKSUMS.items():
             if is_prepared(output / name, checksum):
                 continue
             origin = make_address(name) if copies is None else str(copies / name)
             content = download(origin) if copies is None else read_copy(copies / name)
-            write_atomically(output / name, verify(unpack_text(content, origin), checksum, origin))
+            write_output(output / name, verify(unpack_text(content, origin), checksum, origin))
 
 
 def summarise(output: Path) -> str:

@@ -1,5 +1,6 @@
 """The runs of an ensemble: whether their models can translate together, and what they are called."""
 
+import argparse
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -78,7 +79,11 @@ def member_names(roots: Sequence[Path]) -> list[str]:
     return names
 
 
-def ensemble_suffix(others: Sequence[Path]) -> str:
-    """Returns what the name of a results' folder ends with; nothing for a single run."""
-    names = [root.absolute().name for root in others]
-    return f".ensemble-with-{'-and-'.join(names)}" if names else ""
+def results_name(options: argparse.Namespace) -> str:
+    """Returns the name of the folder of an evaluation: attention over references, over translations of which something
+    was given, or of an ensemble must not replace that over translations."""
+    origin = options.source.name if options.source else options.set  # with its suffix: test.en is not the set test
+    added = [f".{name}" for name in ("forced", "prefix", "require", "ban") if getattr(options, name)]
+    others = [root.absolute().name for root in options.others]
+    ensemble = f".ensemble-with-{'-and-'.join(others)}" if others else ""
+    return "".join([origin, *added, ensemble]) if options.name is None else options.name

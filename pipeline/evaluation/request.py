@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config import RunConfig
-from ..config.members import ensemble_suffix
+from ..config.members import results_name
 from ..config.options import with_decoding_options
 from ..config.started_run import settings_of_set
 from ..metrics.bleu import check_bleu_tokenizer
@@ -120,7 +120,7 @@ def _replace_bleu_tokenizer(config: RunConfig, options: argparse.Namespace) -> R
 
 def _read_own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
     origin = options.source.name  # with its suffix: test.en must not replace the results on `test`
-    name, choose_on = _results_name(options, origin), read_choice_set(run.config, run.cutter)
+    name, choose_on = results_name(options), read_choice_set(run.config, run.cutter)
     if not options.reference:
         source = _read_typed(run, read_lines(options.source), options, options.source, "source")
         return EvaluationSet(name, source, choose_on=choose_on, origin=origin, own=True)
@@ -158,12 +158,5 @@ def _read_configured_set(options: argparse.Namespace, run: TrainedRun) -> Evalua
     gold = read_configured_gold(settings, options.set, run.cutter)
     # Where the readout is chosen and reported on the same pairs, the result must say so: see EvaluationSet.
     choose_on = read_choice_set(run.config, run.cutter) if settings != choice_settings(run.config) else None
-    name = _results_name(options, options.set)
+    name = results_name(options)
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin=options.set)
-
-
-def _results_name(options: argparse.Namespace, origin: str) -> str:
-    """Returns the name of the results' folder: attention over references, over translations of which something was
-    given, or of an ensemble must not replace that over translations."""
-    added = [f".{name}" for name in ("forced", "prefix", "require", "ban") if getattr(options, name)]
-    return options.name or "".join([origin, *added, ensemble_suffix(options.others)])

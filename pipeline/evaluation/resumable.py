@@ -19,7 +19,7 @@ import keras
 from pydantic import ConfigDict, TypeAdapter
 
 from ..decoding.translator import Translation, Translator
-from ..files import delete_temporary_files, sha256, write_json
+from ..files import delete_temporary_files_below, sha256, write_json
 from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.recorder import AttentionRecorder
@@ -40,26 +40,31 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
     Folders that killed processes of this machine left behind are removed first, with two exceptions. A complete one,
     whose process was killed after moving the old evaluation away, takes its place. One of the same fingerprint, whose
     process was killed or interrupted on its way, is continued.
+
+    Raises:
+        InputError: a file or a link is in the place of a folder.
     """
+    final.check_writable()
     final.root.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{final.root.name}.{socket.gethostname()}."
+    prefix = f".{final.root.name}.qkv-tmp.{socket.gethostname()}."
     own_prefix = f"{prefix}{os.getpid()}."
     working = final.root.parent / f"{own_prefix}{fingerprint}"
     for leftover in final.root.parent.glob(f"{glob.escape(prefix)}*"):
         process = leftover.name.removeprefix(prefix).split(".")[0]
         if process.isdecimal() and is_running(int(process)):
             continue
-        if not final.root.exists() and EvaluationDirectory(leftover).metrics.is_file():  # which is written last
+        if leftover.is_symlink() or any(path.is_symlink() for path in leftover.rglob("*")):  # it is not ours: no
+            leftover.unlink() if leftover.is_symlink() else shutil.rmtree(leftover)  # command makes links
+        elif not final.root.exists() and EvaluationDirectory(leftover).metrics.is_file():  # which is written last
             leftover.replace(final.root)
         elif leftover.name.endswith(f".{fingerprint}") and (leftover == working or not working.exists()):
             with suppress(FileNotFoundError):  # another process has just taken it
                 leftover.replace(working)
-                delete_temporary_files(working)
+                delete_temporary_files_below(working)
         else:
             shutil.rmtree(leftover, ignore_errors=True)
     try:
         working.mkdir(exist_ok=True)
-        working.chmod(0o755)
         yield EvaluationDirectory(working)
         _replace_folder(working, final.root, own_prefix)
     except Exception:
@@ -103,7 +108,7 @@ def fingerprint(run: TrainedRun, **request: Any) -> str:
     if isinstance(run, TrainedEnsemble):
         request["members"] = {name: member.config.model_dump(mode="json") for name, member in run.members.items()}
     digest.update(json.dumps([settings, request], sort_keys=True, default=repr).encode())
-    return digest.hexdigest()[:32]
+    return digest.hexdigest()[:24]
 
 
 def translate_resumably(

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import zipfile
 import zlib
 from itertools import groupby, takewhile
@@ -70,6 +71,9 @@ class ArchiveWriter:
         if (self._path / MANIFEST).exists():
             raise InputError(f"{self._path}: already holds an attention archive; move it away or choose another folder")
         self._path.mkdir(parents=True, exist_ok=True)
+        shards = {path for path in self._path.glob("shard-*.npz") if re.fullmatch("shard-[0-9]{5,}", path.stem)}
+        if not (self._path / SENTENCES).exists() and (others := [*sorted(shards), *self._path.glob(GOLD)]):
+            raise InputError(f"{others[0]}: not of an attention archive; move it away or choose another folder")
         (self._path / GOLD).unlink(missing_ok=True)  # of an unfinished archive of perhaps other sentences
         lines = self._whole_shards() if go_on else []
         try:
@@ -78,7 +82,7 @@ class ArchiveWriter:
             lines = []
         # Deleted before the shards, since no line may outlive its shard.
         write_atomically(self._path / SENTENCES, "".join(map(json_line, lines)).encode())
-        for leftover in set(self._path.glob("shard-*.npz")) - {self._path / line["shard"] for line in lines}:
+        for leftover in shards - {self._path / line["shard"] for line in lines}:
             leftover.unlink()
         self._ids = {line["id"] for line in lines}
         self._shards = len(lines) // sentences_per_shard

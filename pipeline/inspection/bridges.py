@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..files import write_atomically
+from ..files import write_output
 from .record import Record
 
 
@@ -35,7 +35,7 @@ def write_soft_alignments(path: Path, records: Iterable[Record], readout: Weight
         rows = "\n".join(" ".join(f"{weight:.6f}" for weight in row) for row in weights)
         size = f"{weights.shape[1]} {weights.shape[0]}"
         parts.append(f"{record.id} ||| {target} ||| 0 ||| {source} ||| {size}\n{rows}\n\n")
-    write_atomically(path, "".join(parts).encode())
+    write_output(path, "".join(parts).encode())
 
 
 def bertviz_arguments(record: Record, make_tensor: Callable[[np.ndarray], Any]) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def write_inseq(path: Path, records: Sequence[Record]) -> None:
         },
     }
     text = json.dumps(_inseq_instance("data.attribution.FeatureAttributionOutput", output), ensure_ascii=False)
-    write_atomically(path, text.encode())
+    write_output(path, text.encode())
 
 
 def _inseq_sequence(record: Record) -> dict[str, Any]:

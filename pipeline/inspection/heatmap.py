@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ..config.names import LABEL_SIDES
-from ..files import write_atomically
+from ..files import write_output
 from .heatmap_labels import axis_labels, figure_title
 from .heatmap_sheet import SLANT, Sheet
 from .record import Record
@@ -67,7 +67,7 @@ def attention_figure(
 
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Writes a PNG, SVG or PDF, as the suffix says; the file appears whole or not at all."""
-    write_atomically(Path(path), figure_as(figure, Path(path).suffix.removeprefix(".")))
+    write_output(Path(path), figure_as(figure, Path(path).suffix.removeprefix(".")))
 
 
 def figure_to_png(figure: Figure, dots_per_inch: int = 120) -> bytes:

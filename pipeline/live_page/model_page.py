@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config.names import SITES
 from ..evaluation.page_facts import page_facts
-from ..files import write_atomically
+from ..files import write_output
 from ..inspection.named_heads import describe_types, read_head_types
 from ..inspection.viewer.page_file import origin_of, refuse_other_file
 from ..text.words import WordUnits
@@ -38,7 +38,7 @@ def write_model_page(run: TrainedRun, path: Path) -> None:
     """
     origin = origin_of([run.directory.root])
     refuse_other_file(path, origin, "this run", "--page")
-    write_atomically(path, model_page(run, origin).encode())
+    write_output(path, model_page(run, origin).encode())
 
 
 def model_page(run: TrainedRun, origin: str = "") -> str:

@@ -1,16 +1,17 @@
 """Answers that were worth keeping, as attention archives in the folders of their runs."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError
 from ..evaluation.inspected import archive_manifest
+from ..files import refuse_link
 from ..inspection.archive_writer import ArchiveWriter
 from ..new_folder import new_folder
 from .live_run import Answer, LiveRun
 
-FOLDER = "live"  # in the run's
 MOST_CASES = 10_000
 
 
@@ -29,7 +30,8 @@ def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
 
 
 def _save(live: LiveRun, answers: Sequence[Answer]) -> Path:
-    path = _free_folder(live.run.directory.root / FOLDER)
+    refuse_link(live.run.directory.live)
+    path = _free_folder(live.run.directory.live)
     with new_folder(path, "saves a case here") as folder:
         manifest = archive_manifest(live.run) | {"questions": [answer.question.model_dump() for answer in answers]}
         with ArchiveWriter(folder, manifest=manifest) as writer:
@@ -40,6 +42,6 @@ def _save(live: LiveRun, answers: Sequence[Answer]) -> Path:
 
 def _free_folder(parent: Path) -> Path:
     for number in range(1, MOST_CASES):
-        if not (path := parent / f"{number:04d}").exists():
+        if not os.path.lexists(path := parent / f"{number:04d}"):
             return path
     raise InputError(f"{parent}: has {MOST_CASES} cases already; delete some")

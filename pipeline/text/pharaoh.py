@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import replaced_when_done, write_atomically
+from ..files import output_when_done, write_output
 from .lines import read_lines
 
 Link = tuple[int, int]
@@ -72,7 +72,7 @@ def iterate_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False
 
 def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
     """Writes the line of `format_pharaoh_line` for each sentence pair. The file appears whole or not at all."""
-    with replaced_when_done(Path(path)) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+    with output_when_done(Path(path)) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(map(format_pharaoh_line, links))
 
 
@@ -90,7 +90,7 @@ def write_gold(path: str | Path, gold: Iterable[GoldAlignment]) -> None:
     lines = (
         " ".join(f"{i}{'-' if (i, j) in one.sure else '?'}{j}" for i, j in sorted(one.possible)) + "\n" for one in gold
     )
-    write_atomically(Path(path), "".join(lines).encode())
+    write_output(Path(path), "".join(lines).encode())
 
 
 def _parse_line(line: str, first_index: int, place: str) -> GoldAlignment:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DAMAGE
-from ..files import replaced_when_done
+from ..files import is_temporary, replaced_when_done
 from .look import LookMeter
 from .overlap import SharedSentences
 from .readings import EncodedShard, Reading
@@ -58,7 +58,7 @@ class ShardFiles:
         """Deletes what killed processes have left half-written; what another process is writing now is younger."""
         for path in self.folder.glob(".*.npz"):
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > LEFTOVER_SECONDS:
+                if is_temporary(path.name) and time.time() - path.lstat().st_mtime > LEFTOVER_SECONDS:
                     path.unlink()
 
     def write(self, number: int, reading: Reading) -> None:

@@ -1,6 +1,7 @@
 """The checkpoints of a run: which of them are kept, and from which one training continues."""
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,21 +48,22 @@ class Checkpoints:
 
     def recent(self) -> Sequence[Path]:
         """Returns the checkpoints of validations that are still there, oldest first."""
-        return sorted(self.folder.glob("update-*.npz"))
+        return sorted(self._named("update"))
 
     def all(self) -> Sequence[Path]:
         """Returns all checkpoints from which training can continue, oldest first."""
-        return sorted([*self.recent(), *self._interim()], key=lambda path: path.stem.split("-")[::-1])
+        return sorted([*self.recent(), *self._named("passing")], key=lambda path: path.stem.split("-")[::-1])
 
-    def _interim(self) -> Iterator[Path]:
-        return self.folder.glob("passing-*.npz")
+    def _named(self, kind: str) -> Iterator[Path]:
+        """Yields the checkpoints of a kind; copies that people have put beside them have other names."""
+        return (path for path in self.folder.glob("*.npz") if re.fullmatch(rf"{kind}-[0-9]{{8,}}", path.stem))
 
     def save_interim(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
         """Saves an interim checkpoint, which replaces the one before."""
         progress = replace(progress, origin=self.origin)
         path = self.folder / f"passing-{progress.update:08d}.npz"
         save_checkpoint(path, model, optimizer, progress)
-        for old in self._interim():
+        for old in self._named("passing"):
             if old != path:
                 old.unlink()
 
@@ -79,7 +81,7 @@ class Checkpoints:
         """Deletes the checkpoints that are no longer needed; `progress` is that of the newest."""
         best_few, newest = self.best_few(progress), self.all()[-1]
         superseded = [path for path in self.recent()[: -self.keep] if path not in best_few]
-        for old in [*superseded, *self._interim()]:
+        for old in [*superseded, *self._named("passing")]:
             if old != newest:
                 old.unlink()
 

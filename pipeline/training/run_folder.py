@@ -29,7 +29,7 @@ def open_run_folder(
         wait: waits until the text is prepared, for a worker that writes nothing.
 
     Raises:
-        InputError: the run exists already, or does not exist, or another process trains it.
+        InputError: the run exists already, or does not exist, or another process trains it, or parts of it are links.
     """
     if not writes:
         wait()
@@ -42,6 +42,7 @@ def open_run_folder(
     elif resume:
         run = RunDirectory.open(resume)
         with run.locked():
+            run.check_writable()
             run.delete_leftovers()
             yield run
     else:

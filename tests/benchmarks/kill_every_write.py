@@ -36,7 +36,7 @@ with importing_tensorflow():
 
 from pipeline import evaluate, export, train
 from pipeline.config.yaml import dump_yaml
-from pipeline.files import delete_temporary_files
+from pipeline.files import delete_temporary_files_below
 from pipeline.run_directory import RunDirectory
 from pipeline.training.callbacks.tensorboard import TensorBoard
 from tests.benchmarks.run_contents import contents, differing
@@ -287,7 +287,7 @@ def evaluation_trial(place: Path, run: Path) -> Trial:
 
     def tidy(root: Path) -> None:
         for left in root.glob(".mine.*"):
-            delete_temporary_files(left)
+            delete_temporary_files_below(left)
             left.rename(left.with_name(re.sub(r"\.[0-9]+\.", ".PROCESS.", left.name, count=1)[:60]))
 
     return Trial(place, evaluations, lambda: evaluate.main(command), tidy)
@@ -304,7 +304,9 @@ def export_trial(place: Path, run: Path) -> Trial:
 
 def tidy_export(root: Path) -> None:
     """What the next export does first: it deletes what an unfinished one has left."""
-    shutil.rmtree(root / ".ct2.unfinished", ignore_errors=True)
+    (root / ".ct2.qkv-lock").unlink(missing_ok=True)
+    for left in root.glob(".ct2.*"):
+        shutil.rmtree(left)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import evaluate, translate
-from pipeline.config.members import check_members, check_members_search, ensemble_suffix, member_names
+from pipeline.config.members import check_members, check_members_search, member_names, results_name
 from pipeline.config.run import dump, make_run_config
 from pipeline.config.started_run import load_started_run
 from pipeline.errors import InputError
@@ -100,6 +100,17 @@ def test_every_member_has_a_name_of_its_own(roots, names):
     assert member_names([Path(root) for root in roots]) == names
 
 
-def test_results_are_named_after_the_further_runs():
-    assert ensemble_suffix([]) == ""
-    assert ensemble_suffix([Path("runs/b"), Path("c/")]) == ".ensemble-with-b-and-c"
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({}, "test"),
+        ({"set": "validation", "forced": True}, "validation.forced"),
+        ({"source": Path("texts/test.en"), "ban": Path("words")}, "test.en.ban"),
+        ({"others": [Path("runs/b"), Path("c/")]}, "test.ensemble-with-b-and-c"),
+        ({"others": [Path("runs/b"), Path("c/")], "forced": True}, "test.forced.ensemble-with-b-and-c"),
+        ({"others": [Path("runs/b"), Path("c/")], "name": "mine"}, "mine"),
+    ],
+)
+def test_results_are_named_after_what_was_given(given, name):
+    none = {"name": None, "set": "test", "source": None, "forced": False, "prefix": None, "require": None, "ban": None}
+    assert results_name(Namespace(**none | {"others": []} | given)) == name

@@ -15,13 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import fetch
+from data.demo import prepare as demo
 from data.manythings import prepare as manythings
 from data.manythings import split as manythings_split
 from data.multi30k import prepare as multi30k
 from pipeline import file_lock
 from pipeline.errors import InputError
-from pipeline.files import write_atomically
+from pipeline.files import temporary_path, write_atomically
 
+WRITTEN = {"multi30k": ("train.en", "lc.norm.tok/train.en"), "manythings": ("fra.txt", "tokenized.tsv")}
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = b"Go.\tVa !\nHi.\tSalut !\nRun!\tCours !\nRun!\tCourez !\n"
 WORDS = st.sampled_from("abcdefgh")
@@ -160,15 +162,42 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_file_and_no_other(request, t
 def test_what_a_killed_process_left_is_deleted_but_not_while_it_runs(request, tmp_path, capsys, name):
     prepare = {"multi30k": multi30k, "manythings": manythings}[name]
     request.getfixturevalue(f"made_{name}")
-    left = [tmp_path / "out" / name for name in (".lock", ".fra.a1b2c3d4.txt", "lc.norm.tok/.train.a1b2c3d4.en")]
-    for path in left:
+    lock, *left = [tmp_path / "out" / ".lock", *(temporary_path(tmp_path / "out" / name) for name in WRITTEN[name])]
+    others = [tmp_path / "out" / name for name in (".env.template", ".fra.a1b2c3d4.txt", "sub/.npmrc.original")]
+    others.append(temporary_path(tmp_path / "out" / "sub" / "fra.txt"))
+    for path in (*left, *others):
         write_atomically(path, b"half")
-    with file_lock.folder_locked(left[0], "prepares text here"):
+    lock.write_text("process 1 on a machine")
+    with file_lock.folder_locked(lock, "prepares text here"):
         assert prepare.main(["--output", str(tmp_path / "out")]) == 2
         assert f"process {os.getpid()} on" in capsys.readouterr().err
-    assert left[1].exists() and left[2].exists()
+    assert all(path.exists() for path in left)
     assert prepare.main(["--output", str(tmp_path / "out")]) == 0
-    assert not any(path.exists() for path in left)
+    assert not any(path.exists() for path in (lock, *left))
+    assert all(path.exists() for path in others)
+
+
+@pytest.mark.parametrize("prepare", [demo, manythings, multi30k], ids=["demo", "manythings", "multi30k"])
+@pytest.mark.parametrize("place", ["a file", "a link that leads nowhere", "within a file"])
+def test_what_is_no_folder_is_refused_before_anything_is_fetched(tmp_path, monkeypatch, capsys, prepare, place):
+    monkeypatch.setattr(prepare, "generate_splits" if prepare is demo else "download", None)
+    output = tmp_path / "README.md"
+    output.symlink_to(tmp_path / "none") if place == "a link that leads nowhere" else output.write_text("mine")
+    before = files(tmp_path)
+    assert prepare.main(["--output", str(output / "sub" if place == "within a file" else output)]) == 2
+    assert f"{output}" in (said := capsys.readouterr().err) and "expected" in said and said.count("\n") == 1
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["multi30k", "manythings"])
+def test_a_link_in_the_folder_stays_and_the_file_that_it_leads_to_is_written(request, tmp_path, name):
+    prepare = {"multi30k": multi30k, "manythings": manythings}[name]
+    request.getfixturevalue(f"made_{name}")
+    (tmp_path / "out").mkdir()
+    link = tmp_path / "out" / WRITTEN[name][0]
+    link.symlink_to(tmp_path / "disk")
+    assert prepare.main(["--output", str(tmp_path / "out")]) == 0
+    assert link.is_symlink() and (tmp_path / "disk").read_bytes() == link.read_bytes() != b""
 
 
 # ManyThings

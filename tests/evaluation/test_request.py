@@ -1,7 +1,5 @@
 """Where the results of an evaluation go, and what they are said to be of."""
 
-from argparse import Namespace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -49,14 +47,3 @@ def read(monkeypatch, run, options):
     monkeypatch.setattr(request, "load_runs", lambda *_: run)
     monkeypatch.setattr(request, "replace", lambda changed, **_: changed)
     return request.read_request(make_parser().parse_args([str(run.directory.root), *options])).data
-
-
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [({}, "test"), ({"forced": True}, "test.forced"), ({"name": "mine"}, "mine")],
-)
-def test_an_ensemble_has_a_folder_of_its_own_unless_it_is_named(given, name):
-    none = {"name": None, "forced": False, "prefix": None, "require": None, "ban": None}
-    options = Namespace(**none | {"others": [Path("runs/b"), Path("c")]} | given)
-    expected = name if options.name else f"{name}.ensemble-with-b-and-c"
-    assert request._results_name(options, "test") == expected

@@ -1,6 +1,7 @@
 """An evaluation that was killed goes on where it was, and ends as one that was left alone."""
 
 import shutil
+import socket
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from pipeline.decoding.translator import Translation
+from pipeline.errors import InputError
 from pipeline.evaluation import resumable
 from pipeline.evaluation.request import EvaluationSet
 from pipeline.evaluation.resumable import evaluation_folder, record_resumably, translate_resumably
@@ -227,12 +229,63 @@ def test_half_written_files_of_a_killed_evaluation_are_deleted(tmp_path, monkeyp
     left_behind(final, "abc", monkeypatch)
     (left,) = final.root.parent.iterdir()
     (left / "heatmaps").mkdir()
-    for name in (".heads.a1b2c3d4.csv", "heatmaps/.sentence-000001.a1b2c3d4.png", "heads.csv"):
+    for name in (
+        ".heads.0123456789abcdef.qkv-tmp.csv",
+        "heatmaps/.sentence-000001.0123456789abcdef.qkv-tmp.png",
+        "heads.csv",
+    ):
         (left / name).touch()
     with evaluation_folder(final, "abc"):
         pass
     names = sorted(path.name for path in final.root.rglob("*") if path.is_file())
     assert names == ["heads.csv", "part"]
+
+
+@pytest.mark.parametrize("place", ["itself", "within"])
+def test_a_link_in_the_place_of_what_a_killed_evaluation_left_is_not_followed(tmp_path, monkeypatch, place):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "precious").touch()
+    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+    left_behind(final, "abc", monkeypatch)
+    (left,) = final.root.parent.iterdir()
+    if place == "itself":
+        shutil.rmtree(left)
+        left.symlink_to(tmp_path / "home")
+    else:
+        (left / "attention").symlink_to(tmp_path / "home")
+    with evaluation_folder(final, "abc") as folder:
+        assert not list(folder.root.iterdir()) and not folder.root.is_symlink()
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["precious"]
+    assert [path.name for path in final.root.parent.iterdir()] == ["test"]
+
+
+def test_hidden_folders_of_other_people_stay(tmp_path):
+    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+    mine = final.root.with_name(f".test.{socket.gethostname()}.bak")
+    mine.mkdir(parents=True)
+    with evaluation_folder(final, "abc"):
+        pass
+    assert mine.is_dir()
+
+
+IN_ITS_PLACE = {
+    "a file": lambda path, home: path.touch(),
+    "a link": lambda path, home: path.symlink_to(home),
+    "a link that leads nowhere": lambda path, home: path.symlink_to(home / "none"),
+}
+
+
+@pytest.mark.parametrize("name", ["evaluations", "evaluations/test"])
+@pytest.mark.parametrize("put", IN_ITS_PLACE.values(), ids=IN_ITS_PLACE)
+def test_what_is_no_folder_is_refused_before_anything_is_done(tmp_path, name, put):
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    put(tmp_path / name, home)
+    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+    with pytest.raises(InputError, match=f"{name}: this is a (file|link)"), evaluation_folder(final, "abc"):
+        pytest.fail("it was begun")
+    assert not list(home.iterdir())
 
 
 def test_two_processes_may_evaluate_the_same_set(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ import evaluate
 import train
 from pipeline.exchange.marian_weights import torch_name
 from pipeline.exchange.safetensors_file import SafetensorsFile
-from pipeline.files import sha256
+from pipeline.files import sha256, temporary_path
 from pipeline.import_marian import main
 from tests.exchange.imported_run import MARIAN
 
@@ -83,8 +83,9 @@ def test_a_folder_that_is_used_is_left_alone(tmp_path, capsys):
 
 
 def test_what_a_killed_import_left_is_replaced(tmp_path):
-    (tmp_path / ".opus.unfinished").mkdir()
-    (tmp_path / ".opus.unfinished" / "half").touch()
+    left = temporary_path(tmp_path / "opus")
+    left.mkdir()
+    (left / "half").touch()
     assert main([str(MARIAN), str(tmp_path / "opus")]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["opus"]
 

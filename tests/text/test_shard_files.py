@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from pipeline.files import temporary_path
 from pipeline.text import pair_reader
 from pipeline.text.corpus import Corpus
 from pipeline.text.filters import TextFilters
@@ -72,12 +73,14 @@ def test_readings_come_back_from_their_files_and_only_missing_ones_are_made(read
 def test_what_a_killed_process_left_is_deleted_and_what_another_writes_is_not(reader, tmp_path):
     files = ShardFiles(tmp_path / "kept")
     files.folder.mkdir()
-    old, new = (files.folder / f".00000{number}.abcdefgh.npz" for number in (0, 1))
-    for path in (old, new):
+    old, new = (temporary_path(files.folder / f"00000{number}.npz") for number in (0, 1))
+    others = files.folder / ".mine.20240101.npz"
+    for path in (old, new, others):
         path.write_bytes(b"half")
-    os.utime(old, (1_000_000_000, 1_000_000_000))
+    for path in (old, others):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
     read_pairs(CORPUS, reader, processes=1, files=files)
-    assert new.exists() and not old.exists()
+    assert new.exists() and others.exists() and not old.exists()
 
 
 def test_processes_write_the_same_bytes(reader, tmp_path):

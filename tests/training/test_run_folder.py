@@ -23,6 +23,9 @@ def test_a_new_run_that_fails_after_a_checkpoint_keeps_its_folder(tmp_path):
     assert (run.checkpoints / "update-00000001.npz").is_file()
 
 
+MARK = "0123456789abcdef.qkv-tmp"
+
+
 def begin(root, *names):
     """What a training that was killed has left."""
     for name in names:
@@ -30,7 +33,7 @@ def begin(root, *names):
         (root / name).touch()
 
 
-@pytest.mark.parametrize("names", [[], [".lock"], [".lock", ".config.a1b2c3d4.yaml"]])
+@pytest.mark.parametrize("names", [[], [".lock"], [".lock", f".config.{MARK}.yaml"]])
 def test_a_run_that_was_killed_before_it_had_a_config_is_begun_again(names, tmp_path):
     (tmp_path / "run").mkdir()
     begin(tmp_path / "run", *names)
@@ -56,14 +59,15 @@ def test_a_run_that_another_process_trained_in_between_is_refused_and_kept(tmp_p
 
 
 def test_half_written_files_of_a_killed_training_are_deleted_and_nobody_elses(tmp_path):
-    left = [".history.a1b2c3d4.csv", ".model.a1b2c3d4.keras", ".manifest.a1b2c3d4.json", "..preparation.a1b2c3d4.json"]
-    left += ["encoded/.train.a1b2c3d4.npy", "checkpoints/.best.a1b2c3d4.npz", "tokenizer/.sentencepiece.a1b2c3d4.model"]
+    left = [f".history.{MARK}.csv", f".model.{MARK}.keras", f".manifest.{MARK}.json", f"..preparation.{MARK}.json"]
+    left += [f"encoded/.train.{MARK}.npy", f"checkpoints/.best.{MARK}.npz", f"tokenizer/.sentencepiece.{MARK}.model"]
     left += [
-        "probes/update-00000003/.shard-00000.a1b2c3d4.npz",
-        "tensorboard/.subwords.a1b2c3d4.tsv",
+        f"probes/update-00000003/.shard-00000.{MARK}.npz",
+        f"tensorboard/.subwords.{MARK}.tsv",
         ".preparation.json",
     ]
-    others = ["evaluations/.test.host.12.abc/.heads.a1b2c3d4.csv", ".viewer.a1b2c3d4.html", ".DS_Store", "notes.txt"]
+    others = [".env.template", ".bashrc.20240101", "probes/.npmrc.original", ".history.a1b2c3d4.csv"]
+    others += [f"evaluations/.test.host.12.abc/.heads.{MARK}.csv", f".viewer.{MARK}.html", ".DS_Store", "notes.txt"]
     others += ["config.yaml", "corpus_report.json", "checkpoints/best.npz", "probes/.notes"]
     begin(tmp_path / "run", *left, *others)
     with open_run_folder(tmp_path / "run", tmp_path / "run", writes=False) as run:
@@ -71,6 +75,46 @@ def test_half_written_files_of_a_killed_training_are_deleted_and_nobody_elses(tm
     with open_run_folder(tmp_path / "run", tmp_path / "run", writes=True) as run:
         found = {str(path.relative_to(run.root)) for path in run.root.rglob("*") if path.is_file()}
         assert found == {*others, ".lock"}
+
+
+@pytest.mark.parametrize("name", ["probes", "tensorboard", "checkpoints", "encoded", "probes/update-00000000"])
+def test_a_run_with_a_link_in_what_training_writes_is_refused_before_anything_is_deleted(name, tmp_path):
+    begin(tmp_path / "home", f".notes.{MARK}.txt")
+    begin(tmp_path / "run", "config.yaml", f".history.{MARK}.csv")
+    (tmp_path / "run" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "run" / name).symlink_to(tmp_path / "home")
+    before = set(tmp_path.rglob("*"))
+    expected, run = rf"run/{name}: this is a link, and a run is not written through links", tmp_path / "run"
+    with pytest.raises(InputError, match=expected), open_run_folder(run, run, writes=True):
+        pass
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_run_is_trained_through_a_link_to_its_folder(tmp_path):
+    begin(tmp_path / "run", "config.yaml", f".history.{MARK}.csv", "notes.txt")
+    (tmp_path / "newest").symlink_to(tmp_path / "run")
+    with open_run_folder(tmp_path / "newest", tmp_path / "newest", writes=True) as run:
+        assert {path.name for path in run.root.iterdir()} == {"config.yaml", ".lock", "notes.txt"}
+
+
+@pytest.mark.parametrize("name", ["history.csv", "model.keras", "manifest.json", "checkpoints/update-00000002.npz"])
+def test_a_folder_in_the_place_of_a_file_is_refused_before_training(name, tmp_path):
+    begin(tmp_path / "run", "config.yaml")
+    (tmp_path / "run" / name).mkdir(parents=True)
+    expected, run = rf"run/{name}: this is a folder, in the place of a file", tmp_path / "run"
+    with pytest.raises(InputError, match=expected), open_run_folder(run, run, writes=True):
+        pass
+
+
+def test_what_others_have_put_into_a_new_run_stays_when_it_fails(tmp_path):
+    begin(tmp_path / "home", "precious")
+    with pytest.raises(KeyError), open_run_folder(tmp_path / "run", None, writes=True) as run:
+        begin(run.root, "config.yaml", "encoded/train.ids.npy", "notes.txt")
+        (run.root / "home").symlink_to(tmp_path / "home")
+        run.probes.symlink_to(tmp_path / "home")
+        raise KeyError
+    assert {path.name for path in run.root.iterdir()} == {"notes.txt", "home", "probes"}
+    assert (tmp_path / "home" / "precious").exists()
 
 
 def test_a_run_whose_deletion_is_killed_has_its_config_until_nothing_else_is_there(tmp_path):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...config.names import LABEL_SIDES, SITES, Site
-from ...files import write_atomically
+from ...files import write_output
 from .viewer_run import ViewerRun, measure_labels
 
 __all__ = ["ViewerRun", "viewer_page", "write_viewer"]
@@ -94,7 +94,7 @@ def viewer_page(
 
 def write_viewer(path: Path, title: str, runs: Sequence[ViewerRun], **shown: Any) -> None:
     """Writes the page, whole or not at all."""
-    write_atomically(path, viewer_page(title, runs, **shown).encode())
+    write_output(path, viewer_page(title, runs, **shown).encode())
 
 
 def page_scripts() -> list[str]:

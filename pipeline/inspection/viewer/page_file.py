@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import InputError
+from ...files import writable_only
 
 _MARK = re.compile(rb'<meta name="qkv-origin" content="([0-9a-f]+)">')
 
@@ -41,7 +42,7 @@ def refuse_other_file(path: Path, origin: str, shown: str = "these evaluations",
     Raises:
         InputError: another page, or another file, is there.
     """
-    if not path.exists():
+    if not path.exists() or writable_only(path):
         return
     mark = _MARK.search(path.read_bytes()[:4096]) if path.is_file() else None
     if mark is None or mark[1].decode() != origin:

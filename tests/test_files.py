@@ -1,0 +1,184 @@
+"""Files appear whole or not at all, what belongs to other people stays, and links, devices and pipes are kept."""
+
+import contextlib
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.files import (
+    delete_temporary_files,
+    delete_temporary_files_below,
+    is_temporary,
+    replaced_when_done,
+    temporary_path,
+    writable_only,
+    write_atomically,
+    write_output,
+)
+
+ROOT = Path(__file__).parents[1]
+OTHERS = (".env.template", ".bashrc.20240101", ".htaccess.disabled", ".npmrc.original", ".text.a1b2c3d4.en")
+
+
+@contextlib.contextmanager
+def umask(mask):
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def permissions(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["text.en", "weights.npz", ".preparation.json", "name", "a.b.tar.gz", "name\nof.two"])
+def test_temporary_names_keep_the_suffix_and_are_known_again(name):
+    path = temporary_path(Path("folder") / name)
+    assert path != temporary_path(Path("folder") / name)
+    assert path.suffix == Path(name).suffix or not Path(name).suffix
+    assert path.name.startswith(".") and is_temporary(path.name) and is_temporary(path.name, Path(name))
+    assert not is_temporary(path.name, Path(f"other{name}"))
+    assert not is_temporary(name) and not any(map(is_temporary, OTHERS))
+
+
+def test_only_what_is_left_of_a_file_is_deleted(tmp_path):
+    for name in OTHERS:
+        (tmp_path / name).touch()
+    left, other = temporary_path(tmp_path / "text.en"), temporary_path(tmp_path / "text.fr")
+    below = tmp_path / "sub" / temporary_path(Path("text.en"))
+    below.parent.mkdir()
+    for path in (left, other, below):
+        path.touch()
+    delete_temporary_files(tmp_path / "text.en")
+    assert {path.name for path in tmp_path.iterdir()} == {*OTHERS, other.name, "sub"} and below.exists()
+    delete_temporary_files(tmp_path / "none" / "text.en")
+
+
+def test_what_is_left_in_a_folder_is_deleted_but_not_behind_links(tmp_path):
+    ours, home = tmp_path / "ours", tmp_path / "home"
+    for folder in (ours / "sub", home):
+        folder.mkdir(parents=True)
+        for name in (*OTHERS, temporary_path(Path("text.en")).name):
+            (folder / name).touch()
+    (ours / "link").symlink_to(home)
+    (tmp_path / "link").symlink_to(home)
+    delete_temporary_files_below(ours)
+    delete_temporary_files_below(tmp_path / "link")
+    assert {path.name for path in (ours / "sub").iterdir()} == set(OTHERS)
+    assert len(list(home.iterdir())) == len(OTHERS) + 1 and (ours / "link").is_symlink()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no umask")
+@pytest.mark.parametrize(("mask", "expected"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_has_the_permissions_of_the_umask(tmp_path, mask, expected):
+    with umask(mask):
+        write_atomically(tmp_path / "new" / "file", b"text")
+    assert permissions(tmp_path / "new" / "file") == expected
+    assert permissions(tmp_path / "new") == 0o777 & ~mask
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o444])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, mode):
+    path = tmp_path / "file"
+    path.touch()
+    path.chmod(mode)
+    with replaced_when_done(path) as temporary:
+        assert permissions(temporary) & 0o077 == 0  # what was private is so at any moment
+        temporary.write_bytes(b"new")
+    assert path.read_bytes() == b"new" and permissions(path) == mode
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_is_written(tmp_path):
+    (tmp_path / "history.csv").mkdir()
+    expected = r"history\.csv: this is a folder, in the place of a file"
+    with pytest.raises(InputError, match=expected), replaced_when_done(tmp_path / "history.csv"):
+        pytest.fail("it was begun")
+    assert [path.name for path in tmp_path.rglob("*")] == ["history.csv"]
+
+
+def test_what_a_run_writes_replaces_a_link_and_leaves_what_it_leads_to(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "file").symlink_to(tmp_path / "precious")
+    write_atomically(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new" and not (tmp_path / "file").is_symlink()
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_output_that_is_a_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path, there):
+    (tmp_path / "disk").mkdir()
+    if there:
+        (tmp_path / "disk" / "file").write_text("old")
+    (tmp_path / "link").symlink_to(Path("disk") / "file")
+    (tmp_path / "again").symlink_to("link")
+    write_output(tmp_path / "again", b"new")
+    assert (tmp_path / "again").is_symlink() and (tmp_path / "link").is_symlink()
+    assert (tmp_path / "disk" / "file").read_bytes() == b"new"
+    assert len(list(tmp_path.rglob("*"))) == 4
+
+
+def test_an_output_to_a_device_leaves_the_device(tmp_path):
+    before = Path(os.devnull).lstat()
+    (tmp_path / "link").symlink_to(os.devnull)
+    for path in (Path(os.devnull), tmp_path / "link"):
+        write_output(path, b"text")
+    assert os.path.samestat(Path(os.devnull).lstat(), before) and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pipes with names")
+def test_an_output_to_a_pipe_is_read_from_it(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    read = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    write_output(tmp_path / "pipe", b"text" * 100_000)
+    reader.join()
+    assert read == [b"text" * 100_000] and stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no sockets with names")
+def test_an_output_to_a_socket_is_refused(tmp_path):
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        with pytest.raises(InputError, match="socket: this is a disk or a socket; expected the name of a file"):
+            write_output(tmp_path / "socket", b"text")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("where", ["file", "pipe"])
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+def test_an_output_to_an_open_file_comes_after_what_was_printed(tmp_path, name, where):
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    code = """
+import sys
+from pathlib import Path
+from pipeline.files import write_output
+sys.stdout.write("before\\n")
+write_output(Path(sys.argv[1]), b"output\\n")
+sys.stdout.write("after\\n")
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / name)]
+    if where == "pipe":
+        said = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    else:
+        with (tmp_path / "out").open("wb") as file:
+            subprocess.run(command, cwd=ROOT, stdout=file, check=True)
+        said = (tmp_path / "out").read_bytes()
+    assert said == b"before\noutput\nafter\n"
+    assert Path("/dev/stdout").is_symlink()
+
+
+def test_files_and_what_is_not_there_are_replaced_whole(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert not any(map(writable_only, (tmp_path / "file", tmp_path / "link", tmp_path / "none", tmp_path / "file/x")))
