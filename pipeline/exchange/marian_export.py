@@ -1,11 +1,11 @@
 """A run as a Marian model of Hugging Face: the files that `save_pretrained` of model and tokenizer would write."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import save
 
 from ..files import write_atomically, write_json
 from ..text.tokenizer import BOS, EOS, PAD, UNK
@@ -46,7 +46,8 @@ def write_marian(run: TrainedRun, folder: Path) -> None:
     weights.check_all_taken(run.directory.root)
     write_json(folder / "config.json", _config(run))
     write_json(folder / "generation_config.json", _generation(run))
-    write_safetensors(folder / "model.safetensors", arrays)
+    arrays = {name: np.ascontiguousarray(array, "<f4") for name, array in arrays.items()}
+    write_atomically(folder / "model.safetensors", save(arrays, {"format": "pt"}))
     for side in ("source", "target"):
         write_atomically(folder / f"{side}.spm", run.tokenizer.model)
     pieces = run.tokenizer.pieces(range(run.tokenizer.vocabulary_size))
@@ -99,20 +100,6 @@ def _arrays(weights: NamedWeights, settings: Any) -> dict[str, np.ndarray]:
             dense(f"{theirs}.fc2", *weights.dense(f"{ours}/feed_forward/outer"), every, order)
             norm(f"{theirs}.final_layer_norm", f"{ours}/feed_forward")
     return arrays
-
-
-def write_safetensors(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays of float32 in the format of safetensors: the length of a JSON header, the header, the numbers."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    parts, start = [], 0
-    for name, array in arrays.items():
-        data = np.ascontiguousarray(array, "<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [start, start + len(data)]}
-        parts.append(data)
-        start += len(data)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    write_atomically(path, b"".join([len(text).to_bytes(8, "little"), text, *parts]))
 
 
 def _config(run: TrainedRun) -> dict[str, Any]:

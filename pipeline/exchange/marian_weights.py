@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import h5py
+import ml_dtypes  # noqa: F401 - NumPy knows bfloat16 from then on
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
 from ..errors import DAMAGE, InputError
 from ..files import refuse_other_than_file
 from ..trained_run.weights_file import check_groups
-from .safetensors_file import SafetensorsFile
 
 FILES = ("model.safetensors", "tf_model.h5", "pytorch_model.bin")
+NUMBERS = ("F64", "F32", "F16", "BF16")  # as safetensors names the types of numbers that are read
 CONVERT = (
     "it is a pickle, which PyTorch alone can read safely; install torch, or convert it where torch and transformers "
     "are: MarianMTModel.from_pretrained(FOLDER).save_pretrained(FOLDER)"
@@ -98,6 +100,24 @@ def _open(path: Path) -> WeightFile:
     if path.suffix == ".safetensors":
         return SafetensorsFile(path)
     return TensorFlowFile(path) if path.suffix == ".h5" else PyTorchFile(path)
+
+
+class SafetensorsFile:
+    """`model.safetensors`; see `WeightFile`. The library refuses arrays that overlap or are not wholly there."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file: Any = safe_open(path, "np")
+        except SafetensorError as error:
+            raise ValueError(str(error)) from None
+        slices = {name: self._file.get_slice(name) for name in self._file.keys()}  # noqa: SIM118 (it is no dict)
+        for name, array in slices.items():
+            if (kind := array.get_dtype()) not in NUMBERS:
+                raise ValueError(f"{name[:80]}: expected numbers of type {', '.join(NUMBERS)}, found {kind}")
+        self.shapes = {name: tuple(array.get_shape()) for name, array in slices.items()}
+
+    def read(self, name: str) -> np.ndarray:
+        return self._file.get_tensor(name).astype("float32", copy=False)
 
 
 class TensorFlowFile:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from safetensors.numpy import save
 
 from ..files import write_output
 from .record import Record
@@ -103,12 +104,8 @@ def _inseq_instance(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inseq_tensor(array: np.ndarray) -> str:
-    """Returns an array in the format of safetensors (the header's length, the header, the numbers), in base64."""
-    numbers = np.ascontiguousarray(array, "<f4").tobytes()
-    facts = {"dtype": "F32", "shape": array.shape, "data_offsets": [0, len(numbers)]}
-    header = json.dumps({"attribution": facts}).encode()
-    header += b" " * (-len(header) % 8)
-    return base64.b64encode(len(header).to_bytes(8, "little") + header + numbers).decode()
+    """Returns an array in the format of safetensors, in base64."""
+    return base64.b64encode(save({"attribution": np.ascontiguousarray(array, "<f4")})).decode()
 
 
 def _spell_tokens(tokens: list[str], words: list[int | None]) -> str:

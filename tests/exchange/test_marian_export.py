@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from pipeline.errors import InputError
 from pipeline.exchange.marian_export import write_marian
 from pipeline.exchange.marian_run import import_marian
-from pipeline.exchange.safetensors_file import SafetensorsFile
 from pipeline.trained_run import load_run
 from tests.conftest import SENTENCES
 from tests.random_runs import random_run
@@ -19,8 +19,7 @@ TARGETS = ["le chat", "un petit chien voit le chat à côté du chien", "der ☃
 
 
 def arrays_of(folder):
-    file = SafetensorsFile(folder / "model.safetensors")
-    return {name: file.read(name) for name in file.shapes}
+    return load_file(folder / "model.safetensors")
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import sys
 import h5py
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import evaluate
 import train
 from pipeline.exchange.marian_weights import torch_name
-from pipeline.exchange.safetensors_file import SafetensorsFile
 from pipeline.files import sha256, temporary_path
 from pipeline.import_marian import main
 from tests.exchange.imported_run import MARIAN
@@ -29,20 +29,8 @@ def change(path, **values):
     path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **values}), encoding="utf-8")
 
 
-def write_weights(path, arrays):
-    header, data = {}, b""
-    for name, array in arrays.items():
-        rows = np.ascontiguousarray(array, "<f4").tobytes()
-        place = [len(data), len(data) + len(rows)]
-        header[name] = {"dtype": "F32", "shape": list(np.shape(array)), "data_offsets": place}
-        data += rows
-    text = json.dumps(header).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
-
-
 def arrays_of(folder):
-    file = SafetensorsFile(folder / "model.safetensors")
-    return {name: file.read(name) for name in file.shapes}
+    return load_file(folder / "model.safetensors")
 
 
 def refused(folder, tmp_path, capsys):
@@ -142,7 +130,7 @@ def set_generation(**values):
 
 
 def set_array(name, value):
-    return lambda folder: write_weights(folder / "model.safetensors", {**arrays_of(folder), name: value})
+    return lambda folder: save_file({**arrays_of(folder), name: value.astype("float32")}, folder / "model.safetensors")
 
 
 def write_pickle(folder):

@@ -1,11 +1,11 @@
-"""What a header of safetensors claims is checked before it is believed."""
+"""Arrays of a Marian folder; what a header of safetensors claims is not believed."""
 
 import json
 
 import numpy as np
 import pytest
 
-from pipeline.exchange.safetensors_file import SafetensorsFile
+from pipeline.exchange.marian_weights import SafetensorsFile
 from tests.exchange.imported_run import MARIAN
 
 
@@ -42,6 +42,8 @@ def test_the_second_array_begins_where_the_header_says(tmp_path):
 
 
 WRONG = {
+    "arrays that overlap": ({"x": entry(), "y": entry()}, {}),
+    "bytes of no array": ({"x": entry(shape=(3,), place=(0, 12))}, {}),
     "no JSON": (b"{", {}),
     "no object": ([1], {}),
     "no entry": ({"x": 3}, {}),
@@ -55,7 +57,7 @@ WRONG = {
     "a place that ends before it begins": ({"x": entry(place=(16, 0))}, {}),
     "a header longer than the file": ({}, {"length": 1 << 40}),
     "an empty header": ({}, {"length": 0}),
-    "nested": (b"[" * 100_000 + b"]" * 100_000, {}),
+    "nested": (b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", {}),
 }
 
 
