@@ -1,5 +1,6 @@
 """What PyArrow reads: Parquet files and zstd. It is needed for these files alone, and so not always installed."""
 
+import os
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,10 @@ ZSTD = b"(\xb5/\xfd"
 """How a zstd file begins."""
 PARQUET = b"PAR1"
 """How a Parquet file begins and ends."""
-BATCH_ROWS = 65_536
+BATCH_ROWS, BATCH_BYTES = 65_536, 1 << 24
+"""How many rows are unpacked at a time, and about how many bytes at most."""
+MOST_TIMES, ALWAYS_BYTES = 1000, 1 << 26
+"""How many times its size a file may unpack to, about what gzip can reach, and how many bytes any file may."""
 
 
 def import_pyarrow(path: str | Path, kind: str) -> Any:
@@ -44,12 +48,15 @@ def unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[byte
         block_bytes: how much is yielded at a time, at most.
 
     Raises:
-        InputError: it is damaged or cut off, or PyArrow is not installed.
+        InputError: it is damaged or cut off, unpacks to far more than text does, or PyArrow is not installed.
     """
     pyarrow = import_pyarrow(path, "a zstd file")
+    size, unpacked = os.fstat(packed.fileno()).st_size, 0
     try:
         with pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, "r"), "zstd") as content:
             while block := content.read(block_bytes):
+                unpacked += len(block)
+                _refuse_growth(path, size, unpacked)
                 yield block
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{path}: damaged zstd file ({_first_line(error)}); fetch or compress it again") from None
@@ -69,12 +76,15 @@ class ParquetTable:
         self._path = path
         self._pyarrow = pyarrow = import_pyarrow(path, "a Parquet file")
         try:
-            self._file = import_module("pyarrow.parquet").ParquetFile(path)
+            self._file = self._open()
+            self._size = path.stat().st_size
         except FileNotFoundError:
             raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
         except (pyarrow.ArrowException, OSError) as error:
             raise InputError(f"{path}: not a Parquet file, or a damaged one ({_first_line(error)})") from None
-        self.names = list(_names(self._file.schema_arrow))
+        columns = list(_columns(self._file.schema_arrow))
+        self._types = dict(columns)
+        self.names = [column for column, _ in columns]
         self.rows: int = self._file.metadata.num_rows
 
     def find_column(self, wanted: str | int) -> str:
@@ -99,36 +109,79 @@ class ParquetTable:
         has. Line ends within a row become spaces, and what is null is empty.
 
         Raises:
-            InputError: the column has no text, or the file is damaged.
+            InputError: the column has no text, the file is damaged, or it unpacks to far more than text does.
         """
         pyarrow: Any = self._pyarrow
         compute = import_module("pyarrow.compute")
+        kind: Any = self._types[name]
+        is_dictionary = pyarrow.types.is_dictionary(kind)
+        if not _is_text(pyarrow, kind.value_type if is_dictionary else kind):
+            raise InputError(f"{self._path}: column {name!r} holds {kind}; expected text")
+        unpacked = 0
         try:
-            for batch in self._file.iter_batches(BATCH_ROWS, columns=[name]):
-                column: Any = batch.column(0)
-                for inner in name.split(".")[1:] if pyarrow.types.is_struct(column.type) else ():
-                    column = column.field(inner)
-                if pyarrow.types.is_dictionary(column.type):
+            for column in self._batches(name):
+                if is_dictionary:
                     column = column.dictionary_decode()
-                if not _is_text(pyarrow, column.type):
-                    raise InputError(f"{self._path}: column {name!r} holds {column.type}; expected text")
                 text = compute.fill_null(column.cast(pyarrow.large_string()), "")
                 text = compute.replace_substring_regex(text, r"\r?\n|\r", " ")
                 text.validate(full=True)
                 _, offsets, data = text.buffers()
                 ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
+                unpacked += len(text) + int(ends[-1] - ends[0])
+                _refuse_growth(self._path, self._size, unpacked)
                 yield (data.to_pybytes() if data else b"")[ends[0] : ends[-1]], np.diff(ends)
         except (pyarrow.ArrowException, OSError) as error:
             raise InputError(f"{self._path}: damaged Parquet file ({_first_line(error)}); fetch it again") from None
 
+    def _open(self, **options: Any) -> Any:
+        return import_module("pyarrow.parquet").ParquetFile(self._path, **options)
 
-def _names(fields: Any, prefix: str = "") -> Iterator[str]:
-    """Yields the names of all columns that hold no further columns."""
+    def _batches(self, name: str) -> Iterator[Any]:
+        """Yields a column, so few rows at a time that they are about `BATCH_BYTES`."""
+        found = self._file.metadata
+        place = next(place for place in range(found.num_columns) if found.schema.column(place).path == name)
+        dictionaries = self._open(metadata=found, read_dictionary=[name])
+        for group in range(found.num_row_groups):
+            chunk, only = found.row_group(group).column(place), {"row_groups": [group], "columns": [name]}
+            _refuse_growth(self._path, self._size, chunk.total_uncompressed_size)
+            longest = chunk.total_uncompressed_size // max(1, found.row_group(group).num_rows)
+            if chunk.has_dictionary_page:  # a long text that stands in the file once may be that of every row
+                if (first := next(dictionaries.iter_batches(1, **only), None)) is None:
+                    continue
+                lengths = import_module("pyarrow.compute").binary_length(_inner(first, name).dictionary)
+                longest = max(longest, *lengths.to_pylist(), 0)
+            rows = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, longest)))
+            yield from (_inner(batch, name) for batch in self._file.iter_batches(rows, **only))
+
+
+def _columns(fields: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the names and types of all columns that hold no further columns."""
     for field in fields:
         if type(field.type).__name__ == "StructType":
-            yield from _names(field.type.fields, f"{prefix}{field.name}.")
+            yield from _columns(field.type.fields, f"{prefix}{field.name}.")
         else:
-            yield f"{prefix}{field.name}"
+            yield f"{prefix}{field.name}", field.type
+
+
+def _refuse_growth(path: Path, size: int, unpacked: int) -> None:
+    """Refuses a few bytes that hold gigabytes.
+
+    Raises:
+        InputError: that many bytes were unpacked from a file of this size.
+    """
+    if unpacked > max(ALWAYS_BYTES, MOST_TIMES * size):
+        raise InputError(
+            f"{path}: {size:,} bytes that unpack to {unpacked:,} or more; expected text, which packs to no less than a "
+            "thousandth of its size: check where the file is from, or give its text unpacked"
+        )
+
+
+def _inner(batch: Any, name: str) -> Any:
+    """Returns a column of a batch, which may be within others."""
+    column = batch.column(0)
+    for inner in name.split(".")[1:] if type(column.type).__name__ == "StructType" else ():
+        column = column.field(inner)
+    return column
 
 
 def _is_text(pyarrow: Any, kind: Any) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.config.corpus import CorpusSettings
 from pipeline.errors import InputError
-from pipeline.text.arrow_files import import_pyarrow
+from pipeline.text.arrow_files import BATCH_BYTES, ParquetTable, import_pyarrow
 from pipeline.text.corpus import read_corpus
 
 SOURCES = ["a cat", "", 'he said "no"', "naïve \u2028 text", "last"]
@@ -122,3 +122,33 @@ def test_without_pyarrow_the_message_says_what_to_install(monkeypatch, tmp_path)
         "packed.zst: a zstd file is read by PyArrow", source=tmp_path / "packed.zst", target=tmp_path / "packed.zst"
     )
     refused("t.parquet: a Parquet file is read by PyArrow", table=tmp_path / "t.parquet")
+
+
+def test_a_few_bytes_of_zstd_that_hold_gigabytes_are_refused(tmp_path):
+    (tmp_path / "bomb.zst").write_bytes(zstd("\n" * (100 << 20)))
+    refused("bomb.zst: .* bytes that unpack to", source=tmp_path / "bomb.zst", target=tmp_path / "bomb.zst")
+
+
+@pytest.mark.parametrize("stored_type", [True, False])
+def test_a_text_that_parquet_holds_once_for_many_rows_is_unpacked_in_small_parts(tmp_path, stored_type):
+    text = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 2000, "int32"), ["x" * 100_000])
+    parquet.write_table(
+        pyarrow.table({"a": text}), tmp_path / "t.parquet", compression="zstd", store_schema=stored_type
+    )
+    parts = []
+    with pytest.raises(InputError, match=r"t\.parquet: .* bytes that unpack to"):
+        parts.extend(len(content) for content, _ in ParquetTable(tmp_path / "t.parquet").read_column("a"))
+    assert 0 < max(parts) <= BATCH_BYTES
+
+
+def test_a_part_of_a_parquet_file_that_says_it_unpacks_to_much_is_refused_unread(tmp_path):
+    parquet.write_table(pyarrow.table({"a": ["x" * (80 << 20)]}), tmp_path / "t.parquet", compression="zstd")
+    with pytest.raises(InputError, match=r"t\.parquet: .* bytes that unpack to"):
+        next(ParquetTable(tmp_path / "t.parquet").read_column("a"))
+
+
+def test_rows_that_are_longer_than_what_is_unpacked_at_a_time_are_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.text.arrow_files.BATCH_BYTES", 10)
+    rows = ["long" * 10, "", "b", None, "c" * 11]
+    write_parquet(tmp_path / "t.parquet", a=rows, b=rows)
+    assert pairs(table=tmp_path / "t.parquet") == [(row or "", row or "") for row in rows]
