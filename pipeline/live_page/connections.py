@@ -1,6 +1,8 @@
-"""The connections of the live page's server: so many at once, and none that stays silent."""
+"""The connections of the live page's server: so many at once, and none that sends slowly or nothing."""
 
+import io
 import socket
+import time
 from threading import BoundedSemaphore
 from typing import Any
 
@@ -9,11 +11,37 @@ from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 from ..errors import InputError
 
 MOST_CONNECTIONS = 40
-PATIENCE_SECONDS = 20  # for what a client sends
+PATIENCE_SECONDS = 20  # for all that a client sends, and for each thing that it is sent
+
+
+class _Arriving(io.RawIOBase):
+    """What a client sends, until `PATIENCE_SECONDS` are over: the timeout of a socket starts anew with each byte."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._end = time.monotonic() + PATIENCE_SECONDS
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(PATIENCE_SECONDS)
 
 
 class _Handler(WSGIRequestHandler):
     timeout = PATIENCE_SECONDS
+
+    def setup(self) -> None:
+        """Prepares what is read; called by the standard library."""
+        super().setup()
+        self.rfile = io.BufferedReader(_Arriving(self.connection))
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Says nothing of requests that went well: the token would be in the log."""

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -21,17 +22,48 @@ def test_an_address_that_is_taken_is_refused():
 
 
 def application(environ, start_response):
+    if environ["PATH_INFO"] == "/read":
+        environ["wsgi.input"].read(100)
     start_response("200 OK", [])
     return [b"here"]
 
 
-def test_silent_and_broken_connections_do_not_stop_the_server(monkeypatch):
-    monkeypatch.setattr("pipeline.live_page.connections.MOST_CONNECTIONS", 3)
+@contextmanager
+def serving():
     server = make_live_server(application, "127.0.0.1", 0)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        address = ("127.0.0.1", server.port)
+        yield "127.0.0.1", server.port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+HEADERS = b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"
+
+
+@pytest.mark.parametrize("begin", [b"POST /", b"POST /read" + HEADERS, b"POST /" + HEADERS])
+def test_a_request_that_arrives_byte_by_byte_is_given_up(monkeypatch, begin):
+    monkeypatch.setattr("pipeline.live_page.connections.PATIENCE_SECONDS", 0.5)
+    with serving() as address, socket.create_connection(address) as slow:
+        slow.sendall(begin)
+        slow.settimeout(0.1)
+        for _ in range(99):
+            try:
+                if slow.recv(1000) == b"":
+                    return
+            except TimeoutError:
+                slow.sendall(b"x")
+            except ConnectionError:
+                return
+    pytest.fail("the connection is still open")
+
+
+def test_silent_and_broken_connections_do_not_stop_the_server(monkeypatch):
+    monkeypatch.setattr("pipeline.live_page.connections.MOST_CONNECTIONS", 3)
+    with serving() as address:
         silent = [socket.create_connection(address) for _ in range(3)]
         silent[0].sendall(b"POST /answer HTTP/1.1\r\nContent-Length: 100\r\n")
         with socket.create_connection(address) as refused:
@@ -44,7 +76,3 @@ def test_silent_and_broken_connections_do_not_stop_the_server(monkeypatch):
                 if answer := asked.recv(100):
                     break
         assert b" 200 " in answer
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
