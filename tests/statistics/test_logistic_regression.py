@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.statistics.logistic_regression import fit_logistic, probability_of
+from pipeline.statistics import logistic_regression
+from pipeline.statistics.logistic_regression import BLOCK_ROWS, fit_logistic, probability_of
 
 
 @pytest.fixture
@@ -32,6 +33,30 @@ def test_no_coefficients_nearby_have_a_lower_penalised_loss(data):
     fitted = fit_logistic(features, outcomes, penalty=2.0)
     steps = np.concatenate([np.eye(4), -np.eye(4)]) * 1e-3 / np.r_[deviation, 1.0]
     assert all(loss(fitted) < loss(fitted + step) for step in steps)
+
+
+def test_no_product_has_rows_enough_to_be_divided_among_threads(data, monkeypatch):
+    sizes = []
+
+    class Watched:
+        def __getattr__(self, name):
+            return getattr(np, name)
+
+        def matmul(self, one, other):
+            sizes.append(max(*one.shape[-2:], *other.shape[-2:]))
+            return np.matmul(one, other)
+
+    monkeypatch.setattr(logistic_regression, "np", Watched())
+    fit_logistic(*data[:2])
+    assert set(sizes) == {BLOCK_ROWS}
+
+
+@pytest.mark.parametrize("rows", [BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 4000])
+def test_blocks_change_no_coefficient(data, monkeypatch, rows):
+    features, outcomes, _ = data
+    found = fit_logistic(features[:rows], outcomes[:rows])
+    monkeypatch.setattr(logistic_regression, "BLOCK_ROWS", rows)
+    np.testing.assert_allclose(found, fit_logistic(features[:rows], outcomes[:rows]), rtol=2e-6)
 
 
 def test_units_of_features_change_nothing(data):
