@@ -3,7 +3,6 @@
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from .invocation import invocation
 from .new_folder import new_folder
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
-from .version import __version__
+from .version import installed_versions
 
 if TYPE_CHECKING:
     from .trained_run import TrainedRun
@@ -112,6 +111,13 @@ def main(arguments: list[str]) -> None:
 def _write(run: "TrainedRun", folder: Path, options: argparse.Namespace, manifest: dict[str, Any]) -> Any:
     """Writes the model; returns it as the other program loads it."""
     if options.format == "saved_model":
+        from .text.subword_model import has_tensorflow_text
+
+        if not has_tensorflow_text():
+            raise InputError(
+                "this format needs the package tensorflow-text, in the version of TensorFlow; install it where it has "
+                "a wheel, which Windows has not, or choose another --format"
+            )
         from .alignment.run_readout import find_readout, last_layer
         from .exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
 
@@ -150,22 +156,10 @@ def _describe(run: "TrainedRun", options: argparse.Namespace) -> dict[str, Any]:
         "weights_sha256": sha256(run.weights),
         "tokenizer_sha256": sha256(run.directory.tokenizer),
         "languages": [run.config.data.source_language, run.config.data.target_language],
-        "versions": {"qkv": __version__} | _versions(EXPORT_FORMATS[options.format].packages),
+        "versions": installed_versions(EXPORT_FORMATS[options.format].packages),
         "decoding": run.config.decoding.model_dump(),
         "max_positions": run.config.model.max_positions,
     }
-
-
-def _versions(packages: Sequence[str]) -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 if __name__ == "__main__":

@@ -1,3 +1,18 @@
-"""The version, in its one place: pyproject.toml reads it from here."""
+"""The version, in its one place: pyproject.toml reads it from here. And those of other packages, for manifests."""
+
+from collections.abc import Iterable
 
 __version__ = "0.1.0"
+
+
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Returns the version of each package, of qkv first; packages that are not installed are left out."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"qkv": __version__}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,4 +1,4 @@
-"""Python without some of its modules, as on a machine that lacks them."""
+"""Python without some of its modules and their packages, as on a machine that lacks them."""
 
 import os
 import subprocess
@@ -8,11 +8,13 @@ from pathlib import Path
 
 from tests.tiny_runs import ROOT
 
-# Libraries need Python's own modules on this system, so these are missing for the pipeline alone.
+# Libraries need Python's own modules on this system, so these are missing for the pipeline alone. What is known of the
+# package of a module is missing, too.
 WITHOUT = """
 import builtins, sys
+from importlib.metadata import Distribution
 
-usual = builtins.__import__
+usual, usually_found = builtins.__import__, Distribution.discover
 
 def without(name, globals=None, locals=None, fromlist=(), level=0):
     library = name.partition(".")[0]
@@ -22,7 +24,11 @@ def without(name, globals=None, locals=None, fromlist=(), level=0):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
     return usual(name, globals, locals, fromlist, level)
 
+def found(**given):
+    return (one for one in usually_found(**given) if one.name.replace("-", "_") not in {names!r})
+
 builtins.__import__ = without
+Distribution.discover = found
 """
 
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from pipeline.config.yaml import dump_yaml
+from pipeline.json_file import read_json_object
 from pipeline.run_directory import RunDirectory
 from tests.missing_modules import run_without
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus
@@ -26,7 +27,10 @@ def run(tmp_path_factory):
     for command in (["train.py", "--config", folder / "small.yaml"], ["evaluate.py", folder / "runs" / "small"]):
         answer = run_without(WINDOWS_LACKS, folder / "site", *command)
         assert answer.returncode == 0 and answer.stderr == "", answer.stderr
-    return RunDirectory(folder / "runs" / "small")
+    run = RunDirectory(folder / "runs" / "small")
+    versions = read_json_object(run.manifest)["versions"]
+    assert "tensorflow" in versions and "tensorflow-text" not in versions
+    return run
 
 
 def test_tensorflow_text_gives_the_same_translations_and_matrices(run):
@@ -52,6 +56,26 @@ def test_pages_pictures_and_tables_need_no_tensorflow(arguments, run, tmp_path):
     answer = run_without(["tensorflow", "keras", *WINDOWS_LACKS], tmp_path, "-m", f"pipeline.{filled[0]}", *filled[1:])
     assert answer.returncode == 0, answer.stderr
     assert list(tmp_path.glob("new.*"))
+
+
+def test_translations_are_equal_without_tensorflow_text(run, tmp_path):
+    source = tmp_path / "source.en"
+    source.write_text("the cat sees the dog .\nÉva sees a cat .\n", encoding="utf-8")
+    code = "import sys; from pipeline.translate import main; sys.stdin = open(sys.argv.pop(1)); sys.exit(main())"
+    answers = [run_without(lacks, tmp_path / "site", "-c", code, source, run.root) for lacks in (WINDOWS_LACKS, [])]
+    assert [(answer.returncode, answer.stderr) for answer in answers] == [(0, "")] * 2
+    assert answers[0].stdout == answers[1].stdout and answers[0].stdout.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("ctranslate2", ""), ("saved_model", "error: this format needs the package tensorflow-text")]
+)
+def test_a_run_is_exported_without_tensorflow_text_where_the_format_needs_none(name, says, tmp_path):
+    run = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+    command = ["-m", "pipeline.export", run, tmp_path / "exported", "--format", name, "--sentences", "0"]
+    answer = run_without(WINDOWS_LACKS, tmp_path / "site", *command)
+    assert (answer.returncode, answer.stderr[: len(says) or None]) == (2 if says else 0, says)
+    assert (tmp_path / "exported" / "manifest.json").is_file() is not bool(says)
 
 
 def started_for_a_reader_that_leaves(command, **settings):

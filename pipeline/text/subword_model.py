@@ -47,15 +47,24 @@ def load_subword_model(model: bytes) -> SubwordModel:
     Raises:
         RuntimeError: it is no SentencePiece model.
     """
+    if not has_tensorflow_text():
+        return SentencePieceModel(model)
+    from .tensorflow_text_model import TensorFlowTextModel
+
+    return TensorFlowTextModel(model)
+
+
+def has_tensorflow_text() -> bool:
+    """Returns whether TensorFlow Text can be loaded."""
     try:
         with silenced_stderr():
-            from .tensorflow_text_model import TensorFlowTextModel
+            from . import tensorflow_text_model  # noqa: F401
     except Exception as error:
         # It is missing, or does not fit TensorFlow, whose own errors share no base class with Python's.
         if not isinstance(error, ImportError | OSError) and not type(error).__module__.startswith("tensorflow"):
             raise
-        return SentencePieceModel(model)
-    return TensorFlowTextModel(model)
+        return False
+    return True
 
 
 class SentencePieceModel:

@@ -4,7 +4,6 @@ checked."""
 import platform
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from ..run_directory import RunDirectory
 from ..text.provenance import recorded_sha256
 from ..text.tokenizer import BOS, Tokenizer
 from ..training.best_weights import KeptWeights
-from ..version import __version__
+from ..version import installed_versions
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
 LOGITS = 8  # how many are recorded
@@ -53,11 +52,7 @@ def _describe(
     config: RunConfig, run: RunDirectory, model: keras.Model, tokenizer: Tokenizer, own: dict[str, Any]
 ) -> dict[str, Any]:
     return {
-        "versions": {
-            "qkv": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in PACKAGES},
-        },
+        "versions": installed_versions(PACKAGES) | {"python": platform.python_version()},
         "git_commit": _git_commit(),
         "command_line": sys.argv,
         "seed": config.run.seed,
