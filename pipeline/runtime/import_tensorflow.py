@@ -12,6 +12,9 @@ from .environment import check_environment
 from .nvidia import has_nvidia_device
 
 UNUSED_BY_KERAS = ("IPython", "jax", "matplotlib", "pandas")
+OWN_KERAS = {"KERAS_BACKEND": "tensorflow", "KERAS_HOME": os.devnull, "KERAS_NNX_ENABLED": "0"}
+"""What Keras is told instead of what a person has set for other projects, by variables or in `keras.json`, which is
+looked for in `KERAS_HOME`."""
 
 
 @contextmanager
@@ -23,15 +26,18 @@ def importing_tensorflow() -> Iterator[None]:
     left alone. TensorFlow takes memory of a GPU as it needs it, not all at once. Each product gets a share of the
     cores, not all of them as by default, because products are small here and several are computed in parallel. A
     container's quota counts as so many cores.
-    Libraries that Keras would load for its own pictures, tables and other engines are hidden from it, a quarter of the
+    Keras computes by TensorFlow, with its own defaults: `OWN_KERAS`. Libraries that Keras would load for its own pictures, tables and other engines are hidden from it, a quarter of the
     start. Nothing that is imported becomes garbage, so none is looked for, an eighth of the rest.
     TF_ENABLE_ONEDNN_OPTS, TF_FORCE_GPU_ALLOW_GROWTH, TF_NUM_INTRAOP_THREADS, TF_NUM_INTEROP_THREADS and
     TF_CPP_MIN_LOG_LEVEL are kept if they are set.
 
     Raises:
-        InputError: the environment is wrong, or something in the block cannot be imported.
+        InputError: the environment is wrong, something in the block cannot be imported, or Keras was imported before,
+            with another backend.
     """
     check_environment()
+    if "keras" not in sys.modules:
+        os.environ.update(OWN_KERAS)
     if not has_nvidia_device():
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
@@ -41,8 +47,15 @@ def importing_tensorflow() -> Iterator[None]:
     try:
         with silenced_stderr(), without_garbage_collection():
             with hidden(*UNUSED_BY_KERAS):
-                import keras  # noqa: F401
+                import keras
+            if (backend := keras.config.backend()) != "tensorflow":
+                raise InputError(
+                    f"Keras was imported before, with the backend {backend}; expected tensorflow: start Python again "
+                    "and set KERAS_BACKEND=tensorflow before the first import of Keras"
+                )
             yield
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(
             f"TensorFlow or its libraries cannot be loaded: {' '.join(str(error).split())}; expected versions that "

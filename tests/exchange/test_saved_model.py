@@ -12,9 +12,11 @@ from pipeline.alignment.readout import AlignmentReadout
 from pipeline.decoding.build import build_search, build_translator
 from pipeline.errors import InputError
 from pipeline.exchange.parity import searches
-from pipeline.exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
 from tests.conftest import SENTENCES
 from tests.random_runs import random_run
+
+pytest.importorskip("tensorflow_text")
+from pipeline.exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
 
 DECODING = {"beam_size": 3, "length_penalty": 0.5, "min_length": 2, "no_repeat_ngram": 3}
 SOURCES = ["", "a ☃ cat", *SENTENCES, "chien " * 100]

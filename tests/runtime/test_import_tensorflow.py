@@ -3,12 +3,15 @@
 import gc
 import importlib
 import os
+import subprocess
 import sys
 
 import pytest
 
+from pipeline.errors import InputError
 from pipeline.runtime import import_tensorflow
 from pipeline.runtime.import_tensorflow import hidden, importing_tensorflow
+from tests.tiny_runs import ROOT
 
 
 def test_hidden_libraries_cannot_be_imported_until_the_block_ends(monkeypatch):
@@ -45,6 +48,32 @@ def test_settings_of_the_environment_are_kept(monkeypatch):
     with importing_tensorflow():
         pass
     assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == "0"
+
+
+IMPORTED = """
+from pipeline.runtime.import_tensorflow import importing_tensorflow
+with importing_tensorflow():
+    import keras
+config = keras.config
+print(config.backend(), config.floatx(), config.epsilon(), config.image_data_format(), config.dtype_policy().name)
+"""
+
+
+@pytest.mark.parametrize(
+    "settings", ['{"backend": "jax", "floatx": "float16", "epsilon": 0.1}', '{"floatx": "bfloat16"}', "[]"]
+)
+def test_what_is_set_for_keras_in_other_projects_changes_nothing(settings, tmp_path):
+    (tmp_path / "keras.json").write_text(settings, encoding="utf-8")
+    others = {"KERAS_HOME": str(tmp_path), "KERAS_BACKEND": "torch", "KERAS_NNX_ENABLED": "1"}
+    command = [sys.executable, "-c", IMPORTED]
+    answer = subprocess.run(command, cwd=ROOT, env=os.environ | others, capture_output=True, text=True)
+    assert answer.stdout == "tensorflow float32 1e-07 channels_last float32\n", answer.stderr
+
+
+def test_another_backend_that_was_imported_before_is_named(monkeypatch):
+    monkeypatch.setattr("keras.config.backend", lambda: "jax")
+    with pytest.raises(InputError, match="with the backend jax; expected tensorflow"), importing_tensorflow():
+        pass
 
 
 @pytest.mark.parametrize("enabled", [True, False])

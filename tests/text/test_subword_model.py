@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.text.subword_model import SentencePieceModel, load_subword_model
-from pipeline.text.tensorflow_text_model import TensorFlowTextModel
 from tests.conftest import SENTENCES
 from tests.missing_modules import run_without
 
@@ -20,10 +19,19 @@ TEXTS = st.lists(
 )
 
 
+@pytest.fixture(scope="module")
+def of_tensorflow():
+    """The class that applies a model by TensorFlow Text; without the package, tests of it are left out."""
+    pytest.importorskip("tensorflow_text")
+    from pipeline.text.tensorflow_text_model import TensorFlowTextModel
+
+    return TensorFlowTextModel
+
+
 @pytest.fixture(scope="module", params=KINDS)
-def both(request, tokenizers):
+def both(request, tokenizers, of_tensorflow):
     model = tokenizers[request.param].model
-    return TensorFlowTextModel(model), SentencePieceModel(model)
+    return of_tensorflow(model), SentencePieceModel(model)
 
 
 @given(texts=TEXTS)
@@ -47,8 +55,8 @@ def test_ends_count_bytes(both):
         assert ends == sorted(ends) and ends[-1] == len(text.encode())
 
 
-def test_tensorflow_text_is_used_where_it_is_installed(tokenizer):
-    assert isinstance(load_subword_model(tokenizer.model), TensorFlowTextModel)
+def test_tensorflow_text_is_used_where_it_is_installed(tokenizer, of_tensorflow):
+    assert isinstance(load_subword_model(tokenizer.model), of_tensorflow)
 
 
 WHICH = """
@@ -68,7 +76,11 @@ def test_sentencepiece_is_used_where_tensorflow_text_is_missing_or_cannot_be_loa
     assert [missing.stdout, broken.stdout] == ["SentencePieceModel\n"] * 2, missing.stderr + broken.stderr
 
 
-@pytest.mark.parametrize("model", [TensorFlowTextModel, SentencePieceModel])
-def test_what_is_no_model_is_refused(model):
+def test_what_is_no_model_is_refused():
     with pytest.raises(RuntimeError):
-        model(b"no model")
+        SentencePieceModel(b"no model")
+
+
+def test_what_is_no_model_is_refused_by_tensorflow_text(of_tensorflow):
+    with pytest.raises(RuntimeError):
+        of_tensorflow(b"no model")
