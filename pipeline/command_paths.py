@@ -27,7 +27,7 @@ def check_paths(options: argparse.Namespace) -> None:
     if hasattr(options, "checkpoint"):
         members = [options.run, *getattr(options, "others", [])] if hasattr(options, "run") else []
         for run in members or options.runs:
-            _check_weights(RunDirectory.open(run))
+            RunDirectory.open(run).check_weights(options.checkpoint)
         if len(members) > 1:
             check_members(members)
 
@@ -51,7 +51,7 @@ def check_config_paths(config: RunConfig) -> None:
     check_writable(config.run.directory / str(config.run.name))
     if config.training.start_from is not None:
         check_ancestor(config)
-        _check_weights(RunDirectory(config.training.start_from))
+        RunDirectory(config.training.start_from).check_weights()
 
 
 def check_text(path: Path, pipes: bool = True) -> None:
@@ -118,14 +118,6 @@ def _paths(section: BaseModel) -> Iterator[Path]:
                 yield item
             elif isinstance(item, BaseModel):
                 yield from _paths(item)
-
-
-def _check_weights(run: RunDirectory) -> None:
-    if not run.model.is_file() and not any(run.checkpoints.glob("*.npz")):
-        raise InputError(
-            f"{run.checkpoints / 'best.npz'}: missing, so there are no weights to translate with; "
-            "train the run first, or train it anew"
-        )
 
 
 CHECKS: dict[str, Callable[[Path], object]] = {

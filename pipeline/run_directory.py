@@ -80,7 +80,7 @@ class RunDirectory:
     @property
     def _files(self) -> Sequence[Path]:
         """The files beside these folders."""
-        files = (self.preparation, self.corpus_report, self.source_look, self.model, self.history)
+        files = (self.preparation, self.corpus_report, self.source_look, self.target_look, self.model, self.history)
         return self.config, self.manifest, *files
 
     def check_writable(self) -> None:
@@ -94,6 +94,34 @@ class RunDirectory:
                 refuse_link(path)
         for file in (*self._files, *self.checkpoints.glob("*.npz")):
             refuse_folder(file)
+
+    def check_weights(self, checkpoint: str = "best") -> None:
+        """Checks that the run has weights to translate with.
+
+        Args:
+            checkpoint: which: `best`, or `last` for those of the newest checkpoint.
+
+        Raises:
+            InputError: it has none, or others.
+        """
+        has_best = self.model.is_file() or (self.checkpoints / "best.npz").is_file()
+        has_last = any(self.checkpoints.glob("update-*.npz")) or any(self.checkpoints.glob("passing-*.npz"))
+        if has_last if checkpoint == "last" else has_best:
+            return
+        train = f"{invocation('train')} --resume {self.root}"
+        if has_best:
+            raise InputError(f"{self.checkpoints}: no checkpoint is left here; leave out --checkpoint last")
+        if self.given_tokenizer.is_file() or self.manifest.is_file():
+            raise InputError(f"{self.model}: missing, so there are no weights to translate with; restore the file")
+        if has_last:
+            raise InputError(
+                f"{self.checkpoints / 'best.npz'}: missing, since the training ended before its first validation; "
+                f"continue it: {train}; or translate with the weights as they are: --checkpoint last, which evaluate, "
+                "translate, export and live take"
+            )
+        raise InputError(
+            f"{self.checkpoints}: no weights to translate with yet; begin or continue the training: {train}"
+        )
 
     def delete_leftovers(self) -> None:
         """Deletes what a killed training has left half-written; only for the process that holds the lock."""

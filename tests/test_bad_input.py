@@ -338,7 +338,7 @@ BAD_RUNS = {
     ),
     "model and no checkpoints": (
         lambda run: [(run / "model.keras").unlink(), shutil.rmtree(run / "checkpoints")],
-        r"best\.npz: missing, so there are no weights to translate with; train the run first",
+        r"model\.keras: missing, so there are no weights to translate with; restore the file",
     ),
     "another width": (
         lambda run: change_config(run, "d_model: 8", "d_model: 12"),

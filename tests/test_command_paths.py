@@ -26,11 +26,11 @@ print(json.dumps(answers))
 
 @pytest.fixture
 def place(tmp_path):
-    """A run that has no weights, one that has, a text, a config, and one whose text is missing."""
-    for name, files in {"begun": ("config.yaml",), "run": ("config.yaml", "model.keras")}.items():
-        (tmp_path / name).mkdir()
-        for file in files:
-            (tmp_path / name / file).touch()
+    """Runs without weights, with them, and interrupted before the first validation; a text, and two configs."""
+    files = ("begun/config.yaml", "run/config.yaml", "run/model.keras", "interrupted/config.yaml")
+    for file in (*files, "interrupted/checkpoints/passing-00000001.npz"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
     (tmp_path / "text").write_text("a b\n", encoding="utf-8")
     corpus = write_small_corpus(tmp_path / "corpus")
     for name, changes in {"good": {}, "bad": {"data.validation.target": str(tmp_path / "none.fr")}}.items():
@@ -47,9 +47,9 @@ CASES = {
     "doctor CONFIG": (["doctor", "none.yaml"], r"none\.yaml: "),
     "doctor text": (["doctor", "bad.yaml"], r"none\.fr: there is no such file"),
     "evaluate RUN": (["evaluate", "none"], "none: no such run"),
-    "evaluate weights": (["evaluate", "begun"], r"best\.npz: missing, so there are no weights"),
+    "evaluate weights": (["evaluate", "begun"], r"begun/checkpoints: no weights .* --resume .*begun"),
     "evaluate RUN2": (["evaluate", "run", "none"], "none: no such run"),
-    "evaluate weights of RUN2": (["evaluate", "run", "begun"], r"begun/.*best\.npz: missing, so there are no weights"),
+    "evaluate weights of RUN2": (["evaluate", "run", "begun"], r"begun/checkpoints: no weights to translate"),
     "evaluate --source": (["evaluate", "run", "--source", "none.en"], r"none\.en: there is no such file"),
     "evaluate --reference": (
         ["evaluate", "run", "--source", "text", "--reference", "run"],
@@ -57,7 +57,10 @@ CASES = {
     ),
     "translate RUN": (["translate", "text"], "text: no such run"),
     "translate RUN2": (["translate", "run", "run", "text"], "text: no such run"),
-    "translate weights": (["translate", "begun", "--checkpoint", "last"], r"best\.npz: missing"),
+    "translate weights": (["translate", "begun", "--checkpoint", "last"], "begun/checkpoints: no weights to translate"),
+    "translate before validation": (["translate", "interrupted"], "--resume .*interrupted; or .* --checkpoint last"),
+    "export before validation": (["export", "interrupted", "new", "--format", "marian"], "or .* --checkpoint last"),
+    "evaluate without checkpoints": (["evaluate", "run", "--checkpoint", "last"], "leave out --checkpoint last"),
     "align REVERSE": (["align", "run", "none", "--source", "text", "--target", "text"], "none: no such run"),
     "align --target": (["align", "run", "--source", "text", "--target", "none.fr"], r"none\.fr: there is no such file"),
     "align --output": (
@@ -77,7 +80,7 @@ CASES = {
     "view RUN": (["view", "none"], "none: no such run"),
     "live RUN": (["live", "none", "--page", "page.html"], "none: no such run"),
     "live --page": (["live", "run", "--page", "corpus"], "corpus: this is a directory; expected the name of a file"),
-    "live weights": (["live", "begun"], r"best\.npz: missing, so there are no weights"),
+    "live weights": (["live", "begun"], "begun/checkpoints: no weights to translate with yet"),
     "draw RUN": (["draw", "none", "--sentence", "0"], "none: no such run"),
 }
 

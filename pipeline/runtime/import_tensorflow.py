@@ -25,9 +25,10 @@ def importing_tensorflow() -> Iterator[None]:
     some processors only, and on others they took an eighth off the time of an update; where a GPU computes, that is
     left alone. TensorFlow takes memory of a GPU as it needs it, not all at once. Each product gets a share of the
     cores, not all of them as by default, because products are small here and several are computed in parallel. A
-    container's quota counts as so many cores.
-    Keras computes by TensorFlow, with its own defaults: `OWN_KERAS`. Libraries that Keras would load for its own pictures, tables and other engines are hidden from it, a quarter of the
+    container's quota counts as so many cores. Keras computes by TensorFlow, with its own defaults: `OWN_KERAS`.
+    Libraries that Keras would load for its own pictures, tables and other engines are hidden from it, a quarter of the
     start. Nothing that is imported becomes garbage, so none is looked for, an eighth of the rest.
+
     TF_ENABLE_ONEDNN_OPTS, TF_FORCE_GPU_ALLOW_GROWTH, TF_NUM_INTRAOP_THREADS, TF_NUM_INTEROP_THREADS and
     TF_CPP_MIN_LOG_LEVEL are kept if they are set.
 

@@ -207,6 +207,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
         InputError: the folder is no run, has no weights yet, or its files do not fit together.
     """
     run = RunDirectory.open(root)
+    run.check_weights(checkpoint)
     config = with_held_out_files(load_started_run(run.config), run)
     tokenizer = load_tokenizer(run.tokenizer).with_tag(config.decoding.tag)
     checkpoints = Checkpoints(run.checkpoints)
@@ -214,10 +215,6 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     unfinished = not run.is_trained() and checkpoints.best.is_file()
     best = checkpoints.best if unfinished or not run.model.is_file() else run.model
     weights = checkpoints.last() if checkpoint == "last" else best
-    if not weights.is_file():
-        raise InputError(
-            f"{weights}: missing, so there are no weights to translate with; train the run first, or train it anew"
-        )
     check_weights_file(weights, config.model.least_parameters(tokenizer.vocabulary_size))
     if run.is_trained():
         check_digests(run, "tokenizer", *(("model",) if weights == run.model else ()))

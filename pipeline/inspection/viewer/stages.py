@@ -26,7 +26,7 @@ def stages_of_training(root: Path, facts: Sequence[str] = ()) -> list[ViewerRun]
     if not archives:
         raise InputError(
             f"{root}: no attention over training: none of inspection.probes has a reference, "
-            "or the run was trained with an earlier version"
+            "or the run has had no validation yet, or was trained with an earlier version"
         )
     count = min(MOST_STAGES, len(archives))
     chosen = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
