@@ -15,7 +15,7 @@ from .errors import InputError, LostWorkerError, mistake, refusal
 from .files import is_unicode, name_problem
 from .nearest_key import did_you_mean
 from .runtime.plugin_files import load_plugins, take_plugins
-from .standard_streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, open_closed_streams
+from .standard_streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, prepare_streams
 
 PLUGINS_HELP = "Python file of your own that registers a score, mechanism or the like; repeatable"
 EVALUATED_HELP = "folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive"
@@ -170,7 +170,7 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
     def command(arguments: list[str] | None = None) -> int:
         given = sys.argv[1:] if arguments is None else arguments
         debug = "--debug" in given
-        open_closed_streams()
+        prepare_streams()
         try:
             _refuse_unwritable(given)
             others, plugins = take_plugins([argument for argument in given if argument != "--debug"])

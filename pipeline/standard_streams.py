@@ -1,11 +1,58 @@
-"""Standard input, output and error of a command: closed, full, or without a reader."""
+"""Standard input, output and error of a command: closed, full, without a reader, or in an encoding that lacks
+characters; and what a terminal must not be told by text from others."""
 
 import contextlib
 import logging
 import os
+import re
 import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
+
+_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""All control characters but tab and line feed, and what makes or hides the order of the characters beside it."""
+
+
+class Control(str):
+    """Text that a terminal is to obey. All other text of `EscapingStream` is only shown."""
+
+    __slots__ = ()
+
+
+class EscapingStream:
+    """A stream that people read: characters that would steer their terminal are written as Python writes them, such as
+    `\\x1b`, and so are those that the stream's encoding lacks.
+
+    Args:
+        stream: where the text goes.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Writes text, escaped unless it is a `Control`."""
+        if isinstance(text, Control):
+            return self._stream.write(text)
+        encoding = self._stream.encoding or "utf-8"
+        shown = _UNSHOWN.sub(_escaped, text).encode(encoding, "backslashreplace").decode(encoding)
+        self._stream.write(shown)
+        return len(text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def write_result(text: str) -> None:
+    """Writes what another program may read to standard output: in UTF-8, as it is, but on a terminal as a message."""
+    if sys.stdout.isatty():
+        sys.stdout.write(text)
+    else:
+        sys.stdout.buffer.write(text.encode())
 
 
 class HelpPrinter:
@@ -30,20 +77,14 @@ class OutputHandler(logging.StreamHandler):
         super().handleError(record)
 
 
-class Messages:
+class Messages(EscapingStream):
     """Standard output of a command whose results are files: a reader that leaves (`| head`) ends the messages, not the
     work."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """Writes, or does nothing once the reader has left."""
         try:
-            return self._stream.write(text)
+            return super().write(text)
         except BrokenPipeError:
             discard(self._stream)
             return len(text)
@@ -56,13 +97,17 @@ class Messages:
             discard(self._stream)
 
 
-def open_closed_streams() -> None:
-    """Opens standard streams that are closed (`>&-`), as empty ones: a file of the command would get the number of a
-    closed one, and what libraries print would be written into it."""
+def prepare_streams() -> None:
+    """Makes standard output and standard error escape what is no plain text. Opens standard streams that are closed
+    (`>&-`), as empty ones: a file of the command would get the number of a closed one, and what libraries print would
+    be written into it."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 (as long as the process)
             setattr(sys, name, stream)
+    for name in ("stdout", "stderr"):
+        if not isinstance(stream := getattr(sys, name), EscapingStream):
+            setattr(sys, name, cast(TextIO, EscapingStream(stream)))
 
 
 def discard(stream: TextIO) -> None:

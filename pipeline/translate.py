@@ -28,6 +28,7 @@ from .invocation import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 from .spread import RunParts, Spreading, add_workers_option, check_spreadable
+from .standard_streams import write_result
 from .text.arriving_lines import ArrivingLines
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def make_parser() -> argparse.ArgumentParser:
         prog=invocation("translate"),
         description="Translates standard input to standard output, one line out for each line in, as soon as it comes. "
         "With --n_best N, writes up to N lines each, in Moses' format: "
-        "`number ||| translation ||| LogProbability= value ||| score`.",
+        "`number ||| translation ||| LogProbability= value ||| score`. Translations are written as they "
+        "are, in UTF-8; on a terminal, control characters are escaped.",
     )
     add_run_argument(parser)
     add_members_argument(parser)
@@ -90,7 +92,7 @@ def main(arguments: list[str]) -> None:
         for translations in translated:
             if options.detokenize:
                 translations = [replace(one, text=run.detokenize(one.text)) for one in translations]
-            sys.stdout.buffer.write(format_line(number, translations).encode())
+            write_result(format_line(number, translations))
             number += 1
         sys.stdout.buffer.flush()
     given.check_all_taken()

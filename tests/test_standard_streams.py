@@ -13,7 +13,7 @@ import pytest
 from pipeline.__main__ import COMMANDS
 from pipeline.cli import exit_cleanly, log_to_output
 from pipeline.errors import refusal
-from pipeline.standard_streams import Messages
+from pipeline.standard_streams import Control, EscapingStream, Messages
 from pipeline.training.callbacks.progress import ProgressLine
 from tests.tiny_runs import ROOT
 
@@ -103,6 +103,67 @@ def test_messages_are_a_stream_like_any_other():
     stream = Messages(io.StringIO())
     print("a", file=stream, flush=True)
     assert stream.getvalue() == "a\n" and not stream.isatty()
+
+
+TEXT = "line\n\ttab \x1b]0;title\x07 \r\x00 \x7f \x9b2J \u202ecod.exe\u2066 \u2028 é ± …"
+ESCAPED = "line\n\ttab \\x1b]0;title\\x07 \\r\\x00 \\x7f \\x9b2J \\u202ecod.exe\\u2066 \\u2028 "
+ENDS = {"utf-8": "é ± …", "latin-1": "é ± \\u2026", "ascii": "\\xe9 \\xb1 \\u2026"}
+
+
+@pytest.mark.parametrize("encoding", ENDS)
+def test_messages_never_steer_a_terminal_and_fit_every_encoding(encoding):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding)
+    messages = Messages(EscapingStream(stream))  # as commands whose results are files have them
+    print(TEXT, file=messages)
+    messages.write(Control("\r\x1b[K"))
+    messages.flush()
+    assert stream.buffer.getvalue() == f"{ESCAPED}{ENDS[encoding]}\n\r\x1b[K".encode(encoding)
+
+
+WAYS_OUT = """
+import logging, sys, warnings
+from pipeline.cli import exit_cleanly, log_to_output
+from pipeline.errors import InputError
+from pipeline.standard_streams import write_result
+
+@exit_cleanly
+def main(arguments):
+    write_result(arguments[0])
+    sys.stdout.buffer.flush()
+    print(arguments[0])
+    logging.getLogger("pipeline").warning("%s", arguments[0])  # to standard error, as in translate
+    log_to_output()
+    logging.getLogger("pipeline").info("%s", arguments[0])
+    raise InputError(arguments[0])
+
+sys.exit(main([sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize("encoding", ENDS)
+def test_all_ways_out_of_a_command_but_its_results_are_escaped(encoding):
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
+    text = TEXT.replace("\x00", "\x01")
+    shown = ESCAPED.replace("x00", "x01") + ENDS[encoding]
+    ended = subprocess.run([sys.executable, "-c", WAYS_OUT, text], cwd=ROOT, env=environment, capture_output=True)
+    assert ended.stderr == f"{shown}\nerror: {shown}\n".encode(encoding)
+    assert ended.stdout == text.encode() + f"{shown}\n{shown}\n".encode(encoding)
+    assert ended.returncode == 2
+
+
+@linux
+def test_results_are_escaped_on_a_terminal_alone():
+    code = f"""
+from pipeline.standard_streams import prepare_streams, write_result
+prepare_streams()
+write_result({TEXT!r})
+"""
+    reader, terminal = os.openpty()
+    environment = os.environ | {"PYTHONIOENCODING": "utf-8"}
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=terminal, check=True)
+    os.close(terminal)
+    assert os.read(reader, 1 << 12).decode().replace("\r\n", "\n") == ESCAPED + ENDS["utf-8"]
+    os.close(reader)
 
 
 def test_a_temporary_folder_that_cannot_be_written_is_named():

@@ -48,7 +48,7 @@ def trained(tmp_path_factory):
 def test_what_python_holds_does_not_grow_with_the_lines(trained, monkeypatch):
     text, output = b"".join(sentences(WINDOWS * WINDOW_LINES)), CountingOutput()
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text)))
-    monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=output, flush=lambda: None))
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=output, flush=lambda: None, isatty=lambda: False))
     tracemalloc.start()
     try:
         assert translate.main([str(trained), "--beam_size", "2", "--n_best", "2", "--detokenize"]) == 0

@@ -8,6 +8,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from pipeline.cli import exit_cleanly
 from pipeline.config.names import EUROPARL_LANGUAGES
 from pipeline.errors import InputError
+from pipeline.standard_streams import write_result
+from pipeline.text.arriving_lines import ArrivingLines
 from pipeline.text.europarl_words import tokenize
 
 
@@ -18,8 +20,8 @@ def main(arguments: list[str]) -> None:
         raise InputError(
             f"expected one language, {' or '.join(EUROPARL_LANGUAGES)}, and text on standard input, found {arguments}"
         )
-    for line in sys.stdin:
-        print(tokenize(line, arguments[0]))
+    for window in ArrivingLines(sys.stdin.buffer).windows():
+        write_result("".join(f"{tokenize(line, arguments[0])}\n" for line in window))
 
 
 if __name__ == "__main__":

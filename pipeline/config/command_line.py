@@ -1,7 +1,6 @@
 """The command line of `train.py`: a config file and overrides of its keys, or a run to resume."""
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..invocation import invocation
+from ..standard_streams import write_result
 from .messages import parse_value
 from .options import make_parser, refuse_unknown_options, settable_keys
 from .renamed import rename_options, replaced
@@ -51,7 +51,7 @@ def parse_train_arguments(argv: Sequence[str]) -> TrainArguments:
         assert config.run.name  # set by `_load`
         resume = _find_started_run(config, config.run.directory / config.run.name)
     if given.get("print_config"):
-        sys.stdout.write(dump(config))
+        write_result(dump(config))
         raise SystemExit(0)
     _refuse_imported(config, given)
     return TrainArguments(config, Path(resume) if resume else None)

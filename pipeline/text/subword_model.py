@@ -75,6 +75,8 @@ class SentencePieceModel:
     """
 
     def __init__(self, model: bytes) -> None:
+        if not model:  # the library would do without one
+            raise RuntimeError("the model is empty")
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self.vocabulary_size = self._processor.get_piece_size()
 

@@ -1,10 +1,12 @@
 """The settings of a run: schema, files, command line, and what people are told when something is wrong."""
 
 import importlib
+import io
 import pkgutil
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -347,6 +349,12 @@ class TestCommandLine:
         printed = tmp_path / "printed.yaml"
         printed.write_text(capsys.readouterr().out)
         assert load_run_config(printed) == parsed(config_file, "--model.d_model", "64")
+
+    def test_a_config_is_printed_in_utf_8_whatever_the_encoding_of_the_output(self, config_file: Path):
+        output = io.TextIOWrapper(io.BytesIO(), "ascii")
+        with redirect_stdout(output), pytest.raises(SystemExit):
+            parsed(config_file, "--run.name", "été", "--print_config")
+        assert "name: été" in output.buffer.getvalue().decode()
 
     def test_help_lists_every_key_with_its_default(self):
         shown = " ".join(make_parser().format_help().split())

@@ -53,10 +53,10 @@ def test_tokenizing_changes_only_white_space(text, language):
     assert words == " ".join(words.split())
 
 
-def test_the_command_writes_one_line_for_each_line(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("Va !\n\nL'homme\n"))
+def test_the_command_writes_one_line_for_each_line_in_utf_8(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("Va !\n\nL'été\n".encode()), "latin-1"))
     assert tokenize_text.main(["fr"]) == 0
-    assert capsys.readouterr().out == "va !\n\nl ' homme\n"
+    assert capsys.readouterr().out == "va !\n\nl ' été\n"
 
 
 def test_an_unknown_language_is_refused_in_one_message(capsys):

@@ -76,11 +76,13 @@ def test_sentencepiece_is_used_where_tensorflow_text_is_missing_or_cannot_be_loa
     assert [missing.stdout, broken.stdout] == ["SentencePieceModel\n"] * 2, missing.stderr + broken.stderr
 
 
-def test_what_is_no_model_is_refused():
+@pytest.mark.parametrize("content", [b"", b"no model"])
+def test_what_is_no_model_is_refused(content):
     with pytest.raises(RuntimeError):
-        SentencePieceModel(b"no model")
+        SentencePieceModel(content)
 
 
-def test_what_is_no_model_is_refused_by_tensorflow_text(of_tensorflow):
+@pytest.mark.parametrize("content", [b"", b"no model"])
+def test_what_is_no_model_is_refused_by_tensorflow_text(content, of_tensorflow):
     with pytest.raises(RuntimeError):
-        of_tensorflow(b"no model")
+        of_tensorflow(content)

@@ -7,6 +7,7 @@ from typing import TextIO
 import keras
 
 from ...decoding.translator import Translator
+from ...standard_streams import EscapingStream
 from ...text.corpus import Corpus
 
 MOST_PRINTED = 3
@@ -37,7 +38,7 @@ class ProbeLines(keras.callbacks.Callback):
         super().__init__()
         self.translator = translator
         self.probes = probes[:MOST_PRINTED]
-        self.stream = stream or sys.stdout
+        self.stream = EscapingStream(stream or sys.stdout)
 
     def on_test_end(self, logs=None):
         if not self.probes:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...config.names import METRICS
 from ...files import write_atomically
+from ...standard_streams import Control
 from ..checkpoint import Progress
 from ..stopping import Limits
 
@@ -122,7 +123,8 @@ class ProgressLine(keras.callbacks.Callback):
         if self.stream.isatty():
             if rewritable:  # a line that the terminal wraps cannot be rewritten
                 line = line[: shutil.get_terminal_size().columns - 1]
-            self.stream.write(f"\r\x1b[K{line}" + ("" if rewritable else "\n"))
+            self.stream.write(Control("\r\x1b[K"))
+            self.stream.write(line if rewritable else f"{line}\n")
         else:
             self.stream.write(line + "\n")
         self.stream.flush()
