@@ -14,7 +14,7 @@ from .run_directory import RunDirectory
 from .runtime.devices import describe_devices, make_strategy, resolve_precision, slow_precision
 from .runtime.workers import Workers
 from .text.prepare import TrainingText, load_text, prepare_text
-from .text.provenance import prepared_sha256
+from .text.provenance import check_prepared, check_settings, data_sha256, prepared_sha256
 from .text.sets import with_held_out_files
 from .trained_run.ancestor import Ancestor, take_ancestor
 from .training.checkpoint import Progress
@@ -70,7 +70,7 @@ def read_same_text(
     compares it with that of the other workers."""
     ancestor, text = _take_ancestor_and_text(config, run)
     if workers is not None:
-        check_same_text(workers, prepared_sha256(with_held_out_files(config, run).data, run))
+        check_same_text(workers, data_sha256(with_held_out_files(config, run).data, run) | prepared_sha256(run))
     return ancestor, text
 
 
@@ -79,7 +79,12 @@ def _take_ancestor_and_text(config: RunConfig, run: RunDirectory) -> tuple[Ances
         write_config(config, run)
     ancestor = take_ancestor(config, run)
     keras.utils.set_random_seed(config.run.seed)  # after a model was loaded, as if there had been none
-    return ancestor, load_text(config, run) if run.corpus_report.is_file() else prepare_text(config, run)
+    if not run.corpus_report.is_file():
+        return ancestor, prepare_text(config, run)
+    check_settings(config, run)
+    text = load_text(config, run)
+    check_prepared(run)
+    return ancestor, text
 
 
 def write_config(config: RunConfig, run: RunDirectory) -> None:

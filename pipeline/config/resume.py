@@ -1,6 +1,9 @@
 """Which settings may change when a run is resumed."""
 
+import operator
 import re
+from collections.abc import Callable
+from typing import Any
 
 from .names import SCHEDULES
 from .run import RunConfig, flat_settings
@@ -18,10 +21,16 @@ HARMLESS_IN_WORDS = (
 )
 
 
-def changes_of_result(start: RunConfig, now: RunConfig) -> list[str]:
-    """Lists the changes that would alter the rest of the training, as `key: value at the start, not value now`."""
+def changes_of_result(start: RunConfig, now: RunConfig, same: Callable[[Any, Any], bool] = operator.eq) -> list[str]:
+    """Lists the changes that would alter the rest of the training, as `key: value at the start, not value now`.
+
+    Args:
+        start: the settings at the start.
+        now: the settings now.
+        same: whether two values of a key, as JSON has them, mean the same.
+    """
     before, after = (dict(flat_settings(config.model_dump(mode="json"))) for config in (start, now))
-    keys = [key for key in (*before, *(key for key in after if key not in before)) if before.get(key) != after.get(key)]
+    keys = [key for key in {**before, **after} if not same(before.get(key), after.get(key))]
     schedule = SCHEDULES[start.training.schedule]
     return [
         f"{key}: {before.get(key)}, not {after.get(key)}"

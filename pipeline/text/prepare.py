@@ -22,7 +22,7 @@ from .listed_corpora import read_mixture, report_joined, tag_pairs
 from .mixture import Mixture
 from .pair_reader import PairReader, read_pairs
 from .prepared_tokenizer import reuse_or_train_tokenizer
-from .provenance import check_unchanged, data_sha256, record_states
+from .provenance import check_unchanged, data_sha256, prepared_sha256, record_states
 from .segmentations import make_word_sampler, sample_segmentation
 from .selection import join_pairs, select_training_pairs
 from .sets import hold_out_sets, with_held_out_files
@@ -61,6 +61,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     Raises:
         InputError: a file is missing or differs from what the config says, or the settings forbid a pair.
     """
+    settings = config.model_dump(mode="json")
     training_pairs, held_out = hold_out_sets(config, run)
     config = with_held_out_files(config, run)
     training = training_pairs.read_corpus()
@@ -92,7 +93,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     for meter, path in zip(facts.looks, (run.source_look, run.target_look), strict=True):
         meter.look.write(path)
     record_states(config.data, run, digests)
-    write_json(run.corpus_report, report)
+    write_json(run.corpus_report, report | {"prepared_sha256": prepared_sha256(run), "settings": settings})
     run.preparation.unlink(missing_ok=True)
     shutil.rmtree(run.shards, ignore_errors=True)
     return load_text(config, run)

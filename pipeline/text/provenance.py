@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..config import RunConfig
 from ..config.corpus import CorpusSettings
 from ..config.data import DataSettings
+from ..config.resume import HARMLESS_IN_WORDS, changes_of_result
+from ..config.run import make_run_config
 from ..errors import InputError
 from ..files import files_like, is_pattern, sha256, write_json
 from ..json_file import read_json_object
@@ -24,17 +27,23 @@ log = logging.getLogger(__name__)
 def recorded_sha256(run: RunDirectory) -> dict[str, str]:
     """Returns the SHA-256 that each file of the data had when it was read; empty for runs of versions that did not
     record it."""
+    return _reported(run, "sha256")
+
+
+def _reported(run: RunDirectory, key: str) -> dict[str, Any]:
     try:
-        recorded = read_json_object(run.corpus_report)["sha256"]
+        recorded = read_json_object(run.corpus_report)[key]
     except (OSError, ValueError, KeyError):
         return {}
     return recorded if isinstance(recorded, dict) else {}
 
 
 def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
-    """Returns what a checkpoint keeps of the run that it is of: its seed, and digests of its tokenizer and its text; a
-    part whose file is missing is left out."""
+    """Returns what a checkpoint keeps of the run that it is of: its seed, and digests of its tokenizer, its text and
+    its report, which has the settings of the start; a part whose file is missing is left out."""
     origin = {"seed": str(seed)}
+    if run.corpus_report.is_file():
+        origin["corpus report"] = sha256(run.corpus_report)
     if run.tokenizer.is_file():
         origin["tokenizer"] = sha256(run.tokenizer)
     if recorded := recorded_sha256(run):
@@ -101,12 +110,59 @@ def _named_files(settings: DataSettings, run: RunDirectory) -> dict[str, Path]:
     return {name: paths[name] for name in sorted(paths)}
 
 
-def prepared_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 of all that training reads: the files that the settings name, and the tokenizer and the
-    encoded text of the run."""
+def prepared_sha256(run: RunDirectory) -> dict[str, str]:
+    """Returns the SHA-256 of all files of the run that training reads: the tokenizer and the encoded text."""
     encoded = {path for path in run.encoded.rglob("*") if path.is_file()} - {run.file_states}  # times of this machine
-    prepared = [run.tokenizer, *sorted(encoded)]
-    return data_sha256(settings, run) | {_name(path, run): sha256(path) for path in prepared}
+    return {_name(path, run): sha256(path) for path in (run.tokenizer, *sorted(encoded))}
+
+
+def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> None:
+    """Compares the settings of a run with those that its text was prepared by; reports of versions that did not record
+    them are accepted. Files of text may have been moved.
+
+    Args:
+        config: the settings now.
+        run: the run.
+        section: the keys that count begin so.
+
+    Raises:
+        InputError: one has changed that a run keeps.
+    """
+    begun = _reported(run, "settings")
+    if not begun:
+        return
+    digests = recorded_sha256(run)
+
+    def same(before: Any, after: Any) -> bool:
+        if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+            return all(map(same, before, after))
+        if isinstance(before, dict) and isinstance(after, dict):
+            return all(same(before.get(key), after.get(key)) for key in before | after)
+        is_moved = isinstance(after, str) and isinstance(before, str) and before in digests and Path(after).is_file()
+        return before == after or (is_moved and sha256(Path(after)) == digests[before])
+
+    changes = changes_of_result(make_run_config(begun, {}, run.root.name), config, same)
+    if changes := [change for change in changes if change.startswith(section)]:
+        shown = "\n  ".join(changes)
+        raise InputError(
+            f"{run.config}: changed since the run began:\n  {shown}\nPut the values back: a run keeps its settings, "
+            f"except {HARMLESS_IN_WORDS}; for other settings start a new run with --config and --run.name"
+        )
+
+
+def check_prepared(run: RunDirectory) -> None:
+    """Compares the tokenizer and the encoded text of a run with what they were when the text was prepared.
+
+    Raises:
+        InputError: a file has changed.
+    """
+    recorded = _reported(run, "prepared_sha256")
+    for name, digest in prepared_sha256(run).items():
+        if recorded.get(name, digest) != digest:
+            raise InputError(
+                f"{run.root / name}: changed since the run began: its SHA-256 is not that in {run.corpus_report.name}; "
+                "restore the file, or delete the run's folder and train anew"
+            )
 
 
 def _files(corpus: CorpusSettings) -> list[Path]:

@@ -23,7 +23,7 @@ from ..text.banned import BannedPhrases
 from ..text.corpus import read_corpus
 from ..text.given_tokenizer import load_tokenizer
 from ..text.look import TextLook, measure_look
-from ..text.provenance import origin_of
+from ..text.provenance import check_settings, origin_of
 from ..text.sets import with_held_out_files
 from ..text.tagged_text import beyond_tag
 from ..text.token_text import TokenText
@@ -224,6 +224,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
         _load_weights(model, weights)
         check_golden(run, model, tokenizer.vocabulary_size)
     else:
+        check_settings(config, run, "model.")
         load_checkpoint(weights, model, origin=origin_of(run, config.run.seed))
     return TrainedRun(run, config, tokenizer, model, weights)
 

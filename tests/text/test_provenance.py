@@ -4,9 +4,10 @@ import os
 
 import pytest
 
+from pipeline.files import write_json
 from pipeline.run_directory import RunDirectory
 from pipeline.text import provenance
-from pipeline.text.provenance import data_sha256, record_states
+from pipeline.text.provenance import check_prepared, check_settings, data_sha256, record_states
 from tests.tiny_runs import small_config, write_small_corpus
 
 
@@ -60,15 +61,25 @@ def test_damaged_records_are_no_obstacle(run, damage):
     assert data_sha256(data, folder) == digests
 
 
-def test_times_of_files_are_no_part_of_what_workers_compare(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance, "data_sha256", lambda settings, run: {})
+def test_times_of_files_are_no_part_of_what_workers_compare(tmp_path):
     run = RunDirectory.create(tmp_path / "run")
     (run.encoded / "train").mkdir(parents=True)
     for file in (run.tokenizer, run.encoded / "train" / "source.npy", run.file_states):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("1")
-    before = provenance.prepared_sha256(None, run)
+    before = provenance.prepared_sha256(run)
     run.file_states.write_text("2")
-    assert provenance.prepared_sha256(None, run) == before
+    assert provenance.prepared_sha256(run) == before
     (run.encoded / "train" / "source.npy").write_text("2")
-    assert provenance.prepared_sha256(None, run) != before
+    assert provenance.prepared_sha256(run) != before
+
+
+def test_a_report_without_settings_and_digests_is_accepted(tmp_path):
+    """As earlier versions wrote it."""
+    run = RunDirectory.create(tmp_path / "run")
+    run.tokenizer.parent.mkdir()
+    run.tokenizer.touch()
+    for report in ({"sha256": {}}, {"settings": None, "prepared_sha256": []}, None):
+        write_json(run.corpus_report, report)
+        check_settings(small_config(tmp_path, tmp_path, "run"), run)
+        check_prepared(run)

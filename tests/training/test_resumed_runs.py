@@ -1,14 +1,19 @@
 """Whole runs that are trained again, stopped, killed and resumed: they end as one that was never stopped."""
 
+import re
 import shutil
 import signal
 
 import keras
+import numpy as np
 import pandas as pd
 import pytest
 
 from pipeline.config import load_run_config
-from pipeline.train import train
+from pipeline.errors import InputError
+from pipeline.run_directory import RunDirectory
+from pipeline.text.provenance import check_settings
+from pipeline.train import main, train
 from pipeline.trained_run import load_run
 from pipeline.training import loop
 from pipeline.training.callbacks import build as callbacks_build
@@ -124,6 +129,83 @@ def test_a_run_that_was_killed_before_its_manifest_is_completed_by_the_same_comm
         for root in (run, unbroken)
     ]
     assert names[0] == names[1]
+
+
+@pytest.fixture
+def copied(unbroken, tmp_path):
+    """A copy of `unbroken`, of another name."""
+    return RunDirectory(shutil.copytree(unbroken, tmp_path / "copied"))
+
+
+def edit(path, before, after):
+    text = path.read_text(encoding="utf-8")
+    assert text.count(before) == 1
+    path.write_text(text.replace(before, after), encoding="utf-8")
+
+
+EDITS = {
+    "model.num_heads: 2, not 4": ("num_heads: 2", "num_heads: 4"),
+    "training.learning_rate: 0.002, not 0.1": ("  learning_rate: 0.002", "  learning_rate: 0.1"),
+    "tokenizer.vocabulary_size: 90, not 80": ("vocabulary_size: 90", "vocabulary_size: 80"),
+    "training.guided_attention.weight: None, not 0.1": ("guided_attention: null", "guided_attention: {weight: 0.1}"),
+}
+
+
+@pytest.mark.parametrize("change", EDITS)
+@pytest.mark.parametrize("has_checkpoints", [True, False])
+def test_a_run_whose_settings_were_edited_is_not_continued(change, has_checkpoints, copied, capsys):
+    if not has_checkpoints:
+        shutil.rmtree(copied.checkpoints)
+        copied.model.unlink()
+    edit(copied.config, *EDITS[change])
+    assert main(["--resume", str(copied.root)]) == 2
+    message = capsys.readouterr().err
+    assert f"{copied.config}: changed since the run began:\n  " in message and f"\n  {change}\n" in message
+    edit(copied.config, *EDITS[change][::-1])
+    check_settings(load_run_config(copied.config), copied)
+
+
+def test_settings_that_may_change_are_edited_freely(copied):
+    edit(copied.config, "max_updates: 8", "max_updates: 9")
+    edit(copied.config, "beam_size: 5", "beam_size: 2")
+    assert train(load_run_config(copied.config), resume=copied.root) == 0
+    assert history_of(copied.root).index[-1] == 9
+
+
+def test_text_that_was_moved_is_known_by_its_contents(copied, corpus, tmp_path):
+    moved = shutil.copytree(corpus, tmp_path / "moved")
+    text = copied.config.read_text(encoding="utf-8").replace(f"{corpus}/", f"{moved}/")
+    copied.config.write_text(text, encoding="utf-8")
+    check_settings(load_run_config(copied.config), copied)
+    for name in ("train.en", "validation.fr"):
+        copied.config.write_text(text.replace(f"{moved}/{name}", f"{moved}/test.en"), encoding="utf-8")
+        with pytest.raises(InputError, match=rf"began:\n  data\.\w+\.\w+: {corpus}/{name}, not {moved}/test\.en\n"):
+            check_settings(load_run_config(copied.config), copied)
+
+
+@pytest.mark.parametrize("has_checkpoints", [True, False])
+def test_a_run_whose_encoded_text_was_changed_is_not_continued(has_checkpoints, copied):
+    if not has_checkpoints:
+        shutil.rmtree(copied.checkpoints)
+        copied.model.unlink()
+    path = copied.encoded / "train.source.ids.npy"
+    np.save(path, np.load(path)[::-1])
+    with pytest.raises(InputError, match=r"train\.source\.ids\.npy: changed since the run began: its SHA-256"):
+        train(load_run_config(copied.config), resume=copied.root)
+
+
+def test_a_checkpoint_knows_the_report_that_has_the_settings_of_its_start(copied):
+    for path in (copied.config, copied.corpus_report):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(r'\b(learning_rate"?): 0\.002', r"\1: 0.1", text), encoding="utf-8")
+    with pytest.raises(InputError, match="the checkpoint is of another run, with another corpus report"):
+        train(load_run_config(copied.config), resume=copied.root)
+
+
+def test_weights_of_a_checkpoint_are_not_read_into_a_model_of_other_settings(copied):
+    edit(copied.config, "num_heads: 2", "num_heads: 4")
+    with pytest.raises(InputError, match=r"changed since the run began:\n  model\.num_heads: 2, not 4"):
+        load_run(copied.root, "last")
 
 
 class StubbedClock:
