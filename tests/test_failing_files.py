@@ -62,7 +62,7 @@ def test_the_last_checkpoint_written_is_intact_after_a_failure(tmp_path):
 
     def save(folder, update):
         model.set_weights([np.full_like(weight, update) for weight in model.get_weights()])
-        progress = Progress(update=update, history=[{"update": update}])
+        progress = Progress(update=update, history=[{"update": update}], best_metric=1.0, best_update=update)
         Checkpoints(folder / "checkpoints", 1).save(model, optimizer, progress, best=update in BEST)
         History(folder / "history.csv", progress).on_test_end()
         written.append(update)

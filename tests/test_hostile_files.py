@@ -328,7 +328,9 @@ def checkpoint(tmp_path_factory):
     model, path = make_model(architecture, **settings), tmp_path_factory.mktemp("run") / "update-00000007.npz"
     optimizer = keras.optimizers.Adam()
     optimizer.build(model.trainable_variables)
-    progress = Progress(update=7, epoch=1, batch=2, history=[{"update": 7, "val_loss": 1.0}], best_update=7)
+    progress = Progress(
+        update=7, epoch=1, batch=2, history=[{"update": 7, "val_loss": 1.0}], best_metric=1.0, best_update=7
+    )
     save_checkpoint(path, model, optimizer, progress)
     return path, model, optimizer
 
@@ -383,9 +385,14 @@ CHECKPOINTS = {
     "seconds not a number": (progressed(seconds=float("nan")), "no valid seconds"),
     "seconds negative": (progressed(seconds=-5), "no valid seconds"),
     "best update never": (progressed(best_update=3), "no valid best_update"),
+    "best update null": (progressed(best_update=None), "no valid best_update: None"),
+    "best metric null": (progressed(best_metric=None), "no valid best_metric: None"),
+    "best metric without a validation": (progressed(history=[], best_update=None), "no valid best_metric"),
     "best metric a text": (progressed(best_metric="x"), "no valid best_metric"),
     "history of numbers": (progressed(history=[1]), "no valid history"),
     "history without updates": (progressed(history=[{"val_loss": 1}]), "no valid history"),
+    "history of the future": (progressed(history=[{"update": 8}], best_update=8), "no valid history"),
+    "history without end": (progressed(history=[{"update": 1e999}, {"update": 7}]), "no valid history"),
     "history of text": (progressed(history=[{"update": 7, "val_loss": "low"}]), "no valid history"),
     "unread of two": (progressed(unread=[[1, 2]]), "no valid unread"),
     "last logs a list": (progressed(last_logs=[]), "no valid last_logs"),

@@ -88,10 +88,13 @@ class Progress:
         }
         if fault := next((name for name, is_valid in are_valid.items() if not is_valid), None):
             return fault
-        # Every epoch has an update at least.
+        # Every epoch has an update at least, and one of the validations was the best.
         relations = {
             "epoch": self.epoch <= self.update,
-            "best_update": self.best_update is None or any(row["update"] == self.best_update for row in self.history),
+            "history": all(0 <= row["update"] <= self.update for row in self.history),
+            "best_metric": (self.best_metric is None) == (not self.history),
+            "best_update": any(row["update"] == self.best_update for row in self.history)
+            or (self.best_update is None and not self.history),
         }
         return next((name for name, holds in relations.items() if not holds), None)
 

@@ -213,7 +213,12 @@ def checkpoint(folder: Path) -> Read:
     model = load_run(KEPT).model
     optimizer = keras.optimizers.Adam()
     optimizer.build(model.trainable_variables)
-    save_checkpoint(folder / "a.npz", model, optimizer, Progress(history=[{"update": 1, "val_bleu": 0.5}]))
+    save_checkpoint(
+        folder / "a.npz",
+        model,
+        optimizer,
+        Progress(1, history=[{"update": 1, "val_bleu": 0.5}], best_metric=0.5, best_update=1),
+    )
     return lambda folder: [
         check_weights_file(folder / "a.npz", 100),
         load_checkpoint(folder / "a.npz", model, optimizer),
