@@ -38,8 +38,9 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
     """Yields a folder that replaces `final` when everything in it has been written; until then the old one stays.
 
     Folders that killed processes of this machine left behind are removed first, with two exceptions. A complete one,
-    whose process was killed after moving the old evaluation away, takes its place. One of the same fingerprint, whose
-    process was killed or interrupted on its way, is continued.
+    whose process was killed after moving the old evaluation away, takes its place. One of the same fingerprint, which
+    was killed, interrupted or ended by an error on its way, is continued. After an error before the first translations
+    nothing is left.
 
     Raises:
         InputError: a file or a link is in the place of a folder.
@@ -67,11 +68,11 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
         working.mkdir(exist_ok=True)
         yield EvaluationDirectory(working)
         _replace_folder(working, final.root, own_prefix)
-    except Exception:
-        shutil.rmtree(working, ignore_errors=True)
-        raise
-    except KeyboardInterrupt:
-        log.info("\n%s: run the same command again to continue", final.root)
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) or any(EvaluationDirectory(working).parts.glob("*.json")):
+            log.info("\n%s: what is done is kept; run the same command again to continue", final.root)
+        else:
+            shutil.rmtree(working, ignore_errors=True)
         raise
 
 

@@ -315,4 +315,25 @@ def test_two_processes_may_evaluate_the_same_set(tmp_path, monkeypatch):
 def test_an_interrupted_evaluation_says_how_to_continue(tmp_path, monkeypatch, caplog):
     caplog.set_level("INFO", logger="pipeline")
     left_behind(EvaluationDirectory(tmp_path / "evaluations" / "test"), "abc", monkeypatch)
-    assert "evaluations/test: run the same command again to continue" in caplog.text
+    assert "evaluations/test: what is done is kept; run the same command again to continue" in caplog.text
+
+
+def test_an_evaluation_that_ends_in_an_error_keeps_what_it_has_translated(tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO", logger="pipeline")
+    final, text = EvaluationDirectory(tmp_path / "evaluations" / "test"), tokenised(SENTENCES)
+    with pytest.raises(ValueError, match="later"), evaluation_folder(final, "abc") as folder:
+        expected = translate_resumably(FakeTranslator(), text, folder.parts)
+        raise ValueError("later")
+    assert "run the same command again to continue" in caplog.text
+    monkeypatch.setattr("pipeline.evaluation.resumable.is_running", lambda process: False)
+    with evaluation_folder(final, "abc") as folder:
+        assert translate_resumably(FakeTranslator(calls=0), text, folder.parts) == expected
+    assert [path.name for path in final.root.parent.iterdir()] == ["test"]
+
+
+def test_an_evaluation_that_has_translated_nothing_leaves_nothing(tmp_path):
+    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+    with pytest.raises(ValueError, match="at once"), evaluation_folder(final, "abc") as folder:
+        folder.parts.mkdir()
+        raise ValueError("at once")
+    assert not any(final.root.parent.iterdir())
