@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from ..errors import InputError
+from ..standard_streams import prepare_streams
 
 PORTS = range(20_000, 30_000)
 """Those from which each step takes its own, by its number."""
@@ -90,6 +91,7 @@ def _number(variables: Mapping[str, str], name: str, otherwise: str = "") -> int
 
 def main() -> int:
     """Prints the `TF_CONFIG` of this task. Returns the exit status."""
+    prepare_streams()
     try:
         sys.stdout.write(tf_config(os.environ) + "\n")
     except InputError as error:
