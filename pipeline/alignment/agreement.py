@@ -4,6 +4,7 @@ Heads that align words agree in both directions; heads that do something else ha
 trained aligners to agree; Zenkel et al. 2020 judge attention by its agreement).
 """
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -61,4 +62,5 @@ def _flat_links(record: Record, turned: bool = False) -> np.ndarray:
     links = np.stack([links_of_heads(record, side) for side in LABEL_SIDES])  # (side, layer, head, target, source)
     if not turned:
         links = np.swapaxes(links, -1, -2)
-    return links.reshape(-1, links.shape[-2] * links.shape[-1]).astype(np.float64)
+    # No `reshape(-1, ...)`: a sentence may have no words.
+    return links.reshape(math.prod(links.shape[:3]), -1).astype(np.float64)

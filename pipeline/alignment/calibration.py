@@ -6,6 +6,7 @@ the others, so no pair is judged by what has seen it.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def calibrate(
     """Fits the probabilities of links, and the threshold above which links have the lowest error rate.
 
     A link is right if it is a sure or a possible one. The threshold is that of the cross-fitted probabilities, the
-    middle one of equals.
+    middle one of equals. A pair with nothing to compare, such as one with an empty side, does not count.
 
     Args:
         pairs: the record of each sentence pair, or those of two models of opposite directions.
@@ -92,9 +93,8 @@ def calibrate(
     Returns:
         The calibration; None of fewer than `LEAST_PAIRS` pairs, or if gold links tell no word pairs apart.
     """
-    sentences = [
-        _Sentence.of(records, layers, links) for _, records, links in zip(range(MOST_PAIRS), pairs, gold, strict=False)
-    ]
+    found = (_Sentence.of(records, layers, links) for records, links in zip(pairs, gold, strict=False))
+    sentences = list(islice((one for one in found if len(one.features) or one.sure_links), MOST_PAIRS))
     folds = [range(fold, len(sentences), FOLDS) for fold in range(FOLDS)]
     if len(sentences) < LEAST_PAIRS or not all(
         {False, True} <= set(_joined([sentences[number] for number in fold])[1].tolist()) for fold in folds

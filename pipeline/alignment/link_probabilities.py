@@ -112,7 +112,7 @@ def link_features(record: Record, layer: int) -> tuple[np.ndarray, np.ndarray]:
     neighbours = spread_links(_neighbours(weights[len(heads) - 1 :: len(heads)]), source, target)
     weights = spread_links(weights, source, target)
     of_heads = np.stack([weights, _largest_other(weights, -1), _largest_other(weights, -2)], axis=1)
-    stacked = np.concatenate([of_heads.reshape(-1, *weights.shape[1:]), neighbours])
+    stacked = np.concatenate([*of_heads, neighbours])  # no `reshape(-1, ...)`: a sentence may have no words
     return np.moveaxis(np.log(stacked + _ADDED), 0, -1), np.any(weights > LEAST_WEIGHT, axis=0)
 
 

@@ -98,9 +98,12 @@ def eos_argmax_share(
 def eos_argmax_counts(
     weights: np.ndarray, source_words: Sequence[int | None], row_words: Sequence[int | None]
 ) -> tuple[np.ndarray, int]:
-    """Counts the words' rows whose argmax is a column without a word, `(...)`, and the words' rows."""
-    with_word = np.array([word is not None for word in row_words], bool)
+    """Counts the words' rows whose argmax is a column without a word, `(...)`, and the words' rows.
+
+    There are none if the source has no word.
+    """
     wordless = np.array([word is None for word in source_words], bool)
+    with_word = np.array([word is not None for word in row_words], bool) & (not wordless.all())
     on_eos = wordless[weights[..., with_word, :].argmax(axis=-1)].sum(axis=-1)
     return on_eos, int(with_word.sum())
 

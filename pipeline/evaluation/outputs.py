@@ -25,6 +25,7 @@ from ..inspection.truncated_heads import compares_by_product, query_key_kernels
 from ..inspection.viewer.page import ViewerRun, write_viewer
 from ..run_directory import EvaluationDirectory
 from ..runtime.devices import parallel_batches
+from ..text.tokenizer import EOS
 from ..trained_run import TrainedRun
 from .archive_scores import ReadoutScores
 from .archive_tables import (
@@ -88,7 +89,7 @@ def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, fl
     write_viewer(folder.viewer, f"{viewer.name}, {request.data.name}", [viewer], **shown)
     if not request.perturbed_sentences:
         return {}
-    return {"perturbation_seconds": write_perturbation(run, pairs[: request.perturbed_sentences], folder)}
+    return write_perturbation(run, pairs[: request.perturbed_sentences], folder)
 
 
 def write_translations_of(
@@ -180,16 +181,21 @@ def write_spectra(model: keras.Model, path: Path) -> None:
         write_csv(spectra_table(kernels, layers[0].num_heads), path, float_format="%.6f")
 
 
-def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], folder: EvaluationDirectory) -> float:
-    """Writes the effects of replacing heads in turn, of the set and of each sentence, and returns how many seconds that
-    took."""
+def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], folder: EvaluationDirectory) -> dict[str, float]:
+    """Writes the effects of replacing heads in turn, of the set and of each sentence, and returns the seconds that this
+    took. Pairs with an empty side count nothing."""
     started = time.monotonic()
     log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
-    ids = [(pair.source_ids, pair.target_ids) for pair in pairs]
+    rows = [row for row, pair in enumerate(pairs) if pair.source_ids and pair.target_ids != [EOS]]
+    if not rows:
+        log.warning("the first %d sentences are empty on one side: no perturbation.csv", len(pairs))
+        return {}
+    ids = [(pairs[row].source_ids, pairs[row].target_ids) for row in rows]
     measures = perturbation_effects, ablation_effects
     effects = join_effects(measure(run.model, ids, workers=parallel_batches()) for measure in measures)
+    effects = effects.among(len(pairs), rows)
     write_csv(effects.table_with_intervals(), folder.perturbation, float_format="%.6f")
     write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")
     seconds = round(time.monotonic() - started, 2)
     log.info("that took %.0f s", seconds)
-    return seconds
+    return {"perturbation_seconds": seconds}

@@ -53,7 +53,7 @@ class HeadEffects(NamedTuple):
 
     def sentences(self) -> pd.DataFrame:
         """Returns one row per sentence, layer, head and change: `id`, `layer`, `head`, `change`, `tokens`,
-        `loss_change` and `argmax_changed`, means over the sentence's target tokens."""
+        `loss_change` and `argmax_changed`, means over the sentence's target tokens; not-a-number without any."""
         count = len(self.places)
         means = ratio(self.sums[None], np.broadcast_to(self.tokens[None, :, None, None], self.sums[None].shape))
         places = self._places()
@@ -61,6 +61,12 @@ class HeadEffects(NamedTuple):
         keys |= {name: np.tile(places[name], len(self.tokens)) for name in ("layer", "head", "change")}
         columns = dict(zip(EFFECTS, means.reshape(-1, 2).T, strict=True))
         return pd.DataFrame({**keys, "tokens": np.repeat(self.tokens, count), **columns})
+
+    def among(self, sentences: int, rows: Sequence[int]) -> "HeadEffects":
+        """Returns the effects of so many sentences, of which these are the ones in `rows`; the others count nothing."""
+        sums, tokens = np.zeros((sentences, *self.sums.shape[1:])), np.zeros(sentences, int)
+        sums[rows], tokens[rows] = self.sums, self.tokens
+        return HeadEffects(self.places, sums, tokens)
 
     def _places(self) -> pd.DataFrame:
         return pd.DataFrame(list(self.places), columns=["layer", "head", "change"])

@@ -51,7 +51,9 @@ class HeadTypesMeter:
         self._remembered: deque[np.ndarray] = deque(maxlen=REMEMBERED)
 
     def add(self, record: Record) -> None:
-        """Adds a sentence, with whatever attention it holds."""
+        """Adds a sentence, with whatever attention it holds; one with an empty side counts nothing."""
+        if record.has_empty_side:
+            return
         links = self._links(record)
         lent = [_lend(other, links) for other in self._neighbours(links)]
         for site in (site for site in TYPED_SITES if site in record.attention and record.attention[site].size):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from ..statistics.sentence_bootstrap import ratio_interval
+from ..statistics.sentence_bootstrap import ratio, ratio_interval
 from .measures import MEASURES, measure_site
 from .record import Record
 
@@ -16,8 +16,8 @@ from .record import Record
 class HeadsMeter:
     """Averages measures over sentences with the same layers and heads.
 
-    Each measure is averaged over all rows of all sentences, so that sentences count by their length. Layers and heads
-    are not averaged.
+    Each measure is averaged over all rows of all sentences, so that sentences count by their length; one with an empty
+    side has no rows. Layers and heads are not averaged.
 
     Args:
         site: any site that the records hold.
@@ -32,7 +32,7 @@ class HeadsMeter:
     def add(self, record: Record, measures: Mapping[str, np.ndarray]) -> None:
         """Adds a sentence and its measures, which `measure_site` took."""
         self.ids.append(record.id)
-        self.lengths.append(record.attention[self.site].shape[2])
+        self.lengths.append(0 if record.has_empty_side else record.attention[self.site].shape[2])
         self.measures.append(np.stack([measures[name] for name in MEASURES]))
 
     def table(self) -> pd.DataFrame:
@@ -51,7 +51,7 @@ class HeadsMeter:
 
     def sentences(self) -> pd.DataFrame:
         """Returns one row per sentence, layer and head: `id`, `layer`, `head`, `rows`, the number of the target tokens
-        over which it is averaged, and `MEASURES`."""
+        over which it is averaged (0 if a side is empty), and `MEASURES`."""
         places = self._places()
         count = len(places["layer"])
         of_heads = np.array(self.measures).reshape(len(self.ids), len(MEASURES), count)
@@ -68,15 +68,13 @@ class HeadsMeter:
     def _sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns numerators and denominators `(N, M, L, H)`, for `ratio`."""
         lengths = np.array(self.lengths, float)[:, None, None, None]
-        sums = np.array(self.measures) * lengths
+        sums = np.where(lengths > 0, self.measures, 0.0) * lengths
         return sums, np.broadcast_to(lengths, sums.shape)
 
     def _means(self) -> np.ndarray:
         if not self.ids:
             return np.zeros((len(MEASURES), 0))
-        sums, lengths = self._sums()
-        rows = lengths.sum(axis=0)
-        return np.divide(sums.sum(axis=0), rows, out=np.zeros(rows.shape), where=rows > 0)
+        return ratio(*self._sums())
 
     def _columns(self, values: np.ndarray) -> dict[str, np.ndarray]:
         return dict(zip(MEASURES, values.reshape(len(MEASURES), -1), strict=True))

@@ -165,7 +165,7 @@ def measure(
 
 
 def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
-    """Takes every measure of one site of a sentence.
+    """Takes every measure of one site of a sentence; not-a-number if a side of it is empty.
 
     The source ends in EOS and has no BOS; the decoder's keys start with BOS and have no EOS.
     """
@@ -177,7 +177,10 @@ def measure_site(record: Record, site: str = "cross") -> dict[str, np.ndarray]:
         "bos": None if keys_of_source else [0],
         "punctuation": [i for i, token in enumerate(tokens) if is_punctuation(token)],
     }
-    return measure(record.attention[site], keys, record.sinks.get(site))
+    measures = measure(record.attention[site], keys, record.sinks.get(site))
+    if record.has_empty_side:
+        return {name: np.full_like(found, np.nan) for name, found in measures.items()}
+    return measures
 
 
 def is_punctuation(token: str) -> bool:

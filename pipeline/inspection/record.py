@@ -79,6 +79,11 @@ class Record:
         shapes = ", ".join(f"{site} {weights.shape}" for site, weights in self.attention.items())
         return f"<Record {self.id}: {source} -> {hypothesis}, {self.mode}; {shapes}>"
 
+    @property
+    def has_empty_side(self) -> bool:
+        """Whether the source or the target has no word. Such a sentence counts in no measure of attention."""
+        return any(all(word is None for word in words) for words in (self.source_words, self.target_words))
+
     def by_token(self) -> "Record":
         """Returns the sentence with every token but EOS as a word of its own."""
         source, target = (

@@ -21,11 +21,11 @@ UNDER, OVER = 0.2, 3.0
 def coverage(record: Record) -> np.ndarray:
     """Computes the attention that each source token got from all rows together, as a multiple of its fair share T / S.
 
-    Weights are the mean over all layers and heads; `(S,)`, not-a-number without any. Tu et al. 2016 call the sum
-    coverage; divided by the fair share it can be compared between sentences.
+    Weights are the mean over all layers and heads; `(S,)`, not-a-number without any and if a side is empty. Tu et al.
+    2016 call the sum coverage; divided by the fair share it can be compared between sentences.
     """
     weights = record.attention["cross"]
-    if not weights.size:
+    if not weights.size or record.has_empty_side:
         return np.full(len(record.source_tokens), np.nan)
     return weights.mean(axis=(0, 1), dtype=np.float64).mean(axis=0) * weights.shape[-1]
 
@@ -68,6 +68,7 @@ def sentence_row(record: Record, measures: Mapping[str, np.ndarray]) -> dict[str
         each of `SENTENCE_MEASURES`;
         `under_attended`, `over_attended`: the source words with less than `UNDER` or more than `OVER` of their fair
             share of the attention, separated by spaces.
+        What is measured of the attention is not-a-number, or no word, if a side is empty.
     """
     likelihoods = record.token_log_probabilities
     least = int(np.argmin(likelihoods)) if likelihoods else None

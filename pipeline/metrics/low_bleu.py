@@ -23,7 +23,7 @@ def explain_low_bleu(bleu: float, token_accuracy: float, words: float, tokenizer
         words: mean number of words of its references, see `count_words`.
         tokenizer: that of BLEU.
     """
-    if bleu >= LOW_BLEU or token_accuracy < GOOD_ACCURACY:
+    if bleu >= LOW_BLEU or token_accuracy < GOOD_ACCURACY or not words:
         return None
     finding = f"BLEU is {bleu:.2f}, though {100 * token_accuracy:.0f} % of tokens are right, given those before them: "
     if words < FEW_WORDS:

@@ -48,3 +48,10 @@ def test_records_of_other_words_or_numbers_are_refused():
         most_agreeing(forward, [backward[0], make_record(1, "u v", "a b c d"), backward[2]])
     with pytest.raises(ValueError, match="there is no cross-attention to compare"):
         most_agreeing([], [])
+
+
+@pytest.mark.parametrize(("source", "target"), [("", ""), ("", "le chat"), ("the cat", "")])
+def test_a_pair_with_an_empty_side_changes_nothing(source, target):
+    forward, backward = planted(AlignmentReadout(1, 2, "input"), AlignmentReadout(0, 1, "output"))
+    empty = make_record(9, source, target), make_record(9, target, source)
+    assert most_agreeing([empty[0], *forward], [empty[1], *backward]) == most_agreeing(forward, backward)

@@ -11,6 +11,7 @@ from pipeline.alignment.error_rate import alignment_error_rate
 from pipeline.alignment.link_probabilities import LinkProbabilities
 from pipeline.statistics.logistic_regression import fit_logistic
 from pipeline.text.pharaoh import GoldAlignment
+from tests.inspection.conftest import EMPTY_SIDES
 
 PAIRS = 90
 
@@ -121,3 +122,14 @@ def test_pairs_beyond_the_most_are_not_read(pairs, monkeypatch):
     assert MOST_PAIRS == 1000
     monkeypatch.setattr(calibration, "MOST_PAIRS", 40)
     assert calibrate(([record] for record in pairs[0]), pairs[1], [0], "").pairs == 40
+
+
+def test_pairs_with_an_empty_side_count_nothing(pairs, calibrated, make_record):
+    records, gold = pairs
+    empty = [make_record(0, source, target, layers=1, heads=1) for source, target in EMPTY_SIDES]
+    mixed = [[record] for record in [empty[0], *records[:7], *empty[1:], *records[7:]]]
+    nothing = GoldAlignment(frozenset(), frozenset())
+    links = [nothing, *gold[:7], nothing, nothing, *gold[7:]]
+    assert calibrate(mixed, links, [0], "development") == calibrated
+    few = [[record] for record in [*records[: LEAST_PAIRS - 1], *empty]]
+    assert calibrate(few, [*gold[: LEAST_PAIRS - 1], *[nothing] * 3], [0], "development") is None

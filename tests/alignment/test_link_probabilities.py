@@ -5,6 +5,7 @@ import pytest
 
 from pipeline.alignment.link_probabilities import LinkProbabilities, link_features, number_of_features, pair_features
 from pipeline.alignment.word_matrix import row_words, word_matrix
+from tests.inspection.conftest import EMPTY_SIDES
 
 
 def largest_other(weights, row, column, along_row):
@@ -91,3 +92,15 @@ def test_characters_that_share_a_token_have_one_probability(make_record):
 def test_records_of_another_number_of_heads_are_refused(make_record):
     with pytest.raises(ValueError, match="another number of heads"):
         LinkProbabilities((0,), (0.0, 0.0)).matrix([make_record()])
+
+
+@pytest.mark.parametrize(("source_words", "target_words"), EMPTY_SIDES)
+def test_an_empty_side_has_no_candidates_and_no_links(make_record, source_words, target_words):
+    record = make_record(0, source_words, target_words, layers=1, heads=2)
+    shape = len(target_words) - 1, len(source_words) - 1
+    features, candidates = link_features(record, 0)
+    assert features.shape == (*shape, number_of_features(2)) and candidates.shape == shape
+    sure = LinkProbabilities((0,), (*[0.0] * number_of_features(2), 9.0))
+    assert sure.links([record], 0.5) == set() and sure.of_links(set(), [record]) == {}
+    both = LinkProbabilities((0, 0), (*[0.0] * 2 * number_of_features(2), 9.0))
+    assert both.links([record, make_record(0, target_words, source_words, layers=1, heads=2)], 0.5) == set()

@@ -79,3 +79,7 @@ def test_eos_argmax_share_counts_words_rows_alone():
     share = eos_argmax_share(np.stack([weights, np.roll(weights, 1, axis=1)]), [0, 1, None], [0, 0, 1, 2, None])
     np.testing.assert_allclose(share, [2 / 4, 1 / 4])
     assert np.isnan(eos_argmax_share(weights[:1], [0, 1, None], [None]))
+
+
+def test_rows_of_a_sentence_without_source_words_are_not_counted():
+    assert np.isnan(eos_argmax_share(np.ones((1, 3, 1)), [None], [0, 1, None]))

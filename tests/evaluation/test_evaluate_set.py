@@ -2,17 +2,25 @@
 
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+import keras
+import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.alignment import calibration
+from pipeline.alignment.calibration_file import read_calibration
+from pipeline.alignment.gold import read_gold_set
 from pipeline.decoding import forced_graph
 from pipeline.evaluation import evaluate_set as module
 from pipeline.evaluation import inspected
 from pipeline.evaluation.alignment import ReadoutScores
 from pipeline.evaluation.request import EvaluationRequest, EvaluationSet
 from pipeline.inspection import AttentionArchive
+from pipeline.inspection.measures import MEASURES
+from pipeline.text.corpus import Corpus
 from pipeline.trained_run import load_run
 from tests.conftest import SENTENCES
 from tests.random_runs import random_run
@@ -56,3 +64,54 @@ def test_weights_that_a_mechanism_mixes_are_archived_as_signed_and_measured(toke
     assert min(record.attention["cross"].min() for record in archive) < 0
     heads = pd.read_csv(run.directory.evaluation("own").heads)
     assert heads[["entropy", "confidence", "diagonality"]].notna().all(axis=None)
+
+
+def test_pairs_with_an_empty_side_have_no_links_and_count_in_no_measure(tokenizer, tmp_path, monkeypatch):
+    """The readout is calibrated, and the sets have empty pairs among others, or none."""
+    monkeypatch.setattr(calibration, "LEAST_PAIRS", 5)
+    run = random_run(tokenizer, tmp_path)
+    run.directory.tokenizer.parent.mkdir(parents=True)
+    run.directory.tokenizer.write_bytes(tokenizer.model)
+    keras.models.save_model(run.model, run.weights)
+    run.directory.config.touch()
+    full = [*pairwise(SENTENCES)]
+    pairs = {"with": [full[0], ("", ""), ("", "le chat"), *full[1:], ("the cat", "")], "without": full}
+    for name, own in pairs.items():
+        gold_set = make_gold_set(name, own, tmp_path)
+        data = EvaluationSet(name, *map(list, zip(*own, strict=True)), gold_set, make_gold_set("choice", own, tmp_path))
+        metrics = module.evaluate_set(EvaluationRequest(run, data, force_references=True, perturbed_sentences=20))
+        assert metrics["alignment"]["chosen_on"] == "choice" and "threshold" in metrics["alignment"]
+    mixed, plain = (run.directory.evaluation(name) for name in pairs)
+    for table in ("heads", "head_types", "perturbation", "head_alignment", "link_reliability"):
+        found, expected = (pd.read_csv(getattr(one, table)) for one in (mixed, plain))
+        kept = [column for column in found if not column.endswith(("_low", "_high")) and column != "p"]
+        pd.testing.assert_frame_equal(found[kept], expected[kept])  # intervals are drawn among more sentences
+    calibrated, expected = (read_calibration(one.link_calibration) for one in (mixed, plain))
+    assert (calibrated.pairs, calibrated.threshold) == (6, expected.threshold)
+    coefficients = (one.probabilities.coefficients for one in (calibrated, expected))
+    np.testing.assert_allclose(*coefficients, atol=1e-3)
+    for name in ("alignments", "link_probabilities"):
+        found, expected = (getattr(one, name).read_text().split("\n") for one in (mixed, plain))
+        assert found == [expected[0], "", "", *expected[1:6], "", ""]
+
+
+def make_gold_set(name, pairs, folder):
+    """The first words of each pair are linked."""
+    sources, targets = map(list, zip(*pairs, strict=True))
+    path = folder / f"{name}.align"
+    path.write_text("".join("0-0\n" if source and target else "\n" for source, target in pairs))
+    return read_gold_set(name, Corpus(sources, targets, list(range(1, 1 + len(pairs))), name), path)
+
+
+def test_a_set_of_empty_pairs_is_evaluated(tokenizer, tmp_path):
+    run = random_run(tokenizer, tmp_path)
+    run.directory.tokenizer.parent.mkdir(parents=True)
+    run.directory.tokenizer.write_bytes(tokenizer.model)
+    run.directory.config.touch()
+    for name, forced in (("translated", False), ("forced", True)):
+        data = EvaluationSet(name, ["", ""], ["", ""])
+        module.evaluate_set(EvaluationRequest(run, data, forced, perturbed_sentences=2, faithful_sentences=2))
+        evaluation = run.directory.evaluation(name)
+        assert pd.read_csv(evaluation.heads)[[*MEASURES]].isna().all(axis=None)
+        assert not evaluation.perturbation.exists() and not evaluation.faithfulness.exists()
+        assert [record.hypothesis for record in AttentionArchive(evaluation.attention)] == ["", ""]

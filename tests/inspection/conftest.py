@@ -5,6 +5,13 @@ import pytest
 
 from pipeline.inspection.record import Record
 
+EMPTY_SIDES: list[tuple[tuple[int | None, ...], ...]] = [
+    ((None,), (0, 1, None)),
+    ((0, 1, None), (None,)),
+    ((None,), (None,)),
+]
+"""Words of source and target tokens where source, target or both are empty."""
+
 
 def softmax(scores: np.ndarray) -> np.ndarray:
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))

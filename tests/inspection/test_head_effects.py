@@ -59,3 +59,15 @@ def test_padding_adds_nothing_to_a_sentence():
     assert found.shape == (2, 2, 2)
     np.testing.assert_array_equal(found[0, 1], changes[1, 0, :2].sum(axis=0))
     np.testing.assert_array_equal(found[1, 0], changes[0, 1, 0])
+
+
+def test_other_sentences_among_which_they_are_put_count_nothing():
+    effects = make_effects()
+    among = effects.among(42, [*range(1, 21), *range(22, 42)])
+    assert among.table().equals(effects.table())
+    kept = among.sentences()
+    none = kept[kept["id"].isin([0, 21])]
+    assert (none["tokens"] == 0).all() and none[["loss_change", "argmax_changed"]].isna().all(axis=None)
+    rest = kept.drop(none.index).drop(columns="id").reset_index(drop=True)
+    assert rest.equals(effects.sentences().drop(columns="id"))
+    assert among.table_with_intervals()["p"].notna().all()

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pipeline.config.names import HEAD_TYPES
@@ -10,7 +11,7 @@ from pipeline.inspection.head_types import COLUMNS, HeadTypesMeter
 from pipeline.inspection.named_heads import named_heads
 from pipeline.inspection.split_score import in_float64, split_score
 from pipeline.text.pharaoh import GoldAlignment
-from tests.inspection.conftest import build_record
+from tests.inspection.conftest import EMPTY_SIDES, build_record
 from tests.known_heads import KNOWN, known_sentences, known_transformer
 
 
@@ -177,3 +178,19 @@ def test_among_more_heads_it_takes_more_sentences_to_name_one():
         )
     assert types_of(find_types(beside[:enough])) == {}
     assert types_of(find_types(beside[: 4 * enough])) == {("cross", 0, 0): "same"}
+
+
+def test_sentences_with_an_empty_side_count_nothing(known):
+    records, gold = (part[:20] for part in known)
+    nothing = GoldAlignment(frozenset(), frozenset())
+    sites = {site: weights.shape[:2] for site, weights in records[0].attention.items()}
+    empty = [
+        replace(
+            build_record(0, source, target),
+            attention={site: build_record(0, source, target, *shape).attention[site] for site, shape in sites.items()},
+        )
+        for source, target in EMPTY_SIDES
+    ]
+    mixed = [replace(record, id=id_) for id_, record in enumerate([empty[0], *records[:9], *empty[1:], *records[9:]])]
+    found = find_types(mixed, [nothing, *gold[:9], nothing, nothing, *gold[9:]])
+    pd.testing.assert_frame_equal(found, find_types(records, gold))

@@ -1,11 +1,13 @@
 """The table of every layer and head: means over the rows of all sentences, with the keys that each site has."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pipeline.inspection.heads_table import HeadsMeter, heads_table
 from pipeline.inspection.measures import MEASURES, measure_site
 from pipeline.statistics.sentence_bootstrap import ratio_interval
+from tests.inspection.conftest import EMPTY_SIDES
 from tests.inspection.test_measures import measures_by_loops
 
 
@@ -54,6 +56,20 @@ def test_punctuation_is_counted_as_unicode_defines_it(make_record, site, axis):
 
 def test_a_source_without_eos_has_no_eos_share(make_record):
     assert heads_table([make_record(0, source_words=(0, 1, 2))])["eos_share"].isna().all()
+
+
+@pytest.mark.parametrize(("source_words", "target_words"), EMPTY_SIDES)
+def test_a_sentence_with_an_empty_side_counts_nothing(make_record, source_words, target_words):
+    empty, meter = make_record(1, source_words, target_words), HeadsMeter()
+    records = [make_record(0), empty, make_record(2)]
+    for record in records:
+        meter.add(record, measure_site(record))
+    pd.testing.assert_frame_equal(meter.table(), heads_table(records[::2]))
+    kept = meter.sentences()
+    assert kept.groupby("id")["rows"].max().tolist() == [4, 0, 4]
+    assert kept[kept["id"] == 1][[*MEASURES]].isna().all(axis=None)
+    assert meter.table_with_intervals()[["entropy_low", "entropy_high"]].notna().all(axis=None)
+    assert heads_table([empty])[[*MEASURES]].isna().all(axis=None)
 
 
 def test_no_records_give_an_empty_table():

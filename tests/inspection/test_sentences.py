@@ -8,6 +8,7 @@ import pytest
 from pipeline.inspection.heads_table import heads_table
 from pipeline.inspection.measures import MEASURES, measure_site
 from pipeline.inspection.sentences import coverage, sentence_row
+from tests.inspection.conftest import EMPTY_SIDES
 
 
 def row_of(record):
@@ -58,3 +59,11 @@ def test_a_sentence_without_cross_attention_has_a_row_of_missing_measures(make_r
     assert all(math.isnan(row[name]) for name in (*MEASURES, "least_coverage"))
     assert row["under_attended"] == row["over_attended"] == ""
     assert row["mean_log_probability"] < 0
+
+
+@pytest.mark.parametrize(("source_words", "target_words"), EMPTY_SIDES)
+def test_a_sentence_with_an_empty_side_has_no_measures(make_record, source_words, target_words):
+    row = row_of(make_record(0, source_words, target_words, source="one two"))
+    assert all(math.isnan(row[name]) for name in [*MEASURES, "least_coverage"])
+    assert (row["under_attended"], row["over_attended"]) == ("", "")
+    assert math.isfinite(row["mean_log_probability"])

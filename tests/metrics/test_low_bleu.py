@@ -32,6 +32,7 @@ def test_words_are_counted_as_bleu_splits_them():
         (0.0, 0.39, 1.0, None),
         (0.6, 0.83, 1.0, None),
         (0.0, 0.2, 1.0, None),
+        (0.0, 1.0, 0.0, None),  # all references are empty
     ],
 )
 def test_the_explanation_is_that_of_the_case(bleu, accuracy, words, said):

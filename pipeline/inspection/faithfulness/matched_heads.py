@@ -29,7 +29,7 @@ def match_heads(pairs: Iterable[tuple[Record, Record]]) -> MatchedHeads | None:
 
     Args:
         pairs: records of the same sentences by both models. Those whose targets differ are left out, because their rows
-            predict different tokens.
+            predict different tokens; and those with an empty side.
 
     Returns:
         None if no sentence has the same target, or the models have other layers or heads.
@@ -37,6 +37,8 @@ def match_heads(pairs: Iterable[tuple[Record, Record]]) -> MatchedHeads | None:
     overlap, rows, sentences = np.zeros(()), 0, 0
     for first, second in pairs:
         if first.source_tokens != second.source_tokens or first.target_output_tokens != second.target_output_tokens:
+            continue
+        if first.has_empty_side:
             continue
         a, b = first.attention["cross"], second.attention["cross"]
         if a.shape != b.shape:

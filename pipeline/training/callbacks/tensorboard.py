@@ -99,7 +99,8 @@ class TensorBoard(keras.callbacks.Callback):
         tf.summary.text("probes", probe_table(records))
         for layer, heads in heads_table(records).groupby("layer"):
             for name in [name for name, measure in MEASURES.items() if measure.in_tensorboard]:
-                tf.summary.scalar(f"attention/{name}, layer {layer}", heads[name].mean())
+                if not np.isnan(mean := heads[name].mean()):  # all translations are empty
+                    tf.summary.scalar(f"attention/{name}, layer {layer}", mean)
         for record in records:
             for layer in range(len(record.attention["cross"])):
                 png = figure_to_png(attention_figure(record, "cross", layer), dots_per_inch=80)

@@ -23,3 +23,10 @@ def test_heads_that_were_exchanged_are_found_again():
 def test_other_targets_or_other_numbers_of_heads_are_not_matched():
     assert match_heads([(build_record(0), build_record(0, target_words=(0, None)))]) is None
     assert match_heads([(build_record(0), build_record(0, heads=2))]) is None
+
+
+def test_sentences_with_an_empty_side_count_nothing():
+    pairs = [(build_record(number), build_record(number, seed=9)) for number in range(3)]
+    empty = build_record(7, (None,)), build_record(7, (None,), seed=9)
+    found, expected = match_heads([pairs[0], empty, *pairs[1:]]), match_heads(pairs)
+    assert (found.sentences, found.overlap) == (3, expected.overlap)
