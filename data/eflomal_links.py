@@ -37,9 +37,10 @@ def main(arguments: list[str]) -> None:
 
     data = load_run_config(options.config).data
     settings, *others = data.training_corpora
-    if others or settings.alignments is None or settings.alignments_turned:
+    if others or settings.alignments is None or settings.alignments_turned or settings.alignments_first_index:
         raise InputError(
-            f"{options.config}: expected one corpus, and data.train.alignments to name the file to write, source-target"
+            f"{options.config}: expected one corpus, and data.train.alignments to name the file to write, "
+            "source-target, counted from 0"
         )
     # First beside the running Python, since its virtual environment may not be activated.
     program = shutil.which("eflomal-align", path=Path(sys.executable).parent) or shutil.which("eflomal-align")

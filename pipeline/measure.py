@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> None:
     if options.choose_on:
         choose_on = AttentionArchive(find_evaluation(options.choose_on, "test")[1].attention), str(options.choose_on)
     name = read.root.absolute().name
-    readouts = score_alignments(archive, name, gold, choose_on)
+    readouts = score_alignments(archive, name, gold, choose_on, options.alignments, options.first_index)
     metrics = archive_metrics(archive, name, readouts, options.bleu_tokenizer)
     write_archive_files(archive, gold, readouts, metrics, folder)
     print_rows(metrics)

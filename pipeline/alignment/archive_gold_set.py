@@ -1,19 +1,33 @@
 """The sentences of an attention archive as a set with gold alignments."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 from ..inspection.archive import AttentionArchive
 from ..text.corpus import Corpus
 from ..text.pharaoh import GoldAlignment
-from ..text.words import AT_SPACES, WordUnits
+from ..text.words import WordUnits, word_ends
 from .error_rate import check_ranges
 from .gold import GoldSet
 
 
-def gold_set_of(archive: AttentionArchive, name: str, gold: Sequence[GoldAlignment]) -> GoldSet:
+def gold_set_of(
+    archive: AttentionArchive,
+    name: str,
+    gold: Sequence[GoldAlignment],
+    path: Path | None = None,
+    first_index: int = 0,
+) -> GoldSet:
     """Returns an archive's sentences with gold alignments, one for each in order.
+
+    Args:
+        archive: the archive.
+        name: what messages and reports call it.
+        gold: the alignments.
+        path: the file that they were read from; None for the archive's own.
+        first_index: the number of the first word in the file.
 
     Raises:
         InputError: their numbers differ, a target is the model's own, or no link is between words that exist.
@@ -28,15 +42,16 @@ def gold_set_of(archive: AttentionArchive, name: str, gold: Sequence[GoldAlignme
                 "belong to a given text; expected an archive over references (evaluate.py --forced, mode 'forced')"
             )
     sides = [[_count_words(line, side) for line in lines] for side in ("source", "target")]
-    checked = check_ranges(gold, *sides)
-    if not any(alignment.possible for alignment in checked.gold):
+    mend = "write it anew, counted from 0" if path is None else "give --first_index 1"
+    checked, dropped = check_ranges(gold, sides[0], sides[1], path or archive.gold_file, first_index, mend)
+    if not any(alignment.possible for alignment in checked):
         raise InputError(
-            f"{name}: no line has a gold link between words that exist ({checked.dropped} links are out of range), so "
+            f"{name}: no line has a gold link between words that exist ({dropped} links are out of range), so "
             "there is nothing to compare with; expected links such as 0-0 1-2, words counted from 0"
         )
     corpus = Corpus([line["source"] for line in lines], [line["hypothesis"] for line in lines], archive.ids, name)
     units = WordUnits(*({_unit(line, side) for line in lines}.pop() for side in ("source", "target")))
-    return GoldSet(name, corpus, checked.gold, checked.dropped, units, list(zip(*sides, strict=True)))
+    return GoldSet(name, corpus, checked, dropped, units, list(zip(*sides, strict=True)))
 
 
 def _unit(line: dict[str, Any], side: str) -> str:
@@ -50,4 +65,4 @@ def _count_words(line: dict[str, Any], side: str) -> int:
     if _unit(line, side) == "subwords":
         return with_token
     text = line["source" if side == "source" else "hypothesis"]
-    return max(with_token, *AT_SPACES.count([text], _unit(line, side)))
+    return max(with_token, len(word_ends(text, _unit(line, side))))

@@ -6,26 +6,12 @@ gold links belong to the words of the reference.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from ..errors import InputError
-from ..text.pharaoh import GoldAlignment, Link
-
-
-@dataclass(frozen=True)
-class RangeCheck:
-    """Gold alignments without the links that point outside their sentences, and where those links were.
-
-    Attributes:
-        gold: one alignment a sentence, in the order given.
-        dropped: how many links were out of range.
-        lines: the line numbers, from 1, that held them.
-    """
-
-    gold: list[GoldAlignment]
-    dropped: int
-    lines: list[int]
+from ..text.pharaoh import GoldAlignment, Link, OutsideLinks
 
 
 @dataclass(frozen=True)
@@ -87,9 +73,25 @@ def alignment_error_rate(links: Sequence[Collection[Link]], gold: Sequence[GoldA
 
 
 def check_ranges(
-    gold: Sequence[GoldAlignment], source_word_counts: Sequence[int], target_word_counts: Sequence[int]
-) -> RangeCheck:
-    """Drops links that point outside their sentences; some published sets contain such links.
+    gold: Sequence[GoldAlignment],
+    source_word_counts: Sequence[int],
+    target_word_counts: Sequence[int],
+    path: str | Path,
+    first_index: int = 0,
+    mend: str = "write it anew, counted from 0",
+) -> tuple[list[GoldAlignment], int]:
+    """Drops links that point outside their sentences, as some published sets contain, and warns of them.
+
+    Args:
+        gold: the alignments, one a line of the file.
+        source_word_counts: the number of words of each source.
+        target_word_counts: that of each target.
+        path: the file, for messages.
+        first_index: the number of the first word in it.
+        mend: what to do if the file counts words from 1, see `OutsideLinks.warn`.
+
+    Returns:
+        The alignments, and how many links were dropped.
 
     Raises:
         InputError: the three lists differ in length, so the gold file belongs to other text.
@@ -99,16 +101,11 @@ def check_ranges(
             f"{len(gold)} gold alignments for {len(source_word_counts)} source and {len(target_word_counts)} target "
             "sentences: each line of the gold file must belong to the same line of the two text files"
         )
-    checked, dropped, lines = [], 0, []
-    for number, (alignment, n_source, n_target) in enumerate(
-        zip(gold, source_word_counts, target_word_counts, strict=True), start=1
-    ):
-        inside = frozenset((i, j) for i, j in alignment.possible if 0 <= i < n_source and 0 <= j < n_target)
-        checked.append(GoldAlignment(alignment.sure & inside, inside))
-        if outside := len(alignment.possible) - len(inside):
-            dropped += outside
-            lines.append(number)
-    return RangeCheck(checked, dropped, lines)
+    outside = OutsideLinks(first_index)
+    lines = enumerate(zip(gold, source_word_counts, target_word_counts, strict=True), 1)
+    checked = [outside.leave_out(*line, place=f"{path}:{number}") for number, line in lines]
+    outside.warn(mend)
+    return checked, outside.links
 
 
 def diagonal_links(n_source: int, n_target: int) -> set[Link]:

@@ -49,8 +49,18 @@ def read_gold_set(
     first_index: int = 0,
     turned: bool = False,
     cutter: WordCutter = AT_SPACES,
+    from_1: str = "alignments_first_index: 1",
 ) -> GoldSet:
     """Reads the gold alignments of a corpus, whose links count the words that `cutter` cuts; see `read_pharaoh`.
+
+    Args:
+        name: of the set.
+        corpus: its pairs.
+        path: the file of its alignments.
+        first_index: see `read_pharaoh`.
+        turned: see `read_pharaoh`.
+        cutter: what counts as a word.
+        from_1: the setting that says that the file counts words from 1, for messages.
 
     Raises:
         InputError: the file does not have one line per pair, a line is not in Pharaoh format, or no line has a link.
@@ -62,15 +72,14 @@ def read_gold_set(
             "expected one per pair"
         )
     units = cutter.units(corpus.source, corpus.target)
-    sides = cutter.count(corpus.source, units.source), cutter.count(corpus.target, units.target)
-    checked = check_ranges(gold, *sides)
-    if not any(alignment.possible for alignment in checked.gold):
+    sides = cutter.count(corpus.source, corpus.target, units)
+    gold, dropped = check_ranges(gold, *sides, path, first_index, f"give {from_1}")
+    if not any(alignment.possible for alignment in gold):
         raise InputError(
-            f"{path}: no line has a link between words that exist ({checked.dropped} links are out of range), so there "
-            f"is nothing to compare with; expected links such as 0-0 1-2, words counted from {first_index} "
-            "(alignments_first_index)"
+            f"{path}: no line has a link between words that exist ({dropped} links are out of range), so there "
+            f"is nothing to compare with; expected links such as 0-0 1-2, words counted from {first_index}, or {from_1}"
         )
-    return GoldSet(name, corpus, checked.gold, checked.dropped, units, list(zip(*sides, strict=True)))
+    return GoldSet(name, corpus, gold, dropped, units, list(zip(*sides, strict=True)))
 
 
 def read_configured_gold(
@@ -86,6 +95,7 @@ def read_configured_gold(
         settings.alignments_first_index,
         settings.alignments_turned,
         cutter,
+        f"alignments_first_index: 1 beside {settings.alignments} in the config",
     )
 
 

@@ -130,7 +130,9 @@ def _read_own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet
     corpus = replace(corpus, source=source, target=target)
     gold = None
     if options.alignments:
-        gold = read_gold_set(origin, corpus, options.alignments, options.first_index, cutter=run.cutter)
+        gold = read_gold_set(
+            origin, corpus, options.alignments, options.first_index, False, run.cutter, "--first_index 1"
+        )
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin, own=True)
 
 

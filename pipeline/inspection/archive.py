@@ -28,6 +28,7 @@ from ..json_file import read_json_object
 from ..text.pharaoh import GoldAlignment
 from .archive_format import (
     FORMAT_VERSION,
+    GOLD,
     MANIFEST,
     METADATA,
     OPTIONAL,
@@ -138,6 +139,11 @@ class AttentionArchive:
     def gold(self) -> list[GoldAlignment] | None:
         """The gold alignment of each sentence, in order; None where the archive has none."""
         return read_gold(self._path, len(self))
+
+    @property
+    def gold_file(self) -> Path:
+        """The file of `gold`, where there is one."""
+        return self._path / GOLD
 
     def close(self) -> None:
         """Closes the open shard; reading opens it again."""

@@ -24,6 +24,7 @@ class BPEDropout:
     def __init__(self, pieces: Sequence[str], scores: Sequence[float], dropout: float) -> None:
         self.dropout = dropout
         self._ids = {piece: token for token, piece in enumerate(pieces) if token > EOS}
+        self.lengths = np.array([1 if token == UNK else len(piece) for token, piece in enumerate(pieces)])
         self._padding = len(pieces)
         merges = sorted(
             (self._key(self._ids[piece[:cut]], self._ids[piece[cut:]]), scores[token], token)

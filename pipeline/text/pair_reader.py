@@ -1,6 +1,6 @@
 """One reading of the training text: the ids of each pair, and everything else that must be known of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -80,8 +80,8 @@ def read_pairs(
     if processes is None:
         processes = usable_cores() if is_large(corpus) else 1
     if files is None:
-        shards = (_shard(corpus, number) for number in _numbers(corpus))
-        return gather_readings(in_processes(reader, shards, processes) if processes > 1 else map(reader, shards))
+        parts = shards(corpus)
+        return gather_readings(in_processes(reader, parts, processes) if processes > 1 else map(reader, parts))
     files.delete_leftovers()
     missing = ((number, _shard(corpus, number)) for number in _numbers(corpus) if not files.has(number))
     write = _ShardWriter(reader, files)
@@ -93,6 +93,11 @@ def read_pairs(
 def is_large(corpus: Corpus) -> bool:
     """Returns whether a corpus has more than a few shards."""
     return len(corpus) > 2 * SHARD_PAIRS
+
+
+def shards(corpus: Corpus) -> Iterator[Sides]:
+    """Yields the shards of a corpus, at least one."""
+    return (_shard(corpus, number) for number in _numbers(corpus))
 
 
 class _ShardWriter:

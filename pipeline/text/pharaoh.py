@@ -4,6 +4,7 @@ In memory a link is `(i, j)`; both count from 0. `i-j:0.93` is a link that is ri
 links are read, this number is checked and left out.
 """
 
+import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from ..files import output_when_done, write_output
 from .lines import read_lines
 
 Link = tuple[int, int]
+
+log = logging.getLogger(__name__)
 
 _LINK = re.compile(r"([0-9]{1,18})([-?p])([0-9]{1,18})(?::(.*))?")
 _PROBABILITY = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE]-?[0-9]{1,3})?")
@@ -40,6 +43,53 @@ class GoldAlignment:
     def moved(self, words: int) -> "GoldAlignment":
         """The links after so many words were put before the source."""
         return GoldAlignment(*(frozenset((i + words, j) for i, j in links) for links in (self.sure, self.possible)))
+
+
+class OutsideLinks:
+    """Finds the links that point outside their sentences. Some published files have a few; most links of a file do
+    whose words are counted otherwise.
+
+    Args:
+        first_index: the number of the first word in the file.
+    """
+
+    def __init__(self, first_index: int = 0) -> None:
+        self.links = self._lines = 0
+        self._first = ""
+        self._first_index, self._fits_from_1 = first_index, first_index == 0
+
+    def leave_out(self, alignment: GoldAlignment, source_words: int, target_words: int, place: str) -> GoldAlignment:
+        """Returns the links inside a sentence pair of so many words, and counts the others.
+
+        Args:
+            alignment: counted from 0.
+            source_words: the number of words of the source.
+            target_words: that of the target.
+            place: file and line, for the message.
+        """
+        links = alignment.possible
+        inside = frozenset((i, j) for i, j in links if i < source_words and j < target_words)
+        self._fits_from_1 &= all(0 < i <= source_words and 0 < j <= target_words for i, j in links)
+        if len(inside) == len(links):
+            return alignment
+        self._first = self._first or f"{place}, of {source_words} and {target_words} words"
+        self._lines += 1
+        self.links += len(links) - len(inside)
+        return GoldAlignment(alignment.sure & inside, inside)
+
+    def warn(self, mend: str) -> None:
+        """Says what lies outside, if anything, and what to do if the file counts words from 1."""
+        if not self.links:
+            return
+        log.warning(
+            "%d word links on %d lines point outside their sentences and are left out, the first ones at %s, "
+            "counted from %d%s",
+            self.links,
+            self._lines,
+            self._first,
+            self._first_index,
+            f"; no link has a 0, and all fit if words are counted from 1: then {mend}" if self._fits_from_1 else "",
+        )
 
 
 def read_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -> list[GoldAlignment]:

@@ -4,6 +4,7 @@ import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -28,8 +29,9 @@ from .selection import join_pairs, select_training_pairs
 from .sets import hold_out_sets, with_held_out_files
 from .shard_keys import shard_files
 from .tagged_text import without_tag
-from .token_links import link_tokens
+from .token_links import WordFinder, WordNumbers, find_words_of_pairs, link_tokens
 from .tokenizer import Tokenizer
+from .words import WordCutter
 
 log = logging.getLogger(__name__)
 
@@ -77,16 +79,24 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     if held_out:
         report["held_out"] = held_out
     guided = config.training.guided_attention is not None
+    finder = words = None
     if guided:
-        training_pairs.check_links()
+        cutter = _make_cutter(config.data, tokenizer)
+        units = cutter.units(training.source, training.target)
+        cutter.log_found(units)
+        training_pairs.check_links(cutter, units)
+        finder = WordFinder(tokenizer.side_models, units)
+        words = find_words_of_pairs(training, finder)
     report["overlap"] = {name: report_overlap(facts.shared[name], other, name) for name, other in others.items()}
-    segmentations = list(_sample_segmentations(config, training, encoded, tokenizer))
+    segmentations, numbers = zip(
+        *_sample_segmentations(config, training, encoded, tokenizer, words, finder), strict=True
+    )
     joined = join_pairs(config, selection, segmentations)
     report_joined(config.data, report, joined)
     report["sha256"] = digests
-    for name, pairs in zip(_segmentation_names(config), segmentations, strict=True):
-        if guided:
-            pairs = pairs._replace(links=link_tokens(pairs, training_pairs.read_links(), tokenizer.word_starts))
+    for name, pairs, words in zip(_segmentation_names(config), segmentations, numbers, strict=True):
+        if words is not None:
+            pairs = pairs._replace(links=link_tokens(words, training_pairs.read_links()))
         selected = pairs.select(selection.kept, np.concatenate(joined))
         tag_pairs(config.data, report, tokenizer.tags, selected).save(run.encoded / name)
     _encode_validation(validation, tokenizer).save(run.encoded / "validation")
@@ -140,6 +150,12 @@ def _make_filters(settings: DataSettings) -> TextFilters | None:
     return None if settings.filters is None else TextFilters(**settings.filters.model_dump())
 
 
+def _make_cutter(data: DataSettings, tokenizer: Tokenizer) -> WordCutter:
+    # Training text has no tags yet, so both sides are plain.
+    count_tokens = tuple(lambda texts, model=model: [*map(len, model.encode(texts))] for model in tokenizer.side_models)
+    return WordCutter(data.words.source, data.words.target, data.tokenized, count_tokens)
+
+
 def _encode_validation(validation: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
     return EncodedPairs(
         encode_sentences(validation.source, tokenizer), encode_sentences(validation.target, tokenizer.of_target)
@@ -153,12 +169,20 @@ def _segmentation_names(config: RunConfig) -> list[str]:
 
 
 def _sample_segmentations(
-    config: RunConfig, corpus: Corpus, encoded: EncodedPairs, tokenizer: Tokenizer
-) -> Iterator[EncodedPairs]:
-    """Draws every segmentation of the pairs; without sampling there is just one, `encoded`."""
+    config: RunConfig,
+    corpus: Corpus,
+    encoded: EncodedPairs,
+    tokenizer: Tokenizer,
+    words: WordNumbers | None,
+    finder: WordFinder | None,
+) -> Iterator[tuple[EncodedPairs, WordNumbers | None]]:
+    """Draws every segmentation of the pairs; without sampling there is just one, `encoded`.
+
+    With each come the words of its tokens, if those of `encoded` are given.
+    """
     settings = config.tokenizer
     if not settings.sampling:
-        yield encoded
+        yield encoded, words
         return
     sides = (
         (corpus.source, encoded.source, config.data.max_source_tokens),
@@ -168,9 +192,18 @@ def _sample_segmentations(
     # Every segmentation and side has its own seed, or both sides would lose the same merges.
     seeds = np.random.SeedSequence(config.run.seed).generate_state(2 * settings.segmentations)
     for number in range(settings.segmentations):
-        yield EncodedPairs(
+        drawn, found = zip(
             *(
-                sample_segmentation(sentences, usual, sampler, int(seed), longest)
-                for (sentences, usual, longest), seed in zip(sides, seeds[2 * number :], strict=False)
-            )
+                sample_segmentation(
+                    sentences,
+                    usual,
+                    sampler,
+                    int(seeds[2 * number + side]),
+                    longest,
+                    None if words is None or finder is None else (words[side], partial(finder.of_side, side)),
+                )
+                for side, (sentences, usual, longest) in enumerate(sides)
+            ),
+            strict=True,
         )
+        yield EncodedPairs(*drawn), None if words is None else WordNumbers(*found)

@@ -4,6 +4,7 @@ so that they stay the same whatever becomes of the training files."""
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from .pharaoh import GoldAlignment, Link, iterate_pharaoh, write_gold
 from .sentence_pairs import JoinedCorpora
 from .tagged_text import tagged_lines
 from .token_links import check_links
+from .words import WordCutter, WordUnits
 
 FEW_PAIRS = 100
 
@@ -48,10 +50,13 @@ class TrainingPairs:
         """Returns the pairs that are trained on."""
         return self.files if self.rows is None else self.files.select(self.rows)
 
-    def check_links(self) -> None:
-        """Checks the word links of all pairs; see `check_links`."""
-        links = (one.possible for one in _read_links(self.corpora))
-        check_links(self.files, links, " and ".join(str(corpus.alignments) for corpus in self.corpora))
+    def check_links(self, cutter: WordCutter, units: WordUnits) -> None:
+        """Checks the word links of all pairs, which count words in these units; see `check_links`."""
+        count = partial(cutter.count, units=units)
+        for part, corpus in zip(_parts(self.files, self.corpora), self.corpora, strict=True):
+            assert corpus.alignments is not None  # the config has been checked
+            links = _read_placed_links([corpus])
+            check_links(part, links, count, corpus.alignments, corpus.alignments_first_index)
 
     def read_links(self) -> Iterator[Collection[Link]]:
         """Yields the word links of each pair that is trained on."""
@@ -168,11 +173,23 @@ def read_tagged(settings: CorpusSettings | Sequence[ListedCorpusSettings]) -> Co
 
 
 def _tags_of(files: Corpus, corpora: Sequence[ListedCorpusSettings]) -> list[str | None]:
-    parts = files.parts if len(corpora) > 1 and isinstance(files, JoinedCorpora) else [files]
+    parts = _parts(files, corpora)
     return [corpus.tag for part, corpus in zip(parts, corpora, strict=True) for _ in range(len(part))]
 
 
+def _parts(files: Corpus, corpora: Sequence[CorpusSettings]) -> Sequence[Corpus]:
+    """Returns the pairs of each section of a list."""
+    return files.parts if len(corpora) > 1 and isinstance(files, JoinedCorpora) else [files]
+
+
 def _read_links(corpora: Sequence[CorpusSettings]) -> Iterator[GoldAlignment]:
+    return (alignment for _, alignment in _read_placed_links(corpora))
+
+
+def _read_placed_links(corpora: Sequence[CorpusSettings]) -> Iterator[tuple[str, GoldAlignment]]:
+    """Yields the links of all pairs, each with its file and line."""
     for corpus in corpora:
         for files in corpus.shards():
-            yield from iterate_pharaoh(files["alignments"], corpus.alignments_first_index, corpus.alignments_turned)
+            path = files["alignments"]
+            alignments = iterate_pharaoh(path, corpus.alignments_first_index, corpus.alignments_turned)
+            yield from ((f"{path}:{line}", alignment) for line, alignment in enumerate(alignments, 1))

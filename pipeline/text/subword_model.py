@@ -40,6 +40,10 @@ class PlainModel(Protocol):
         """Returns the ids of each text."""
         ...
 
+    def ends(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns where each token of `encode(texts)` ends, see `SubwordModel.ends`."""
+        ...
+
 
 def load_subword_model(model: bytes) -> SubwordModel:
     """Loads a model.

@@ -1,70 +1,133 @@
 """Converts links between words to links between the tokens of these words."""
 
-import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import InputError
+from ..runtime.cores import usable_cores
+from ..runtime.worker_processes import in_processes
 from .corpus import Corpus
-from .encoded import EncodedSentences
-from .encoded_pairs import EncodedPairs
-from .pharaoh import Link
-from .words import words_of
+from .encoded import EncodedSentences, SentenceStore, chunks
+from .pair_reader import is_large, shards
+from .pharaoh import GoldAlignment, Link, OutsideLinks
+from .readings import EncodedShard
+from .subword_model import PlainModel
+from .words import NO_WORD, WordUnits, word_ends, word_numbers
 
-log = logging.getLogger(__name__)
+_NOTHING = np.zeros(0, int)
 
 
-def check_links(corpus: Corpus, links: Iterable[Collection[Link]], path: str) -> None:
+def check_links(
+    corpus: Corpus,
+    links: Iterable[tuple[str, GoldAlignment]],
+    count: Callable[[Sequence[str], Sequence[str]], tuple[list[int], list[int]]],
+    path: Path,
+    first_index: int,
+) -> None:
     """Checks that a file has the links of every pair, and warns of links outside their sentences.
 
     Args:
         corpus: the pairs.
-        links: of the words of each pair, in the same order.
-        path: the file or files that the links were read from, for messages.
+        links: of the words of each pair, in the same order, each with its file and line.
+        count: counts the words of sources and targets.
+        path: the file, or the pattern of files, that the links were read from, for messages.
+        first_index: the number of the first word in it.
 
     Raises:
         InputError: more or fewer lines of links than pairs.
     """
-    lines = outside = 0
-    for word_links, pair in zip_longest(links, corpus.pairs()):
-        lines += word_links is not None
-        if word_links and pair:
-            source_words, target_words = (len(words_of(side)) for side in pair)
-            outside += sum(i >= source_words or j >= target_words for i, j in word_links)
+    outside, left, lines = OutsideLinks(first_index), iter(links), 0
+    for sources, targets in zip(chunks(corpus.source), chunks(corpus.target), strict=True):
+        source_words, target_words = count(sources, targets)
+        here = zip(islice(left, len(sources)), source_words, target_words, strict=False)
+        for (place, alignment), n_source, n_target in here:
+            outside.leave_out(alignment, n_source, n_target, place)
+            lines += 1
+    lines += sum(1 for _ in left)
     if lines != len(corpus):
         raise InputError(
             f"{path}: {lines} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one per pair"
         )
-    if outside:
-        log.warning("%s: %d word links point outside their sentences and are left out", path, outside)
+    outside.warn(f"give alignments_first_index: 1 beside {path} in the config")
 
 
-def link_tokens(pairs: EncodedPairs, links: Iterable[Collection[Link]], word_starts: np.ndarray) -> EncodedSentences:
-    """Links every token of a word with every token of each word that it is linked with. Links that point outside a
-    sentence are left out.
+class WordNumbers(NamedTuple):
+    """The words of the tokens of all pairs: for each token the number of its word, or `NO_WORD`."""
+
+    source: EncodedSentences
+    target: EncodedSentences
+
+
+class WordFinder:
+    """Finds the words of the tokens of pairs, as evaluation does: by where tokens end in the text.
 
     Args:
-        pairs: encoded sentences, without special tokens.
+        models: what encodes sources and targets.
+        units: what counts as a word.
+    """
+
+    def __init__(self, models: tuple[PlainModel, PlainModel], units: WordUnits) -> None:
+        self._sides = tuple(zip(models, units, strict=True))
+
+    def __call__(self, pairs: tuple[Sequence[str], Sequence[str]]) -> list[EncodedShard]:
+        found = ([*self.of_side(side, texts)] for side, texts in enumerate(pairs))
+        return [EncodedShard(np.concatenate([_NOTHING, *rows]), np.array([*map(len, rows)], int)) for rows in found]
+
+    def of_side(
+        self, side: int, texts: Sequence[str], ends: Sequence[Sequence[int]] | None = None
+    ) -> Iterator[np.ndarray]:
+        """Yields the word of each token of sources (side 0) or targets (side 1).
+
+        Args:
+            side: 0 or 1.
+            texts: the sentences.
+            ends: the byte after each token; None for the tokens that the model gives.
+        """
+        model, unit = self._sides[side]
+        own = model.ends(texts) if ends is None or unit == "subwords" else ()
+        words = own if unit == "subwords" else (word_ends(text, unit) for text in texts)
+        return map(word_numbers, words, own if ends is None else ends)
+
+
+def find_words_of_pairs(corpus: Corpus, finder: WordFinder) -> WordNumbers:
+    """Finds the words of all tokens of a corpus, in several processes if it is large."""
+    stores = [SentenceStore(np.int32) for _ in range(2)]
+    found = in_processes(finder, shards(corpus), usable_cores()) if is_large(corpus) else map(finder, shards(corpus))
+    for sides in found:
+        for store, side in zip(stores, sides, strict=True):
+            store.add(*side)
+    return WordNumbers(*(store.finish() for store in stores))
+
+
+def link_tokens(words: WordNumbers, links: Iterable[Collection[Link]]) -> EncodedSentences:
+    """Links every token of a word with every token of each word that it is linked with. Links that point outside a
+    sentence are left out. Words that share a token are linked together, as in `alignment.shared_tokens`.
+
+    Args:
+        words: of the tokens of each pair, without special tokens.
         links: of the words of each pair, in the same order.
-        word_starts: bool `(vocabulary,)`, the tokens that start a word.
 
     Returns:
         For each pair its links as flat numbers `source token, target token, source token, ...`.
     """
-    return EncodedSentences.from_rows(_link_rows(pairs, links, word_starts))
+    return EncodedSentences.from_rows(map(_link_row, words.source, words.target, links))
 
 
-def _link_rows(pairs: EncodedPairs, links: Iterable[Collection[Link]], word_starts: np.ndarray) -> Iterator[np.ndarray]:
-    for source, target, word_links in zip(pairs.source, pairs.target, links, strict=True):
-        words = [np.cumsum(word_starts[ids]) - 1 for ids in (source, target)]
-        counts = [int(numbers[-1]) + 1 if len(numbers) else 0 for numbers in words]
-        matrix = np.zeros(counts, bool)
-        for i, j in word_links:
-            if i < counts[0] and j < counts[1]:
-                matrix[i, j] = True
-        yield np.argwhere(matrix[np.ix_(*words)]).ravel()
+def _link_row(source: np.ndarray, target: np.ndarray, word_links: Collection[Link]) -> np.ndarray:
+    groups, linked, sizes = [], [], []
+    for words, numbers in zip((source, target), np.array([*word_links], int).reshape(-1, 2).T, strict=True):
+        lasts = np.unique(words[words != NO_WORD])  # a token belongs to the last of its words
+        groups.append(np.where(words == NO_WORD, len(lasts), np.searchsorted(lasts, words)))
+        linked.append(np.searchsorted(lasts, numbers))
+        sizes.append(len(lasts))
+    matrix = np.zeros([size + 1 for size in sizes], bool)
+    matrix[tuple(linked)] = True
+    matrix[sizes[0]] = matrix[:, sizes[1]] = False  # what belongs to no word, and links that point outside
+    return np.argwhere(matrix[np.ix_(*groups)]).ravel()
 
 
 def link_matrices(links: Sequence[np.ndarray], target_length: int, source_length: int) -> np.ndarray:

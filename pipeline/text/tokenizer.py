@@ -119,11 +119,6 @@ class Tokenizer:
         """The score of each id: the order of merges, or the log-probability of a unigram model."""
         return [self._processor.get_score(token) for token in range(self.vocabulary_size)]
 
-    @property
-    def word_starts(self) -> np.ndarray:
-        """Which ids start a word in what `encode` returns: bool `(vocabulary,)`."""
-        return np.array([piece.startswith(WORD_START) for piece in self._pieces])
-
     def words_from_text(self, sentences: Sequence[str], unit: str = "spaces") -> list[list[int | None]]:
         """Returns the word to which each token of `encode(sentences)` belongs, by byte offsets; for `spaces` an index
         into `words_of`. See `find_words`."""

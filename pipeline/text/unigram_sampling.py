@@ -24,6 +24,7 @@ class UnigramSampling:
 
     def __init__(self, pieces: Sequence[str], scores: Sequence[float], alpha: float) -> None:
         self._ids = {piece: token for token, piece in enumerate(pieces) if token > EOS}
+        self.lengths = np.array([1 if token == UNK else len(piece) for token, piece in enumerate(pieces)])
         self._scores = alpha * np.array(scores)
         self._scores[UNK] = alpha * (min(scores[EOS + 1 :]) - UNKNOWN_PENALTY)
         self._longest = max(map(len, self._ids))

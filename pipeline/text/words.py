@@ -24,6 +24,9 @@ _WITHOUT_SPACES = re.compile(
     "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 
+NO_WORD = -1
+"""The word of what belongs to no word, among numbers."""
+
 log = logging.getLogger(__name__)
 
 
@@ -73,14 +76,14 @@ class WordCutter:
         source: the unit of the source, one of `config.names.WORD_UNITS`; None to judge by the text.
         target: that of the target.
         tokenized: whether words are known to be separated by spaces.
-        count_tokens: counts the tokens of each sentence, where subwords may count as words.
+        count_tokens: count the tokens of each source and of each target, where subwords may count as words.
         otherwise: the unit of text that is found to have no spaces.
     """
 
     source: str | None = None
     target: str | None = None
     tokenized: bool = False
-    count_tokens: Callable[[Sequence[str]], list[int]] | None = None
+    count_tokens: tuple[Callable[[Sequence[str]], list[int]], ...] = ()
     otherwise: str = "subwords"
 
     def units(self, sources: Iterable[str], targets: Iterable[str]) -> WordUnits:
@@ -90,13 +93,15 @@ class WordCutter:
     def _choose(self, given: str | None, sentences: Iterable[str]) -> str:
         return given or ("spaces" if self.tokenized or has_spaces(sentences) else self.otherwise)
 
-    def count(self, sentences: Sequence[str], unit: str) -> list[int]:
-        """Returns the number of words of each sentence."""
-        if unit == "subwords":
-            if self.count_tokens is None:
-                raise ValueError("count_tokens: expected a function, since subwords count as words")
-            return self.count_tokens(sentences)
-        return [len(_word_ends(text, unit)) for text in sentences]
+    def count(self, sources: Sequence[str], targets: Sequence[str], units: WordUnits) -> tuple[list[int], list[int]]:
+        """Returns the number of words of each source and of each target."""
+        if "subwords" in units and not self.count_tokens:
+            raise ValueError("count_tokens: expected functions, since subwords count as words")
+        source, target = (
+            self.count_tokens[side](texts) if unit == "subwords" else [len(word_ends(text, unit)) for text in texts]
+            for side, (texts, unit) in enumerate(zip((sources, targets), units, strict=True))
+        )
+        return source, target
 
     def log_found(self, units: WordUnits) -> None:
         """Says which sides were found to have no spaces, and what counts as their words."""
@@ -118,18 +123,29 @@ def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | No
     """
     if unit == "subwords":
         return list(range(len(token_ends)))
-    return words_at(_word_ends(text, unit), token_ends)
+    return words_at(word_ends(text, unit), token_ends)
 
 
 def words_at(word_ends: Sequence[int], token_ends: Sequence[int]) -> list[int | None]:
     """Returns the word that holds the byte before each token's end: the word of its last byte, and for a lone space
     that of the word after it; None after the last word."""
+    return [None if word == NO_WORD else word for word in word_numbers(word_ends, token_ends).tolist()]
+
+
+def word_numbers(word_ends: Sequence[int], token_ends: Sequence[int]) -> np.ndarray:
+    """Returns `words_at` as numbers, with `NO_WORD` after the last word."""
     words = np.searchsorted(word_ends, np.asarray(token_ends, np.int64) - 1, side="right")
-    return [int(word) if word < len(word_ends) else None for word in words]
+    words[words == len(word_ends)] = NO_WORD
+    return words
 
 
-def _word_ends(text: str, unit: str) -> list[int]:
-    """Returns the byte after each word."""
+def word_ends(text: str, unit: str) -> list[int]:
+    """Returns the byte after each word.
+
+    Args:
+        text: the sentence.
+        unit: `spaces` or `characters`.
+    """
     if unit == "characters":
         sizes = [len(character.encode()) for character in text]
         return [end for character, end in zip(text, accumulate(sizes), strict=True) if not character.isspace()]

@@ -149,7 +149,8 @@ class TrainedRun(ExplainedScores):
     def cutter(self) -> WordCutter:
         """What cuts text into words, as the config says."""
         data = self.config.data
-        return WordCutter(data.words.source, data.words.target, data.tokenized, self.tokenizer.count_tokens)
+        count_tokens = self.tokenizer.count_tokens, self.tokenizer.of_target.count_tokens
+        return WordCutter(data.words.source, data.words.target, data.tokenized, count_tokens)
 
     def recorder(self, sites: Sequence[str], units: WordUnits = BETWEEN_SPACES) -> AttentionRecorder:
         """Returns a recorder of the attention of those sites, the same one whenever sites and units are the same."""

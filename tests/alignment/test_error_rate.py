@@ -74,13 +74,37 @@ def test_possible_links_must_include_the_sure_ones():
         GoldAlignment(frozenset({(0, 0)}), frozenset())
 
 
-def test_links_out_of_range_are_dropped_and_reported_by_line():
+def test_links_out_of_range_are_dropped_and_reported_by_line(caplog):
     golds = [gold({(0, 0), (1, 2)}), gold({(2, 0)}, {(0, 3), (1, 0)}), gold({(1, 1)})]
-    checked = check_ranges(golds, [2, 2, 2], [3, 3, 2])
-    assert checked.gold == [golds[0], gold((), {(1, 0)}), golds[2]]
-    assert (checked.dropped, checked.lines) == (2, [2])
+    checked, dropped = check_ranges(golds, [2, 2, 2], [3, 3, 2], "a.align")
+    assert checked == [golds[0], gold((), {(1, 0)}), golds[2]] and dropped == 2
+    assert caplog.messages == [
+        "2 word links on 1 lines point outside their sentences and are left out, the first ones at a.align:2, of 2 and "
+        "3 words, counted from 0"
+    ]
     with pytest.raises(InputError, match="3 gold alignments for 2 source"):
-        check_ranges(golds, [2, 2], [3, 3, 2])
+        check_ranges(golds, [2, 2], [3, 3, 2], "a.align")
+
+
+@pytest.mark.parametrize(
+    ("links", "from_1"),
+    [
+        ([{(1, 1), (2, 3)}, {(1, 2)}], True),
+        ([{(1, 1), (2, 3)}, {(0, 2)}], False),  # there is a word 0
+        ([{(1, 0), (2, 3)}, {(1, 2)}], False),
+        ([{(1, 1), (2, 4)}, {(1, 2)}], False),  # beyond the last word, wherever words are counted from
+        ([{(1, 1), (1, 2)}, {(1, 2)}], None),  # all inside
+    ],
+)
+def test_the_setting_is_named_if_links_fit_when_words_are_counted_from_one(caplog, links, from_1):
+    golds = [gold(one) for one in links]
+    check_ranges(golds, [2, 2], [3, 3], "a.align", mend="give --first_index 1")
+    assert bool(caplog.messages) == (from_1 is not None)
+    assert ("give --first_index 1" in caplog.text) == bool(from_1)
+    moved = [gold({(i - 1, j - 1) for i, j in one}) for one in links]
+    check_ranges(moved, [2, 2], [3, 3], "b.align", first_index=1, mend="give --first_index 1")
+    assert "b.align" not in caplog.text or not from_1
+    assert caplog.text.count("give") == bool(from_1)
 
 
 def test_error_rate_equals_loops_over_all_links_and_is_not_the_mean_of_sentences():
@@ -137,9 +161,9 @@ def test_diagonal_baseline_on_published_english_french_links():
         [len(line.split()) for line in (SHARED / f"graca_enfr.{language}").read_text().splitlines()]
         for language in ("en", "fr")
     ]
-    checked = check_ranges(links, *counts)
-    assert (len(links), checked.dropped) == (100, 0)
-    diagonal = alignment_error_rate([diagonal_links(*pair) for pair in zip(*counts, strict=True)], checked.gold)
+    checked, dropped = check_ranges(links, *counts, "graca_enfr.align")
+    assert (len(links), dropped) == (100, 0)
+    diagonal = alignment_error_rate([diagonal_links(*pair) for pair in zip(*counts, strict=True)], checked)
     assert 100 * diagonal.aer == pytest.approx(61.4, abs=0.05)
 
 

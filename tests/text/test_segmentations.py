@@ -20,7 +20,7 @@ def sample(request, tokenizers):
 
     def draw(sentences, seed, longest=1000):
         usual = encode_sentences(sentences, tokenizer)
-        drawn = sample_segmentation(sentences, usual, sampler, seed, longest)
+        drawn, _ = sample_segmentation(sentences, usual, sampler, seed, longest)
         return [[row.tolist() for row in rows] for rows in (drawn, usual)]
 
     return tokenizer, draw
@@ -55,5 +55,5 @@ def test_a_sampled_sentence_that_would_be_too_long_keeps_its_usual_pieces(sample
 def test_without_dropout_any_text_has_the_tokens_of_sentencepiece(tokenizer, sentences):
     usual = encode_sentences(sentences, tokenizer)
     sampler = BPEDropout(tokenizer.pieces(range(tokenizer.vocabulary_size)), tokenizer.scores, 0.0)
-    drawn = sample_segmentation(sentences, usual, sampler, seed=1, longest=1000)
+    drawn, _ = sample_segmentation(sentences, usual, sampler, seed=1, longest=1000)
     assert [row.tolist() for row in drawn] == [row.tolist() for row in usual]

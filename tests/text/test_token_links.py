@@ -1,13 +1,23 @@
 """Links between words become links between tokens: against a loop over both, and joined pairs against their parts."""
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pipeline.config.names import WORD_UNITS
+from pipeline.text import pair_reader, token_links
+from pipeline.text.bpe_dropout import BPEDropout
+from pipeline.text.corpus import Corpus
 from pipeline.text.encoded import EncodedSentences, encode_sentences
 from pipeline.text.encoded_pairs import EncodedPairs
-from pipeline.text.token_links import link_matrices, link_tokens
+from pipeline.text.segmentations import make_word_sampler, sample_segmentation
+from pipeline.text.token_links import WordFinder, WordNumbers, find_words_of_pairs, link_matrices, link_tokens
+from pipeline.text.tokenizer import UNK
+from pipeline.text.words import BETWEEN_SPACES, NO_WORD, WordUnits, words_of
 from tests.conftest import SENTENCES
 
 LINKS = [{(0, 0), (1, 2), (1, 0)}, set(), {(2, 1)}, {(0, 1), (0, 0), (3, 2)}]
@@ -16,8 +26,11 @@ LINKS = [{(0, 0), (1, 2), (1, 0)}, set(), {(2, 1)}, {(0, 1), (0, 0), (3, 2)}]
 @pytest.fixture
 def linked(tokenizer):
     pairs = EncodedPairs(*(encode_sentences(SENTENCES[first:][:4], tokenizer) for first in (0, 1)))
-    links = link_tokens(pairs, LINKS, tokenizer.word_starts)
-    return pairs._replace(links=links)
+    return pairs._replace(links=link_tokens(words_of_pairs(tokenizer), LINKS))
+
+
+def words_of_pairs(tokenizer, sides=(SENTENCES[:4], SENTENCES[1:5]), units=BETWEEN_SPACES):
+    return find_words_of_pairs(Corpus(*sides, range(len(sides[0])), "pairs"), WordFinder(tokenizer.side_models, units))
 
 
 def test_tokens_are_linked_as_their_words_are(linked, tokenizer):
@@ -29,16 +42,87 @@ def test_tokens_are_linked_as_their_words_are(linked, tokenizer):
 
 
 def test_links_outside_a_sentence_are_left_out(linked, tokenizer):
-    pairs = linked._replace(links=None)
     more = [LINKS[0] | {(99, 0), (0, 99)}, {(50, 50)}, *LINKS[2:]]
-    links = link_tokens(pairs, more, tokenizer.word_starts)
+    links = link_tokens(words_of_pairs(tokenizer), more)
     np.testing.assert_array_equal(links.ids, linked.links.ids)
 
 
 def test_an_empty_side_has_no_links(tokenizer):
-    pairs = EncodedPairs(encode_sentences([""], tokenizer), encode_sentences(SENTENCES[:1], tokenizer))
-    links = link_tokens(pairs, [{(0, 0)}], tokenizer.word_starts)
+    links = link_tokens(words_of_pairs(tokenizer, ([""], SENTENCES[:1])), [{(0, 0)}])
     assert (len(links), len(links.ids)) == (1, 0)
+
+
+@pytest.mark.parametrize("unit", WORD_UNITS)
+@given(text=st.text("aeht▁ \u00a0\u3000猫☃\t", max_size=12))
+def test_words_are_counted_as_in_evaluation_whatever_is_in_the_text(tokenizers, unit, text):
+    for tokenizer in tokenizers.values():
+        found = words_of_pairs(tokenizer, ([text], [text]), WordUnits(unit, unit))
+        (expected,) = tokenizer.words_from_text([text], unit)
+        for side in found:
+            assert [None if word == NO_WORD else word for word in side[0].tolist()] == expected
+
+
+@pytest.mark.parametrize(("kind", "settings"), [("bpe", (0.0, 0.0)), ("bpe", (0.6, 0.0)), ("unigram", (0.0, 0.3))])
+@pytest.mark.parametrize("unit", WORD_UNITS)
+@given(sentences=st.lists(st.text("aeht▁ \u00a0猫☃", max_size=12), min_size=1, max_size=3))
+def test_drawn_tokens_belong_to_the_words_of_their_last_characters(tokenizers, kind, settings, unit, sentences):
+    tokenizer = tokenizers[kind]
+    if settings == (0.0, 0.0):
+        sampler = BPEDropout(tokenizer.pieces(range(tokenizer.vocabulary_size)), tokenizer.scores, 0.0)
+    else:
+        sampler = make_word_sampler(tokenizer, *settings)
+    units = WordUnits(unit, unit)
+    usual = words_of_pairs(tokenizer, (sentences, sentences), units).target
+    find = partial(WordFinder(tokenizer.side_models, units).of_side, 1)
+    encoded = encode_sentences(sentences, tokenizer)
+    ids, words = sample_segmentation(sentences, encoded, sampler, 1, 1000, (usual, find))
+    for number, sentence in enumerate(sentences):
+        if settings == (0.0, 0.0):
+            assert words[number].tolist() == usual[number].tolist()
+        if UNK in ids[number]:
+            continue
+        marked = "".join(f"▁{word}" for word in words_of(sentence))
+        ends = np.cumsum([len(piece) for piece in tokenizer.pieces(ids[number])])
+        of_characters = words_of_characters(sentence, unit, tokenizer)
+        assert len(of_characters) == len(marked)
+        assert words[number].tolist() == [of_characters[end - 1] for end in ends]
+
+
+def words_of_characters(sentence, unit, tokenizer):
+    """The word of each character of the words with their marks in front."""
+    if unit == "spaces":
+        return [number for number, word in enumerate(words_of(sentence)) for _ in f"▁{word}"]
+    if unit == "subwords":
+        pieces = tokenizer.pieces(tokenizer.encode([sentence])[0])
+        numbers = [number for number, piece in enumerate(pieces) for _ in piece]
+        marked = "".join(f"▁{word}" for word in words_of(sentence))
+        assert "".join(pieces) == marked.rstrip("▁") or "<unk>" in pieces
+        return numbers + [NO_WORD] * (len(marked) - len(numbers))
+    numbers, before = [], 0
+    characters = sum(not character.isspace() for character in sentence)
+    for word in words_of(sentence):
+        numbers.append(before)
+        for character in word:
+            numbers.append(before)
+            before += not character.isspace()
+    return [number if number < characters else NO_WORD for number in numbers]
+
+
+def test_words_that_share_a_token_are_linked_together():
+    """As evaluation groups them; a token is the last of its words."""
+    words = WordNumbers(*(EncodedSentences.from_rows([row]) for row in ([1, 3, NO_WORD], [0, 0, 2, NO_WORD])))
+    for link, expected in (((0, 1), [0, 2]), ((2, 0), [1, 0, 1, 1]), ((4, 0), []), ((0, 3), []), ((3, 2), [1, 2])):
+        assert link_tokens(words, [{link}]).ids.tolist() == expected
+
+
+def test_words_are_found_by_several_processes_as_by_one(tokenizer, monkeypatch):
+    monkeypatch.setattr(pair_reader, "SHARD_PAIRS", 2)
+    monkeypatch.setattr(token_links, "usable_cores", lambda: 2)
+    several = words_of_pairs(tokenizer)
+    assert not pair_reader.is_large(Corpus(SENTENCES[:4], SENTENCES[:4], range(4), "pairs"))
+    monkeypatch.setattr(token_links, "is_large", lambda corpus: True)
+    for one, other in zip(words_of_pairs(tokenizer), several, strict=True):
+        assert [row.tolist() for row in one] == [row.tolist() for row in other]
 
 
 def matrices(pairs):

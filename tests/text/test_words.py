@@ -55,13 +55,13 @@ def test_only_sides_without_a_setting_are_told_of(caplog):
 
 
 def test_words_are_counted_by_unit():
-    cutter = WordCutter(count_tokens=lambda sentences: [7] * len(sentences))
+    cutter = WordCutter(count_tokens=(lambda sources: [7] * len(sources), lambda targets: [8] * len(targets)))
     sentences = ["猫 吃\u3000苹果。", ""]
-    assert cutter.count(sentences, "spaces") == [len(words_of(text)) for text in sentences] == [2, 0]
-    assert cutter.count(sentences, "characters") == [5, 0]
-    assert cutter.count(sentences, "subwords") == [7, 7]
+    assert cutter.count(sentences, sentences, WordUnits("spaces", "characters")) == ([2, 0], [5, 0])
+    assert [len(words_of(text)) for text in sentences] == [2, 0]
+    assert cutter.count(sentences, sentences, WordUnits("subwords", "subwords")) == ([7, 7], [8, 8])
     with pytest.raises(ValueError, match="count_tokens"):
-        WordCutter().count(sentences, "subwords")
+        WordCutter().count(sentences, sentences, WordUnits("spaces", "subwords"))
 
 
 def test_a_token_belongs_to_the_word_of_its_last_byte():

@@ -1,6 +1,7 @@
 """Guided attention: its loss against a loop, and a training that guides one head alone."""
 
 import signal
+from itertools import product
 
 import keras
 import numpy as np
@@ -10,8 +11,9 @@ import tensorflow as tf
 from pipeline.errors import InputError
 from pipeline.run_directory import RunDirectory
 from pipeline.text.batches import Batch
+from pipeline.text.pharaoh import read_pharaoh
 from pipeline.text.prepare import prepare_text
-from pipeline.text.tokenizer import EOS, PAD
+from pipeline.text.tokenizer import EOS, PAD, UNK
 from pipeline.train import train
 from pipeline.trained_run import load_run
 from pipeline.training.build import build_batches
@@ -21,6 +23,7 @@ from pipeline.training.total_loss import TotalLoss
 from tests.tiny_runs import small_config, write_small_corpus
 from tests.tiny_transformer import SOURCE, TARGET, make_transformer
 
+SIDES = ("en", "fr")
 LINKS = np.array(
     [
         [[1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 0, 0]],
@@ -176,8 +179,57 @@ def test_links_outside_their_sentences_are_reported_once(corpus, tmp_path, caplo
     }
     text = prepare_text(small_config(corpus, tmp_path, "run", changes), RunDirectory.create(tmp_path / "run"))
     assert len(text.segmentations) == 2
+    counts = (len((corpus / f"train.{side}").read_text(encoding="utf-8").split("\n")[0].split(" ")) for side in SIDES)
     told = [record.getMessage() for record in caplog.records if "outside" in record.getMessage()]
-    assert told == [f"{wrong}: 2 word links point outside their sentences and are left out"]
+    assert told == [
+        f"2 word links on 1 lines point outside their sentences and are left out, the first ones at {wrong}:1, of "
+        f"{' and '.join(map(str, counts))} words, counted from 0"
+    ]
+
+
+def test_training_links_that_count_from_one_are_told_with_the_setting(corpus, tmp_path, caplog):
+    path = tmp_path / "one.align"
+    lines = (" ".join(f"{i + 1}-{j + 1}" for i, j in one.possible) for one in read_pharaoh(corpus / "train.align"))
+    path.write_text("".join(f"{line}\n" for line in lines))
+    changes = {"data.train.alignments": str(path), "training.guided_attention.weight": 0.1}
+    for first_index in (0, 1):
+        config = small_config(corpus, tmp_path, "one", changes | {"data.train.alignments_first_index": first_index})
+        caplog.clear()
+        prepare_text(config, RunDirectory.create(tmp_path / f"run{first_index}"))
+        assert ("point outside" in caplog.text) == (first_index == 0)
+        assert (f"then give alignments_first_index: 1 beside {path} in the config" in caplog.text) == (first_index == 0)
+
+
+@pytest.mark.parametrize("sampling", [{}, {"tokenizer.bpe_dropout": 0.5, "tokenizer.segmentations": 2}])
+def test_text_that_was_cut_into_subwords_before_is_guided_by_its_own_words(corpus, tmp_path, sampling):
+    """A mark of the start of a word in the text is no start of a word: the links are those of `words_of`."""
+    marked = {}
+    for side in SIDES:
+        lines = (corpus / f"train.{side}").read_text(encoding="utf-8").split("\n")[:-1]
+        words = ([f"▁{word}" if place % 3 else word for place, word in enumerate(line.split(" "))] for line in lines)
+        marked[side] = [" ".join(row) for row in words]
+        (tmp_path / side).write_text("".join(f"{line}\n" for line in marked[side]), encoding="utf-8")
+    changes = {"data.train.source": str(tmp_path / "en"), "data.train.target": str(tmp_path / "fr")}
+    changes |= {"data.max_source_tokens": 200, "data.max_target_tokens": 200, "model.max_positions": 201}
+    changes |= {"training.guided_attention.weight": 0.1, "tokenizer.character_coverage": 1.0}
+    text = prepare_text(
+        small_config(corpus, tmp_path, "run", changes | sampling), RunDirectory.create(tmp_path / "run")
+    )
+    gold = read_pharaoh(corpus / "train.align")
+    for pairs in text.segmentations:
+        assert len(pairs.source) == len(gold)
+        for source, target, flat, one, *sentences in zip(*pairs, gold, *marked.values(), strict=True):
+            words = map(words_by_characters, [text.tokenizer] * 2, (source, target), sentences)
+            places = [*map(enumerate, words)]
+            expected = {(s, t) for (s, i), (t, j) in product(*places) if (i, j) in one.possible}
+            assert set(map(tuple, flat.reshape(-1, 2).tolist())) == expected
+
+
+def words_by_characters(tokenizer, ids, text):
+    """The word of each token's last character, counting characters; a mark before a word belongs to it."""
+    assert UNK not in ids
+    of_characters = [number for number, word in enumerate(text.split(" ")) for _ in f"▁{word}"]
+    return [of_characters[end - 1] for end in np.cumsum([len(piece) for piece in tokenizer.pieces(ids)])]
 
 
 def test_models_and_texts_that_cannot_be_guided_are_refused(corpus, tmp_path):
