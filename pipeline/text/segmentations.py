@@ -12,6 +12,7 @@ import numpy as np
 
 from .bpe_dropout import BPEDropout
 from .encoded import EncodedSentences, SentenceStore, chunks
+from .line import visible
 from .tokenizer import UNK, WORD_START, Tokenizer
 from .unigram_sampling import UnigramSampling
 from .words import words_of
@@ -109,7 +110,7 @@ def _sample(
     ends = [0]
     for sentence in sentences:
         # SentencePiece takes the mark in a text for a space, too, and drops it at the end.
-        marked = "".join(WORD_START + word for word in words_of(sentence)).rstrip(WORD_START)
+        marked = "".join(WORD_START + word for word in words_of(visible(sentence))).rstrip(WORD_START)
         index += [words.setdefault(WORD_START + word, len(words)) for word in marked.split(WORD_START)[1:]]
         ends.append(len(index))
     drawn = sampler.draw(list(words), np.array(index, int), generator) if index else []
