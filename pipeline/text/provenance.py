@@ -112,8 +112,9 @@ def _named_files(settings: DataSettings, run: RunDirectory) -> dict[str, Path]:
 
 def prepared_sha256(run: RunDirectory) -> dict[str, str]:
     """Returns the SHA-256 of all files of the run that training reads: the tokenizer and the encoded text."""
-    encoded = {path for path in run.encoded.rglob("*") if path.is_file()} - {run.file_states}  # times of this machine
-    return {_name(path, run): sha256(path) for path in (run.tokenizer, *sorted(encoded))}
+    files = {path for path in run.encoded.rglob("*") if path.is_file() and not path.is_relative_to(run.shards)}
+    files -= {run.file_states}  # times of this machine
+    return {_name(path, run): sha256(path) for path in (run.tokenizer, *sorted(files))}
 
 
 def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> None:
