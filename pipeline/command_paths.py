@@ -92,7 +92,7 @@ def check_folder_to_write(path: Path) -> None:
     """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: this is a file; expected the name of a folder")
-    check_writable(path / "metrics.json")
+    check_writable(path / "file" if path.is_dir() else path)
 
 
 def check_writable(path: Path) -> None:

@@ -150,6 +150,17 @@ def refuse_link(path: Path) -> None:
         )
 
 
+def check_own_folder(folder: Path) -> None:
+    """Checks that a folder of a run can be written: it is missing, or a folder and no link.
+
+    Raises:
+        InputError: a file or a link is there.
+    """
+    refuse_link(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: this is a file, in the place of a folder that is to be written; move it away")
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all; a link is replaced."""
     with replaced_when_done(path) as temporary:
@@ -189,7 +200,7 @@ def refuse_other_than_file(path: Path, wanted: str, pipes: bool = False) -> None
     """
     try:
         mode = path.stat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     except ValueError:  # a name that no system takes
         raise InputError(f"{str(path)!r}: no file can have this name; expected {wanted}") from None

@@ -8,6 +8,7 @@ from pathlib import Path
 from .errors import InputError
 from .file_lock import folder_locked
 from .files import (
+    check_own_folder,
     delete_temporary_files,
     delete_temporary_files_below,
     is_temporary,
@@ -47,7 +48,6 @@ class RunDirectory:
         self.history = self.root / "history.csv"
         self.tensorboard = self.root / "tensorboard"
         self.probes = self.root / "probes"
-        self.live = self.root / "live"  # answers that were kept
         self._lock = self.root / ".lock"
 
     @property
@@ -87,10 +87,11 @@ class RunDirectory:
         """Checks that what training writes lies in the run itself, before it has worked for hours.
 
         Raises:
-            InputError: a folder is a link or holds one, or a folder is in the place of a file.
+            InputError: a folder is a link or holds one, or is a file, or a folder is in the place of a file.
         """
         for folder in self._folders:
-            for path in (folder, *folder.rglob("*")):
+            check_own_folder(folder)
+            for path in folder.rglob("*"):
                 refuse_link(path)
         for file in (*self._files, *self.checkpoints.glob("*.npz")):
             refuse_folder(file)
@@ -263,11 +264,7 @@ class EvaluationDirectory:
             InputError: a file or a link is in its place, or in that of the folder of all evaluations.
         """
         for folder in (self.root.parent, self.root):
-            refuse_link(folder)
-            if folder.exists() and not folder.is_dir():
-                raise InputError(
-                    f"{folder}: this is a file, in the place of a folder that is to be written; move it away"
-                )
+            check_own_folder(folder)
 
     def member(self, name: str) -> "EvaluationDirectory":
         """Returns the folder of what is written of one model of an ensemble."""

@@ -26,9 +26,11 @@ print(json.dumps(answers))
 
 @pytest.fixture
 def place(tmp_path):
-    """Runs without weights, with them, and interrupted before the first validation; a text, and two configs."""
+    """Runs without weights, with them, interrupted before the first validation, and with a file in the place of its
+    evaluations; a text, and two configs."""
     files = ("begun/config.yaml", "run/config.yaml", "run/model.keras", "interrupted/config.yaml")
-    for file in (*files, "interrupted/checkpoints/passing-00000001.npz"):
+    filed = ("filed/config.yaml", "filed/model.keras", "filed/evaluations")
+    for file in (*files, "interrupted/checkpoints/passing-00000001.npz", *filed):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
     (tmp_path / "text").write_text("a b\n", encoding="utf-8")
@@ -54,6 +56,10 @@ CASES = {
     "evaluate --reference": (
         ["evaluate", "run", "--source", "text", "--reference", "run"],
         "run: this is a directory; expected a text file",
+    ),
+    "evaluate results": (
+        ["evaluate", "filed", "--forced"],
+        "filed/evaluations: this is a file, in the place of a folder",
     ),
     "translate RUN": (["translate", "text"], "text: no such run"),
     "translate RUN2": (["translate", "run", "run", "text"], "text: no such run"),
@@ -97,6 +103,23 @@ def test_every_command_tells_a_wrong_path_without_tensorflow(place):
 def test_folders_that_are_missing_will_be_made(tmp_path):
     check_file_to_write(tmp_path / "new" / "newer" / "file.txt")
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="has no such devices")
+def test_what_a_link_leads_to_and_devices_are_checked_where_they_are(tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to("/none/of/these/text.csv")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nowhere").symlink_to("none")
+    monkeypatch.setattr("os.access", lambda path, mode: path in (tmp_path, Path(os.devnull)))
+    check_file_to_write(Path(os.devnull))  # although nothing can be made beside it
+    with pytest.raises(InputError, match=r"text\.csv: cannot be created: / is read-only"):
+        check_file_to_write(tmp_path / "link")
+    with pytest.raises(InputError, match="zero: cannot be written; change its permissions"):
+        check_file_to_write(Path("/dev/zero"))
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        check_file_to_write(tmp_path / "loop")
+    with pytest.raises(InputError, match="nowhere is a link that leads nowhere; expected a folder"):
+        check_file_to_write(tmp_path / "nowhere" / "file")
 
 
 def test_a_read_only_folder_is_told(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,15 @@ def make(tmp_path_factory):
         return root
 
     return run
+
+
+def test_the_table_is_written_through_a_link_and_into_a_device(make, tmp_path):
+    runs = [str(make(name, worsened(2))) for name in ("one", "two")]
+    (tmp_path / "link.csv").symlink_to("table.csv")
+    for path in (tmp_path / "link.csv", Path(os.devnull)):
+        assert compare.main([*runs, "--csv", str(path)]) == 0
+    assert (tmp_path / "link.csv").is_symlink() and len(pd.read_csv(tmp_path / "table.csv")) == 2
+    assert not Path(os.devnull).is_file()
 
 
 def test_scores_are_those_of_sacrebleu_and_equal_translations_have_p_1(make, tmp_path, capsys):

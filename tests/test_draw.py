@@ -27,6 +27,13 @@ def test_a_picture_is_of_the_kind_that_its_suffix_names(run, tmp_path, capsys, s
     assert capsys.readouterr().out == f"{path}\n" and path.stat().st_size > 1000
 
 
+def test_a_link_stays_and_the_picture_that_it_leads_to_is_replaced(run, tmp_path):
+    (tmp_path / "old.png").write_bytes(b"old")
+    (tmp_path / "link.png").symlink_to("old.png")
+    assert draw.main([str(run), "--sentence", "2", "--output", str(tmp_path / "link.png")]) == 0
+    assert (tmp_path / "link.png").is_symlink() and (tmp_path / "old.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_picture_is_named_after_what_it_shows_unless_a_name_is_given(run, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for arguments in ([], ["--layer", "1", "--head", "0"], ["--side", "input"]):

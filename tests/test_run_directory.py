@@ -75,6 +75,11 @@ for _ in range(20):
     ("number", "message"),
     [
         (errno.ENOSPC, "error: runs/x: No space left on device; make room and start the same command again\n"),
+        (
+            errno.EFBIG,
+            "error: runs/x: File too large; allow larger files (ulimit -f unlimited, or another disk) and start the "
+            "same command again\n",
+        ),
         (errno.EROFS, "error: runs/x: Read-only file system; choose a folder that can be written to\n"),
         (errno.EACCES, "error: runs/x: Permission denied; change its permissions, or choose another folder\n"),
     ],

@@ -179,4 +179,6 @@ def test_a_full_disk_that_tensorflow_tells_of_is_one_line_too():
     node = "{{function_node __wrapped__FlushSummaryWriter_device_/job:localhost/device:CPU:0}} "
     error = tf.errors.ResourceExhaustedError(None, None, f"{node}{path}; No space left on device")
     assert refusal(error) == f"{path}: No space left on device; make room and start the same command again"
+    large = tf.errors.UnknownError(None, None, f"{node}{path}; File too large")
+    assert refusal(large).startswith(f"{path}: File too large; allow larger files")
     assert refusal(tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")) is None

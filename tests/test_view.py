@@ -1,5 +1,8 @@
 """One page of several evaluations: which they are, what it is called, and that it overwrites no other."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from pipeline import view
@@ -93,6 +96,15 @@ def test_no_other_page_or_file_is_overwritten(runs, capsys):
     assert view.main([demo, "--output", "page.html"]) == 2
     assert page.read_text(encoding="utf-8") == "my notes"
     assert "choose another name with --output, or delete it" in capsys.readouterr().err
+
+
+def test_links_stay_and_devices_are_written_into(runs):
+    (runs / "here" / "link.html").symlink_to(runs / "page.html")
+    for _ in range(2):
+        assert view.main([str(runs / "demo"), "--output", "link.html"]) == 0
+    assert (runs / "here" / "link.html").is_symlink() and not (runs / "page.html").is_symlink()
+    assert view.main([str(runs / "demo"), "--output", os.devnull]) == 0
+    assert not Path(os.devnull).is_file()
 
 
 def test_evaluations_of_other_sentences_are_refused(runs, capsys):

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..evaluation.inspected import archive_manifest
-from ..files import refuse_link
+from ..files import check_own_folder
 from ..inspection.archive_writer import ArchiveWriter
 from ..new_folder import new_folder
 from .live_run import Answer, LiveRun
 
+FOLDER = "live"  # in the run's
 MOST_CASES = 10_000
 
 
@@ -30,8 +31,9 @@ def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
 
 
 def _save(live: LiveRun, answers: Sequence[Answer]) -> Path:
-    refuse_link(live.run.directory.live)
-    path = _free_folder(live.run.directory.live)
+    parent = live.run.directory.root / FOLDER
+    check_own_folder(parent)
+    path = _free_folder(parent)
     with new_folder(path, "saves a case here") as folder:
         manifest = archive_manifest(live.run) | {"questions": [answer.question.model_dump() for answer in answers]}
         with ArchiveWriter(folder, manifest=manifest) as writer:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.inspection import ArchiveWriter, AttentionArchive, archive, archive_writer
+from pipeline.inspection import ArchiveWriter, AttentionArchive, archive, archive_format, archive_writer
 from pipeline.inspection.archive_format import parse_line
 
 
@@ -224,6 +224,20 @@ def test_a_finished_archive_is_not_overwritten(tmp_path, records):
     with pytest.raises(InputError, match="already holds"):
         ArchiveWriter(tmp_path, manifest={})
     assert len(AttentionArchive(tmp_path)) == 7
+
+
+@pytest.mark.parametrize("name", ["shard-00000.npz", "shard-00007.npz", archive_format.GOLD])
+def test_files_of_other_people_are_not_replaced_by_an_archive(tmp_path, records, name):
+    (tmp_path / name).write_bytes(b"mine")
+    with pytest.raises(InputError, match=f"{name}: not of an attention archive"):
+        write(tmp_path, records)
+    assert (tmp_path / name).read_bytes() == b"mine"
+
+
+def test_files_with_other_names_stay_beside_an_archive(tmp_path, records):
+    (tmp_path / "shard-mine.npz").write_bytes(b"mine")
+    write(tmp_path, records)
+    assert (tmp_path / "shard-mine.npz").read_bytes() == b"mine" and len(AttentionArchive(tmp_path)) == 7
 
 
 def edit(path, change):

@@ -201,6 +201,20 @@ def test_answers_are_kept_as_an_archive(client, stub, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["live"]
 
 
+@pytest.mark.parametrize("name", ["live", "live/.0001.unfinished", "live/0001", "live/.0001.qkv-lock"])
+def test_answers_are_not_kept_through_a_link(client, stub, tmp_path, name):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "precious").write_text("mine")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).symlink_to(home / "precious" if name.endswith("lock") else home)
+    answer = client.post("/save", headers=HEADERS, json={"answers": [ask(client).json["answer"]]})
+    refused = name in ("live", "live/.0001.qkv-lock")
+    assert answer.status_code == (400 if refused else 200)
+    assert not refused or f"{name}: this is a link" in answer.get_data(as_text=True)
+    assert [path.name for path in home.iterdir()] == ["precious"] and (home / "precious").read_text() == "mine"
+
+
 def test_old_answers_are_dropped(client, stub, monkeypatch):
     size = ask(client) and Answer(make_record(0, "a b", "c d"), {}, Question(text="")).record_bytes
     monkeypatch.setattr("pipeline.live_page.server.MOST_KEPT_BYTES", 3 * size)

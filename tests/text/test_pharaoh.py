@@ -13,6 +13,12 @@ def test_links_with_probabilities_are_written_sorted_and_read_as_links(tmp_path)
     assert [one.sure for one in read_pharaoh(tmp_path / "links")] == [frozenset(one) for one in links]
 
 
+def test_links_are_written_through_a_link(tmp_path):
+    (tmp_path / "links").symlink_to("other")
+    write_pharaoh(tmp_path / "links", [[(0, 1)]])
+    assert (tmp_path / "links").is_symlink() and (tmp_path / "other").read_text() == "0-1\n"
+
+
 def test_every_kind_of_link_may_have_a_probability(tmp_path):
     (tmp_path / "links").write_text("1-2:0 2?3:1 3p1:1.0 4-4:9e-05 5-5\n")
     sure = frozenset({(0, 1), (3, 3), (4, 4)})

@@ -277,6 +277,19 @@ def test_checkpoints_that_a_kill_kept_from_being_deleted_are_deleted_by_the_resu
     assert [path.name for path in checkpoints.all()] == ["update-00001000.npz", "update-00001500.npz"]
 
 
+def test_copies_that_people_have_put_beside_checkpoints_are_neither_deleted_nor_loaded(saved, tmp_path):
+    _, model, optimizer = saved
+    copies = ["update-00000500-before.npz", "update-mine.npz", "passing-copy.npz", ".update-00000500.npz"]
+    for name in copies:
+        (tmp_path / name).write_bytes(b"mine")
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    for update in (500, 1000):
+        checkpoints.save_interim(model, optimizer, Progress(update=update))
+        checkpoints.save(model, optimizer, Progress(update=update))
+    assert checkpoints.restore(model, optimizer).update == 1000
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*copies, "update-00001000.npz"])
+
+
 @pytest.mark.parametrize(("metric", "kept"), [("bleu", [2, 4, 5]), ("loss", [1, 3, 5])])
 def test_the_keep_best_checkpoints_are_kept_and_listed_best_first(saved, tmp_path, metric, kept):
     _, model, optimizer = saved
