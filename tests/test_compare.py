@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import sacrebleu
 from pipeline import compare, measure
 from pipeline.config.run import dump, make_run_config
 from pipeline.inspection import Sentence, write_archive
+from tests.test_files import read_pipe
 from tests.tiny_runs import small_settings, write_small_corpus
 
 SENTENCES = [
@@ -51,13 +51,14 @@ def make(tmp_path_factory):
     return run
 
 
-def test_the_table_is_written_through_a_link_and_into_a_device(make, tmp_path):
+def test_the_table_is_written_through_a_link_and_into_a_pipe(make, tmp_path):
     runs = [str(make(name, worsened(2))) for name in ("one", "two")]
     (tmp_path / "link.csv").symlink_to("table.csv")
-    for path in (tmp_path / "link.csv", Path(os.devnull)):
-        assert compare.main([*runs, "--csv", str(path)]) == 0
+    with read_pipe(tmp_path / "pipe") as read:
+        for name in ("link.csv", "pipe"):
+            assert compare.main([*runs, "--csv", str(tmp_path / name)]) == 0
     assert (tmp_path / "link.csv").is_symlink() and len(pd.read_csv(tmp_path / "table.csv")) == 2
-    assert not Path(os.devnull).is_file()
+    assert read == [(tmp_path / "table.csv").read_bytes()]
 
 
 def test_scores_are_those_of_sacrebleu_and_equal_translations_have_p_1(make, tmp_path, capsys):

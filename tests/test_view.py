@@ -1,14 +1,12 @@
 """One page of several evaluations: which they are, what it is called, and that it overwrites no other."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from pipeline import view
 from pipeline.inspection import ArchiveWriter
 from tests.config_files import MINIMAL
 from tests.inspection.viewer.test_page import embedded, make_record
+from tests.test_files import read_pipe
 
 
 def write_evaluation(root, name, source="the cat sleeps", sentences=1):
@@ -98,13 +96,14 @@ def test_no_other_page_or_file_is_overwritten(runs, capsys):
     assert "choose another name with --output, or delete it" in capsys.readouterr().err
 
 
-def test_links_stay_and_devices_are_written_into(runs):
+def test_links_stay_and_pipes_are_written_into(runs):
     (runs / "here" / "link.html").symlink_to(runs / "page.html")
     for _ in range(2):
         assert view.main([str(runs / "demo"), "--output", "link.html"]) == 0
     assert (runs / "here" / "link.html").is_symlink() and not (runs / "page.html").is_symlink()
-    assert view.main([str(runs / "demo"), "--output", os.devnull]) == 0
-    assert not Path(os.devnull).is_file()
+    with read_pipe(runs / "pipe") as read:
+        assert view.main([str(runs / "demo"), "--output", str(runs / "pipe")]) == 0
+    assert read == [(runs / "page.html").read_bytes()]
 
 
 def test_evaluations_of_other_sentences_are_refused(runs, capsys):

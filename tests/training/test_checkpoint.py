@@ -277,7 +277,7 @@ def test_checkpoints_that_a_kill_kept_from_being_deleted_are_deleted_by_the_resu
     assert [path.name for path in checkpoints.all()] == ["update-00001000.npz", "update-00001500.npz"]
 
 
-def test_copies_that_people_have_put_beside_checkpoints_are_neither_deleted_nor_loaded(saved, tmp_path):
+def test_copies_put_beside_checkpoints_are_neither_deleted_nor_loaded(saved, tmp_path):
     _, model, optimizer = saved
     copies = ["update-00000500-before.npz", "update-mine.npz", "passing-copy.npz", ".update-00000500.npz"]
     for name in copies:

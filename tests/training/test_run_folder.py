@@ -78,7 +78,7 @@ def test_half_written_files_of_a_killed_training_are_deleted_and_nobody_elses(tm
 
 
 @pytest.mark.parametrize("name", ["probes", "tensorboard", "checkpoints", "encoded", "probes/update-00000000"])
-def test_a_run_with_a_link_in_what_training_writes_is_refused_before_anything_is_deleted(name, tmp_path):
+def test_a_link_in_what_training_writes_is_refused_before_anything_is_deleted(name, tmp_path):
     begin(tmp_path / "home", f".notes.{MARK}.txt")
     begin(tmp_path / "run", "config.yaml", f".history.{MARK}.csv")
     (tmp_path / "run" / name).parent.mkdir(exist_ok=True)
