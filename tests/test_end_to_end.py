@@ -351,7 +351,7 @@ def test_an_evaluation_that_fails_leaves_the_one_before(tmp_path):
     with evaluation_folder(final, "abc") as folder:
         folder.heads.write_text("new")
     assert files_below(tmp_path) == ["evaluations/test/heads.csv"]
-    assert final.root.stat().st_mode & 0o777 == 0o755
+    assert final.root.stat().st_mode == final.root.parent.stat().st_mode
 
 
 LINES = ["the cat", "", "a line\u2028with a separator\x85inside", "   ", "I sing in France ."]
@@ -620,10 +620,10 @@ def test_what_a_killed_evaluation_left_behind_goes_and_what_a_running_one_writes
     left, running, other, elsewhere = (
         final.root.parent / name
         for name in (
-            f".test.{host}.{dead.pid}.abc",
-            f".test.{host}.{os.getppid()}.abc",
-            f".test2.{host}.{dead.pid}.abc",
-            f".test.not-{host}.{dead.pid}.abc",
+            f".test.qkv-tmp.{host}.{dead.pid}.abc",
+            f".test.qkv-tmp.{host}.{os.getppid()}.abc",
+            f".test2.qkv-tmp.{host}.{dead.pid}.abc",
+            f".test.qkv-tmp.not-{host}.{dead.pid}.abc",
         )
     )
     for folder in (left, running, other, elsewhere):
