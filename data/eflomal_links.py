@@ -58,6 +58,15 @@ def main(arguments: list[str]) -> None:
         command = [program, *map(str, ("-s", source, "-t", target, "-f", forward, "-r", backward)), "--overwrite"]
         if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
             raise InputError(f"{program}: failed; see above")
+        for path in (forward, backward):
+            path.touch()
+            with path.open("rb") as lines:
+                written = sum(1 for _ in lines)
+            if written != len(corpus):
+                raise InputError(
+                    f"{program}: expected a line of links for each of {len(corpus):,} pairs, found {written:,} "
+                    f"({path.name}): look for its messages above, and for room in {folder}"
+                )
         both = zip(iterate_pharaoh(forward), iterate_pharaoh(backward), strict=True)
         write_pharaoh(settings.alignments, (grow_diag(one.sure, other.sure) for one, other in both))
     print(f"{len(corpus)} pairs aligned: {settings.alignments}")

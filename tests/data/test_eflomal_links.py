@@ -53,6 +53,19 @@ def test_an_aligner_that_fails_leaves_no_links(config, capsys):
     assert not (config.parent / "made").exists()
 
 
+@pytest.mark.parametrize("names", [["-f"], ["-r"], ["-f", "-r"]], ids=" ".join)
+@pytest.mark.parametrize("text", [None, "", "0-0\n\n"], ids=["no file", "no line", "two lines"])
+def test_an_aligner_that_writes_too_few_lines_leaves_no_links(config, capsys, names, text):
+    cut = "".join(f"import pathlib; path = pathlib.Path(named['{name}']); path.unlink()\n" for name in names)
+    if text is not None:
+        cut = cut.replace("path.unlink()", f"path.write_text({text!r})")
+    (config.parent / "eflomal-align").write_text(PROGRAM + cut)
+    assert main([str(config)]) == 2
+    message = capsys.readouterr().err
+    assert f"expected a line of links for each of 3 pairs, found {(text or '').count(chr(10))} (" in message
+    assert not (config.parent / "made").exists()
+
+
 def test_an_aligner_that_is_not_installed_is_named(config, capsys):
     (config.parent / "eflomal-align").unlink()
     assert main([str(config)]) == 2
