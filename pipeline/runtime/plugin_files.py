@@ -43,7 +43,7 @@ def load_plugins(files: list[Path]) -> None:
     """Runs plugin files, in their order.
 
     Raises:
-        InputError: a file is missing, or its code raises an error.
+        InputError: a file is missing, or its code raises an error or ends the program.
     """
     for file in files:
         if not file.is_file():
@@ -73,7 +73,7 @@ def _run(file: Path) -> None:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except BaseException as error:  # also what would end the process without a word
         del sys.modules[name]
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        reason = ": ".join(filter(None, [type(error).__name__, " ".join(str(error).split())]))
         raise InputError(f"{OPTION}: {file}: {reason}; mend the plugin, --debug shows where") from error

@@ -32,6 +32,9 @@ def test_a_plugin_runs_once_in_a_process(tmp_path, monkeypatch):
         ("import nowhere_to_be_found", "ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
         ("def (", "SyntaxError"),
         ("raise ValueError('two\\nlines')", "ValueError: two lines"),
+        ("import sys; sys.exit()", r"wrong\.py: SystemExit; mend the plugin"),
+        ("raise SystemExit(3)", r"wrong\.py: SystemExit: 3; mend the plugin"),
+        ("raise KeyboardInterrupt", r"wrong\.py: KeyboardInterrupt; mend the plugin"),
     ],
 )
 def test_a_failing_plugin_is_reported_in_one_line(tmp_path, text, told):
