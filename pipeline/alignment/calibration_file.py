@@ -2,9 +2,9 @@
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import InputError
 from ..files import write_json
@@ -14,7 +14,14 @@ from .calibration import Calibration
 from .link_probabilities import LinkProbabilities
 
 FORMAT = 1
+LARGEST_COEFFICIENT = 1e100  # sums of products with larger ones need not be finite
 _NUMBERS = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def _check_coefficient(value: float) -> float:
+    if abs(value) > LARGEST_COEFFICIENT:
+        raise ValueError(f"expected a number from {-LARGEST_COEFFICIENT} to {LARGEST_COEFFICIENT}")
+    return value
 
 
 class _Bin(BaseModel):
@@ -32,7 +39,7 @@ class _File(BaseModel):
 
     format: int = Field(ge=FORMAT, le=FORMAT)
     layers: list[int] = Field(min_length=1, max_length=2)
-    coefficients: list[float] = Field(min_length=2, max_length=100_000)
+    coefficients: list[Annotated[float, AfterValidator(_check_coefficient)]] = Field(min_length=2, max_length=100_000)
     threshold: float = Field(ge=0, le=1)
     aer: float = Field(ge=0, le=1)
     expected_calibration_error: float | None = Field(ge=0, le=1)
@@ -77,7 +84,9 @@ def read_calibration(path: Path) -> Calibration:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise InputError(_describe(path, f"{place}: {first['msg']}, found {str(first['input'])[:60]}")) from None
+        raise InputError(
+            _describe(path, f"{place}: {first['msg'].removeprefix('Value error, ')}, found {str(first['input'])[:60]}")
+        ) from None
     except (OSError, ValueError) as error:
         raise InputError(_describe(path, str(error))) from None
     return Calibration(
