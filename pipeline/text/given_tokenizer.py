@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import sentencepiece
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from ..errors import InputError
 from ..json_file import read_json_object
@@ -155,6 +156,9 @@ def read_model(path: Path) -> bytes:
         _load(model)
     except RuntimeError:
         raise InputError(f"{path}: not a SentencePiece model, or damaged") from None
+    whole = ModelProto.FromString(model)
+    if not (whole.pieces and whole.HasField("trainer_spec") and whole.HasField("normalizer_spec")):
+        raise InputError(f"{path}: a SentencePiece model, empty or cut off; expected the whole file: copy it anew")
     return model
 
 

@@ -156,6 +156,7 @@ CASES = {
         lambda folder: (folder / "target.spm").write_bytes(b"x" * 99),
         r"marian/target\.spm: not a SentencePiece model",
     ),
+    "an empty model": (lambda folder: (folder / "source.spm").write_bytes(b""), r"source\.spm: .*empty or cut off"),
     "another family": (set_config(model_type="bart"), "model_type: expected 'marian', found 'bart'"),
     "pre-norm": (set_config(normalize_before=True), "normalize_before: expected False, found True"),
     "an activation": (set_config(activation_function="tanh"), "activation_function: expected one of relu"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.text.given_tokenizer import GivenTokenizer, load_tokenizer
+from pipeline.text.given_tokenizer import GivenTokenizer, load_tokenizer, read_model
 from pipeline.text.tokenizer import BOS, EOS, PAD, UNK
 from pipeline.text.words import words_of
 from tests.exchange.imported_run import MARIAN, our_ids_of_text, read_expected
@@ -101,3 +101,11 @@ def test_a_model_that_is_missing_is_refused(path, tmp_path):
     os.mkfifo(folder / "target.spm")  # which would be waited for
     with pytest.raises(InputError, match=r"target\.spm: expected a SentencePiece model"):
         GivenTokenizer(folder / "given.json")
+
+
+def test_a_model_that_is_cut_off_anywhere_is_refused(tmp_path):
+    whole, path = (MARIAN / "target.spm").read_bytes(), tmp_path / "target.spm"
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError, match=r"target\.spm: (not a SentencePiece model|.*empty or cut off)"):
+            read_model(path)
