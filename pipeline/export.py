@@ -85,6 +85,10 @@ def main(arguments: list[str]) -> None:
         )
     if config.decoding.search != "beam":
         raise InputError("--search: other programs search greedily or with a beam; expected --search beam")
+    if options.format == "saved_model" and set(options.folder.as_posix()) & set("*?[\\"):
+        raise InputError(
+            f"{options.folder}: TensorFlow loads no SavedModel from a path with *, ?, [ or \\; choose another"
+        )
     log_to_output()
     with new_folder(options.folder, "writes this folder") as folder:
         with importing_tensorflow():

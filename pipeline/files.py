@@ -213,13 +213,21 @@ def refuse_other_than_file(path: Path, wanted: str, pipes: bool = False) -> None
 
 
 def is_pattern(path: Path) -> bool:
-    """Returns whether a path stands for the files that match it; a file of that very name is meant itself."""
-    return glob.has_magic(str(path)) and not path.exists()
+    """Returns whether a path stands for the files that match it; files and folders of that very name are meant
+    themselves."""
+    return not path.exists() and glob.has_magic(str(path.relative_to(_literal_part(path))))
 
 
 def files_like(path: Path) -> list[Path]:
     """Returns what matches a pattern, in any order."""
-    return list(map(Path, glob.glob(str(path))))  # noqa: PTH207 (a pattern may be absolute)
+    folder = _literal_part(path)
+    pattern = Path(glob.escape(str(folder))) / path.relative_to(folder)
+    return list(map(Path, glob.glob(str(pattern))))  # noqa: PTH207 (a pattern may be absolute)
+
+
+def _literal_part(path: Path) -> Path:
+    """Returns the innermost folder of a path that is there, whatever characters its name has."""
+    return next(folder for folder in path.parents if folder.exists())
 
 
 def matching_files(path: Path) -> list[Path]:

@@ -10,6 +10,7 @@ import pytest
 from pipeline.command_paths import check_config_paths, check_file_to_write, check_text, check_writable
 from pipeline.config.yaml import dump_yaml
 from pipeline.errors import InputError
+from pipeline.files import is_pattern, matching_files
 from tests.missing_modules import run_without
 from tests.tiny_runs import small_config, small_settings, write_small_corpus
 
@@ -149,3 +150,13 @@ def test_patterns_of_a_new_run_are_checked_first(tmp_path):
     cached = small_config(corpus, tmp_path, "cached", {"data.cache": str(corpus / "train.en")})
     with pytest.raises(InputError, match=r"train\.en: this is a file; expected the name of a folder"):
         check_config_paths(cached)
+
+
+def test_a_pattern_below_a_folder_whose_name_has_brackets_reads_that_folder(tmp_path):
+    for folder in ("of[v1]", "ofv"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "part-1.en").touch()
+    own = tmp_path / "of[v1]"
+    assert matching_files(own / "part-*.en") == matching_files(own / "part-[12].en") == [own / "part-1.en"]
+    assert matching_files(tmp_path / "of[v]" / "part-*.en") == [tmp_path / "ofv" / "part-1.en"]
+    assert not is_pattern(own / "missing.en")

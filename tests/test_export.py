@@ -84,6 +84,13 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(place, capsys, op
     assert [path.name for path in place.iterdir()] == ["three.en"]
 
 
+@pytest.mark.parametrize("name", ["of[v1]", "of?", "of\\v"])
+def test_a_saved_model_is_not_written_where_tensorflow_would_not_find_it(place, capsys, name):
+    assert export.main([str(RUN), str(place / name / "exported"), "--format", "saved_model"]) == 2
+    assert "TensorFlow loads no SavedModel from a path with *, ?, [ or \\; choose another" in capsys.readouterr().err
+    assert [path.name for path in place.iterdir()] == ["three.en"]
+
+
 def test_a_folder_with_files_is_left_alone(place, capsys):
     (place / "exported").mkdir()
     (place / "exported" / "thesis.txt").touch()
