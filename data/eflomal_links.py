@@ -60,8 +60,8 @@ def main(arguments: list[str]) -> None:
             raise InputError(f"{program}: failed; see above")
         for path in (forward, backward):
             path.touch()
-            with path.open("rb") as lines:
-                written = sum(1 for _ in lines)
+            with path.open("rb") as file:
+                written = sum(1 for _ in file)
             if written != len(corpus):
                 raise InputError(
                     f"{program}: expected a line of links for each of {len(corpus):,} pairs, found {written:,} "
