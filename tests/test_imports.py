@@ -124,6 +124,21 @@ def test_no_modules_import_each_other_in_a_circle():
         visit(module, [])
 
 
+COMPUTE = ["align", "doctor", "evaluate", "export", "import_marian", "live", "train", "translate"]
+COMPUTE += ["trained_run", "training.build", "decoding.build", "exchange.parity", "evaluation.outputs"]
+
+
+@pytest.mark.parametrize("module", COMPUTE)
+def test_what_computes_in_float32_imports_what_makes_its_products_full(module):
+    graph = {name_of(path): {m for m in imports_of(path) if m.startswith("pipeline.")} for path in MODULES}
+    found, ahead = set(), {f"pipeline.{module}"}
+    while ahead:
+        found |= ahead
+        imported = set().union(*(graph[one] for one in ahead))
+        ahead = (imported | {one.rpartition(".")[0] for one in imported}) - found - {"pipeline"}  # packages, too
+    assert "pipeline.runtime.devices" in found
+
+
 @pytest.mark.parametrize("part", ["layers", "attention", "model"])
 def test_layers_need_keras_and_numpy_alone(part):
     for path in (PIPELINE / part).rglob("*.py"):

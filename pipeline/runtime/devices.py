@@ -14,6 +14,10 @@ from .nvidia import why_unseen
 from .sizes import sizes
 from .workers import CONNECT_SECONDS
 
+# By default TensorFlow rounds the factors of float32 products to 10 bits (TF32) on GPUs of compute capability 8.0 or
+# more. What loads or trains a model imports this module, and says that its numbers are float32.
+tf.config.experimental.enable_tensor_float_32_execution(False)
+
 
 def choose_devices(gpus: int | None, deterministic: bool) -> None:
     """Chooses the GPUs of this machine that are used, and how they compute. Call it before `make_strategy`.

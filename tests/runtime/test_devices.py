@@ -1,6 +1,8 @@
 """The devices of a run."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -15,6 +17,16 @@ from pipeline.runtime.devices import (
     slow_precision,
 )
 from tests.pretended_gpus import pretend_gpus
+from tests.tiny_runs import ROOT
+
+
+def test_loading_what_loads_runs_makes_products_of_float32_full():
+    code = (
+        "from tensorflow.python.framework.config import tensor_float_32_execution_enabled as rounded\nprint(rounded())"
+    )
+    code = f"{code}\nimport pipeline.trained_run\nprint(rounded())"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout.split() == ["True", "False"]
 
 
 def test_a_single_worker_trains_as_one_machine_does(monkeypatch):
