@@ -135,6 +135,14 @@ def symbolic_shapes(case):
                     assert free or None not in symbol.shape
 
 
+def summary(case):
+    """A model that holds the layer can list it."""
+    model, lines = keras.Model(), []
+    model.held = case.shared
+    model.summary(print_fn=lines.append)
+    assert case.shared.name in "".join(lines)
+
+
 def half_precision(case):
     """Under mixed_bfloat16 the weights stay float32, attention comes out as float32, and values are about the same."""
     layer, inputs = case.make(dtype="mixed_bfloat16"), case.draw()
@@ -254,6 +262,7 @@ def batch_order(case):
 LAYER_CHECKS = [
     config_round_trip,
     symbolic_shapes,
+    summary,
     half_precision,
     gradients,
     save_and_reload,

@@ -2,6 +2,7 @@
 
 import keras
 
+from ..layers.dynamic_shape import check_sizes
 from .multi_head import MultiHeadAttention
 from .scores import Additive
 
@@ -44,6 +45,7 @@ class AdditiveAttention(MultiHeadAttention):
     """
 
     def __init__(self, units, use_bias=False, dropout=0.0, mechanism="softmax", **kwargs):
+        check_sizes(units=units)
         super().__init__(
             num_heads=1,
             key_dim=units,

@@ -8,7 +8,7 @@ from keras import ops
 from keras.src.backend import get_keras_mask, set_keras_mask  # Keras has no public names for these
 
 from ..layers.dense import Dense
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.dynamic_shape import check_sizes, dynamic_shape
 from .flat_settings import flatten_settings
 from .mechanisms import describe_mechanism, make_mechanism
 
@@ -60,6 +60,8 @@ class AttentionLayer(keras.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_sizes(num_heads=num_heads, key_dim=key_dim, value_dim=value_dim, output_dim=output_dim)
+        check_sizes(key_value_heads=key_value_heads)
         self.num_heads, self.key_dim, self.use_bias = num_heads, key_dim, use_bias
         self.value_dim = value_dim or key_dim
         self.output_dim = output_dim or num_heads * self.value_dim

@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 from keras.backend import standardize_dtype
 
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.dynamic_shape import check_sizes, dynamic_shape
 
 ROTARY_BASE = 10000.0
 
@@ -88,6 +88,7 @@ def alibi_slopes(num_heads):
         >>> alibi_slopes(4).tolist()
         [0.25, 0.0625, 0.015625, 0.00390625]
     """
+    check_sizes(num_heads=num_heads)
 
     def of_power(heads):
         return 2.0 ** (-8 * np.arange(1, heads + 1) / heads)

@@ -1,4 +1,6 @@
-"""Sizes of arrays whose axes are not all known before a graph runs."""
+"""Sizes of arrays: those that are not all known before a graph runs, and those that a constructor is given."""
+
+import operator
 
 import keras
 from keras import ops
@@ -29,3 +31,17 @@ def rows_of_each(rows, batch):
     """Returns how many of `rows` belong to each of `batch` sentences; 0 where there is none, as in a slice of a batch
     with fewer sentences than slices."""
     return rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
+
+
+def check_sizes(**sizes):
+    """Checks sizes and numbers of parts that a constructor is given, by their names; None stands for a default.
+
+    Raises:
+        ValueError: one is no whole number, or less than 1.
+
+    Example:
+        >>> check_sizes(num_heads=2, value_dim=None)
+    """
+    for name, size in sizes.items():
+        if size is not None and (not hasattr(size, "__index__") or operator.index(size) < 1):
+            raise ValueError(f"{name}: expected a whole number, 1 or more, found {size!r}")

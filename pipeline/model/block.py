@@ -8,6 +8,7 @@ from keras.src.backend import get_keras_mask
 
 from ..attention.flat_settings import flatten_settings
 from ..attention.self_attention import SelfAttention
+from ..layers.dynamic_shape import check_sizes
 from .constructor import ConstructorConfig
 from .feed_forward import FeedForward
 from .places import Heads, Returned
@@ -44,6 +45,7 @@ class Block(ConstructorConfig, keras.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_sizes(d_model=d_model, num_heads=num_heads, d_ff=d_ff)
         self.d_model, self.num_heads, self.norm, self.dropout = d_model, num_heads, norm, dropout
         self.attention_dropout = attention_dropout
         self.self_attention = SelfAttention(**self._attention_arguments(self_attention), name="self_attention")

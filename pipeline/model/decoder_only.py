@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from ..attention.masks import causal_mask, padding_mask
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.dynamic_shape import check_sizes, dynamic_shape
 from ..layers.layer_normalization import LayerNormalization
 from .causal_block import CausalBlock
 from .embedding import PositionalEmbedding, make_embeddings
@@ -78,6 +78,8 @@ class DecoderOnly(TranslationModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_sizes(vocabulary_size=vocabulary_size, d_model=d_model, num_heads=num_heads, d_ff=d_ff)
+        check_sizes(layers=layers, max_positions=max_positions)
         self.d_model = d_model
         self.source_loss = source_loss
         policy = self.dtype_policy

@@ -9,7 +9,7 @@ from keras import ops
 
 from ..config.names import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
 from ..layers.dropout import Dropout
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.dynamic_shape import check_sizes, dynamic_shape
 from ..layers.row_product import row_product
 
 
@@ -52,6 +52,7 @@ class TokenEmbedding(keras.Layer):
 
     def __init__(self, vocabulary_size, width, scale=True, bias=False, **kwargs):
         super().__init__(**kwargs)
+        check_sizes(vocabulary_size=vocabulary_size, width=width)
         self.vocabulary_size = vocabulary_size
         self.width = width
         self.scale = scale
@@ -126,6 +127,7 @@ class PositionalEmbedding(keras.Layer):
             raise ValueError(f"kind: expected {' or '.join(POSITIONS)}, found {kind!r}")
         if site not in POSITION_PLACES:
             raise ValueError(f"site: expected {' or '.join(POSITION_PLACES)}, found {site!r}")
+        check_sizes(max_positions=max_positions)
         self.kind = kind
         self.site = site
         self.max_positions = max_positions

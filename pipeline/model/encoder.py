@@ -51,6 +51,6 @@ class EncoderBlock(Block):
         x = self.self_attention_residual.leave(x, y, training=training)
         return self.transform(x, training=training), weights
 
-    def compute_output_shape(self, input_shape):
-        batch, length, _ = input_shape
-        return input_shape, (batch, self.self_attention.num_heads, length, length)
+    def compute_output_shape(self, x_shape):
+        batch, length, _ = x_shape
+        return x_shape, (batch, self.self_attention.num_heads, length, length)

@@ -4,6 +4,7 @@ import keras
 
 from ..layers.dense import Dense
 from ..layers.dropout import Dropout
+from ..layers.dynamic_shape import check_sizes
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -30,6 +31,7 @@ class FeedForward(keras.Layer):
 
     def __init__(self, width, hidden_dim, activation="relu", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
+        check_sizes(width=width, hidden_dim=hidden_dim)
         self.activation = activation
         self.inner = Dense(hidden_dim, activation=activation, name="inner", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)

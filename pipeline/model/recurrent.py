@@ -10,7 +10,7 @@ from keras import ops
 from ..attention.masks import padding_mask
 from ..layers.dense import Dense
 from ..layers.dropout import Dropout
-from ..layers.dynamic_shape import dynamic_shape, rows_of_each
+from ..layers.dynamic_shape import check_sizes, dynamic_shape, rows_of_each
 from .embedding import make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 from .places import Heads, Returned
@@ -70,6 +70,8 @@ class Recurrent(TranslationModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_sizes(vocabulary_size=vocabulary_size, embedding_dim=embedding_dim, hidden_dim=hidden_dim)
+        check_sizes(attention_dim=attention_dim, max_positions=max_positions)
         self.embedding_dim, self.hidden_dim = embedding_dim, hidden_dim
         if decoder not in DECODERS:
             raise ValueError(f"decoder: expected one of {', '.join(DECODERS)}, found {decoder!r}")

@@ -11,6 +11,7 @@ from keras import ops
 
 from ..layers.dense import Dense
 from ..layers.dropout import Dropout
+from ..layers.dynamic_shape import check_sizes
 from .places import Returned
 
 
@@ -42,6 +43,7 @@ class RecurrentDecoder(keras.Layer):
 
     def __init__(self, embedding_dim, hidden_dim, dropout=0.0, **kwargs):
         super().__init__(autocast=False, **kwargs)  # or Keras would round the float32 weights of the state
+        check_sizes(embedding_dim=embedding_dim, hidden_dim=hidden_dim)
         self.embedding_dim = embedding_dim
         self.hidden_dim = hidden_dim
         # The paper's GRU has its reset gate before the matrix product (Cho et al. 2014, equation 8).

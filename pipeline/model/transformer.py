@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from ..attention.masks import causal_mask, padding_mask
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.dynamic_shape import check_sizes, dynamic_shape
 from ..layers.layer_normalization import LayerNormalization
 from .decoder import DecoderBlock
 from .embedding import PositionalEmbedding, make_embeddings
@@ -86,6 +86,8 @@ class Transformer(TranslationModel):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_sizes(vocabulary_size=vocabulary_size, d_model=d_model, num_heads=num_heads, d_ff=d_ff)
+        check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers, max_positions=max_positions)
         self.d_model = d_model
         policy = self.dtype_policy
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(

@@ -1,4 +1,4 @@
-"""Every layer has an example in its docstring, and all examples run as they are printed."""
+"""Every layer has an example in its docstring, all examples run as they are printed, and wrong sizes are refused."""
 
 import doctest
 import importlib
@@ -22,6 +22,17 @@ LAYERS = [
     for module in MODULES
     for name, value in vars(module).items()
     if inspect.isclass(value) and issubclass(value, keras.Layer) and value.__module__ == module.__name__
+]
+
+
+SIZES = dict.fromkeys(["num_heads", "units", "layers", "encoder_layers", "decoder_layers"], 2)
+SIZES |= dict.fromkeys(["key_dim", "value_dim", "width", "hidden_dim", "embedding_dim", "d_model", "d_ff"], 4)
+SIZES |= dict.fromkeys(["output_dim", "attention_dim", "vocabulary_size", "max_positions", "max_length"], 8)
+SIZES |= dict.fromkeys(["key_value_heads", "projected_length", "buckets", "chunk_length", "rounds", "block_size"], 2)
+WRONG_SIZES = [
+    pytest.param(layer.values[0], name, id=f"{layer.id}-{name}")
+    for layer in LAYERS
+    for name in sorted(SIZES.keys() & inspect.signature(layer.values[0]).parameters.keys())
 ]
 
 
@@ -52,3 +63,22 @@ def test_examples_print_what_stands_below_them(module):
 def test_the_walk_finds_layers_of_all_three_packages():
     assert {layer.values[0].__module__.split(".")[1] for layer in LAYERS} == {"layers", "attention", "model"}
     assert len(LAYERS) > 30
+
+
+@pytest.mark.parametrize(("layer", "name"), WRONG_SIZES)
+def test_every_layer_refuses_sizes_that_no_array_can_have(layer, name):
+    others = {key: SIZES[key] for key in SIZES.keys() & inspect.signature(layer).parameters.keys()}
+    layer(**others)
+    for wrong in (0, -1, 2.5):
+        with pytest.raises(ValueError, match=rf"{name}.*expected a (whole number|positive integer).*{wrong}"):
+            layer(**others | {name: wrong})
+
+
+def test_sizes_are_all_arguments_whose_defaults_are_whole_numbers():
+    defaults = {
+        name
+        for layer in LAYERS
+        for name, argument in inspect.signature(layer.values[0]).parameters.items()
+        if type(argument.default) is int
+    }
+    assert defaults <= SIZES.keys() | {"axis"}

@@ -57,6 +57,14 @@ def test_shapes_and_dtypes_are_those_of_the_interface(architecture, settings):
 
 
 @every_architecture
+def test_a_summary_lists_every_layer_and_counts_all_weights(architecture, settings):
+    model, lines = shared_model(architecture, **settings), []
+    model.summary(print_fn=lines.append, line_length=120)
+    assert all(f" {layer.name} " in lines[0] for layer in model.layers)
+    assert f"Total params: {model.count_params():,} " in lines[0]
+
+
+@every_architecture
 def test_every_cached_step_equals_the_row_of_the_full_pass(architecture, settings):
     model = shared_model(architecture, **settings)
     memory = model.encode(SOURCE)

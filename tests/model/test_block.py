@@ -48,3 +48,11 @@ def test_a_mask_of_the_memory_that_keras_does_not_know_is_refused_where_it_could
     x = np.ones((3, 3, 8), "float32")
     with pytest.raises(ValueError, match=r"mask: expected 4 axes.*found shape \(3, 3\)"):
         DecoderBlock(8, 2, 16)(x, x, memory_mask=np.ones((3, 3), bool))
+
+
+@pytest.mark.parametrize("kind", [EncoderBlock, DecoderBlock, CausalBlock])
+def test_a_width_that_the_heads_do_not_divide_is_refused(kind):
+    with pytest.raises(ValueError, match="d_model: expected a multiple of num_heads = 3, found 8"):
+        kind(8, 3, 16)
+    sizes = {"key_dim": 5, "value_dim": 4}
+    assert kind(8, 3, 16, self_attention=sizes, **({"cross_attention": sizes} if kind is DecoderBlock else {}))

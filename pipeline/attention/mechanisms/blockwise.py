@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from ...layers.dynamic_shape import dynamic_shape
+from ...layers.dynamic_shape import check_sizes, dynamic_shape
 from ..masks import masked_softmax
 from .mechanism import PairwiseMechanism
 from .online_softmax import attend, score_matrix
@@ -43,8 +43,7 @@ class Blockwise(PairwiseMechanism):
 
     def __init__(self, block_size=128, score="scaled_dot", dropout=0.0, **kwargs):
         super().__init__(score, dropout, **kwargs)
-        if block_size < 1:
-            raise ValueError(f"block_size: expected at least 1, found {block_size}")
+        check_sizes(block_size=block_size)
         if self.dropout.rate:
             raise ValueError(
                 "dropout: blockwise attention never holds the weights that it would act on, so expected 0, found "

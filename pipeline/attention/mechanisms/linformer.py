@@ -7,7 +7,7 @@ P projected length (the paper's k).
 import keras
 from keras import ops
 
-from ...layers.dynamic_shape import dynamic_shape
+from ...layers.dynamic_shape import check_sizes, dynamic_shape
 from ..masks import masked_softmax
 from .mechanism import Mechanism
 
@@ -54,6 +54,7 @@ class Linformer(Mechanism):
         **kwargs,
     ):
         super().__init__(score, dropout, **kwargs)
+        check_sizes(projected_length=projected_length, max_length=max_length)
         self.projected_length = projected_length
         self.max_length = max_length
         self.share_projections = share_projections

@@ -9,7 +9,7 @@ import math
 import keras
 from keras import ops
 
-from ...layers.dynamic_shape import dynamic_shape
+from ...layers.dynamic_shape import check_sizes, dynamic_shape
 from ..masks import LOWEST, masked_softmax
 from ..scores import SCORES
 from .lsh_chunks import count_chunks, pick_mask, place, shares_window, spread, take_rows, with_chunk_before
@@ -69,6 +69,7 @@ class LSH(Mechanism):
 
     def __init__(self, buckets=4, chunk_length=16, rounds=4, seed=None, score="scaled_dot", dropout=0.0, **kwargs):
         super().__init__(score, dropout, **kwargs)
+        check_sizes(buckets=buckets, chunk_length=chunk_length, rounds=rounds)
         if buckets != 1 and buckets % 2:
             raise ValueError(f"buckets: expected 1 or an even number, found {buckets}")
         if not self.score.by_angle:

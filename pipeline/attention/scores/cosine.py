@@ -29,6 +29,8 @@ class Cosine(Score):
 
     def __init__(self, initial_scale=10.0, **kwargs):
         super().__init__(**kwargs)
+        if not initial_scale > 0:
+            raise ValueError(f"initial_scale: expected a number above 0, found {initial_scale}")
         self.initial_scale = initial_scale
 
     def build(self, query_shape, key_shape):

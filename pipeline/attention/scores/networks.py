@@ -6,6 +6,7 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 import keras
 from keras import ops
 
+from ...layers.dynamic_shape import check_sizes
 from ..pairwise import TanhSum
 from .score import Score
 
@@ -74,6 +75,7 @@ class Concat(Score):
 
     def __init__(self, units=None, **kwargs):
         super().__init__(**kwargs)
+        check_sizes(units=units)
         self.units = units
         self.additive = Additive(name="additive", dtype=self.dtype_policy)
 
