@@ -23,7 +23,7 @@ WAIT_MINUTES = 10.0
 _SAID_AFTER = 5.0  # seconds until it is said who is waited for
 _SAID_AGAIN_AFTER = 60.0
 _RETRY_SECONDS = 0.5
-_LONGEST_LINE = 1 << 16
+_LONGEST_LINE, _LINE_SECONDS = 1 << 16, 5.0  # of what another says, and until all of it is there
 _NOT_OURS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,6 @@ def _gather(cluster: Cluster, hello: dict[str, Any], wait: _Wait) -> str | None:
             for key, _ in selector.select(_RETRY_SECONDS):
                 if key.fileobj is listener:
                     connection = opened.enter_context(listener.accept()[0])
-                    connection.settimeout(5)
                     selector.register(connection, selectors.EVENT_READ)
                     continue
                 connection = key.fileobj  # type: ignore[assignment]
@@ -166,7 +165,6 @@ def _answers(connection: socket.socket) -> Iterator[dict[str, Any] | None]:
         try:
             if not connection.recv(1, socket.MSG_PEEK):
                 return
-            connection.settimeout(5)
             yield _read_line(connection)
             return
         except TimeoutError:
@@ -175,9 +173,10 @@ def _answers(connection: socket.socket) -> Iterator[dict[str, Any] | None]:
 
 def _read_line(connection: socket.socket) -> dict[str, Any]:
     """Returns the object that a line holds; an empty one for anything else."""
-    data = b""
+    data, until = b"", time.monotonic() + _LINE_SECONDS
     try:
         while not data.endswith(b"\n") and len(data) < _LONGEST_LINE:
+            connection.settimeout(max(0.0, until - time.monotonic()))
             part = connection.recv(4096)
             if not part:
                 break
@@ -185,4 +184,6 @@ def _read_line(connection: socket.socket) -> dict[str, Any]:
         value = json.loads(data)
     except (OSError, ValueError, RecursionError):
         return {}
+    finally:
+        connection.settimeout(_LINE_SECONDS)
     return value if isinstance(value, dict) else {}

@@ -5,7 +5,7 @@ import logging
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -128,3 +128,19 @@ def test_a_port_that_another_program_has_is_waited_for(answer):
 def test_a_chief_passes_over_strangers(greeting):
     chief, other = make_clusters(2)
     assert outcomes((meet, chief), (stray, chief.address(0), greeting), (meet, other)) == [None] * 3
+
+
+def test_a_chief_does_not_wait_for_a_stranger_who_sends_byte_by_byte(monkeypatch):
+    monkeypatch.setattr(rendezvous, "_LINE_SECONDS", 0.2)
+    chief, _ = make_clusters(2)
+    bytes_left = iter(range(400))
+
+    def trickle():
+        stray(chief.address(0), b"")  # when the chief listens
+        with suppress(OSError), socket.create_connection(chief.address(0)) as connection:
+            for _ in bytes_left:
+                connection.sendall(b" ")
+                time.sleep(0.05)
+
+    error, _ = outcomes((meet, chief, None, SOON), (trickle,))
+    assert isinstance(error, LostWorkerError) and next(bytes_left, None) is not None
