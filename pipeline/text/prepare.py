@@ -63,7 +63,7 @@ def prepare_text(config: RunConfig, run: RunDirectory) -> TrainingText:
     Raises:
         InputError: a file is missing or differs from what the config says, or the settings forbid a pair.
     """
-    settings = config.model_dump(mode="json")
+    settings = config.model_dump(mode="json", exclude={"run": {"name", "directory"}})
     training_pairs, held_out = hold_out_sets(config, run)
     config = with_held_out_files(config, run)
     training = training_pairs.read_corpus()

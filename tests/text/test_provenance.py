@@ -61,7 +61,7 @@ def test_damaged_records_are_no_obstacle(run, damage):
     assert data_sha256(data, folder) == digests
 
 
-def test_times_of_files_are_no_part_of_what_workers_compare(tmp_path):
+def test_times_of_files_and_shards_are_no_part_of_what_workers_compare(tmp_path):
     run = RunDirectory.create(tmp_path / "run")
     (run.encoded / "train").mkdir(parents=True)
     for file in (run.tokenizer, run.encoded / "train" / "source.npy", run.file_states):
@@ -69,6 +69,8 @@ def test_times_of_files_are_no_part_of_what_workers_compare(tmp_path):
         file.write_text("1")
     before = provenance.prepared_sha256(run)
     run.file_states.write_text("2")
+    run.shards.mkdir()
+    (run.shards / "1.npz").write_text("2")
     assert provenance.prepared_sha256(run) == before
     (run.encoded / "train" / "source.npy").write_text("2")
     assert provenance.prepared_sha256(run) != before
