@@ -8,7 +8,7 @@ from ..errors import InputError
 from ..inspection.archive import AttentionArchive
 from ..text.corpus import Corpus
 from ..text.pharaoh import GoldAlignment
-from ..text.words import WordUnits, word_ends
+from ..text.words import WordUnits, count_words
 from .error_rate import check_ranges
 from .gold import GoldSet
 
@@ -65,4 +65,4 @@ def _count_words(line: dict[str, Any], side: str) -> int:
     if _unit(line, side) == "subwords":
         return with_token
     text = line["source" if side == "source" else "hypothesis"]
-    return max(with_token, len(word_ends(text, _unit(line, side))))
+    return max(with_token, count_words(text, _unit(line, side)))

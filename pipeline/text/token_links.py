@@ -1,7 +1,7 @@
 """Converts links between words to links between the tokens of these words."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,16 +118,24 @@ def link_tokens(words: WordNumbers, links: Iterable[Collection[Link]]) -> Encode
 
 
 def _link_row(source: np.ndarray, target: np.ndarray, word_links: Collection[Link]) -> np.ndarray:
-    groups, linked, sizes = [], [], []
-    for words, numbers in zip((source, target), np.array([*word_links], int).reshape(-1, 2).T, strict=True):
-        lasts = np.unique(words[words != NO_WORD])  # a token belongs to the last of its words
-        groups.append(np.where(words == NO_WORD, len(lasts), np.searchsorted(lasts, words)))
-        linked.append(np.searchsorted(lasts, numbers))
-        sizes.append(len(lasts))
-    matrix = np.zeros([size + 1 for size in sizes], bool)
-    matrix[tuple(linked)] = True
-    matrix[sizes[0]] = matrix[:, sizes[1]] = False  # what belongs to no word, and links that point outside
-    return np.argwhere(matrix[np.ix_(*groups)]).ravel()
+    sides = _tokens_of_words(source), _tokens_of_words(target)
+    linked = {tokens for link in word_links for tokens in product(*map(_linked_tokens, sides, link))}
+    return np.array(sorted(linked), int).ravel()
+
+
+def _tokens_of_words(words: np.ndarray) -> dict[int, list[int]]:
+    tokens: dict[int, list[int]] = {}
+    for token, word in enumerate(words.tolist()):
+        if word != NO_WORD:
+            tokens.setdefault(word, []).append(token)
+    return tokens
+
+
+def _linked_tokens(tokens: Mapping[int, list[int]], word: int) -> list[int]:
+    if word in tokens:
+        return tokens[word]
+    # A token belongs to the last of its words.
+    return next((own for last, own in tokens.items() if last > word), [])
 
 
 def link_matrices(links: Sequence[np.ndarray], target_length: int, source_length: int) -> np.ndarray:

@@ -98,7 +98,7 @@ class WordCutter:
         if "subwords" in units and not self.count_tokens:
             raise ValueError("count_tokens: expected functions, since subwords count as words")
         source, target = (
-            self.count_tokens[side](texts) if unit == "subwords" else [len(word_ends(text, unit)) for text in texts]
+            self.count_tokens[side](texts) if unit == "subwords" else [count_words(text, unit) for text in texts]
             for side, (texts, unit) in enumerate(zip((sources, targets), units, strict=True))
         )
         return source, target
@@ -137,6 +137,11 @@ def word_numbers(word_ends: Sequence[int], token_ends: Sequence[int]) -> np.ndar
     words = np.searchsorted(word_ends, np.asarray(token_ends, np.int64) - 1, side="right")
     words[words == len(word_ends)] = NO_WORD
     return words
+
+
+def count_words(text: str, unit: str) -> int:
+    """Returns the number of words; `unit` is `spaces` or `characters`."""
+    return len(words_of(text)) if unit == "spaces" else sum(not character.isspace() for character in text)
 
 
 def word_ends(text: str, unit: str) -> list[int]:
