@@ -8,6 +8,7 @@ import pytest
 from pipeline.alignment.given_words import number_words, read_given_words
 from pipeline.errors import InputError
 from pipeline.text import moses
+from pipeline.text.words import words_of
 from tests.tiny_runs import ROOT
 
 SENTENCES = ["猫吃苹果。", "", "你好!"]
@@ -70,3 +71,10 @@ def test_each_word_of_the_demo_is_found_in_the_plain_text_that_it_came_from(make
         (numbers, given) = number_words(record, written, None).source_words, written.lower().split(" ")
         assert numbers == [*sorted(numbers[:-1]), None]
         assert all(word.lower() in given[number] for word, number in zip(words, numbers, strict=False))
+
+
+def test_words_may_hold_white_space_other_than_spaces(make_record):
+    line = "a\u00a0b  c \u00a0 d\u3000"
+    assert words_of(line) == ["a\u00a0b", "c", "\u00a0", "d\u3000"]
+    record = replace(make_record(0, (0, 1, 2, 3, None)), source="a\u00a0b c\u00a0d", source_unit="characters")
+    assert number_words(record, line, None).source_words == [0, 0, 1, 3, None]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from unicodedata import category
 
 import numpy as np
 from google.protobuf import text_format
@@ -10,6 +11,7 @@ from tensorboard.plugins.projector import ProjectorConfig
 from ...files import write_atomically
 
 NAME = "subwords"
+_UNWRITTEN = ("Cc", "Cs")  # control characters, and halves of characters, which UTF-8 does not have
 
 
 def write_projector(folder: Path, pieces: Sequence[str], vectors: np.ndarray) -> None:
@@ -30,8 +32,22 @@ def write_projector(folder: Path, pieces: Sequence[str], vectors: np.ndarray) ->
     embedding.tensor_name = NAME
     embedding.tensor_path, embedding.metadata_path = f"{NAME}.tsv", f"{NAME}_names.tsv"
     rows = ("\t".join(f"{value:.5g}" for value in vector) for vector in vectors.astype(float))
-    # A single column has no heading. A line break in a name would shift all names after it.
-    names = (piece.replace("\n", " ").replace("\r", " ").replace("\t", " ") or " " for piece in pieces)
     write_atomically(folder / embedding.tensor_path, "".join(f"{row}\n" for row in rows).encode())
-    write_atomically(folder / embedding.metadata_path, "".join(f"{name}\n" for name in names).encode())
+    write_atomically(
+        folder / embedding.metadata_path, "".join(f"{name}\n" for name in map(_spell_name, pieces)).encode()
+    )
     write_atomically(folder / "projector_config.pbtxt", text_format.MessageToString(config).encode())
+
+
+def _spell_name(piece: str) -> str:
+    """Returns a name that is a line of its own: TensorBoard skips lines of white space, which shifts all names after
+    them, and takes a first line with a tab for headings."""
+    if not any(character.isprintable() and character != " " for character in piece):
+        return "".join(map(_escape, piece)) or "''"
+    return "".join(
+        _escape(one) if one != " " and (one.isspace() or category(one) in _UNWRITTEN) else one for one in piece
+    )
+
+
+def _escape(character: str) -> str:
+    return f"\\u{ord(character):04x}"
