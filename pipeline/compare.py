@@ -47,12 +47,12 @@ def main(arguments: list[str]) -> int:
     options = make_parser().parse_args(arguments)
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")
+    from .evaluation.archive_tables import write_csv
     from .evaluation.compared_measures import compare_heads
     from .evaluation.comparison import as_text, compare, compare_all_measures, find_worse, means_over_seeds
     from .evaluation.evaluated_archive import find_evaluated
     from .evaluation.faithfulness_comparison import compare_faithfulness
     from .evaluation.matched_systems import match_to_first
-    from .files import write_output
 
     systems = [find_evaluated(path, options.set) for path in options.runs]
     table, of_alignment = compare(systems, options.samples)
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
     for block in [*blocks, *compare_faithfulness(systems, options.samples)]:
         sys.stdout.write(f"\n{block}\n")
     if options.csv:
-        write_output(options.csv, table.to_csv(index=False, lineterminator="\n").encode())
+        write_csv(table, options.csv)
     if not options.fail_if_worse:
         return 0
     if "BLEU" not in table:

@@ -119,17 +119,22 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
 
 def format_best(number: int, translations: Sequence["Translation"]) -> str:
     """Returns the best translation of a sentence, as a line."""
-    return f"{translations[0].text}\n"
+    return f"{_one_line(translations[0].text)}\n"
 
 
 def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
     """Returns all translations of a sentence in Moses' format: `number ||| text ||| features ||| score`."""
     lines = []
     for translation in translations:
-        text = translation.text.replace("|||", "| | |")  # the separator of the format
+        text = _one_line(translation.text).replace("|||", "| | |")  # the separator of the format
         total = sum(translation.log_probabilities)
         lines.append(f"{number} ||| {text} ||| LogProbability= {total:.6f} ||| {translation.score:.6f}\n")
     return "".join(lines)
+
+
+def _one_line(text: str) -> str:
+    """Returns a text without line ends: line i of the output is the translation of line i of the input."""
+    return text.replace("\n", " ").replace("\r", " ")
 
 
 if __name__ == "__main__":

@@ -121,3 +121,12 @@ def test_a_run_on_a_list_goes_on_bit_for_bit_over_several_epochs(tagged):
         for name in one.files:
             if one[name].dtype.kind == "f" and one[name].ndim:
                 np.testing.assert_array_equal(one[name], other[name])
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "\r", "a ||| b\n"])
+def test_a_translation_is_one_line_whatever_it_holds(text):
+    translation = SimpleNamespace(text=text, log_probabilities=[-1.0], score=-1.0)
+    best = translate.format_best(0, [translation])
+    assert (best.count("\n"), best.count("\r"), best[-1]) == (1, 0, "\n")
+    for line in translate.format_n_best(7, [translation] * 2).split("\n")[:-1]:
+        assert len(line.split(" ||| ")) == 4 and line.startswith("7 ||| ") and "\r" not in line

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -111,4 +112,4 @@ def _inseq_tensor(array: np.ndarray) -> str:
 def _spell_tokens(tokens: list[str], words: list[int | None]) -> str:
     """Returns the tokens without EOS, with the format's separators in them replaced."""
     end = len(tokens) - 1 if words and words[-1] is None else len(tokens)
-    return " ".join(token.replace("|", "\u00a6").replace(" ", "\u2581") for token in tokens[:end])
+    return " ".join(re.sub(r"\s", "\u2581", token.replace("|", "\u00a6")) or "\u2581" for token in tokens[:end])

@@ -34,10 +34,12 @@ def test_soft_alignments_hold_tokens_and_weights(make_record, tmp_path, head):
 
 
 def test_separators_in_tokens_are_replaced(make_record, tmp_path):
-    record = make_record(0, source_tokens=["|||", "a b", "|", "\u2581c", "</s>"])
+    record = make_record(
+        0, (0, 1, 2, 3, 4, 5, None), source_tokens=["|||", "a b", "\n", "\u00a0c", "", "\r\u2028", "</s>"]
+    )
     write_soft_alignments(tmp_path / "nematus.txt", [record], AlignmentReadout(0, 0, "output"))
     ((_, source, *_),) = read_soft_alignments((tmp_path / "nematus.txt").read_text(encoding="utf-8"))
-    assert len(source) == 5 and not any("|" in token for token in source)
+    assert len(source) == 7 and not any("|" in token for token in source)
 
 
 def test_a_frame_is_labelled_with_the_tokens(make_record):

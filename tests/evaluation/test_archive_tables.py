@@ -1,0 +1,48 @@
+"""Tables are read back with the rows and fields that were written, whatever characters they hold."""
+
+import pandas as pd
+import pytest
+
+from pipeline.evaluation.archive_tables import write_csv
+from pipeline.evaluation.translations import read_translations, write_translations
+
+ODD = [
+    "a\rb",
+    "\r",
+    "a\nb",
+    "a\tb",
+    'a"b',
+    '"',
+    "NA",
+    "",
+    " ",
+    "a,b",
+    "\u2028",
+    "\x85",
+    "\x00",
+    "\x1a",
+    "\ufeff",
+    "\u00a0",
+    "#",
+]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_a_field_of_odd_characters_shifts_no_row(tmp_path, text):
+    table = pd.DataFrame({"id": [0, 1, 2], "head": ["mean", 0, 1], "word": ["x", text, "z"], "value": [1.5, 2.5, None]})
+    write_csv(table, tmp_path / "table.csv")
+    found = pd.read_csv(tmp_path / "table.csv", keep_default_na=False)
+    assert found["word"].tolist() == ["x", text.replace("\r", " "), "z"]
+    assert found["id"].tolist() == [0, 1, 2] and found["value"].tolist()[:2] == ["1.5", "2.5"]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_a_translation_of_odd_characters_shifts_no_row(tmp_path, text):
+    rows = [(number, one, one, one) for number, one in enumerate(["x", text, "z"])]
+    table = pd.DataFrame(rows, columns=["id", "source", "reference", "translation"])
+    write_translations(table, tmp_path / "translations.tsv")
+    found = read_translations(tmp_path / "translations.tsv")
+    expected = text.translate(dict.fromkeys(map(ord, "\t\r\n"), " "))
+    assert found["source"].tolist() == found["translation"].tolist() == ["x", expected, "z"]
+    lines = (tmp_path / "translations.tsv").read_bytes().decode().split("\n")
+    assert len(lines) == 5 and all(line.count("\t") == 3 for line in lines[:-1])
