@@ -14,6 +14,7 @@ import numpy as np
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
 from ..config.corpus_list import ListedCorpusSettings
+from ..config.data import DataSettings
 from ..errors import InputError
 from ..files import matching_files, write_atomically
 from ..run_directory import RunDirectory
@@ -85,7 +86,7 @@ def hold_out_sets(config: RunConfig, run: RunDirectory) -> tuple[TrainingPairs, 
     data = with_held_out_files(config, run).data
     for name in sets:
         if config.data.listed_corpora:
-            _write_set_of_list(files, parts[name], config.data.listed_corpora, getattr(data, name))
+            _write_set_of_list(files, parts[name], config.data, getattr(data, name))
         else:
             _write_set(files, parts[name], corpora[0].alignments, getattr(data, name))
         if len(parts[name]) < FEW_PAIRS:
@@ -142,25 +143,22 @@ def _write_set(files: Corpus, rows: Rows, alignments: Path | None, settings: Cor
         write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
 
 
-def _write_set_of_list(
-    files: Corpus, rows: Rows, corpora: Sequence[ListedCorpusSettings], settings: CorpusSettings
-) -> None:
-    """Writes a set whose sources have the tags of their corpora before them, as text; the tag is then word 0."""
-    pairs, tags = files.select(rows), _tags_of(files, corpora)
+def _write_set_of_list(files: Corpus, rows: Rows, data: DataSettings, settings: CorpusSettings) -> None:
+    """Writes a set whose sources have the tags of their corpora before them, as text.
+
+    The tag is then word 0, or several words where characters count as words.
+    """
+    pairs, tags = files.select(rows), _tags_of(files, data.listed_corpora)
     own = [tags[row] for row in rows.tolist()]
     for path, lines in ((settings.source, tagged_lines(pairs.source, own)), (settings.target, pairs.target)):
         assert path is not None  # `with_held_out_files` names it
         write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
     if settings.alignments is not None:
-        chosen = dict(zip(rows.tolist(), own, strict=True))
-        write_gold(
-            settings.alignments,
-            [
-                one if chosen[row] is None else one.moved(1)
-                for row, one in enumerate(_read_links(corpora))
-                if row in chosen
-            ],
-        )
+        by_characters = data.words.source == "characters"
+        added = [0 if tag is None else len(tag) if by_characters else 1 for tag in own]
+        chosen = dict(zip(rows.tolist(), added, strict=True))
+        links = enumerate(_read_links(data.listed_corpora))
+        write_gold(settings.alignments, [one.moved(chosen[row]) for row, one in links if row in chosen])
 
 
 def read_tagged(settings: CorpusSettings | Sequence[ListedCorpusSettings]) -> Corpus:

@@ -2,8 +2,10 @@
 2019) or `<de>` before those whose translation is German (Johnson et al. 2017)."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from .subword_model import SubwordModel
+if TYPE_CHECKING:
+    from .subword_model import SubwordModel  # loads SentencePiece, and help texts must be fast
 
 
 def find_tag(line: str, tags: Collection[str]) -> str | None:
@@ -44,7 +46,7 @@ class TaggedSubwords:
         tags: the ids of the tags.
     """
 
-    def __init__(self, model: SubwordModel, tags: Mapping[str, int]) -> None:
+    def __init__(self, model: "SubwordModel", tags: Mapping[str, int]) -> None:
         self._model, self._tags = model, tags
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

@@ -7,12 +7,14 @@ character is a word, it belongs to the last of them.
 import logging
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import NamedTuple
 
 import numpy as np
+
+from .tagged_text import without_tag
 
 SAMPLED_SENTENCES = 1000  # by which a side is judged
 LONGEST_WORDS = 8  # characters a word on average; segmented Thai, Khmer and Burmese have 3 to 5, unsegmented text 15
@@ -78,6 +80,7 @@ class WordCutter:
         tokenized: whether words are known to be separated by spaces.
         count_tokens: count the tokens of each source and of each target, where subwords may count as words.
         otherwise: the unit of text that is found to have no spaces.
+        tags: what sources may begin with, which says nothing about their words.
     """
 
     source: str | None = None
@@ -85,10 +88,12 @@ class WordCutter:
     tokenized: bool = False
     count_tokens: tuple[Callable[[Sequence[str]], list[int]], ...] = ()
     otherwise: str = "subwords"
+    tags: Collection[str] = ()
 
     def units(self, sources: Iterable[str], targets: Iterable[str]) -> WordUnits:
         """Returns the units of a text."""
-        return WordUnits(self._choose(self.source, sources), self._choose(self.target, targets))
+        untagged = (without_tag(text, self.tags) for text in sources)
+        return WordUnits(self._choose(self.source, untagged), self._choose(self.target, targets))
 
     def _choose(self, given: str | None, sentences: Iterable[str]) -> str:
         return given or ("spaces" if self.tokenized or has_spaces(sentences) else self.otherwise)

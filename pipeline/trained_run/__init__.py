@@ -150,7 +150,8 @@ class TrainedRun(ExplainedScores):
         """What cuts text into words, as the config says."""
         data = self.config.data
         count_tokens = self.tokenizer.count_tokens, self.tokenizer.of_target.count_tokens
-        return WordCutter(data.words.source, data.words.target, data.tokenized, count_tokens)
+        tags = self.tokenizer.tags
+        return WordCutter(data.words.source, data.words.target, data.tokenized, count_tokens, tags=tags)
 
     def recorder(self, sites: Sequence[str], units: WordUnits = BETWEEN_SPACES) -> AttentionRecorder:
         """Returns a recorder of the attention of those sites, the same one whenever sites and units are the same."""

@@ -150,12 +150,13 @@ def test_a_sentence_of_the_test_set_is_found_whatever_tag_is_before_it(corpus, t
     assert report_of(tmp_path, "run")["overlap"]["test"]["sources"] == 10
 
 
-def test_held_out_pairs_have_their_tags_as_text_and_their_links_moved(corpus, tmp_path):
+@pytest.mark.parametrize(("unit", "moved"), [(None, 1), ("spaces", 1), ("subwords", 1), ("characters", len("<back>"))])
+def test_held_out_pairs_have_their_tags_as_text_and_their_links_moved(corpus, tmp_path, unit, moved):
     train = [
         files(corpus, "part-1", alignments=str(corpus / "part-1.align")),
         files(corpus, "other", tag="<back>", alignments=str(corpus / "other.align")),
     ]
-    prepared(corpus, tmp_path, "run", train, **{"data.validation": {"pairs": 30}})
+    prepared(corpus, tmp_path, "run", train, **{"data.validation": {"pairs": 30}, "data.words": {"source": unit}})
     held = tmp_path / "run" / "held_out"
     sources, targets, links = (
         (held / f"validation.{name}").read_text(encoding="utf-8").splitlines()
@@ -172,7 +173,7 @@ def test_held_out_pairs_have_their_tags_as_text_and_their_links_moved(corpus, tm
             }
     assert 5 < sum(source.startswith("<back>") for source in sources) < 25
     for source, target, link in zip(sources, targets, links, strict=True):
-        shift = source.startswith("<back>")
+        shift = moved * source.startswith("<back>")
         found = {tuple(map(int, re.split("[-?]", one))) for one in link.split()}
         assert found == {(i + shift, j) for i, j in known[source, target]}
     lines = report_of(tmp_path, "run")["held_out"]["validation"]["lines"]

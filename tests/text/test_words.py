@@ -54,6 +54,12 @@ def test_only_sides_without_a_setting_are_told_of(caplog):
     ]
 
 
+def test_tags_before_sources_do_not_pass_for_words():
+    text = [f"<zh> {sentence}" for sentence in UNSPACED["short Chinese"]]
+    assert WordCutter(tags=("<zh>",)).units(text, SPACED["English"]) == WordUnits("subwords", "spaces")
+    assert WordCutter().units(text, SPACED["English"]) == BETWEEN_SPACES
+
+
 def test_words_are_counted_by_unit():
     cutter = WordCutter(count_tokens=(lambda sources: [7] * len(sources), lambda targets: [8] * len(targets)))
     sentences = ["猫 吃\u3000苹果。", ""]
