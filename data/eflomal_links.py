@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> None:
         from pipeline.config import load_run_config
         from pipeline.text.corpus import read_corpus
         from pipeline.text.pharaoh import iterate_pharaoh, write_pharaoh
-        from pipeline.text.words import words_of
+        from pipeline.text.words import WordCutter, words_of
 
     data = load_run_config(options.config).data
     settings, *others = data.training_corpora
@@ -47,13 +47,20 @@ def main(arguments: list[str]) -> None:
     if program is None:
         raise InputError("eflomal-align is not installed: pip install eflomal")
     corpus = read_corpus(settings)
+    units = WordCutter(data.words.source, data.words.target, data.tokenized).units(corpus.source, corpus.target)
+    if "subwords" in units:
+        raise InputError(
+            f"{options.config}: subwords count as words (data.words), and only a run has them; expected words between "
+            "spaces or characters: set data.words to characters, or give text with spaces between words"
+        )
     with tempfile.TemporaryDirectory() as folder:
         source, target, forward, backward = (
             Path(folder) / name for name in ("source", "target", "forward", "backward")
         )
-        for path, lines in ((source, corpus.source), (target, corpus.target)):
+        for path, lines, unit in zip((source, target), (corpus.source, corpus.target), units, strict=True):
+            cut = words_of if unit == "spaces" else lambda line: "".join(line.split())
             # eflomal splits words at any white space, but links count the words between spaces
-            words = (" ".join(re.sub(r"\s", "_", word) for word in words_of(line)) for line in lines)
+            words = (" ".join(re.sub(r"\s", "_", word) for word in cut(line)) for line in lines)
             path.write_text("".join(f"{line}\n" for line in words), encoding="utf-8")
         command = [program, *map(str, ("-s", source, "-t", target, "-f", forward, "-r", backward)), "--overwrite"]
         if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:

@@ -46,6 +46,35 @@ def test_links_count_the_words_between_spaces(config, capsys):
     assert "3 pairs aligned" in capsys.readouterr().out
 
 
+def change(config, **data):
+    settings = yaml.safe_load(config.read_text())
+    settings["data"] |= data
+    config.write_text(yaml.safe_dump(settings))
+
+
+def test_links_count_characters_where_the_config_says_so(config):
+    (config.parent / "odd.target").write_text("我 喜\nX\n猫\u3000吃\n", encoding="utf-8")
+    change(config, words={"target": "characters"})
+    assert main([str(config)]) == 0
+    links = [sorted(line.sure) for line in read_pharaoh(config.parent / "made")]
+    assert links == [[(0, 0), (1, 1)], [], [(0, 0), (1, 1)]]
+
+
+@pytest.mark.parametrize("changes", [{"words": {"target": "subwords"}}, {"tokenized": False}])
+def test_text_whose_subwords_count_as_words_is_refused(config, capsys, changes):
+    (config.parent / "odd.target").write_text("我喜欢\n猫\n猫吃苹果\n", encoding="utf-8")
+    change(config, **changes)
+    assert main([str(config)]) == 2
+    assert "set data.words to characters" in capsys.readouterr().err
+
+
+def test_links_that_would_be_read_from_1_are_refused(config, capsys):
+    settings = yaml.safe_load(config.read_text())
+    change(config, train=settings["data"]["train"] | {"alignments_first_index": 1})
+    assert main([str(config)]) == 2
+    assert "source-target, counted from 0" in capsys.readouterr().err
+
+
 def test_an_aligner_that_fails_leaves_no_links(config, capsys):
     (config.parent / "eflomal-align").write_text(f"#!{sys.executable}\nraise SystemExit(3)\n")
     assert main([str(config)]) == 2
