@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .errors import InputError
+from .files import write_output
 from .invocation import invocation
 
 
@@ -47,7 +48,7 @@ def main(arguments: list[str]) -> int:
     options = make_parser().parse_args(arguments)
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")
-    from .evaluation.archive_tables import write_csv
+    from .evaluation.archive_tables import csv_of
     from .evaluation.compared_measures import compare_heads
     from .evaluation.comparison import as_text, compare, compare_all_measures, find_worse, means_over_seeds
     from .evaluation.evaluated_archive import find_evaluated
@@ -66,7 +67,7 @@ def main(arguments: list[str]) -> int:
     for block in [*blocks, *compare_faithfulness(systems, options.samples)]:
         sys.stdout.write(f"\n{block}\n")
     if options.csv:
-        write_csv(table, options.csv)
+        write_output(options.csv, csv_of(table))
     if not options.fail_if_worse:
         return 0
     if "BLEU" not in table:

@@ -9,7 +9,7 @@ import pandas as pd
 from ..alignment.calibration_file import write_calibration
 from ..alignment.probable_readout import ProbableReadout
 from ..alignment.readout import AlignmentReadout
-from ..files import write_json, write_output
+from ..files import write_atomically, write_json
 from ..inspection.archive import AttentionArchive
 from ..inspection.head_places import TYPED_SITES
 from ..inspection.head_types import HeadTypesMeter
@@ -24,10 +24,14 @@ from .archive_scores import ReadoutScores, aligned_records
 
 
 def write_csv(table: pd.DataFrame, path: Path, float_format: str | None = None) -> None:
-    """Writes a table as `write_output` does. A carriage return in a field, which readers take for a line end, becomes a
-    space."""
+    """Writes a table whole or not at all; a link is replaced."""
+    write_atomically(path, csv_of(table, float_format))
+
+
+def csv_of(table: pd.DataFrame, float_format: str | None = None) -> bytes:
+    """Returns a table as CSV. A carriage return in a field, which readers take for a line end, becomes a space."""
     table = table.replace("\r", " ", regex=True)
-    write_output(path, table.to_csv(index=False, lineterminator="\n", float_format=float_format).encode())
+    return bytes(table.to_csv(index=False, lineterminator="\n", float_format=float_format).encode())
 
 
 def write_measures(
