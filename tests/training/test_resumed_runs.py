@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.config import load_run_config
 from pipeline.errors import InputError
+from pipeline.files import temporary_path
 from pipeline.run_directory import RunDirectory
 from pipeline.text.provenance import check_settings
 from pipeline.train import main, train
@@ -120,7 +121,7 @@ def test_a_run_that_was_killed_before_its_manifest_is_completed_by_the_same_comm
     for name in ("manifest.json", "tensorboard/subwords.tsv"):
         (run / name).unlink()
     (run / "model.keras").write_bytes(b"of a shorter training")
-    (run / ".manifest.a1b2c3d4.json").write_bytes(b"half")
+    temporary_path(run / "manifest.json").write_bytes(b"half")
     assert load_run(run).weights == run / "checkpoints" / "best.npz"
     assert train(load_run_config(run / "config.yaml"), resume=run) == 0
     assert weights_in(run / "model.keras") == weights_in(unbroken / "model.keras")
