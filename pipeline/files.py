@@ -58,7 +58,7 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
+        if isinstance(error, OSError) and error.errno and error.filename in (None, temporary, str(temporary)):
             error.filename = str(path)  # a full disk names no file
         raise
 

@@ -1,6 +1,7 @@
 """Files appear whole or not at all, what belongs to other people stays, and links, devices and pipes are kept."""
 
 import contextlib
+import errno
 import os
 import stat
 import subprocess
@@ -116,6 +117,16 @@ def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_is_written(t
     with pytest.raises(InputError, match=expected), replaced_when_done(tmp_path / "history.csv"):
         pytest.fail("it was begun")
     assert [path.name for path in tmp_path.rglob("*")] == ["history.csv"]
+
+
+def test_a_file_that_cannot_be_made_is_named_and_not_its_temporary_one(tmp_path, monkeypatch):
+    def refuse(path, *_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(PermissionError) as caught:
+        write_atomically(tmp_path / "file", b"text")
+    assert caught.value.filename == str(tmp_path / "file")
 
 
 def test_what_a_run_writes_replaces_a_link_and_leaves_what_it_leads_to(tmp_path):
