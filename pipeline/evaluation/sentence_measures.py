@@ -116,7 +116,9 @@ def heads_of(evaluation: EvaluationDirectory) -> dict[str, HeadMeasures]:
         table = _read(evaluation.perturbation_sentences, "tokens", [EFFECT])
         for change, rows in table.groupby("change", sort=False):
             found[f"{EFFECT} {change}"] = _head_measures(rows, "tokens", EFFECT)
-    return {name: measure for name, measure in found.items() if not np.isnan(measure.above).any()}
+    return {
+        name: measure for name, measure in found.items() if measure.below.any() and not np.isnan(measure.above).any()
+    }
 
 
 def measures_of(system: Scored, scores: Mapping[str, CorpusScore]) -> dict[str, SentenceMeasure]:

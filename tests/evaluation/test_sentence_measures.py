@@ -73,6 +73,16 @@ def test_what_is_kept_of_each_sentence_gives_what_is_said_of_all(tmp_path):
     assert measures_of(System(tmp_path), {})[name].value == pytest.approx(np.mean(expected))
 
 
+def test_sentences_without_rows_count_nothing(tmp_path):
+    folder = EvaluationDirectory(tmp_path)
+    rows = [(0, 0, 0, 3, 0.5), (1, 0, 0, 0, np.nan), (2, 0, 0, 1, 0.9)]
+    table = pd.DataFrame(rows, columns=["id", "layer", "head", "rows", "entropy"])
+    table.to_csv(folder.sentence_heads, index=False)
+    assert heads_of(folder)["entropy"].mean().value == pytest.approx((3 * 0.5 + 0.9) / 4)
+    table[1:2].to_csv(folder.sentence_heads, index=False)
+    assert heads_of(folder) == {}
+
+
 def test_effects_of_changed_heads_are_read_by_their_change(tmp_path):
     rows = [
         {"id": i, "layer": 0, "head": head, "change": change, "tokens": i + 1, "loss_change": i + head}
