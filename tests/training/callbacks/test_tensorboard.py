@@ -93,6 +93,19 @@ def test_a_rehearsal_does_the_work_of_a_validation_and_writes_nothing(tmp_path, 
     assert len(drawn) == 4 and any(tag.startswith("probe 0/") for tag in tags_in(tmp_path))
 
 
+def test_measures_of_empty_translations_are_not_shown(tmp_path, monkeypatch):
+    record = probe(0, "un chat", "a cat", "")
+    record.attention = {"cross": []}
+    board = TensorBoard(tmp_path, None, None, [("un chat", "a cat")])
+    board.translator = SimpleNamespace(translate=lambda sources: sources)
+    board.recorder = SimpleNamespace(record_translations=lambda *arguments: [record])
+    heads = pd.DataFrame({"layer": [0, 1], **{name: [float("nan"), 0.5] for name in MEASURES}})
+    monkeypatch.setattr(tensorboard, "heads_table", lambda records: heads)
+    board.writer = tf.summary.create_file_writer(str(tmp_path))
+    board.on_test_end({"update": 3})
+    assert {tag.split(", ")[1] for tag in tags_in(tmp_path) if tag.startswith("attention/")} == {"layer 1"}
+
+
 def test_the_perplexity_of_a_training_that_diverges_is_shown(tmp_path):
     board = TensorBoard(tmp_path, None, None, [])
     board.writer = tf.summary.create_file_writer(str(tmp_path))
