@@ -81,7 +81,7 @@ def begun(tmp_path_factory):
     ("change", "refused"),
     [
         (change_weights, "checkpoints/update-00000006.npz: worker 1 ("),
-        (change_tokenizer, "tokenizer/sentencepiece.model: worker 1 ("),
+        (change_tokenizer, "tokenizer/sentencepiece.model: changed since the run began"),
         (delete_checkpoint, "does not have the checkpoint from which worker 0 ("),
     ],
 )
