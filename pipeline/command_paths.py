@@ -90,8 +90,9 @@ def check_folder_to_write(path: Path) -> None:
     Raises:
         InputError: a file has its name, or it cannot be written.
     """
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path}: this is a file; expected the name of a folder")
+    if os.path.lexists(path) and not path.is_dir():
+        kind = "a file" if path.exists() else "a link that leads nowhere"
+        raise InputError(f"{path}: this is {kind}; expected the name of a folder")
     check_writable(path / "file" if path.is_dir() else path)
 
 

@@ -327,9 +327,10 @@ def test_options_that_do_not_fit_end_with_one_message(run, options, message, cap
 def test_a_head_chosen_on_the_set_itself_is_said_to_be(run):
     config = load_run_config(run / "config.yaml")
     trained = SimpleNamespace(config=config, directory=RunDirectory(run), cutter=AT_SPACES)
+    unnamed = ("source", "name", "prefix", "require", "ban")
     choose_on = {
         name: command._read_configured_set(
-            argparse.Namespace(set=name, name=None, forced=False, prefix=None, require=None, ban=None, others=[]),
+            argparse.Namespace(set=name, **dict.fromkeys(unnamed), forced=False, others=[]),
             trained,
         ).choose_on
         for name in ("test", "validation")

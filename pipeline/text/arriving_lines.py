@@ -72,7 +72,7 @@ class ArrivingLines:
         try:
             for number, line in enumerate(stream, start=1):
                 content = without_mark(line) if number == 1 else line
-                self._arrived.put(decode_line(content, f"standard input:{number}"))
+                self._arrived.put(decode_line(content, "standard input", number))
             self._arrived.put(_END)
         except Exception as error:  # raised again where the lines are used
             self._arrived.put(error)

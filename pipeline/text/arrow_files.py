@@ -10,8 +10,6 @@ import numpy as np
 
 from ..errors import InputError
 
-ZSTD = b"(\xb5/\xfd"
-"""How a zstd file begins."""
 PARQUET = b"PAR1"
 """How a Parquet file begins and ends."""
 BATCH_ROWS, BATCH_BYTES = 65_536, 1 << 24

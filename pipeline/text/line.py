@@ -10,6 +10,10 @@ import unicodedata
 from ..errors import InputError
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
+GZIP = b"\x1f\x8b"
+"""How a gzip file begins."""
+ZSTD = b"(\xb5/\xfd"
+"""How a zstd file begins."""
 EMPTY = r"[\p{Z}\p{Cc}\p{Cf}]*"
 """What an empty line consists of, as a regular expression of programs that know Unicode's categories."""
 
@@ -34,12 +38,13 @@ def without_end(line: bytes) -> bytes:
     return line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def decode_line(line: bytes, place: str) -> str:
+def decode_line(line: bytes, name: str, number: int) -> str:
     """Returns the text of a line, without its end and composed.
 
     Args:
         line: its bytes.
-        place: where it is, as messages name it: `file:line`.
+        name: of what is read, for messages.
+        number: of the line, from 1.
 
     Raises:
         InputError: it is not UTF-8.
@@ -47,23 +52,27 @@ def decode_line(line: bytes, place: str) -> str:
     try:
         return compose(without_end(line).decode())
     except UnicodeDecodeError as error:
-        raise refuse_byte(line, error.start, place) from None
+        raise refuse_byte(line, error.start, name, number) from None
 
 
-def refuse_byte(line: bytes, index: int, place: str, before: int | None = None) -> InputError:
+def refuse_byte(line: bytes, index: int, name: str, number: int, before: int | None = None) -> InputError:
     """Returns the error of a byte that is not UTF-8.
 
     Args:
         line: the line that has it.
         index: of the byte in the line.
-        place: where the line is: `file:line`.
+        name: of what is read.
+        number: of the line.
         before: how many bytes of the text stand before the line; None where that is of no use.
     """
-    encoding = "UTF-16" if line[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "LATIN1"
+    if number == 1 and line.startswith((GZIP, ZSTD)):
+        return InputError(f"{name}: this is packed; expected lines of text: unpack it, such as by gzip -dc FILE")
+    is_utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    encoding = "UTF-16" if is_utf16 else "LATIN1"
     where = "" if before is None else f" (byte {before + index + 1} of the text)"
     return InputError(
-        f"{place}: byte 0x{line[index]:02x}{where} is not UTF-8, as expected; perhaps it is {encoding}; convert the "
-        f"text: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
+        f"{name}:{number}: byte 0x{line[index]:02x}{where} is not UTF-8, as expected; perhaps it is {encoding}; "
+        f"convert the text: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
     )
 
 

@@ -166,6 +166,6 @@ def _locate_bad_byte(path: Path, file: BinaryIO) -> InputError:
         try:
             line.decode()
         except UnicodeDecodeError as error:
-            return refuse_byte(line, error.start, f"{path}:{number}", position)
+            return refuse_byte(line, error.start, str(path), number, position)
         position += len(line)
     raise AssertionError("the text as a whole is not UTF-8, but each of its lines is")

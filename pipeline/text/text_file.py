@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import InputError
-from .arrow_files import PARQUET, ZSTD, unpack_zstd
+from .arrow_files import PARQUET, unpack_zstd
+from .line import GZIP, ZSTD
 
 BLOCK_BYTES = 1 << 20
 
@@ -37,7 +38,7 @@ def open_unpacked(path: Path) -> TextFile:
         copy = temporary_text()
         copy.file.writelines(unpack_zstd(path, text.file, BLOCK_BYTES))
         return copy
-    if start[:2] != b"\x1f\x8b":
+    if not start.startswith(GZIP):
         return text
     with gzip.open(text.file) as content:
         return _copy(content)

@@ -37,6 +37,7 @@ def test_attention_over_references_has_a_folder_of_its_own(corpus, monkeypatch, 
     directory = RunDirectory(corpus / "run")
     run = SimpleNamespace(config=config, directory=directory, cutter=None, target_tokens=None)
     run.with_config = lambda changed: run  # search settings do not matter here
+    run.typed_text = lambda *_, **form: SimpleNamespace(read=lambda lines: (lines, []))
     data = read(monkeypatch, run, [str(corpus / text) if "." in text else text for text in options])
     assert (data.name, data.set_name, data.own) == (name, origin, own)
 
