@@ -100,10 +100,6 @@ def main(arguments: list[str]) -> None:
         manifest: dict[str, Any] = _describe(run, options)
         exported = _write(run, folder, options, manifest)
         sentences = read_check_sentences(run, options.source, options.sentences) if options.sentences else []
-        if options.format == "saved_model" and sentences:
-            from .exchange.serving_warmup import write_warmup
-
-            write_warmup(folder, sentences)
         manifest["checked"] = bool(sentences) and exported is not None
         if manifest["checked"]:
             exact = options.quantization in (None, "float32")
