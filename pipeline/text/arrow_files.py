@@ -89,18 +89,15 @@ class ParquetTable:
         """Returns the name of a column, named or numbered from 0; a column within another is named `outer.inner`.
 
         Raises:
-            InputError: there is none.
+            InputError: there is none, or there are several.
         """
-        if isinstance(wanted, str):
-            if wanted in self.names:
-                return wanted
-            raise InputError(f"{self._path}: no column {wanted!r}; there are {', '.join(self.names)}")
-        if wanted < len(self.names):
-            return self.names[wanted]
-        raise InputError(
-            f"{self._path}: no column {wanted}; there are {', '.join(self.names)}, numbered from 0 to "
-            f"{len(self.names) - 1}"
-        )
+        numbers = f", numbered from 0 to {len(self.names) - 1}" if isinstance(wanted, int) else ""
+        if wanted not in (range(len(self.names)) if isinstance(wanted, int) else self.names):
+            raise InputError(f"{self._path}: no column {wanted!r}; there are {', '.join(self.names)}{numbers}")
+        name = self.names[wanted] if isinstance(wanted, int) else wanted
+        if self.names.count(name) > 1:
+            raise InputError(f"{self._path}: {self.names.count(name)} columns are named {name!r}; rename all but one")
+        return name
 
     def read_column(self, name: str) -> Iterator[tuple[bytes, np.ndarray]]:
         """Yields the rows of a column of text, some thousand at a time: their bytes in UTF-8, and how many bytes each
@@ -140,16 +137,17 @@ class ParquetTable:
         place = next(place for place in range(found.num_columns) if found.schema.column(place).path == name)
         dictionaries = self._open(metadata=found, read_dictionary=[name])
         for group in range(found.num_row_groups):
-            chunk, only = found.row_group(group).column(place), {"row_groups": [group], "columns": [name]}
+            # By its place, since pyarrow takes `en` for `en.1` too.
+            chunk, only = found.row_group(group).column(place), {"row_groups": [group], "column_indices": [place]}
             _refuse_growth(self._path, self._size, chunk.total_uncompressed_size)
             longest = chunk.total_uncompressed_size // max(1, found.row_group(group).num_rows)
             if chunk.has_dictionary_page:  # a long text that stands in the file once may be that of every row
-                if (first := next(dictionaries.iter_batches(1, **only), None)) is None:
+                if (first := next(dictionaries.reader.iter_batches(1, **only), None)) is None:
                     continue
-                lengths = import_module("pyarrow.compute").binary_length(_inner(first, name).dictionary)
+                lengths = import_module("pyarrow.compute").binary_length(_only_column(first).dictionary)
                 longest = max(longest, *lengths.to_pylist(), 0)
             rows = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, longest)))
-            yield from (_inner(batch, name) for batch in self._file.iter_batches(rows, **only))
+            yield from map(_only_column, self._file.reader.iter_batches(rows, **only))
 
 
 def _columns(fields: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -174,11 +172,11 @@ def _refuse_growth(path: Path, size: int, unpacked: int) -> None:
         )
 
 
-def _inner(batch: Any, name: str) -> Any:
-    """Returns a column of a batch, which may be within others."""
+def _only_column(batch: Any) -> Any:
+    """Returns the column of a batch with one, which may be within others."""
     column = batch.column(0)
-    for inner in name.split(".")[1:] if type(column.type).__name__ == "StructType" else ():
-        column = column.field(inner)
+    while type(column.type).__name__ == "StructType":
+        column = column.field(0)
     return column
 
 

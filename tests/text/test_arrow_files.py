@@ -106,6 +106,21 @@ def test_wrong_columns_and_names_are_told(tmp_path, table):
     refused("no rows", table=tmp_path / "empty.parquet")
 
 
+def test_columns_whose_names_have_dots_or_begin_alike_are_told_apart(tmp_path):
+    inner = [{"b.c": "2", "b": "3"}, None]
+    write_parquet(tmp_path / "t.parquet", **{"en.1": ["1", "1"], "en": ["0", "0"], "a": inner})
+    for column, expected in {"en.1": "1", "a.b.c": "2", "a.b": "3"}.items():
+        found = pairs(table=tmp_path / "t.parquet", source_column="en", target_column=column)
+        assert found == [("0", expected), ("0", "" if column.startswith("a") else expected)]
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    twice = pyarrow.Table.from_arrays([pyarrow.array(["x"]), pyarrow.array(["y"])], names=["en", "en"])
+    parquet.write_table(twice, tmp_path / "t.parquet")
+    refused("2 columns are named 'en'; rename", table=tmp_path / "t.parquet", source_column="en")
+    refused("2 columns are named 'en'; rename", table=tmp_path / "t.parquet")
+
+
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     buffers = pyarrow.array([b"\xff", b"a"]).buffers()
     invalid = pyarrow.StringArray.from_buffers(2, buffers[1], buffers[2])
