@@ -20,7 +20,7 @@ BUDGETS = {
     "modules with a single importer": 130,
     "modules beside the packages": 32,
     "modules in one folder": 61,
-    "lines": 41_368,
+    "lines": 41_369,
     "lines of code": 22_116,
     "functions with many parameters": 21,
     "settings and options": 293,

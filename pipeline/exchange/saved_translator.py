@@ -126,8 +126,8 @@ class SavedTranslator(tf.Module):
             - links: int32 `(B, T)`, the index of the source token to which each target token is linked; -1 for
               `</s>`, padding, and tokens that attend to no token but `</s>`.
         """
-        both = [self._with_end(self._tokenize(side)[:, : self._max_positions - 1]) for side in (source, target)]
-        source_ids, target_ids = both
+        source_ids = self._with_end(self._tokenize(source)[:, : self._max_positions - 1])
+        target_ids = self._with_end(self._tokenize(target))[:, : self._max_positions]
         target_input = self._shifted(target_ids)
         forced = forced_pass(self._model.value, source_ids, target_input, target_ids, ("cross",))
         cross = _without_padding(forced.attention["cross"], target_ids)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import tensorflow as tf
 from pipeline.alignment.readout import AlignmentReadout
 from pipeline.decoding.build import build_search, build_translator
 from pipeline.errors import InputError
-from pipeline.exchange.parity import searches
+from pipeline.exchange.parity import check_parity, searches
 from tests.conftest import SENTENCES
 from tests.random_runs import random_run
 
@@ -20,7 +22,7 @@ from pipeline.exchange.saved_model import LoadedSavedModel, make_saved_translato
 
 DECODING = {"beam_size": 3, "length_penalty": 0.5, "min_length": 2, "no_repeat_ngram": 3}
 SOURCES = ["", "a ☃ cat", *SENTENCES, "chien " * 100]
-TARGETS = ["der Hund", "", "le ☃ chat", *SENTENCES[::-1]]
+TARGETS = ["der Hund", "", "le ☃ chat", *SENTENCES[:0:-1], "Hund " * 200]
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +106,25 @@ def test_links_and_probabilities_are_those_of_the_run(run, saved, readout):
         length = len(record.target_output_tokens)
         expected = record.token_log_probabilities
         np.testing.assert_allclose(answer["log_probabilities"][i, :length], expected, atol=1e-5)
+
+
+def test_pairs_that_programs_cut_in_their_own_way_are_not_compared(run, monkeypatch):
+    class Exported:
+        own_decoding: ClassVar = {}
+
+        def translate(self, sources, decoding):
+            return [*sources]
+
+        def log_probabilities(self, sources, targets):
+            assert (sources, targets) == (["a cat"], ["ein Hund"])
+            return [np.array(next(run.recorder(["cross"]).record_references(sources, targets)).token_log_probabilities)]
+
+    found = [SimpleNamespace(text="Hund " * 200), SimpleNamespace(text="ein Hund")]
+    translator = SimpleNamespace(translate=lambda sources: found)
+    monkeypatch.setattr("pipeline.exchange.parity.build_translator", lambda *settings: translator)
+    assert (
+        check_parity(run, Exported(), ["the dog", "a cat"], exact=True)["largest_difference_of_log_probabilities"] == 0
+    )
 
 
 def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder):
