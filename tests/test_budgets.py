@@ -20,8 +20,8 @@ BUDGETS = {
     "modules with a single importer": 130,
     "modules beside the packages": 32,
     "modules in one folder": 61,
-    "lines": 41_369,
-    "lines of code": 22_116,
+    "lines": 41_401,
+    "lines of code": 22_134,
     "functions with many parameters": 21,
     "settings and options": 293,
 }

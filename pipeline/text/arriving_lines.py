@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from .line import decode_line, without_mark
+from .line import decode_line, refuse_returns, without_mark
 
 WINDOW_LINES = 1000  # memory use does not grow with the input
 PATIENCE_SECONDS = 0.1  # how long a window waits for more lines than its first
@@ -71,8 +71,10 @@ class ArrivingLines:
     def _read(self, stream: BinaryIO) -> None:
         try:
             for number, line in enumerate(stream, start=1):
-                content = without_mark(line) if number == 1 else line
-                self._arrived.put(decode_line(content, "standard input", number))
+                if number == 1:
+                    refuse_returns(line, "standard input")
+                    line = without_mark(line)
+                self._arrived.put(decode_line(line, "standard input", number))
             self._arrived.put(_END)
         except Exception as error:  # raised again where the lines are used
             self._arrived.put(error)

@@ -17,6 +17,7 @@ ZSTD = b"(\xb5/\xfd"
 EMPTY = r"[\p{Z}\p{Cc}\p{Cf}]*"
 """What an empty line consists of, as a regular expression of programs that know Unicode's categories."""
 
+_PACKED = {GZIP: "gzip", ZSTD: "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 
 
@@ -65,8 +66,9 @@ def refuse_byte(line: bytes, index: int, name: str, number: int, before: int | N
         number: of the line.
         before: how many bytes of the text stand before the line; None where that is of no use.
     """
-    if number == 1 and line.startswith((GZIP, ZSTD)):
-        return InputError(f"{name}: this is packed; expected lines of text: unpack it, such as by gzip -dc FILE")
+    packer = next((packer for start, packer in _PACKED.items() if line.startswith(start)), None)
+    if packer and number == 1:
+        return InputError(f"{name}: this is packed by {packer}; expected UTF-8 text: unpack it: {packer} -dc FILE")
     is_utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "UTF-16" if is_utf16 else "LATIN1"
     where = "" if before is None else f" (byte {before + index + 1} of the text)"
@@ -74,6 +76,23 @@ def refuse_byte(line: bytes, index: int, name: str, number: int, before: int | N
         f"{name}:{number}: byte 0x{line[index]:02x}{where} is not UTF-8, as expected; perhaps it is {encoding}; "
         f"convert the text: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
     )
+
+
+def refuse_returns(line: bytes, place: str) -> None:
+    """Refuses the only line of a text if it holds several that end in a carriage return alone.
+
+    Args:
+        line: its bytes, with its end.
+        place: of the text, as messages name it.
+
+    Raises:
+        InputError: it does.
+    """
+    if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
+        raise InputError(
+            f"{place}: lines end in a carriage return alone, as on old Macs; expected line feeds: convert the text: "
+            "tr '\\r' '\\n' < FILE > CONVERTED"
+        )
 
 
 def as_line(text: str, place: str) -> str:
@@ -86,6 +105,8 @@ def as_line(text: str, place: str) -> str:
     Raises:
         InputError: it has several lines, or characters that are no text.
     """
+    if not isinstance(text, str):
+        raise InputError(f"{place}: expected text, found {text!r:.60}")
     line = text.removesuffix("\n").removesuffix("\r")
     if "\n" in line:
         raise InputError(f"{place}: {line[:60]!r} has several lines; expected one sentence: give each line by itself")

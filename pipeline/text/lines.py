@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import refuse_other_than_file
-from .line import BYTE_ORDER_MARK, compose, refuse_byte
+from .line import BYTE_ORDER_MARK, compose, refuse_byte, refuse_returns
 from .stored_array import ArrayStore
 from .text_file import BLOCK_BYTES, TextFile, open_unpacked, refuse_other_kinds, temporary_text
 
@@ -79,8 +79,8 @@ def read_lines(path: str | Path) -> Lines:
     would shift every pair that follows. The last line need not end in one. Lines are composed, see `compose`.
 
     Raises:
-        InputError: no such file, a directory, an empty file, a damaged gzip or zstd file, a file that is no text, or
-            bytes that are not UTF-8.
+        InputError: no such file, a directory, an empty file, a damaged gzip or zstd file, a file that is no text, bytes
+            that are not UTF-8, or lines that end in carriage returns alone.
     """
     path = Path(path)
     try:
@@ -100,6 +100,8 @@ def read_lines(path: str | Path) -> Lines:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if not len(starts):
         raise InputError(f"{path}: the file is empty; expected UTF-8 text with one sentence or row per line")
+    if len(starts) == 1:
+        refuse_returns(text.read(int(starts[0]), int(ends[0]) + 2), str(path))
     return Lines(text, starts, ends)
 
 

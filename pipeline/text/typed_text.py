@@ -8,6 +8,7 @@ import logging
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
+from ..errors import InputError
 from .line import as_line, is_empty
 from .look import WORD, TextLook
 from .tagged_text import without_tag
@@ -86,6 +87,8 @@ class TypedText:
         Raises:
             InputError: a line has several lines in it, or is no text.
         """
+        if isinstance(lines, str):
+            raise InputError(f"{self._name}: expected a list of sentences, found the text {lines!r:.60}: put it in [ ]")
         texts = [as_line(line, f"{self._name}:{number}") for number, line in enumerate(lines, first)]
         if self._normalize:
             texts = list(map(self._normalize, texts))

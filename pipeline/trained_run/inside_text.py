@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from ..decoding.translator import Translator
+from ..errors import InputError
 from ..inspection.inside import Pair, patch_inside, read_inside
 from ..inspection.score_parts import ScoreParts
 from ..inspection.split_score import split_score
@@ -41,6 +42,8 @@ def cache(
 ) -> list[Inside]:
     """See `TrainedRun.cache`."""
     found = []
+    if isinstance(sentences, str):
+        raise InputError(f"sentences: expected a list, found the text {sentences!r:.60}: put it in [ ]")
     for sentence in sentences:
         pair, predicted = _ids(translator, sentence)
         arrays, logits = read_inside(model, pair, names)

@@ -121,3 +121,23 @@ def test_lines_of_a_part_are_composed_in_any_selection(write):
     lines = read_lines(write("e\u0301\nx\ne\u0301".encode()))
     assert lines.select(np.array([0, 2]))[:] == ["é", "é"]
     assert lines[2] == "é"
+
+
+@pytest.mark.parametrize("data", [b"a\rb\r", b"\xef\xbb\xbfa b\r\rc"])
+def test_text_whose_lines_end_in_carriage_returns_alone_is_refused_by_files_and_streams(write, data):
+    for read in (lambda: read_lines(write(data)), lambda: from_stream(data)):
+        with pytest.raises(InputError, match=r"lines end in a carriage return alone, .* tr '.r' '.n'"):
+            read()
+
+
+def test_packed_text_is_named_where_it_is_not_unpacked(write):
+    packed = gzip.compress(b"a\n", mtime=0)
+    for read in (lambda: from_stream(packed), lambda: read_lines(write(gzip.compress(packed)))):
+        with pytest.raises(InputError, match=r":1: this is packed by gzip; .*: gzip -dc FILE"):
+            read()
+
+
+@pytest.mark.parametrize("other", [b"a", 1, None, ["a"]])
+def test_a_sentence_that_is_no_text_is_refused(other):
+    with pytest.raises(InputError, match="sentence:1: expected text, found "):
+        as_line(other, "sentence:1")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.errors import InputError
 from pipeline.text import europarl_words, moses
 from pipeline.text.look import measure_look
 from pipeline.text.typed_text import MOST_CHARACTERS, MOST_CUT_LINES, Normalizer, TypedText, find_difference
@@ -175,3 +176,8 @@ def test_after_some_lines_that_are_cut_no_more_are_named(typed, caplog):
     typed(longest=1).read(["chat chat"] * (MOST_CUT_LINES + 5))
     assert len(caplog.messages) == MOST_CUT_LINES
     assert caplog.messages[-1].endswith("; further such lines are not named")
+
+
+def test_a_single_text_in_the_place_of_a_list_is_refused_rather_than_read_by_letters(typed):
+    with pytest.raises(InputError, match="expected a list of sentences, found the text 'the cat"):
+        typed().read("the cat .")

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.errors import InputError
 from pipeline.trained_run import load_run
 
 KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0"
@@ -70,3 +71,9 @@ def test_the_parts_of_a_score_are_named_after_the_tokens_of_the_sentence(run):
     np.testing.assert_allclose(parts.scores, expected, atol=1e-5 * np.abs(expected).max())
     of_source = run.explain_score(CLEAN, "encoder.0.self", head=0, row=3)
     assert (of_source.query, of_source.predicted) == (inside.source_tokens[3], "")
+
+
+def test_a_single_text_in_the_place_of_a_list_is_refused_rather_than_read_by_letters(run):
+    for read in (run.cache, run.translator.translate):
+        with pytest.raises(InputError, match="expected a list"):
+            read(CLEAN[0])
