@@ -20,8 +20,8 @@ BUDGETS = {
     "modules with a single importer": 130,
     "modules beside the packages": 32,
     "modules in one folder": 61,
-    "lines": 41_401,
-    "lines of code": 22_134,
+    "lines": 41_407,
+    "lines of code": 22_137,
     "functions with many parameters": 21,
     "settings and options": 293,
 }

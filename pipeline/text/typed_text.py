@@ -7,6 +7,7 @@ import functools
 import logging
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 
 from ..errors import InputError
 from .line import as_line, is_empty
@@ -41,10 +42,15 @@ class Normalizer:
         if self._lowercase and self._look.capitals == "none":
             line = line.lower()
         if self._divide and not all(map(self._is_whole, filter(None, line.split(" ")))):
-            line = self._divide(line)
+            parts = [(kept, " ".join(words)) for kept, words in groupby(line.split(" "), self._is_kept)]
+            line = " ".join(filter(None, (part if kept else self._divide(part) for kept, part in parts)))
         if self._lowercase and self._look.capitals == "names":
             line = lower_first_word(line, self._look.capitalised)
         return line
+
+    def _is_kept(self, word: str) -> bool:
+        """Returns whether a word is one of the training text's that Moses would divide among others, such as `'s`."""
+        return word in self._look.marked and any(map(str.isalnum, word))
 
     def _is_whole(self, word: str) -> bool:
         """Returns whether a word is one of the training text's, or would not be divided."""

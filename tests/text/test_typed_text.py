@@ -55,6 +55,7 @@ def test_plain_text_becomes_the_line_that_it_was(language):
         ("The cat eats the apple.", "the cat eats the apple ."),
         ("Jane sees Emma’s boat!", "Jane sees Emma 's boat !"),
         ("I am thirsty", "I am thirsty"),
+        ("Jane 's cat, the dog 's too.", "Jane 's cat , the dog 's too ."),
         ("“The cat”", '" the cat "'),
         ("the Cat", "the Cat"),
         ("THE cat", "the cat"),

@@ -16,10 +16,20 @@ function typedText(rules) {
   const marked = new Set(rules.marked), capitalised = new Set(rules.capitalised);
   const divide = rules.moses ? mosesDivider(rules.moses) : rules.europarl ? europarlDivider(rules.europarl) : null;
   const isWhole = (word) => /^[\p{L}\p{N}]+$/u.test(word) || marked.has(word) || divide(word) === word;
+  const isKept = (word) => marked.has(word) && /[\p{L}\p{N}]/u.test(word);
+  const divideAround = (line) => {
+    const parts = [];
+    for (const word of line.split(" ")) {
+      const kept = isKept(word);
+      if (parts.at(-1)?.kept === kept) parts.at(-1).text += ` ${word}`;
+      else parts.push({ kept, text: word });
+    }
+    return parts.map(({ kept, text }) => (kept ? text : divide(text))).filter(Boolean).join(" ");
+  };
   return (typed) => {
     let line = compose(typed);
     if (rules.lowercase && rules.capitals === "none") line = line.toLowerCase();
-    if (divide && !line.split(" ").filter(Boolean).every(isWhole)) line = divide(line);
+    if (divide && !line.split(" ").filter(Boolean).every(isWhole)) line = divideAround(line);
     if (rules.lowercase && rules.capitals === "names") {
       line = line.replace(new RegExp(`${WORD}+`, "u"), (word) => (capitalised.has(word) ? word : word.toLowerCase()));
     }
