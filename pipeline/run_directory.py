@@ -257,6 +257,11 @@ class EvaluationDirectory:
         self.parts = root / "parts"  # while it is being evaluated
         self.members = root / "members"  # of an ensemble, which has no archive of its own
 
+    @property
+    def names(self) -> set[str]:
+        """The names of all that evaluations write into the folder."""
+        return {path.name for path in vars(self).values() if path.parent == self.root}
+
     def check_writable(self) -> None:
         """Checks that the folder can be written in its run, before there is anything to write.
 

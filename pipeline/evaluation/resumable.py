@@ -19,7 +19,7 @@ import keras
 from pydantic import ConfigDict, TypeAdapter
 
 from ..decoding.translator import Translation, Translator
-from ..files import delete_temporary_files_below, sha256, write_json
+from ..files import delete_temporary_files_below, is_temporary, sha256, write_json
 from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.recorder import AttentionRecorder
@@ -40,7 +40,7 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
     Folders that killed processes of this machine left behind are removed first, with two exceptions. A complete one,
     whose process was killed after moving the old evaluation away, takes its place. One of the same fingerprint, which
     was killed, interrupted or ended by an error on its way, is continued. After an error before the first translations
-    nothing is left.
+    nothing is left. What others have put into the old folder, such as notes, is in the new one.
 
     Raises:
         InputError: a file or a link is in the place of a folder.
@@ -50,12 +50,13 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
     prefix = f".{final.root.name}.qkv-tmp.{socket.gethostname()}."
     own_prefix = f"{prefix}{os.getpid()}."
     working = final.root.parent / f"{own_prefix}{fingerprint}"
-    for leftover in final.root.parent.glob(f"{glob.escape(prefix)}*"):
+    found = final.root.parent.glob(f"{glob.escape(prefix)}*")
+    for leftover in sorted(found, key=lambda path: not EvaluationDirectory(path).metrics.is_file()):  # whole ones first
         process = leftover.name.removeprefix(prefix).split(".")[0]
         if process.isdecimal() and is_running(int(process)):
             continue
         if leftover.is_symlink() or any(path.is_symlink() for path in leftover.rglob("*")):  # it is not ours: no
-            leftover.unlink() if leftover.is_symlink() else shutil.rmtree(leftover)  # command makes links
+            leftover.unlink() if leftover.is_symlink() else _delete(leftover, final)  # command makes links
         elif not final.root.exists() and EvaluationDirectory(leftover).metrics.is_file():  # which is written last
             leftover.replace(final.root)
         elif leftover.name.endswith(f".{fingerprint}") and (leftover == working or not working.exists()):
@@ -63,11 +64,11 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
                 leftover.replace(working)
                 delete_temporary_files_below(working)
         else:
-            shutil.rmtree(leftover, ignore_errors=True)
+            _delete(leftover, final)
     try:
         working.mkdir(exist_ok=True)
         yield EvaluationDirectory(working)
-        _replace_folder(working, final.root, own_prefix)
+        _replace_folder(working, final, own_prefix)
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, KeyboardInterrupt) or any(EvaluationDirectory(working).parts.glob("*.json")):
             log.info("\n%s: what is done is kept; run the same command again to continue", final.root)
@@ -76,10 +77,10 @@ def evaluation_folder(final: EvaluationDirectory, fingerprint: str) -> Iterator[
         raise
 
 
-def _replace_folder(new: Path, final: Path, own_prefix: str) -> None:
+def _replace_folder(new: Path, evaluation: EvaluationDirectory, own_prefix: str) -> None:
     """Moves a folder to the place of another, which may be taken away or come back at any moment: two processes may
     evaluate the same set."""
-    old = []
+    final, old = evaluation.root, []
     while True:
         if final.exists():
             aside = Path(tempfile.mkdtemp(prefix=own_prefix, dir=final.parent))
@@ -93,7 +94,20 @@ def _replace_folder(new: Path, final: Path, own_prefix: str) -> None:
             if not final.exists():
                 raise
     for aside in old:
-        shutil.rmtree(aside)
+        _delete(aside, evaluation)
+
+
+def _delete(old: Path, evaluation: EvaluationDirectory) -> None:
+    """Deletes what evaluations write in a folder; what others have put there moves to the evaluation's own folder, and
+    stays where it is if there is something of its name."""
+    with suppress(FileNotFoundError, NotADirectoryError):  # another process has just deleted it, or it is a file
+        for path in old.iterdir():
+            if path.name not in evaluation.names and not is_temporary(path.name):
+                evaluation.root.mkdir(exist_ok=True)
+                if os.path.lexists(evaluation.root / path.name):
+                    return
+                path.rename(evaluation.root / path.name)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 CHUNK_SENTENCES = 256  # a few batches per core; losing a chunk costs seconds

@@ -207,7 +207,7 @@ def test_records_of_whole_shards_stay_as_they_were_written(tmp_path):
 def left_behind(final, fingerprint, monkeypatch):
     """A process that is killed leaves its folder."""
     with pytest.raises(KeyboardInterrupt), evaluation_folder(final, fingerprint) as folder:
-        (folder.root / "part").touch()
+        (folder.root / "heads.csv").touch()
         raise KeyboardInterrupt
     monkeypatch.setattr("pipeline.evaluation.resumable.is_running", lambda process: False)
 
@@ -216,11 +216,11 @@ def test_only_an_evaluation_of_the_same_fingerprint_is_continued(tmp_path, monke
     final = EvaluationDirectory(tmp_path / "evaluations" / "test")
     left_behind(final, "abc", monkeypatch)
     with evaluation_folder(final, "abc") as folder:
-        assert (folder.root / "part").exists()
+        assert (folder.root / "heads.csv").exists()
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
     left_behind(final, "abc", monkeypatch)
     with evaluation_folder(final, "other") as folder:
-        assert not (folder.root / "part").exists()
+        assert not (folder.root / "heads.csv").exists()
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
 
 
@@ -232,13 +232,13 @@ def test_half_written_files_of_a_killed_evaluation_are_deleted(tmp_path, monkeyp
     for name in (
         ".heads.0123456789abcdef.qkv-tmp.csv",
         "heatmaps/.sentence-000001.0123456789abcdef.qkv-tmp.png",
-        "heads.csv",
+        "sentences.csv",
     ):
         (left / name).touch()
     with evaluation_folder(final, "abc"):
         pass
     names = sorted(path.name for path in final.root.rglob("*") if path.is_file())
-    assert names == ["heads.csv", "part"]
+    assert names == ["heads.csv", "sentences.csv"]
 
 
 @pytest.mark.parametrize("place", ["itself", "within"])
@@ -268,6 +268,25 @@ def test_hidden_folders_of_other_people_stay(tmp_path):
     assert mine.is_dir()
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_others_have_put_into_an_evaluation_stays(tmp_path, monkeypatch, killed):
+    final = EvaluationDirectory(tmp_path / "evaluations" / "test")
+    (final.root / "mine").mkdir(parents=True)
+    (final.root / "mine" / "notes.md").touch()
+    (final.root / "link").symlink_to(tmp_path)
+    final.heads.touch()
+    if killed:  # when the old evaluation had been moved away, before the new one had come, which is complete
+        left_behind(final, "abc", monkeypatch)
+        (left,) = final.root.parent.glob(".*")
+        (left / "metrics.json").touch()
+        final.root.rename(left.with_name(".".join([*left.name.split(".")[:-1], "0"])))
+        monkeypatch.setattr("os.getpid", lambda: 1)
+    with evaluation_folder(final, "other") as folder:
+        folder.sentences.touch()
+    assert sorted(path.name for path in final.root.rglob("*")) == ["link", "mine", "notes.md", "sentences.csv"]
+    assert [path.name for path in final.root.parent.iterdir()] == ["test"]
+
+
 IN_ITS_PLACE = {
     "a file": lambda path, home: path.touch(),
     "a link": lambda path, home: path.symlink_to(home),
@@ -292,7 +311,7 @@ def test_two_processes_may_evaluate_the_same_set(tmp_path, monkeypatch):
     """The other one moves the evaluation away, and comes back, in the worst moment."""
     final = EvaluationDirectory(tmp_path / "evaluations" / "test")
     final.root.mkdir(parents=True)
-    (final.root / "old").touch()
+    (final.root / "heads.csv").touch()
     moves = []
     usual = Path.replace
 
@@ -302,13 +321,13 @@ def test_two_processes_may_evaluate_the_same_set(tmp_path, monkeypatch):
             shutil.rmtree(final.root)
         if len(moves) == 2:  # the other one is in place already
             final.root.mkdir()
-            (final.root / "other").touch()
+            (final.root / "heads.csv").touch()
         return usual(path, target)
 
     monkeypatch.setattr(Path, "replace", replace)
     with evaluation_folder(final, "abc") as folder:
-        (folder.root / "new").touch()
-    assert [path.name for path in final.root.iterdir()] == ["new"]
+        (folder.root / "sentences.csv").touch()
+    assert [path.name for path in final.root.iterdir()] == ["sentences.csv"]
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]
 
 
