@@ -185,7 +185,9 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
         except (InputError, LostWorkerError) as error:
             if debug:
                 raise
-            return _fail(f"error: {error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
+            cause = error.__context__  # what may not be read is not damaged
+            denied = refusal(cause) if isinstance(cause, PermissionError) else None
+            return _fail(f"error: {denied or error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
         except KeyboardInterrupt:
             if debug:
                 raise

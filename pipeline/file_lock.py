@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import socket
 import stat
 import sys
@@ -81,8 +82,8 @@ def _locked_file(lock: Path, what: str, folder: Path) -> TextIO:
             holder = found if found.startswith(HOLDER) else "another process"
             raise InputError(f"{folder}: {holder} {what} at the moment; wait for it, or stop it")
         with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), lock.lstat()):
-                if found and not found.startswith(HOLDER):
+            if os.path.samestat(state := os.fstat(file.fileno()), lock.lstat()):
+                if found and (state.st_nlink > 1 or not re.fullmatch(rf"{HOLDER}\d+ on .*", found)):
                     file.close()
                     raise _not_ours(lock)
                 return file

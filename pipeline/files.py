@@ -151,14 +151,16 @@ def refuse_link(path: Path) -> None:
 
 
 def check_own_folder(folder: Path) -> None:
-    """Checks that a folder of a run can be written: it is missing, or a folder and no link.
+    """Checks that a folder of a run can be written: it is missing, or a folder, no link, that takes new files.
 
     Raises:
-        InputError: a file or a link is there.
+        InputError: a file or a link is there, or the folder is read-only.
     """
     refuse_link(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: this is a file, in the place of a folder that is to be written; move it away")
+    if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{folder}: this folder is read-only, and is to be written; change its permissions")
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -45,7 +45,9 @@ IN_ITS_PLACE = {
     "a link": lambda lock: lock.symlink_to(lock.with_name("precious")),
     "a link that leads nowhere": lambda lock: lock.symlink_to(lock.with_name("none")),
     "another name of a file": lambda lock: lock.hardlink_to(lock.with_name("precious")),
+    "another name of a list of processes": lambda lock: lock.hardlink_to(lock.with_name("list")),
     "a file of another program": lambda lock: lock.write_text("mine"),
+    "a file that begins like a lock": lambda lock: lock.write_text("process flour into dough"),
     "a folder": lambda lock: lock.mkdir(),
     "a pipe": os.mkfifo,
 }
@@ -55,15 +57,16 @@ IN_ITS_PLACE = {
 @pytest.mark.parametrize("put", IN_ITS_PLACE.values(), ids=IN_ITS_PLACE)
 def test_what_is_no_lock_is_refused_and_left_as_it_is(put, tmp_path):
     (tmp_path / "precious").write_text("mine")
+    (tmp_path / "list").write_text("process 1 on a machine")
     lock = tmp_path / ".lock"
     put(lock)
-    before = lock.lstat()
+    before, text = lock.lstat(), lock.read_text() if lock.is_file() else None
     expected = r"\.lock: this is a link, a folder, or a file of another program"
     with pytest.raises(InputError, match=expected), RunDirectory(tmp_path).locked():
         pass
     assert os.path.samestat(lock.lstat(), before)
     assert (tmp_path / "precious").read_text() == "mine" and not (tmp_path / "none").exists()
-    assert not lock.is_file() or lock.read_text() == "mine"
+    assert text is None or lock.read_text() == text
 
 
 def test_a_lock_that_a_killed_process_has_left_is_taken(tmp_path):

@@ -95,6 +95,18 @@ def test_a_refusal_of_the_disk_is_reported_in_one_line_with_advice(number, messa
         command(["--debug"])
 
 
+def test_a_file_that_may_not_be_read_is_not_called_damaged(capsys):
+    @exit_cleanly
+    def command(arguments):
+        try:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "runs/x")
+        except OSError:
+            raise InputError("runs/x: the file is damaged; train anew") from None
+
+    assert command([]) == 2
+    assert "runs/x: Permission denied; change its permissions" in capsys.readouterr().err
+
+
 def test_other_errors_of_the_system_keep_their_traceback():
     @exit_cleanly
     def command(arguments):

@@ -114,6 +114,17 @@ def test_a_file_in_the_place_of_a_folder_is_refused_before_training(name, tmp_pa
         pass
 
 
+@pytest.mark.parametrize("name", ["checkpoints", "tensorboard"])
+def test_a_folder_that_takes_no_files_is_refused_before_training(name, tmp_path, monkeypatch):
+    begin(tmp_path / "run", "config.yaml", f"{name}/file")
+    monkeypatch.setattr(
+        "os.access", lambda path, mode: str(path).rpartition("/")[2] != name
+    )  # root may write everywhere
+    expected, run = rf"run/{name}: this folder is read-only", tmp_path / "run"
+    with pytest.raises(InputError, match=expected), open_run_folder(run, run, writes=True):
+        pass
+
+
 def test_what_others_have_put_into_a_new_run_stays_when_it_fails(tmp_path):
     begin(tmp_path / "home", "precious")
     with pytest.raises(KeyError), open_run_folder(tmp_path / "run", None, writes=True) as run:
