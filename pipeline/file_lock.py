@@ -57,9 +57,13 @@ def folder_locked(lock: Path, what: str, folder: Path | None = None) -> Iterator
     """
     with _locked_file(lock, what, folder or lock.parent) as file:
         try:
-            file.truncate(0)
-            file.write(f"{HOLDER}{os.getpid()} on {socket.gethostname()}")
-            file.flush()
+            try:
+                file.truncate(0)
+                os.lseek(file.fileno(), 0, os.SEEK_SET)
+                os.write(file.fileno(), f"{HOLDER}{os.getpid()} on {socket.gethostname()}".encode())
+            except OSError as error:  # a full disk names no file
+                error.filename = str(lock)
+                raise
             yield
         finally:
             with contextlib.suppress(PermissionError):  # Windows deletes no open file

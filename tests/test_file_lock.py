@@ -74,3 +74,12 @@ def test_a_lock_that_a_killed_process_has_left_is_taken(tmp_path):
     with RunDirectory(tmp_path).locked():
         assert (tmp_path / ".lock").read_text() == f"process {os.getpid()} on {socket.gethostname()}"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_that_a_full_disk_refuses_is_named(tmp_path, monkeypatch):
+    def gethostname():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("socket.gethostname", gethostname)
+    with pytest.raises(OSError, match=r"No space left on device: '.*\.lock'"), RunDirectory(tmp_path).locked():
+        pass

@@ -133,6 +133,8 @@ class AttentionLayer(keras.Layer):
 
     def split_heads(self, x, heads=None):
         """Splits the last axis into heads, H if not given: `(B, T, H * K) -> (B, H, T, K)`."""
+        if len(x.shape) != 3:
+            raise ValueError(f"{self.name}: expected 3 axes, (batch, tokens, size), found shape {tuple(x.shape)}")
         heads = heads or self.num_heads
         batch, length, width = dynamic_shape(x)
         return ops.swapaxes(ops.reshape(x, (batch, length, heads, width // heads)), 1, 2)

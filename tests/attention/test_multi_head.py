@@ -233,3 +233,10 @@ def test_value_norms_of_a_single_head_equal_the_norms_of_its_outputs():
     _, projected = layer.project_memory(value, value)
     added = layer.merge_heads(projected).numpy() - layer.merge_heads(np.zeros((1, 1, 1, 64), "float32")).numpy()
     np.testing.assert_allclose(layer.value_norms(value)[:, 0], np.linalg.norm(added, axis=-1), rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(5, 8), (1, 2, 5, 8)])
+def test_inputs_of_other_than_three_axes_are_refused(shape):
+    x = np.ones(shape, "float32")
+    with pytest.raises(ValueError, match=r"expected 3 axes, \(batch, tokens, size\), found shape"):
+        MultiHeadAttention(num_heads=2, key_dim=4)(x, key=x, value=x)
