@@ -177,16 +177,18 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
             load_plugins(plugins)
             try:
                 status = main(others) or 0
-            except SystemExit:  # after --help
+            except SystemExit as error:  # after --help, or within a plugin
                 sys.stdout.flush()
+                if error.code:
+                    raise InputError(f"a plugin has ended the command: exit {error.code}; mend the plugin") from error
                 raise
             sys.stdout.flush()
             return status
         except (InputError, LostWorkerError) as error:
             if debug:
                 raise
-            cause = error.__context__  # what may not be read is not damaged
-            denied = refusal(cause) if isinstance(cause, PermissionError) else None
+            # What may not be read is not damaged.
+            denied = refusal(cause) if isinstance(cause := error.__context__, PermissionError) else None
             return _fail(f"error: {denied or error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
         except KeyboardInterrupt:
             if debug:

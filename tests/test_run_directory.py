@@ -107,6 +107,15 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(capsys):
     assert "runs/x: Permission denied; change its permissions" in capsys.readouterr().err
 
 
+def test_a_plugin_that_ends_the_command_is_told(capsys):
+    @exit_cleanly
+    def command(arguments):
+        raise SystemExit(3)
+
+    assert command([]) == 2
+    assert capsys.readouterr().err == "error: a plugin has ended the command: exit 3; mend the plugin\n"
+
+
 def test_other_errors_of_the_system_keep_their_traceback():
     @exit_cleanly
     def command(arguments):

@@ -104,9 +104,9 @@ def _delete(old: Path, evaluation: EvaluationDirectory) -> None:
         for path in old.iterdir():
             if path.name not in evaluation.names and not is_temporary(path.name):
                 evaluation.root.mkdir(exist_ok=True)
-                if os.path.lexists(evaluation.root / path.name):
+                if os.path.lexists(place := evaluation.root / path.name):
                     return
-                path.rename(evaluation.root / path.name)
+                path.rename(place)
         shutil.rmtree(old, ignore_errors=True)
 
 
