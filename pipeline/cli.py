@@ -146,6 +146,11 @@ class Command(Protocol):
     def __call__(self, arguments: list[str] | None = None) -> int: ...
 
 
+def _denied(error: Exception) -> str | None:
+    """Returns what may not be read, which is not damaged, where that is behind an error."""
+    return refusal(error.__context__) if isinstance(error.__context__, PermissionError) else None
+
+
 def _refuse_unwritable(arguments: Sequence[str]) -> None:
     for argument in arguments:
         if "\0" in argument or not is_unicode(argument):
@@ -187,9 +192,7 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
         except (InputError, LostWorkerError) as error:
             if debug:
                 raise
-            # What may not be read is not damaged.
-            denied = refusal(cause) if isinstance(cause := error.__context__, PermissionError) else None
-            return _fail(f"error: {denied or error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
+            return _fail(f"error: {_denied(error) or error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
         except KeyboardInterrupt:
             if debug:
                 raise

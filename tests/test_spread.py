@@ -66,7 +66,7 @@ def test_lines_are_translated_to_the_same_bytes_in_their_order(trained, tmp_path
     def translated(workers):
         output = io.BytesIO()
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO((corpus / "train.en").read_bytes())))
-        monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=output, flush=lambda: None))
+        monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=output, flush=lambda: None, isatty=lambda: False))
         assert translate.main([str(run), "--prefix", str(tmp_path / "prefix"), "--workers", str(workers)]) == 0
         return output.getvalue()
 

@@ -133,7 +133,7 @@ def test_text_whose_lines_end_in_carriage_returns_alone_is_refused_by_files_and_
 def test_packed_text_is_named_where_it_is_not_unpacked(write):
     packed = gzip.compress(b"a\n", mtime=0)
     for read in (lambda: from_stream(packed), lambda: read_lines(write(gzip.compress(packed)))):
-        with pytest.raises(InputError, match=r":1: this is packed by gzip; .*: gzip -dc FILE"):
+        with pytest.raises(InputError, match=r": this is packed by gzip; .*: gzip -dc FILE"):
             read()
 
 
