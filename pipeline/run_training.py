@@ -17,7 +17,7 @@ from .metrics.bleu import check_bleu_tokenizer
 from .metrics.low_bleu import count_words, explain_low_bleu
 from .run_directory import RunDirectory
 from .runtime.devices import choose_devices
-from .runtime.memory import keep_freed_memory
+from .runtime.machine import keep_freed_memory
 from .runtime.workers import Workers, join_workers, noticing_lost_workers
 from .text.prepare import TrainingText
 from .trained_run.manifest import write_manifest

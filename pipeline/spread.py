@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from .cli import whole_number
 from .errors import InputError, LostWorkerError
 from .runtime.import_tensorflow import importing_tensorflow
+from .runtime.parallel import stream_in_processes
 from .runtime.plugin_files import load_plugins, loaded_plugins
-from .runtime.worker_processes import stream_in_processes
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

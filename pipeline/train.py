@@ -13,9 +13,8 @@ from .config import RunConfig
 from .config.command_line import parse_train_arguments
 from .errors import InputError, LostWorkerError
 from .invocation import invocation
-from .runtime.environment import read_cluster
+from .runtime.cluster import meet, read_cluster
 from .runtime.import_tensorflow import importing_tensorflow
-from .runtime.rendezvous import meet
 
 if TYPE_CHECKING:
     import keras

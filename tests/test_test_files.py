@@ -45,4 +45,4 @@ def test_nothing_draws_from_tensorflows_own_generators():
     texts = FILES | {name: path.read_text(encoding="utf-8") for name, path in modules.items()}
     own = re.compile(r"\btf\.random\.(?!stateless|set_seed|Generator)\w+\(|\bDataset\b.*\.shuffle\(")
     found = {name for name, text in texts.items() if own.search(text)}
-    assert found == {"pipeline/runtime/machine.py"}  # a matrix to be multiplied against the clock
+    assert found == {"pipeline/runtime/devices.py"}  # a matrix to be multiplied against the clock

@@ -6,8 +6,7 @@ import keras
 
 from ..config import RunConfig
 from ..config.decoding import DecodingSettings
-from ..runtime.devices import parallel_batches
-from ..runtime.sizes import sizes
+from ..runtime.devices import parallel_batches, sizes
 from ..text.banned import BannedPhrases
 from ..text.token_text import TokenText
 from ..text.tokenizer import Tokenizer

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ..runtime.cores import in_order
+from ..runtime.parallel import in_order
 from ..text.batch_plan import round_up
 from ..text.batches import pad
 from ..text.required import RequiredPhrase, tokens_needed

@@ -24,7 +24,7 @@ from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.recorder import AttentionRecorder
 from ..run_directory import EvaluationDirectory
-from ..runtime.processes import is_running
+from ..runtime.machine import is_running
 from ..spread import Spreading
 from ..trained_run import TrainedRun
 from ..trained_run.trained_ensemble import TrainedEnsemble

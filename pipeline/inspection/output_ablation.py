@@ -20,7 +20,7 @@ import tensorflow as tf
 from ..attention.cross_attention import CrossAttention
 from ..config.names import OUTPUT_ABLATIONS
 from ..decoding.forced import forced_decode
-from ..runtime.cores import in_order
+from ..runtime.parallel import in_order
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.batches import Batch, forced_batch
 from ..text.tokenizer import PAD

@@ -11,7 +11,7 @@ import tensorflow as tf
 from ..attention.cross_attention import CrossAttention
 from ..decoding.forced import forced_decode
 from ..errors import InputError
-from ..runtime.cores import in_order
+from ..runtime.parallel import in_order
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.batches import forced_batch
 from ..text.tokenizer import PAD

@@ -11,7 +11,7 @@ import numpy as np
 from ..config.names import SITES
 from ..decoding.forced_graph import ForcedGraph, make_forced_graph
 from ..decoding.translator import Translation
-from ..runtime.cores import in_order
+from ..runtime.parallel import in_order
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.batches import forced_batch
 from ..text.tokenizer import BOS, EOS, Tokenizer

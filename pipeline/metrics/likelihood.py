@@ -7,7 +7,7 @@ import numpy as np
 
 from ..decoding.forced_graph import ForcedGraph
 from ..errors import InputError
-from ..runtime.cores import in_order
+from ..runtime.parallel import in_order
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
 from ..text.batches import collate
 from ..text.encoded import EncodedSentences

@@ -1,4 +1,5 @@
-"""Imports TensorFlow silently, with the settings of its native libraries that suit small models."""
+"""Imports TensorFlow silently, in an environment that was checked, with the settings of its native libraries that suit
+small models."""
 
 import gc
 import os
@@ -7,10 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..errors import InputError
-from .cores import CORE_GROUPS, usable_cores
-from .environment import check_environment
-from .nvidia import has_nvidia_device
+from .cluster import count_workers
+from .machine import CORE_GROUPS, has_nvidia_device, usable_cores
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
+MOST_THREADS = 10_000
+LEAST_ADDRESS_SPACE = 4 << 30  # TensorFlow takes 2 GiB before it computes anything
 UNUSED_BY_KERAS = ("IPython", "jax", "matplotlib", "pandas")
 OWN_KERAS = {"KERAS_BACKEND": "tensorflow", "KERAS_HOME": os.devnull, "KERAS_NNX_ENABLED": "0"}
 """What Keras is told instead of what a person has set for other projects, by variables or in `keras.json`, which is
@@ -106,3 +114,24 @@ def silenced_stderr() -> Iterator[None]:
         os.dup2(standard_error, 2)
         os.close(standard_error)
         os.close(nowhere)
+
+
+def check_environment() -> None:
+    """Checks numbers of threads, the machines of `TF_CONFIG` and the limit of the address space.
+
+    Raises:
+        InputError: one is wrong, or the limit is too low.
+    """
+    for name in THREADS:
+        for value in filter(None, os.environ.get(name, "").split(",")):  # OpenMP takes a number for each level
+            if not value.strip().isdecimal() or len(value) > 9 or int(value) > MOST_THREADS:
+                raise InputError(
+                    f"{name}: expected a number of threads up to {MOST_THREADS}, found {value[:40]!r}: unset {name}"
+                )
+    count_workers()
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
+    if resource and limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        raise InputError(
+            f"the address space is limited to {limit >> 20} MiB; TensorFlow needs at least "
+            f"{LEAST_ADDRESS_SPACE >> 20}: ulimit -v unlimited"
+        )

@@ -1,17 +1,19 @@
-"""Measures of the machine: its memory, and the speed of its matrix products."""
+"""What the machine has, as the system says: memory, cores, GPUs of NVIDIA, processes. It loads no TensorFlow."""
 
+import ctypes
+import importlib.util
+import math
 import os
+import shutil
 import sys
-import time
-
-import tensorflow as tf
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
-
-MATRIX = 1024  # rows and columns of the matrices that are multiplied
 
 
 def total_memory() -> int | None:
@@ -29,12 +31,141 @@ def peak_memory() -> int | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def product_rate(dtype: str) -> float:
-    """Measures the arithmetic operations per second of matrix products in a number format, as the best of four runs."""
-    x = tf.cast(tf.random.normal((MATRIX, MATRIX)), dtype)
-    seconds = []
-    for _ in range(4):
-        started = time.monotonic()
-        tf.matmul(x, x).numpy()
-        seconds.append(time.monotonic() - started)
-    return 2 * MATRIX**3 / min(seconds)
+# glibc's <malloc.h>
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
+
+
+def keep_freed_memory() -> bool:
+    """Makes glibc keep freed memory for the next step instead of returning it to the system.
+
+    A step allocates and frees some gigabytes in arrays of megabytes. By default each array is mapped anew, and every
+    page of it faults once: up to 250,000 faults a second were measured on a virtual machine, which took half of the
+    processor's time. The price is that the process never shrinks.
+
+    Returns:
+        Whether it took effect. On systems other than Linux with glibc nothing is done.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    settings = ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, 2**31 - 1), (M_TOP_PAD, 2**28))
+    return min(mallopt(option, value) for option, value in settings) == 1
+
+
+CORE_GROUPS = 2  # groups of cores that compute a slice of an update each
+
+
+def usable_cores() -> int:
+    """Returns the number of processor cores that this process may use, by its affinity and its container's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cpu_quota()
+    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
+
+
+GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def cpu_quota(groups: Path = GROUPS, own_groups: Path = OWN_GROUPS) -> float | None:
+    """Returns how many cores' time Linux' control groups allow this process, or None for no limit.
+
+    `docker run --cpus 2` and a limit of Kubernetes set such a quota. A process with more threads than that is stopped
+    for a part of each tenth of a second, in the middle of what the other threads wait for. Groups are nested, and the
+    lowest quota holds.
+
+    Args:
+        groups: where the control groups are mounted, of version 1 or 2.
+        own_groups: names those of this process.
+    """
+    with suppress(OSError):
+        lines = own_groups.read_text(encoding="utf-8", errors="replace").splitlines()
+        return min(filter(None, (_quota(folder) for line in lines for folder in _folders(line, groups))), default=None)
+    return None  # not on Linux
+
+
+def _folders(line: str, groups: Path) -> Iterator[Path]:
+    """Yields the folders of a group of this process and of those around it."""
+    _, controllers, name = (line.split(":", 2) + ["", ""])[:3]
+    if controllers and "cpu" not in controllers.split(","):
+        return
+    root = groups / controllers if (groups / controllers).is_dir() else groups / "cpu"
+    own = root / name.lstrip("/")  # within a container it may be a name that only the host has
+    yield from (folder for folder in (own, *own.parents) if folder.is_relative_to(root))
+
+
+def _quota(folder: Path) -> float | None:
+    """Returns the quota of a group in cores."""
+    with suppress(OSError, ValueError, ZeroDivisionError):  # without a limit: "max", -1, or no such file
+        if (folder / "cpu.max").is_file():
+            quota, period = map(int, (folder / "cpu.max").read_text().split())
+        else:
+            quota, period = (int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
+        return quota / period if quota > 0 else None
+    return None
+
+
+DEVICES = "/dev"
+DRIVER = "/proc/driver/nvidia/gpus"
+WINDOWS_GPU, WINDOWS_LIBRARY = "/dev/dxg", "/usr/lib/wsl/lib/libcuda.so.1"  # within the Linux of Windows
+LIBRARIES = "nvidia.cudnn"  # of the extra [gpu], as a Python package
+REASONS = 'TF_CPP_MIN_LOG_LEVEL=0 python -c "import tensorflow as tf; tf.config.list_physical_devices()"'
+INSTALL = 'python -m pip install ".[gpu]"'
+
+
+def has_nvidia_device() -> bool:
+    """Returns whether this process could use a GPU of NVIDIA: there is a device, and CUDA_VISIBLE_DEVICES does not hide
+    it. A program such as nvidia-smi proves nothing: images of containers have it without a device."""
+    return _has_device() and not _is_hidden()
+
+
+def why_unseen() -> str | None:
+    """Returns what to do where TensorFlow sees no GPU, though one of NVIDIA is there; None where none is, or where it
+    is hidden on purpose."""
+    if _is_hidden():
+        return None
+    if _has_device():
+        if not _has_libraries():
+            return f"CUDA's libraries are missing: {INSTALL}"
+        return f"CUDA's libraries or the driver do not fit; TensorFlow says why: {REASONS}"
+    if Path(DRIVER).is_dir() and any(Path(DRIVER).iterdir()):
+        return "this container was not given it: start it with --gpus all (Docker) or --nv (Apptainer)"
+    if sys.platform == "win32" and shutil.which("nvidia-smi"):
+        return "TensorFlow uses it within WSL2 only: https://learn.microsoft.com/windows/wsl/install"
+    return None
+
+
+def _has_device() -> bool:
+    numbered = Path(DEVICES).glob("nvidia[0-9]*")
+    return any(numbered) or (Path(WINDOWS_GPU).exists() and Path(WINDOWS_LIBRARY).exists())
+
+
+def _is_hidden() -> bool:
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "all").split(",")[0].strip() in ("", "-1", "NoDevFiles")
+
+
+def _has_libraries() -> bool:
+    try:
+        return importlib.util.find_spec(LIBRARIES) is not None
+    except ModuleNotFoundError:  # the package that it is part of
+        return False
+
+
+SYNCHRONIZE = 0x00100000  # the right to wait for a process, of <winnt.h>
+
+
+def is_running(process: int) -> bool:
+    """Returns whether there is a process of that number on this machine."""
+    if sys.platform == "win32":  # where os.kill would end it
+        import ctypes
+
+        handle = ctypes.windll.kernel32.OpenProcess(SYNCHRONIZE, False, process)
+        return bool(handle and ctypes.windll.kernel32.CloseHandle(handle))
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True

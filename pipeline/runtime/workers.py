@@ -17,8 +17,7 @@ from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
 from tensorflow.python.eager import context
 
 from ..errors import InputError, LostWorkerError
-from .environment import Cluster, read_cluster
-from .rendezvous import meet
+from .cluster import Cluster, meet, read_cluster
 
 HEARTBEAT_SECONDS = 30
 """A worker that is not heard of for so long counts as dead."""

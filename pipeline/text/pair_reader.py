@@ -5,8 +5,8 @@ from itertools import chain
 
 import numpy as np
 
-from ..runtime.cores import usable_cores
-from ..runtime.worker_processes import in_processes
+from ..runtime.machine import usable_cores
+from ..runtime.parallel import in_processes
 from .cleaning import digest_pairs, find_empty
 from .corpus import Corpus
 from .encoded import smallest_type

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..runtime.cores import usable_cores
-from ..runtime.worker_processes import in_processes
+from ..runtime.machine import usable_cores
+from ..runtime.parallel import in_processes
 from .corpus import Corpus
 from .encoded import EncodedSentences, SentenceStore, chunks
 from .pair_reader import is_large, shards

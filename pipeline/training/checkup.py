@@ -19,7 +19,7 @@ from ..metrics.bleu import check_bleu_tokenizer
 from ..model.freezing import describe_parameters
 from ..run_directory import RunDirectory
 from ..runtime.devices import choose_devices, make_strategy, resolve_precision
-from ..runtime.memory import keep_freed_memory
+from ..runtime.machine import keep_freed_memory
 from ..text.batch_plan import BatchPlan
 from ..text.prepare import TrainingText, prepare_text
 from .build import build_batches, build_limits, build_model_and_optimizer, build_train_step

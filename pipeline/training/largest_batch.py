@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..errors import InputError
-from ..runtime.gpus import visible_gpus
+from ..runtime.devices import visible_gpus
 from ..text.batch_plan import round_up
 from ..text.batches import Batch
 from ..text.tokenizer import EOS

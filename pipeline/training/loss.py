@@ -5,7 +5,7 @@ Letters: N tokens, D model width, V vocabulary.
 
 import tensorflow as tf
 
-from ..runtime.sizes import sizes
+from ..runtime.devices import sizes
 
 CHUNK_TOKENS: int | None = None
 """Tokens whose scores exist at the same time; None for what suits the device."""

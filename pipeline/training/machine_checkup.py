@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from ..runtime.cores import usable_cores
-from ..runtime.devices import idle_gpu, slow_precision
-from ..runtime.gpus import gpu_memory, visible_gpus
-from ..runtime.machine import peak_memory, product_rate, total_memory
+from ..runtime.devices import gpu_memory, idle_gpu, product_rate, slow_precision, visible_gpus
+from ..runtime.machine import peak_memory, total_memory, usable_cores
 from .checkup_line import CheckupLine
 
 GIGABYTE = 2**30

@@ -5,7 +5,7 @@ Letters: N tokens, D model width, V vocabulary.
 
 import tensorflow as tf
 
-from ..runtime.sizes import sizes
+from ..runtime.devices import sizes
 from .loss import even_chunks
 
 CHUNK_TOKENS: int | None = None

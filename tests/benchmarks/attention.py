@@ -40,7 +40,7 @@ from pipeline.attention.additive import AdditiveAttention
 from pipeline.attention.mechanisms import MECHANISMS
 from pipeline.attention.relative_positions import alibi_bias, rotation
 from pipeline.attention.self_attention import SelfAttention
-from pipeline.runtime.memory import keep_freed_memory
+from pipeline.runtime.machine import keep_freed_memory
 
 mpl.use("Agg")
 

@@ -39,12 +39,12 @@ TRY_AGAIN, INTERRUPTED = 75, 130
 # Waits for a minute only for a worker that was killed before it had come; its graphs are not worth optimizing.
 START = """
 import sys
-from pipeline.runtime import rendezvous
+from pipeline.runtime import cluster
 from pipeline.runtime.import_tensorflow import importing_tensorflow
 with importing_tensorflow():
     import tensorflow
     from pipeline.training import build
-rendezvous.WAIT_MINUTES = 1.0
+cluster.WAIT_MINUTES = 1.0
 tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 build.slices_per_update = lambda: 1
 from pipeline.train import main

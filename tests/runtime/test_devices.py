@@ -1,8 +1,9 @@
-"""The devices of a run."""
+"""The devices of a run: which are used, in which format they compute, and how much at once."""
 
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 import tensorflow as tf
@@ -10,11 +11,18 @@ import tensorflow as tf
 from pipeline.errors import InputError
 from pipeline.runtime import devices
 from pipeline.runtime.devices import (
+    CPU,
+    GPU,
+    Gpu,
     choose_devices,
     describe_devices,
+    gpu_formats,
     make_strategy,
     resolve_precision,
+    sizes,
     slow_precision,
+    use_gpus,
+    visible_gpus,
 )
 from tests.pretended_gpus import pretend_gpus
 from tests.tiny_runs import ROOT
@@ -109,3 +117,88 @@ def test_determinism_is_tensorflows(monkeypatch):
     assert asked == []
     choose_devices(None, deterministic=True)
     assert asked == [True]
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "formats"),
+    [
+        ([(6, 1)], []),  # P40
+        ([(7, 0)], ["mixed_float16"]),  # V100
+        ([(7, 5)], ["mixed_float16"]),  # T4
+        ([(8, 0)], ["mixed_bfloat16", "mixed_float16"]),  # A100
+        ([(12, 0)], ["mixed_bfloat16", "mixed_float16"]),
+        ([(8, 6), (9, 0)], ["mixed_bfloat16"]),
+        ([(9, 0), (7, 5)], []),  # float16 is for one
+        ([None], []),  # another maker's
+    ],
+)
+def test_formats_are_those_that_all_gpus_multiply(capabilities, formats, monkeypatch):
+    pretend_gpus(monkeypatch, *capabilities)
+    assert gpu_formats() == formats
+
+
+def test_gpus_are_named_with_their_capability(monkeypatch):
+    pretend_gpus(monkeypatch, (7, 5), None, name="Tesla T4")
+    assert visible_gpus() == [Gpu("Tesla T4", (7, 5)), Gpu("/physical_device:GPU:1", None)]
+    assert str(visible_gpus()[0]) == "Tesla T4, compute capability 7.5"
+    assert str(visible_gpus()[1]) == "/physical_device:GPU:1"
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_the_first_gpus_are_used(number, monkeypatch):
+    visible = pretend_gpus(monkeypatch, (8, 0), (8, 0))
+    use_gpus(number)
+    assert [gpu.name for gpu in visible] == [f"/physical_device:GPU:{i}" for i in range(number)]
+    assert len(visible_gpus()) == number
+
+
+def test_more_gpus_than_there_are_are_refused(monkeypatch):
+    pretend_gpus(monkeypatch, (8, 0), (8, 0))
+    with pytest.raises(
+        InputError, match=r"run\.devices: expected at most 2, as many GPUs as TensorFlow sees, found 3$"
+    ):
+        use_gpus(3)
+
+
+def test_a_gpu_that_tensorflow_does_not_see_is_no_number_but_a_hint(monkeypatch):
+    pretend_gpus(monkeypatch)
+    monkeypatch.setattr(devices, "why_unseen", lambda: "CUDA's libraries are missing: install them")
+    with pytest.raises(
+        InputError, match=r"at most 0, .* found 1; an NVIDIA GPU is there, but CUDA's libraries are miss"
+    ):
+        use_gpus(1)
+    use_gpus(0)
+
+
+def test_gpus_that_are_in_use_cannot_be_chosen_any_more(monkeypatch):
+    pretend_gpus(monkeypatch, (8, 0), (8, 0))
+
+    def refuse(devices, kind):
+        raise RuntimeError("Physical devices cannot be modified after being initialized")
+
+    monkeypatch.setattr("tensorflow.config.set_visible_devices", refuse)
+    with pytest.raises(InputError, match=r"1 of 2 GPUs cannot be chosen any more.*start another process"):
+        use_gpus(1)
+    use_gpus(2)  # all of them: nothing is to be chosen
+
+
+def test_a_processors_sizes_stay_as_runs_were_made_with_them():
+    assert sizes() is CPU
+    assert asdict(CPU) == {
+        "update_slices": 2,
+        "loss_chunk_tokens": 1024,
+        "divergence_chunk_tokens": 512,
+        "matrix_groups": 2,
+        "search_sentences": 64,
+        "most_batches": 4,
+    }
+
+
+def test_a_gpu_computes_more_at_once_and_nothing_side_by_side(monkeypatch):
+    visible = pretend_gpus(monkeypatch, (8, 0))
+    assert sizes() is GPU
+    assert devices.slices_per_update() == devices.parallel_batches() == GPU.matrix_groups == 1
+    for name in ("loss_chunk_tokens", "divergence_chunk_tokens", "search_sentences"):
+        assert getattr(GPU, name) > getattr(CPU, name)
+    visible.clear()  # as by --devices 0
+    assert sizes() is CPU

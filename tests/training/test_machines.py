@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 
-from pipeline.runtime.environment import read_cluster
+from pipeline.runtime.cluster import read_cluster
 from tests.tiny_runs import ROOT
 
 PAGE = (ROOT / "pipeline" / "training" / "MACHINES.md").read_text(encoding="utf-8")

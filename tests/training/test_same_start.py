@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.runtime.environment import Cluster
+from pipeline.runtime.cluster import Cluster
 from pipeline.training.checkpoint import Progress
 from pipeline.training.checkpoint_folder import Checkpoints
 from pipeline.training.same_start import check_same_settings, check_same_text, restore_together, wait_for_text

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pandas as pd
 
-from ...runtime.cores import in_order
+from ...runtime.parallel import in_order
 from ...text.batch_plan import FORCED_BATCH_TOKENS
 from .effects_table import KEYS, SUMS
 from .passes import ReducedReader

@@ -5,7 +5,7 @@ from collections import defaultdict
 import keras
 import tensorflow as tf
 
-from ...runtime.sizes import sizes
+from ...runtime.devices import sizes
 from .adam import adam_scalars, apply_adam
 
 

@@ -7,7 +7,7 @@ with importing_tensorflow():
 
 from pipeline.model.transformer import Transformer
 from pipeline.runtime.devices import slices_per_update
-from pipeline.runtime.memory import keep_freed_memory
+from pipeline.runtime.machine import keep_freed_memory
 from pipeline.text.batches import Batch
 from pipeline.training.optimizers import make_optimizer
 from pipeline.training.step import TrainStep

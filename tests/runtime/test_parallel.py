@@ -1,24 +1,25 @@
-"""Processes compute in order, hand on errors, and do not outlive the one that has started them."""
+"""Threads and processes compute in order, hand on errors, and do not outlive the process that has started them."""
 
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 from functools import partial
 from itertools import count
 from queue import Queue
 
 import pytest
 
-from pipeline.runtime.processes import is_running
-from pipeline.runtime.worker_processes import in_processes, stream_in_processes
+from pipeline.runtime.machine import is_running
+from pipeline.runtime.parallel import in_order, in_processes, stream_in_processes
 from tests.patience import PATIENCE_SECONDS
 
 STARTS_AND_WAITS = """
 import time
-from pipeline.runtime.worker_processes import in_processes
-from tests.runtime.test_worker_processes import tell_process
+from pipeline.runtime.parallel import in_processes
+from tests.runtime.test_parallel import tell_process
 
 if __name__ == "__main__":
     for process in in_processes(tell_process, range(2), 2):
@@ -87,3 +88,36 @@ def test_processes_end_with_the_one_that_has_started_them(tmp_path):
         assert is_running(worker)
         starter.send_signal(signal.SIGKILL)
         starter.communicate(timeout=PATIENCE_SECONDS)  # until nobody has the pipe any more, the workers neither
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_results_come_in_the_order_of_the_items(workers):
+    last = threading.Event()
+
+    def late(item):
+        if workers > 1 and item == 0:
+            assert last.wait(PATIENCE_SECONDS)  # the first ends after the second
+        if item == 1:
+            last.set()
+        return item * item
+
+    assert list(in_order(late, range(20), workers)) == [item * item for item in range(20)]
+
+
+def test_only_some_items_are_taken_ahead_of_the_reader():
+    taken = []
+    results = in_order(lambda item: item, (taken.append(item) or item for item in range(100)), workers=2)
+    next(results)
+    assert len(taken) == 3
+
+
+def test_an_exception_of_a_worker_reaches_the_reader():
+    def fails(item):
+        if item == 3:
+            raise ValueError("three")
+        return item
+
+    results = in_order(fails, range(10), workers=2)
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="three"):
+        next(results)

@@ -1,10 +1,15 @@
-"""Work in processes of its own, for what Python itself computes: its threads would take turns."""
+"""Parallel maps that keep the order, by threads or by processes.
+
+The products of a small model are too small to be shared between the cores of a processor. Each core, or group of
+cores, gets work of its own instead: slices of a batch in training, batches in search and in teacher-forced passes. What
+Python itself computes is done in processes, since its threads would take turns.
+"""
 
 import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from queue import Full, Queue
@@ -95,3 +100,18 @@ def _end_with_parent() -> None:
 
 def _compute(item):
     return _function(item)
+
+
+def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """Computes `map(function, items)` in threads, in order.
+
+    At most `workers` items are computed ahead of the caller, so that memory stays flat.
+    """
+    ahead: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for item in items:
+            ahead.append(pool.submit(function, item))
+            if len(ahead) > workers:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()

@@ -1,4 +1,4 @@
-"""Workers find each other before TensorFlow connects them."""
+"""The workers of `TF_CONFIG`, and how they find each other before TensorFlow connects them."""
 
 import json
 import logging
@@ -10,11 +10,27 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from pipeline.errors import InputError, LostWorkerError
-from pipeline.runtime import rendezvous
-from pipeline.runtime.environment import Cluster
-from pipeline.runtime.rendezvous import meet
+from pipeline.runtime.cluster import Cluster, count_workers, meet
 from tests.patience import PATIENCE_SECONDS
 from tests.worker_runs import free_ports
+
+ADDRESS = "localhost:1"
+TASK = {"type": "worker", "index": 0}
+
+
+def test_workers_are_counted(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    assert count_workers() == 1
+    clusters = [
+        ({}, 1),
+        ({"worker": [ADDRESS]}, 1),
+        ({"worker": [ADDRESS] * 2}, 2),
+        ({"worker": [ADDRESS], "chief": [ADDRESS]}, 2),
+    ]
+    for cluster, workers in clusters:
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": TASK}))
+        assert count_workers() == workers
+
 
 SOON = 0.02  # minutes
 
@@ -40,7 +56,7 @@ def test_workers_go_on_once_all_are_there_in_whatever_order_they_come():
 
 
 def test_a_chief_gives_up_and_names_who_did_not_start(caplog, monkeypatch):
-    monkeypatch.setattr(rendezvous, "_SAID_AFTER", 0.0)
+    monkeypatch.setattr("pipeline.runtime.cluster._SAID_AFTER", 0.0)
     caplog.set_level(logging.INFO)
     clusters = make_clusters(3)
     chief, other = outcomes((meet, clusters[0], None, SOON), (meet, clusters[2], None, 2 * SOON))
@@ -131,7 +147,7 @@ def test_a_chief_passes_over_strangers(greeting):
 
 
 def test_a_chief_does_not_wait_for_a_stranger_who_sends_byte_by_byte(monkeypatch):
-    monkeypatch.setattr(rendezvous, "_LINE_SECONDS", 0.2)
+    monkeypatch.setattr("pipeline.runtime.cluster._LINE_SECONDS", 0.2)
     chief, _ = make_clusters(2)
     bytes_left = iter(range(400))
 
