@@ -2,7 +2,7 @@
 
 The packages, in the order in which they may import each other:
 
-- `invocation`: how a person starts the commands, for messages
+- `errors`: errors that a person can mend, and how their messages help
 - `config`: the settings of a run, read from YAML and the command line
 - `runtime`: how TensorFlow is imported, and which cores and devices are used
 - `text`: parallel text -> cleaned pairs -> subword ids -> batches

@@ -5,8 +5,7 @@ import sys
 from importlib import import_module
 
 from .cli import exit_cleanly
-from .errors import InputError
-from .nearest_key import did_you_mean
+from .errors import InputError, did_you_mean
 from .version import __version__
 
 COMMANDS = {

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .cli import ArgumentParser, add_normalize_option, exit_cleanly
 from .config.names import DATA_SETS, EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS, describe
-from .errors import InputError
-from .invocation import invocation
+from .errors import InputError, invocation
 from .runtime.import_tensorflow import importing_tensorflow
 from .spread import add_workers_option
 

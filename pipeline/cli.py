@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
 from .command_paths import check_paths
-from .errors import InputError, LostWorkerError, mistake, refusal
+from .errors import InputError, LostWorkerError, did_you_mean, mistake, refusal
 from .files import is_unicode, name_problem
-from .nearest_key import did_you_mean
 from .runtime.plugin_files import load_plugins, take_plugins
 from .standard_streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, prepare_streams
 

@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
-from .errors import InputError
+from .errors import InputError, invocation
 from .files import write_output
-from .invocation import invocation
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -6,8 +6,7 @@ import sys
 from .cli import DEBUG_HELP, PLUGINS_HELP, exit_cleanly
 from .command_paths import check_config_paths
 from .config.command_line import parse_train_arguments
-from .errors import InputError
-from .invocation import invocation
+from .errors import InputError, invocation
 from .runtime.import_tensorflow import importing_tensorflow
 from .standard_streams import OutputHandler
 

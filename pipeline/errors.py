@@ -1,9 +1,12 @@
-"""Errors that the user can mend: commands report them in one message, without a traceback."""
+"""Errors that the user can mend: commands report them in one message, without a traceback, that says what was meant and
+what to type."""
 
+import difflib
 import errno
 import os
 import re
 import zlib
+from collections.abc import Sequence
 from tokenize import TokenError
 from zipfile import BadZipFile
 
@@ -64,3 +67,35 @@ class InputError(ValueError):
 
 class LostWorkerError(Exception):
     """Another worker of a training has ended, hangs, or has not started; the same command continues the training."""
+
+
+def nearest_key(key: str, keys: Sequence[str]) -> str | None:
+    """Returns the dotted key that was probably meant: one with the same name or a similar spelling, from the same
+    section if possible."""
+    section, _, name = key.rpartition(".")
+    siblings = {known.rpartition(".")[2]: known for known in reversed(keys) if known.rpartition(".")[0] == section}
+    everywhere = {known.rpartition(".")[2]: known for known in reversed(keys)}
+    if name in everywhere:
+        return everywhere[name]
+    for candidates in (siblings, everywhere):
+        alike = difflib.get_close_matches(name, candidates, n=1, cutoff=0.7)
+        if alike:
+            return candidates[alike[0]]
+    alike = difflib.get_close_matches(key, keys, n=1, cutoff=0.7)
+    return alike[0] if alike else None
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """Returns the end of a message about an unknown name: "; did you mean NAME?", or nothing if none is near."""
+    meant = nearest_key(name, names)
+    return f"; did you mean {meant}?" if meant else ""
+
+
+SCRIPTS = ("train", "evaluate")  # have a file in the repository's root
+
+
+def invocation(command: str) -> str:
+    """Returns what a person types to start a command, such as "qkv train" or "python train.py"."""
+    if __package__ == "qkv":
+        return f"qkv {command}"
+    return f"python {command}.py" if command in SCRIPTS else f"python -m {__package__}.{command}"

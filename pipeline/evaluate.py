@@ -18,9 +18,8 @@ from .config.members import check_members_search, results_name
 from .config.names import BLEU_TOKENIZERS, describe
 from .config.options import add_decoding_options, add_given_options, check_required, with_decoding_options
 from .config.started_run import load_started_run, settings_of_set
-from .errors import InputError
+from .errors import InputError, invocation
 from .files import name_problem
-from .invocation import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 from .spread import add_workers_option, check_spreadable

@@ -11,9 +11,8 @@ from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_c
 from .config.names import EXPORT_FORMATS, QUANTIZATIONS, describe
 from .config.options import add_decoding_options, with_decoding_options
 from .config.started_run import load_started_run
-from .errors import InputError
+from .errors import InputError, invocation
 from .files import sha256, write_json
-from .invocation import invocation
 from .new_folder import new_folder
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from .cli import ArgumentParser, exit_cleanly
 from .config.model import TransformerSettings
-from .errors import InputError
+from .errors import InputError, invocation
 from .files import name_problem
-from .invocation import invocation
 from .runtime.import_tensorflow import importing_tensorflow
 
 

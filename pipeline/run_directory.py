@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from .errors import InputError
+from .errors import InputError, invocation
 from .file_lock import folder_locked
 from .files import (
     check_own_folder,
@@ -16,7 +16,6 @@ from .files import (
     refuse_link,
     refuse_other_than_file,
 )
-from .invocation import invocation
 from .made_by import refuse_newer
 
 

@@ -11,8 +11,8 @@ from .config import RunConfig
 from .config.names import SCHEDULES
 from .decoding.build import build_translator
 from .decoding.search import GreedySearch
+from .errors import invocation
 from .files import replaced_when_done
-from .invocation import invocation
 from .metrics.bleu import check_bleu_tokenizer
 from .metrics.low_bleu import count_words, explain_low_bleu
 from .run_directory import RunDirectory

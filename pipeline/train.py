@@ -11,8 +11,7 @@ from .cli import exit_cleanly, log_to_output
 from .command_paths import check_config_paths
 from .config import RunConfig
 from .config.command_line import parse_train_arguments
-from .errors import InputError, LostWorkerError
-from .invocation import invocation
+from .errors import InputError, LostWorkerError, invocation
 from .runtime.cluster import meet, read_cluster
 from .runtime.import_tensorflow import importing_tensorflow
 

@@ -24,7 +24,7 @@ from .config.options import (
     with_decoding_options,
 )
 from .config.started_run import load_started_run
-from .invocation import invocation
+from .errors import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 from .spread import RunParts, Spreading, add_workers_option, check_spreadable

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
-from .errors import InputError
-from .invocation import invocation
+from .errors import InputError, invocation
 from .run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 import importlib
 import re
 
+import pipeline.errors
 import pytest
 
-import pipeline.invocation
 from pipeline.__main__ import COMMANDS, main
-from pipeline.invocation import invocation
+from pipeline.errors import invocation
 from pipeline.version import __version__
 from tests.tiny_runs import ROOT
 
@@ -54,5 +54,5 @@ def test_a_misspelt_command_is_answered_with_the_nearest(given, answer, capsys):
 def test_messages_name_a_command_as_it_can_be_typed(monkeypatch):
     assert invocation("train") == "python train.py"
     assert invocation("view") == "python -m pipeline.view"
-    monkeypatch.setattr(pipeline.invocation, "__package__", "qkv")
+    monkeypatch.setattr(pipeline.errors, "__package__", "qkv")
     assert [invocation("train"), invocation("view")] == ["qkv train", "qkv view"]

@@ -13,8 +13,6 @@ PIPELINE = ROOT / "pipeline"
 ORDER = [
     "version",
     "errors",
-    "nearest_key",
-    "invocation",
     "made_by",
     "json_file",
     "array_file",

@@ -27,7 +27,7 @@ from pipeline import __main__ as program
 from pipeline.attention.scores import SCORES
 from pipeline.config import load_run_config, names
 from pipeline.config.command_line import parse_train_arguments
-from pipeline.invocation import invocation
+from pipeline.errors import invocation
 from tests.recipes import SHIPPING, recipe
 
 pytestmark = pytest.mark.slow

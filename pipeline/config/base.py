@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo, field_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from ..errors import did_you_mean
 from ..files import is_unicode
-from ..nearest_key import did_you_mean
 
 MOST_UNITS = 65_536
 """The largest width of a layer."""

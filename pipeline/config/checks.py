@@ -3,7 +3,7 @@
 Each raises ValueError, whose message names the settings, what was found and what was expected.
 """
 
-from ..nearest_key import did_you_mean
+from ..errors import did_you_mean
 from .batches import BatchSettings
 from .data import DataSettings
 from .decoding import DecodingSettings

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
-from ..invocation import invocation
+from ..errors import InputError, invocation
 from ..standard_streams import write_result
 from .messages import parse_value
 from .options import make_parser, refuse_unknown_options, settable_keys

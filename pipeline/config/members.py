@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from ..errors import InputError
+from ..errors import InputError, invocation
 from ..files import sha256
-from ..invocation import invocation
 from ..run_directory import RunDirectory
 from .checks import check_coverage
 from .run import RunConfig

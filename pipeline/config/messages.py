@@ -8,8 +8,7 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from ..errors import InputError
-from ..nearest_key import did_you_mean
+from ..errors import InputError, did_you_mean
 from .base import OneOf
 from .field_types import alternatives, is_section, item_of_list, tags_of_lists
 from .yaml import Origins, parse_yaml

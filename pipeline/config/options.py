@@ -8,9 +8,7 @@ from pathlib import Path
 import jsonargparse
 from pydantic.fields import FieldInfo
 
-from ..errors import InputError
-from ..invocation import invocation
-from ..nearest_key import nearest_key
+from ..errors import InputError, invocation, nearest_key
 from ..standard_streams import HelpPrinter
 from .decoding import DecodingSettings
 from .messages import expectation, parse_value, sections_of, validate, walk

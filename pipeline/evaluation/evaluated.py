@@ -10,8 +10,7 @@ import pandas as pd
 
 from ..config import RunConfig
 from ..config.started_run import load_started_run
-from ..errors import InputError
-from ..invocation import invocation
+from ..errors import InputError, invocation
 from ..run_directory import EvaluationDirectory, RunDirectory
 from .metrics_file import read_manifest, read_metrics
 from .translations import read_translations

@@ -13,10 +13,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..model.interface import TranslationModel
 from ..model.places import Heads, Place, Returned
-from ..nearest_key import did_you_mean
 from .inside_attention import attend_visited
 from .visits import Read, Replace, Visit
 

@@ -20,8 +20,7 @@ from ..attention.relative_positions import rotation
 from ..attention.scores import PRODUCTS
 from ..attention.self_attention import SelfAttention
 from ..config.names import ATTENTION_SITES
-from ..errors import InputError
-from ..nearest_key import did_you_mean
+from ..errors import InputError, did_you_mean
 from .changed_model import changeable_layers
 from .inside import Pair, read_inside
 from .score_parts import ScoreParts

@@ -11,9 +11,8 @@ import keras
 import numpy as np
 
 from ..config import RunConfig
-from ..errors import InputError
+from ..errors import InputError, invocation
 from ..files import sha256, write_json
-from ..invocation import invocation
 from ..json_file import read_json_object
 from ..run_directory import RunDirectory
 from ..text.provenance import recorded_sha256
