@@ -3,8 +3,8 @@
 The packages, in the order in which they may import each other:
 
 - `errors`: errors that a person can mend, and how their messages help
+- `runtime`: standard streams, the machine, how TensorFlow is imported, and which cores and devices are used
 - `config`: the settings of a run, read from YAML and the command line
-- `runtime`: how TensorFlow is imported, and which cores and devices are used
 - `text`: parallel text -> cleaned pairs -> subword ids -> batches
 - `layers`, `attention`, `model`: Keras layers, the attention layers, and the architectures made of them
 - `decoding`: greedy search, beam search, sampling, and teacher-forced passes

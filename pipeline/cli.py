@@ -14,7 +14,7 @@ from .command_paths import check_paths
 from .errors import InputError, LostWorkerError, did_you_mean, mistake, refusal
 from .files import is_unicode, name_problem
 from .runtime.plugin_files import load_plugins, take_plugins
-from .standard_streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, prepare_streams
+from .runtime.streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, prepare_streams
 
 PLUGINS_HELP = "Python file of your own that registers a score, mechanism or the like; repeatable"
 EVALUATED_HELP = "folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive"

@@ -8,7 +8,7 @@ from .command_paths import check_config_paths
 from .config.command_line import parse_train_arguments
 from .errors import InputError, invocation
 from .runtime.import_tensorflow import importing_tensorflow
-from .standard_streams import OutputHandler
+from .runtime.streams import OutputHandler
 
 HELP = f"""usage: {invocation("doctor")} CONFIG [--section.key VALUE ...]
 

@@ -27,8 +27,8 @@ from .config.started_run import load_started_run
 from .errors import invocation
 from .run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
+from .runtime.streams import write_result
 from .spread import RunParts, Spreading, add_workers_option, check_spreadable
-from .standard_streams import write_result
 from .text.arriving_lines import ArrivingLines
 
 if TYPE_CHECKING:

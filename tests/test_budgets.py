@@ -18,7 +18,7 @@ MANY_PARAMETERS = 8
 BUDGETS = {
     "modules": 417,
     "modules with a single importer": 127,
-    "modules beside the packages": 30,
+    "modules beside the packages": 29,
     "modules in one folder": 61,
     "lines": 41_407,
     "lines of code": 22_137,

@@ -3,9 +3,9 @@
 import importlib
 import re
 
-import pipeline.errors
 import pytest
 
+import pipeline.errors
 from pipeline.__main__ import COMMANDS, main
 from pipeline.errors import invocation
 from pipeline.version import __version__

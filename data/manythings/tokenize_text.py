@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from pipeline.cli import exit_cleanly
 from pipeline.config.names import EUROPARL_LANGUAGES
 from pipeline.errors import InputError
-from pipeline.standard_streams import write_result
+from pipeline.runtime.streams import write_result
 from pipeline.text.arriving_lines import ArrivingLines
 from pipeline.text.europarl_words import tokenize
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, invocation
-from ..standard_streams import write_result
+from ..runtime.streams import write_result
 from .messages import parse_value
 from .options import make_parser, refuse_unknown_options, settable_keys
 from .renamed import rename_options, replaced

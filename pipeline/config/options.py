@@ -9,7 +9,7 @@ import jsonargparse
 from pydantic.fields import FieldInfo
 
 from ..errors import InputError, invocation, nearest_key
-from ..standard_streams import HelpPrinter
+from ..runtime.streams import HelpPrinter
 from .decoding import DecodingSettings
 from .messages import expectation, parse_value, sections_of, validate, walk
 from .renamed import SHORT, replaced

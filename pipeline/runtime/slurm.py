@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from ..errors import InputError
-from ..standard_streams import prepare_streams
+from .streams import prepare_streams
 
 PORTS = range(20_000, 30_000)
 """Those from which each step takes its own, by its number."""

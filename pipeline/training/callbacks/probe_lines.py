@@ -7,7 +7,7 @@ from typing import TextIO
 import keras
 
 from ...decoding.translator import Translator
-from ...standard_streams import EscapingStream
+from ...runtime.streams import EscapingStream
 from ...text.corpus import Corpus
 
 MOST_PRINTED = 3

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...config.names import METRICS
 from ...files import write_atomically
-from ...standard_streams import Control
+from ...runtime.streams import Control
 from ..checkpoint import Progress
 from ..stopping import Limits
 

@@ -13,7 +13,7 @@ import pytest
 from pipeline.__main__ import COMMANDS
 from pipeline.cli import exit_cleanly, log_to_output
 from pipeline.errors import refusal
-from pipeline.standard_streams import Control, EscapingStream, Messages
+from pipeline.runtime.streams import Control, EscapingStream, Messages
 from pipeline.training.callbacks.progress import ProgressLine
 from tests.tiny_runs import ROOT
 
@@ -124,7 +124,7 @@ WAYS_OUT = """
 import logging, sys, warnings
 from pipeline.cli import exit_cleanly, log_to_output
 from pipeline.errors import InputError
-from pipeline.standard_streams import write_result
+from pipeline.runtime.streams import write_result
 
 @exit_cleanly
 def main(arguments):
@@ -154,7 +154,7 @@ def test_all_ways_out_of_a_command_but_its_results_are_escaped(encoding):
 @linux
 def test_results_are_escaped_on_a_terminal_alone():
     code = f"""
-from pipeline.standard_streams import prepare_streams, write_result
+from pipeline.runtime.streams import prepare_streams, write_result
 prepare_streams()
 write_result({TEXT!r})
 """
