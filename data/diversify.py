@@ -24,7 +24,7 @@ from pipeline.cli import ArgumentParser, exit_cleanly
 from pipeline.config import RunConfig, load_run_config
 from pipeline.config.yaml import dump_yaml, read_yaml
 from pipeline.errors import InputError
-from pipeline.files import output_when_done
+from pipeline.files.atomic import output_when_done
 from pipeline.text.lines import read_lines
 
 ROOT = Path(__file__).resolve().parents[1]

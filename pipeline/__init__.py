@@ -3,6 +3,7 @@
 The packages, in the order in which they may import each other:
 
 - `errors`: errors that a person can mend, and how their messages help
+- `files`: files that appear whole or not at all, locks, JSON, arrays, and the paths of a run
 - `runtime`: standard streams, the machine, how TensorFlow is imported, and which cores and devices are used
 - `config`: the settings of a run, read from YAML and the command line
 - `text`: parallel text -> cleaned pairs -> subword ids -> batches

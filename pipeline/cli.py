@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol, TextIO, cast
 
 from .command_paths import check_paths
 from .errors import InputError, LostWorkerError, did_you_mean, mistake, refusal
-from .files import is_unicode, name_problem
+from .files.paths import is_unicode, name_problem
 from .runtime.plugin_files import load_plugins, take_plugins
 from .runtime.streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, prepare_streams
 

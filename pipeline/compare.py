@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .errors import InputError, invocation
-from .files import write_output
+from .files.atomic import write_output
 
 
 def make_parser() -> argparse.ArgumentParser:

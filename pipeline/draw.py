@@ -7,7 +7,7 @@ from pathlib import Path
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .config.names import LABEL_SIDES, SITES, describe
 from .errors import InputError, invocation
-from .run_directory import EvaluationDirectory, RunDirectory, find_evaluation
+from .files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 
 MOST = 1_000_000_000
 SUFFIXES = (".png", ".svg", ".pdf")

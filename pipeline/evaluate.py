@@ -19,8 +19,8 @@ from .config.names import BLEU_TOKENIZERS, describe
 from .config.options import add_decoding_options, add_given_options, check_required, with_decoding_options
 from .config.started_run import load_started_run, settings_of_set
 from .errors import InputError, invocation
-from .files import name_problem
-from .run_directory import RunDirectory
+from .files.paths import name_problem
+from .files.run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 from .spread import add_workers_option, check_spreadable
 

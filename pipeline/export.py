@@ -12,9 +12,10 @@ from .config.names import EXPORT_FORMATS, QUANTIZATIONS, describe
 from .config.options import add_decoding_options, with_decoding_options
 from .config.started_run import load_started_run
 from .errors import InputError, invocation
-from .files import sha256, write_json
-from .new_folder import new_folder
-from .run_directory import RunDirectory
+from .files.atomic import new_folder
+from .files.json import write_json
+from .files.paths import sha256
+from .files.run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 from .version import installed_versions
 

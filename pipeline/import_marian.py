@@ -7,7 +7,7 @@ from pathlib import Path
 from .cli import ArgumentParser, exit_cleanly
 from .config.model import TransformerSettings
 from .errors import InputError, invocation
-from .files import name_problem
+from .files.paths import name_problem
 from .runtime.import_tensorflow import importing_tensorflow
 
 

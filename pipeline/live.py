@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .cli import ArgumentParser, exit_cleanly, whole_number
 from .config.started_run import load_started_run
 from .errors import InputError, invocation
-from .run_directory import RunDirectory
+from .files.run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from .cli import ArgumentParser, exit_cleanly, log_to_output
 from .config.names import BLEU_TOKENIZERS, describe
 from .errors import InputError, invocation
-from .run_directory import EvaluationDirectory, find_evaluation
+from .files.run_directory import EvaluationDirectory, find_evaluation
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -12,10 +12,10 @@ from .config.names import SCHEDULES
 from .decoding.build import build_translator
 from .decoding.search import GreedySearch
 from .errors import invocation
-from .files import replaced_when_done
+from .files.atomic import replaced_when_done
+from .files.run_directory import RunDirectory
 from .metrics.bleu import check_bleu_tokenizer
 from .metrics.low_bleu import count_words, explain_low_bleu
-from .run_directory import RunDirectory
 from .runtime.devices import choose_devices
 from .runtime.machine import keep_freed_memory
 from .runtime.workers import Workers, join_workers, noticing_lost_workers

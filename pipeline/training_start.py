@@ -8,9 +8,8 @@ import tensorflow as tf
 
 from .config import RunConfig
 from .config.run import dump, flat_settings
-from .files import write_atomically
-from .made_by import MADE_BY
-from .run_directory import RunDirectory
+from .files.atomic import write_atomically
+from .files.run_directory import MADE_BY, RunDirectory
 from .runtime.devices import describe_devices, make_strategy, resolve_precision, slow_precision
 from .runtime.workers import Workers
 from .text.prepare import TrainingText, load_text, prepare_text

@@ -25,7 +25,7 @@ from .config.options import (
 )
 from .config.started_run import load_started_run
 from .errors import invocation
-from .run_directory import RunDirectory
+from .files.run_directory import RunDirectory
 from .runtime.import_tensorflow import importing_tensorflow
 from .runtime.streams import write_result
 from .spread import RunParts, Spreading, add_workers_option, check_spreadable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
 from .errors import InputError, invocation
-from .run_directory import EvaluationDirectory, RunDirectory, find_evaluation
+from .files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 
 if TYPE_CHECKING:
     from .inspection.viewer.page import ViewerRun

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from pipeline.files.run_directory import RunDirectory
 from pipeline.model.build import build_model
-from pipeline.run_directory import RunDirectory
 from pipeline.trained_run import TrainedRun
 from tests.tiny_runs import small_config
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.command_paths import check_config_paths, check_file_to_write, check_text, check_writable
+from pipeline.command_paths import check_config_paths
 from pipeline.config.yaml import dump_yaml
 from pipeline.errors import InputError
-from pipeline.files import is_pattern, matching_files
+from pipeline.files.paths import check_file_to_write, check_text, check_writable, is_pattern, matching_files
 from tests.missing_modules import run_without
 from tests.tiny_runs import small_config, small_settings, write_small_corpus
 

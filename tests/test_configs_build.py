@@ -8,8 +8,8 @@ import pytest
 from pipeline.config import load_run_config
 from pipeline.config.run import make_run_config
 from pipeline.config.yaml import parse_yaml
+from pipeline.files.run_directory import RunDirectory
 from pipeline.model.build import build_model
-from pipeline.run_directory import RunDirectory
 from pipeline.text.prepare import prepare_text
 from tests.tiny_runs import ROOT
 

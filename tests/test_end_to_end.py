@@ -34,10 +34,10 @@ from pipeline.evaluation import request as command
 from pipeline.evaluation.resumable import evaluation_folder
 from pipeline.evaluation.translations import read_translations
 from pipeline.exchange.parity import read_check_sentences
+from pipeline.files.run_directory import EvaluationDirectory, RunDirectory
 from pipeline.inspection.archive import AttentionArchive
 from pipeline.live_page.live_run import LiveRun
 from pipeline.live_page.question import Question
-from pipeline.run_directory import EvaluationDirectory, RunDirectory
 from pipeline.text.moses import detokenize
 from pipeline.text.pharaoh import read_pharaoh
 from pipeline.text.words import AT_SPACES

@@ -9,7 +9,8 @@ import pytest
 
 from pipeline import export
 from pipeline.exchange import parity
-from pipeline.files import sha256, temporary_path
+from pipeline.files.atomic import temporary_path
+from pipeline.files.paths import sha256
 
 RUN = Path(__file__).parent / "kept_runs" / "0.1.0" / "transformer"
 

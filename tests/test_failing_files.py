@@ -8,10 +8,11 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.evaluation.resumable import evaluation_folder
-from pipeline.files import replaced_when_done, write_atomically, write_json
+from pipeline.files.atomic import replaced_when_done, write_atomically
+from pipeline.files.json import write_json
+from pipeline.files.run_directory import EvaluationDirectory, RunDirectory
 from pipeline.inspection.archive import AttentionArchive
 from pipeline.inspection.archive_writer import ArchiveWriter
-from pipeline.run_directory import EvaluationDirectory, RunDirectory
 from pipeline.text.encoded import EncodedSentences
 from pipeline.text.encoded_pairs import EncodedPairs
 from pipeline.training.callbacks.progress import History

@@ -19,9 +19,8 @@ from pipeline import compare, draw, view
 from pipeline.config.run import dump
 from pipeline.config.started_run import load_started_run
 from pipeline.errors import InputError
+from pipeline.files.run_directory import MADE_BY, RunDirectory
 from pipeline.inspection import ArchiveWriter, archive_format
-from pipeline.made_by import MADE_BY
-from pipeline.run_directory import RunDirectory
 from pipeline.text.encoded import EncodedSentences
 from pipeline.text.encoded_pairs import EncodedPairs
 from pipeline.text.look import TextLook

@@ -15,8 +15,8 @@ from pipeline.config import RunConfig
 from pipeline.config.messages import alternatives, sections_of, walk
 from pipeline.config.yaml import DEEPEST, MOST_BYTES, dump_yaml
 from pipeline.errors import InputError
-from pipeline.files import name_problem, refuse_other_than_file
-from pipeline.run_directory import RunDirectory
+from pipeline.files.paths import name_problem, refuse_other_than_file
+from pipeline.files.run_directory import RunDirectory
 from pipeline.text.lines import read_lines
 from pipeline.text.pharaoh import read_pharaoh
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus

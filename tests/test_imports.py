@@ -13,13 +13,7 @@ PIPELINE = ROOT / "pipeline"
 ORDER = [
     "version",
     "errors",
-    "made_by",
-    "json_file",
-    "array_file",
     "files",
-    "file_lock",
-    "new_folder",
-    "run_directory",
     "runtime",
     "config",
     "command_paths",

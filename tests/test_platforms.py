@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from pipeline.config.yaml import dump_yaml
-from pipeline.json_file import read_json_object
-from pipeline.run_directory import RunDirectory
+from pipeline.files.json import read_json_object
+from pipeline.files.run_directory import RunDirectory
 from tests.missing_modules import run_without
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipeline.config.run import dump, make_run_config
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 from pipeline.text.given_tokenizer import load_tokenizer
 from pipeline.text.tokenizer import EOS
 from pipeline.text.tokenizer_training import train_tokenizer

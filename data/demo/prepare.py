@@ -13,8 +13,8 @@ from data.demo.sampling import Sampler
 from data.demo.sentences import random_pair
 from data.fetch import prepared_alone
 from pipeline.cli import exit_cleanly
-from pipeline.command_paths import check_folder_to_write
-from pipeline.files import write_output
+from pipeline.files.atomic import write_output
+from pipeline.files.paths import check_folder_to_write
 
 SEED = 1
 SIZES = {"train": 20_000, "validation": 500, "test": 500}

@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from data.fetch import download, prepared_alone, read_bounded, read_copy, require_files, sha256
 from data.manythings.split import Pair, assign_splits, check_split, find_components, summarise
 from pipeline.cli import exit_cleanly
-from pipeline.command_paths import check_folder_to_write
 from pipeline.errors import DAMAGE, InputError
-from pipeline.files import write_output
+from pipeline.files.atomic import write_output
+from pipeline.files.paths import check_folder_to_write
 from pipeline.text.europarl_words import tokenize
 
 URL = "https://www.manythings.org/anki/fra-eng.zip"

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from data.fetch import download, is_prepared, prepared_alone, read_bounded, read_copy, require_files, verify
 from pipeline.cli import exit_cleanly
 from pipeline.errors import InputError
-from pipeline.files import write_output
+from pipeline.files.atomic import write_output
 
 # Both commits are fixed, since later ones may correct the English training text.
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset"

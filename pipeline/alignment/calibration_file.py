@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import InputError
-from ..files import write_json
-from ..json_file import read_json_object
+from ..files.json import read_json_object, write_json
 from ..statistics.reliability import ReliabilityBin
 from .calibration import Calibration
 from .link_probabilities import LinkProbabilities

@@ -5,7 +5,7 @@ from pathlib import Path
 from ..config import load_run_config
 from ..config.started_run import settings_of_set
 from ..errors import InputError
-from ..run_directory import RunDirectory
+from ..files.run_directory import RunDirectory
 from ..text.corpus import Corpus, read_corpus
 from ..text.sets import with_held_out_files
 from .aligned_text import AlignedText

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import sha256
+from ..files.paths import sha256
 from .aligned_text import AlignedText
 from .aligner import Direction
 from .calibration import LEAST_PAIRS, Calibration, calibrate, with_weights

@@ -2,7 +2,7 @@
 
 from ..config.names import EXTRACTIONS, LABEL_SIDES
 from ..errors import InputError
-from ..files import sha256
+from ..files.paths import sha256
 from ..inspection.recorder import AttentionRecorder
 from ..trained_run import TrainedRun
 from .calibration import calibrate, with_weights

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import InputError
-from ..run_directory import RunDirectory
+from ..files.run_directory import RunDirectory
 from .model import ArchitectureSettings
 from .names import MECHANISMS
 from .run import RunConfig, flat_settings

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, Validat
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from ..errors import did_you_mean
-from ..files import is_unicode
+from ..files.paths import is_unicode
 
 MOST_UNITS = 65_536
 """The largest width of a layer."""

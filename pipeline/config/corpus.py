@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ..files import match_files
+from ..files.paths import match_files
 from .base import MOST_COUNTED, Settings
 
 MOST_COLUMNS = 100_000

@@ -6,8 +6,8 @@ from itertools import count
 from pathlib import Path
 
 from ..errors import InputError, invocation
-from ..files import sha256
-from ..run_directory import RunDirectory
+from ..files.paths import sha256
+from ..files.run_directory import RunDirectory
 from .checks import check_coverage
 from .run import RunConfig
 from .started_run import load_started_run

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ..files import name_problem
+from ..files.paths import name_problem
 from .base import Settings
 from .batches import BatchSettings
 from .checks import (

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..made_by import refuse_newer
+from ..files.run_directory import refuse_newer
 from .corpus import CorpusSettings
 from .corpus_list import ListedCorpusSettings
 from .names import bleu_tokenizer_of

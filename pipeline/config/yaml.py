@@ -9,7 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from ..errors import InputError
-from ..files import refuse_other_than_file
+from ..files.paths import refuse_other_than_file
 
 Origins = dict[str, str]
 """Where the setting of each dotted key came from, for error messages: {"model.d_model": "configs/tiny.yaml:12"}."""

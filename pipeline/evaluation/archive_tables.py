@@ -9,7 +9,9 @@ import pandas as pd
 from ..alignment.calibration_file import write_calibration
 from ..alignment.probable_readout import ProbableReadout
 from ..alignment.readout import AlignmentReadout
-from ..files import write_atomically, write_json
+from ..files.atomic import write_atomically
+from ..files.json import write_json
+from ..files.run_directory import EvaluationDirectory
 from ..inspection.archive import AttentionArchive
 from ..inspection.head_places import TYPED_SITES
 from ..inspection.head_types import HeadTypesMeter
@@ -18,7 +20,6 @@ from ..inspection.measures import measure_site
 from ..inspection.named_heads import add_types, named_heads
 from ..inspection.record import Record
 from ..inspection.sentences import sentence_row
-from ..run_directory import EvaluationDirectory
 from ..text.pharaoh import GoldAlignment, write_pharaoh
 from .archive_scores import ReadoutScores, aligned_records
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..alignment.heads import LINK_COUNTS, error_terms
 from ..errors import InputError
-from ..run_directory import EvaluationDirectory
+from ..files.run_directory import EvaluationDirectory
 from ..statistics.paired_tests import difference_interval, randomisation_p
 from ..statistics.sentence_bootstrap import ratio_interval
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..decoding.translator import Translation
-from ..files import write_json
+from ..files.json import write_json
 from ..inspection.perturbation import check_perturbable
 from ..inspection.recorder import AttentionRecorder
 from ..metrics import MetricInputs, measure_all

@@ -11,7 +11,7 @@ import pandas as pd
 from ..config import RunConfig
 from ..config.started_run import load_started_run
 from ..errors import InputError, invocation
-from ..run_directory import EvaluationDirectory, RunDirectory
+from ..files.run_directory import EvaluationDirectory, RunDirectory
 from .metrics_file import read_manifest, read_metrics
 from .translations import read_translations
 

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from ..errors import InputError
+from ..files.run_directory import EvaluationDirectory, find_evaluation
 from ..inspection.archive import AttentionArchive
-from ..run_directory import EvaluationDirectory, find_evaluation
 from .archive_scores import archive_metrics, score_alignments
 from .evaluated import Evaluated
 from .metrics_file import read_metrics

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..alignment.readout import aligned_sites
 from ..alignment.token_gold import score_gold
+from ..files.run_directory import EvaluationDirectory
 from ..inspection.faithfulness.effects_table import faithfulness_table
 from ..inspection.faithfulness.plot import faithfulness_figure
 from ..inspection.faithfulness.removal_effects import SEED, ScoredSentence, measure_sentences
@@ -16,7 +17,6 @@ from ..inspection.faithfulness.scorers import draw_noise, score_sources
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.heatmap import save_figure
 from ..inspection.recorder import AttentionRecorder
-from ..run_directory import EvaluationDirectory
 from ..runtime.devices import parallel_batches
 from .archive_tables import write_csv
 from .request import EvaluationRequest

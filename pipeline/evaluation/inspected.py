@@ -9,14 +9,14 @@ from typing import Any
 from ..alignment.readout import aligned_sites
 from ..config.names import MECHANISMS, SITES
 from ..decoding.translator import Translation
-from ..files import sha256, write_json
+from ..files.json import read_json_object, write_json
+from ..files.paths import sha256
+from ..files.run_directory import EvaluationDirectory
 from ..inspection.archive import AttentionArchive
 from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.recorder import AttentionRecorder
 from ..inspection.viewer.page import write_viewer
-from ..json_file import read_json_object
-from ..run_directory import EvaluationDirectory
 from ..text.words import WordUnits
 from ..trained_run import TrainedRun
 from ..trained_run.trained_ensemble import TrainedEnsemble

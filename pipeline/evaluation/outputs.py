@@ -11,6 +11,7 @@ import keras
 import pandas as pd
 
 from ..decoding.translator import Translation
+from ..files.run_directory import EvaluationDirectory
 from ..inspection.archive import AttentionArchive
 from ..inspection.forced_pairs import ForcedPair, pair_translations
 from ..inspection.head_effects import join_effects
@@ -23,7 +24,6 @@ from ..inspection.recorder import AttentionRecorder
 from ..inspection.spectra import spectra_table
 from ..inspection.truncated_heads import compares_by_product, query_key_kernels
 from ..inspection.viewer.page import ViewerRun, write_viewer
-from ..run_directory import EvaluationDirectory
 from ..runtime.devices import parallel_batches
 from ..text.tokenizer import EOS
 from ..trained_run import TrainedRun

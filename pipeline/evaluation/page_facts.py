@@ -8,8 +8,8 @@ from ..config import RunConfig
 from ..config.model import ArchitectureSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from ..config.started_run import load_started_run
 from ..errors import InputError
-from ..json_file import read_json_object
-from ..run_directory import EvaluationDirectory, RunDirectory
+from ..files.json import read_json_object
+from ..files.run_directory import EvaluationDirectory, RunDirectory
 
 SCORES = {"bleu": "BLEU", "chrf": "chrF"}
 """The scores of `metrics.json` that are shown, with their names."""

@@ -19,11 +19,13 @@ import keras
 from pydantic import ConfigDict, TypeAdapter
 
 from ..decoding.translator import Translation, Translator
-from ..files import delete_temporary_files_below, is_temporary, sha256, write_json
+from ..files.atomic import delete_temporary_files_below, is_temporary
+from ..files.json import write_json
+from ..files.paths import sha256
+from ..files.run_directory import EvaluationDirectory
 from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.recorder import AttentionRecorder
-from ..run_directory import EvaluationDirectory
 from ..runtime.machine import is_running
 from ..spread import Spreading
 from ..trained_run import TrainedRun

@@ -11,10 +11,10 @@ import pandas as pd
 
 from ..alignment.heads import error_terms
 from ..errors import InputError
+from ..files.run_directory import EvaluationDirectory
 from ..inspection.head_effects import EFFECTS
 from ..inspection.measures import MEASURES
 from ..metrics.corpus_statistics import CorpusScore
-from ..run_directory import EvaluationDirectory
 from ..statistics.paired_tests import randomisation_p
 from ..statistics.sentence_bootstrap import ratio, resample, sentence_counts
 from .compared_alignment import Scored, read_counts

@@ -10,7 +10,7 @@ import pandas as pd
 import sacrebleu
 
 from ..errors import InputError
-from ..files import write_atomically
+from ..files.atomic import write_atomically
 from ..metrics.bleu import make_bleu
 
 if TYPE_CHECKING:

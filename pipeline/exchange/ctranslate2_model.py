@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..files import write_atomically
+from ..files.atomic import write_atomically
 from ..model.embedding import sinusoidal_positions
 from ..text.tokenizer import BOS, EOS, UNK
 from ..trained_run import TrainedRun

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from ..files import write_atomically, write_json
+from ..files.atomic import write_atomically
+from ..files.json import write_json
 from ..text.tokenizer import BOS, EOS, PAD, UNK
 from ..trained_run import TrainedRun
 from .counterpart import STANDARD_ATTENTION, NamedWeights, check_settings

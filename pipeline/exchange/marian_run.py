@@ -7,11 +7,11 @@ from typing import Any
 from ..config import RunConfig
 from ..config.run import dump, make_run_config
 from ..errors import InputError
-from ..files import replaced_when_done, sha256, write_atomically, write_json
-from ..made_by import MADE_BY
+from ..files.atomic import new_folder, replaced_when_done, write_atomically
+from ..files.json import write_json
+from ..files.paths import sha256
+from ..files.run_directory import MADE_BY, RunDirectory
 from ..model.build import build_model
-from ..new_folder import new_folder
-from ..run_directory import RunDirectory
 from ..text.given_tokenizer import SIDES, GivenTokenizer, read_model
 from ..trained_run.manifest import write_imported_manifest
 from .marian_config import MarianConfig, read_marian_config

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..json_file import read_json_object
+from ..files.json import read_json_object
 
 
 def is_number(value: Any, least: int, most: int) -> bool:

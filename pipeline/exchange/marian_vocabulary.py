@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..json_file import read_json_object
+from ..files.json import read_json_object
 from ..text.tokenizer import BOS, EOS, PAD, UNK
 from .marian_config import MarianConfig
 

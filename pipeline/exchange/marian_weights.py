@@ -10,7 +10,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from ..errors import DAMAGE, InputError
-from ..files import refuse_other_than_file
+from ..files.paths import refuse_other_than_file
 from ..trained_run.weights_file import check_groups
 
 FILES = ("model.safetensors", "tf_model.h5", "pytorch_model.bin")

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..array_file import ArrayFile
 from ..errors import DAMAGE, InputError
-from ..json_file import read_json_object
+from ..files.arrays import ArrayFile
+from ..files.json import read_json_object
 from ..text.pharaoh import GoldAlignment
 from .archive_format import (
     FORMAT_VERSION,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..config.names import SITES, WORD_UNITS
-from ..json_file import parse_json
+from ..files.json import parse_json
 from .record import Record
 
 FORMAT_VERSION = 1

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..config.names import SITES
 from ..errors import DAMAGE, InputError
-from ..files import write_atomically
+from ..files.atomic import write_atomically
 from .archive_format import (
     FORMAT_VERSION,
     GOLD,

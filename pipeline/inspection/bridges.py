@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from safetensors.numpy import save
 
-from ..files import write_output
+from ..files.atomic import write_output
 from .record import Record
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..config.names import WORD_MARKS, describe
 from ..errors import InputError
-from ..files import is_unicode
+from ..files.paths import is_unicode
 from ..text.word_marks import other_marks, spell_words, words_by_marks
 from ..text.words import words_of
 from .record import Record

@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ..config.names import LABEL_SIDES
-from ..files import write_output
+from ..files.atomic import write_output
 from .heatmap_labels import axis_labels, figure_title
 from .heatmap_sheet import SLANT, Sheet
 from .record import Record

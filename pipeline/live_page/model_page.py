@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config.names import SITES
 from ..evaluation.page_facts import page_facts
-from ..files import write_output
+from ..files.atomic import write_output
 from ..inspection.named_heads import describe_types, read_head_types
 from ..inspection.viewer.page_file import origin_of, refuse_other_file
 from ..text.words import WordUnits

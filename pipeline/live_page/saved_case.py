@@ -7,9 +7,8 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..evaluation.inspected import archive_manifest
-from ..files import check_own_folder
+from ..files.atomic import check_own_folder, new_folder
 from ..inspection.archive_writer import ArchiveWriter
-from ..new_folder import new_folder
 from .live_run import Answer, LiveRun
 
 FOLDER = "live"  # in the run's

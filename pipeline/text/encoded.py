@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..array_file import map_array
 from ..errors import DAMAGE, InputError
-from ..files import replaced_when_done
-from .stored_array import ArrayStore
+from ..files.arrays import ArrayStore, map_array
+from ..files.atomic import replaced_when_done
 from .tokenizer import Tokenizer
 
 CHUNK_SENTENCES = 10_000

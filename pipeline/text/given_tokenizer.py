@@ -11,7 +11,7 @@ import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from ..errors import InputError
-from ..json_file import read_json_object
+from ..files.json import read_json_object
 from .line import visible
 from .subword_model import PlainModel
 from .tokenizer import PAD, UNK, WORD_START, Tokenizer

@@ -10,9 +10,9 @@ from typing import BinaryIO, overload
 import numpy as np
 
 from ..errors import InputError
-from ..files import refuse_other_than_file
+from ..files.arrays import ArrayStore
+from ..files.paths import refuse_other_than_file
 from .line import BYTE_ORDER_MARK, compose, refuse_byte, refuse_returns
-from .stored_array import ArrayStore
 from .text_file import BLOCK_BYTES, TextFile, open_unpacked, refuse_other_kinds, temporary_text
 
 CHUNK_LINES = 4096

@@ -9,8 +9,8 @@ import numpy as np
 from ..config import RunConfig
 from ..config.data import DataSettings
 from ..errors import InputError
-from ..json_file import read_json_object
-from ..run_directory import RunDirectory
+from ..files.json import read_json_object
+from ..files.run_directory import RunDirectory
 from .encoded_pairs import EncodedPairs
 from .mixture import Mixture, corpus_shares
 from .put_tags import put_tags

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from ..files import write_json
-from ..json_file import read_json_object
+from ..files.json import read_json_object, write_json
 
 WORD = re.compile(r"\w+")
 _ESCAPED = re.compile(r"&(?:apos|quot|amp|lt|gt|#\d+);")

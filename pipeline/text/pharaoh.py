@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import output_when_done, write_output
+from ..files.atomic import output_when_done, write_output
 from .lines import read_lines
 
 Link = tuple[int, int]

@@ -11,8 +11,8 @@ import numpy as np
 from ..config import RunConfig
 from ..config.data import DataSettings
 from ..errors import InputError
-from ..files import write_json
-from ..run_directory import RunDirectory
+from ..files.json import write_json
+from ..files.run_directory import RunDirectory
 from .corpus import Corpus, read_corpus
 from .corpus_report import report_overlap
 from .encoded import encode_sentences

@@ -5,9 +5,8 @@ from itertools import islice
 
 from ..config import RunConfig
 from ..errors import InputError
-from ..files import write_json
-from ..json_file import read_json
-from ..run_directory import RunDirectory
+from ..files.json import read_json, write_json
+from ..files.run_directory import RunDirectory
 from .corpus import Corpus
 from .given_tokenizer import load_tokenizer
 from .line import is_empty

@@ -14,9 +14,9 @@ from ..config.data import DataSettings
 from ..config.resume import HARMLESS_IN_WORDS, changes_of_result
 from ..config.run import make_run_config
 from ..errors import InputError
-from ..files import files_like, is_pattern, sha256, write_json
-from ..json_file import read_json_object
-from ..run_directory import RunDirectory
+from ..files.json import read_json_object, write_json
+from ..files.paths import files_like, is_pattern, sha256
+from ..files.run_directory import RunDirectory
 
 SETTLED_NS = 2_000_000_000
 """A file that was changed longer ago has other times after the next change, on every file system."""

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..files.arrays import ArrayStore
 from .encoded import SentenceStore
 from .encoded_pairs import EncodedPairs
 from .look import LookMeter
 from .overlap import SharedSentences
-from .stored_array import ArrayStore
 
 
 class EncodedShard(NamedTuple):

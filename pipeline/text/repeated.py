@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from .stored_array import ArrayStore
+from ..files.arrays import ArrayStore
 
 BUCKET_NUMBERS = 1 << 18
 """How many are sorted at a time, up to `2**MOST_BITS` times as many in all; beyond that, more."""

@@ -11,6 +11,7 @@ from ..config import RunConfig
 from ..config.data import DataSettings
 from ..config.names import CORPUS_FILTERS, CORPUS_PROBLEMS
 from ..errors import InputError
+from ..files.arrays import ArrayStore
 from .cleaning import CHUNK_PAIRS, Findings, find_odd_pairs, select_pairs
 from .corpus import Corpus
 from .corpus_report import report_findings
@@ -21,7 +22,6 @@ from .listed_corpora import is_weighted
 from .readings import TextFacts
 from .repeated import find_repeated
 from .sentence_pairs import JoinedCorpora
-from .stored_array import ArrayStore
 
 
 @dataclass(frozen=True)

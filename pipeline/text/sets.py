@@ -16,8 +16,9 @@ from ..config.corpus import CorpusSettings
 from ..config.corpus_list import ListedCorpusSettings
 from ..config.data import DataSettings
 from ..errors import InputError
-from ..files import matching_files, write_atomically
-from ..run_directory import RunDirectory
+from ..files.atomic import write_atomically
+from ..files.paths import matching_files
+from ..files.run_directory import RunDirectory
 from .corpus import Corpus, read_corpus
 from .held_out import Rows, hold_out
 from .joined_sequence import JoinedSequence

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DAMAGE
-from ..files import is_temporary, replaced_when_done
+from ..files.atomic import is_temporary, replaced_when_done
 from .look import LookMeter
 from .overlap import SharedSentences
 from .readings import EncodedShard, Reading

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
-from ..files import sha256
-from ..run_directory import RunDirectory
+from ..files.paths import sha256
+from ..files.run_directory import RunDirectory
 from .corpus import Corpus
 from .pair_reader import SHARD_PAIRS, is_large
 from .provenance import shard_digests

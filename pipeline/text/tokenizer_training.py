@@ -7,7 +7,7 @@ from pathlib import Path
 import sentencepiece
 
 from ..errors import InputError
-from ..files import write_atomically
+from ..files.atomic import write_atomically
 from .tokenizer import BOS, EOS, PAD, UNK
 
 

@@ -13,10 +13,10 @@ from ..config.started_run import load_started_run
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translator
 from ..errors import DAMAGE, InputError
+from ..files.run_directory import RunDirectory
 from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
 from ..model.unset_values import unset_values
-from ..run_directory import RunDirectory
 from ..runtime.devices import parallel_batches
 from ..text import europarl_words, moses
 from ..text.banned import BannedPhrases

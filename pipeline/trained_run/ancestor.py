@@ -11,13 +11,14 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..array_file import ArrayFile
 from ..config import RunConfig
 from ..config.ancestor import check_ancestor, open_ancestor, other_text
 from ..errors import DAMAGE, InputError
-from ..files import replaced_when_done, sha256, write_atomically, write_json
-from ..json_file import read_json_object
-from ..run_directory import RunDirectory
+from ..files.arrays import ArrayFile
+from ..files.atomic import replaced_when_done, write_atomically
+from ..files.json import read_json_object, write_json
+from ..files.paths import sha256
+from ..files.run_directory import RunDirectory
 from ..training.optimizers import moving_averages
 from . import load_run
 

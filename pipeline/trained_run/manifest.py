@@ -12,9 +12,9 @@ import numpy as np
 
 from ..config import RunConfig
 from ..errors import InputError, invocation
-from ..files import sha256, write_json
-from ..json_file import read_json_object
-from ..run_directory import RunDirectory
+from ..files.json import read_json_object, write_json
+from ..files.paths import sha256
+from ..files.run_directory import RunDirectory
 from ..text.provenance import recorded_sha256
 from ..text.tokenizer import BOS, Tokenizer
 from ..training.best_weights import KeptWeights

@@ -9,8 +9,8 @@ from zipfile import ZipFile, ZipInfo
 
 import h5py
 
-from ..array_file import check_header, open_zip
 from ..errors import DAMAGE, InputError
+from ..files.arrays import check_header, open_zip
 
 WEIGHTS = "model.weights.h5"
 EXPECTED = {WEIGHTS, "config.json", "metadata.json"}

@@ -10,10 +10,10 @@ from ..config import RunConfig
 from ..config.names import SCHEDULES
 from ..decoding.forced_graph import make_forced_graph
 from ..decoding.translator import Translator
+from ..files.run_directory import RunDirectory
 from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
 from ..model.freezing import describe_parameters, freeze_parts
-from ..run_directory import RunDirectory
 from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update
 from ..text.coarse_batches import coarse_lengths
 from ..text.prepare import TrainingText

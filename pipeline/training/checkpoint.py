@@ -11,9 +11,9 @@ from zipfile import ZipFile
 import keras
 import numpy as np
 
-from ..array_file import ArrayFile
 from ..errors import DAMAGE, InputError
-from ..files import replaced_when_done
+from ..files.arrays import ArrayFile
+from ..files.atomic import replaced_when_done
 from .optimizers import moving_averages
 from .progress import Progress as Progress
 

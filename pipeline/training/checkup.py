@@ -15,9 +15,9 @@ import tensorflow as tf
 from ..config import RunConfig
 from ..config.model import TransformerSettings
 from ..config.yaml import dump_yaml
+from ..files.run_directory import RunDirectory
 from ..metrics.bleu import check_bleu_tokenizer
 from ..model.freezing import describe_parameters
-from ..run_directory import RunDirectory
 from ..runtime.devices import choose_devices, make_strategy, resolve_precision
 from ..runtime.machine import keep_freed_memory
 from ..text.batch_plan import BatchPlan

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..config import RunConfig
-from ..run_directory import RunDirectory
+from ..files.run_directory import RunDirectory
 from ..text.corpus_report import describe_overlap
 from ..text.prepare import TrainingText
 from .checkup_line import CheckupLine

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..json_file import parse_json
+from ..files.json import parse_json
 
 
 @dataclass

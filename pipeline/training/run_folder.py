@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import LostWorkerError
-from ..run_directory import RunDirectory
+from ..files.run_directory import RunDirectory
 from .checkpoint_folder import Checkpoints
 
 ROUNDS, ROUND_SECONDS = 10, 0.5

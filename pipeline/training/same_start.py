@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
-from ..files import sha256
+from ..files.paths import sha256
 from ..runtime.workers import Workers
 from .checkpoint import Progress, load_checkpoint
 from .checkpoint_folder import Checkpoints

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from pipeline.config.yaml import dump_yaml, read_yaml
-from pipeline.files import replaced_when_done
+from pipeline.files.atomic import replaced_when_done
 from tests.benchmarks.training_runs import ROOT, read_options, train, trained, two_layers, write_table
 
 FOLDER = Path("runs/back_translation")

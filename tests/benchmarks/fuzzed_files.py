@@ -148,7 +148,7 @@ def weights(folder: Path) -> Read:
 
 def manifest(folder: Path) -> Read:
     """The manifest of a run, with a model that is there."""
-    from pipeline.run_directory import RunDirectory
+    from pipeline.files.run_directory import RunDirectory
     from pipeline.trained_run import load_run
     from pipeline.trained_run.manifest import check_golden
 
@@ -228,8 +228,8 @@ def checkpoint(folder: Path) -> Read:
 def prepared(folder: Path) -> Read:
     """The text of a run that was prepared: two sets that were held out, encoded pairs, reports."""
     from pipeline.config.run import make_run_config
-    from pipeline.files import write_json
-    from pipeline.run_directory import RunDirectory
+    from pipeline.files.json import write_json
+    from pipeline.files.run_directory import RunDirectory
     from pipeline.text.prepare import load_text, prepare_text
     from pipeline.text.prepared_tokenizer import _was_prepared_from
     from tests.tiny_runs import small_settings, write_small_corpus

@@ -36,8 +36,8 @@ with importing_tensorflow():
 
 from pipeline import evaluate, export, train
 from pipeline.config.yaml import dump_yaml
-from pipeline.files import delete_temporary_files_below
-from pipeline.run_directory import RunDirectory
+from pipeline.files.atomic import delete_temporary_files_below
+from pipeline.files.run_directory import RunDirectory
 from pipeline.training.callbacks.tensorboard import TensorBoard
 from tests.benchmarks.run_contents import contents, differing
 from tests.failing_files import _File as AskingFile

@@ -95,7 +95,7 @@ def settings(folder: Path):
 
 def prepare(folder: Path) -> str:
     """Prepares the run."""
-    from pipeline.run_directory import RunDirectory
+    from pipeline.files.run_directory import RunDirectory
     from pipeline.text.prepare import prepare_text
 
     prepare_text(settings(folder), RunDirectory.create(folder / "run"))
@@ -104,7 +104,7 @@ def prepare(folder: Path) -> str:
 
 def load(folder: Path):
     """The run's text, the batches and the update, as a start makes them."""
-    from pipeline.run_directory import RunDirectory
+    from pipeline.files.run_directory import RunDirectory
     from pipeline.runtime.devices import make_strategy
     from pipeline.text.prepare import load_text
     from pipeline.training.build import build_batches, build_model_and_optimizer, build_train_step
@@ -139,7 +139,7 @@ def train(folder: Path) -> str:
 
 def turn(folder: Path) -> str:
     """Goes from one epoch to the next, as the loop does, without updates."""
-    from pipeline.run_directory import RunDirectory
+    from pipeline.files.run_directory import RunDirectory
     from pipeline.runtime.devices import make_strategy
     from pipeline.text.prepare import load_text
     from pipeline.training.build import build_batches

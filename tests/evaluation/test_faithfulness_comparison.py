@@ -9,8 +9,8 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.evaluation.faithfulness_comparison import compare_faithfulness, read_faithfulness
+from pipeline.files.run_directory import EvaluationDirectory
 from pipeline.inspection import Sentence, write_archive
-from pipeline.run_directory import EvaluationDirectory
 
 SOURCE, TARGET = [f"▁s{i}" for i in range(5)], ["▁t0", "▁t1", "▁t2", "</s>"]
 HEADS = 3

@@ -10,7 +10,7 @@ from pipeline.alignment.readout import aligned_sites
 from pipeline.evaluation.faithfulness_files import write_faithfulness
 from pipeline.evaluation.request import EvaluationRequest, EvaluationSet
 from pipeline.evaluation.tokenised import TokenisedSet
-from pipeline.run_directory import EvaluationDirectory
+from pipeline.files.run_directory import EvaluationDirectory
 from pipeline.trained_run import load_run
 
 KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0"

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.config.run import RunConfig
 from pipeline.evaluation.page_facts import describe_model, page_facts, read_page_facts
-from pipeline.run_directory import EvaluationDirectory, RunDirectory
+from pipeline.files.run_directory import EvaluationDirectory, RunDirectory
 from tests.config_files import MINIMAL
 
 METRICS = {

@@ -7,7 +7,7 @@ import pytest
 from pipeline.config.run import make_run_config
 from pipeline.evaluate import make_parser
 from pipeline.evaluation import request
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 from tests.tiny_runs import small_settings, write_small_corpus
 
 

@@ -16,9 +16,9 @@ from pipeline.evaluation import resumable
 from pipeline.evaluation.request import EvaluationSet
 from pipeline.evaluation.resumable import evaluation_folder, record_resumably, translate_resumably
 from pipeline.evaluation.tokenised import TokenisedSet
+from pipeline.files.run_directory import EvaluationDirectory
 from pipeline.inspection.archive import AttentionArchive
 from pipeline.inspection.archive_writer import ArchiveWriter
-from pipeline.run_directory import EvaluationDirectory
 from pipeline.text.encoded import EncodedSentences
 from tests.inspection.viewer.test_page import make_record
 

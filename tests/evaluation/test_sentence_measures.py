@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.evaluation.sentence_measures import heads_of, measures_of
-from pipeline.run_directory import EvaluationDirectory
+from pipeline.files.run_directory import EvaluationDirectory
 from pipeline.statistics.sentence_bootstrap import interval, sentence_counts
 from tests.synthetic_sentences import (
     FAMILIES,

@@ -14,7 +14,8 @@ from safetensors.numpy import load_file, save_file
 import evaluate
 import train
 from pipeline.exchange.marian_weights import torch_name
-from pipeline.files import sha256, temporary_path
+from pipeline.files.atomic import temporary_path
+from pipeline.files.paths import sha256
 from pipeline.import_marian import main
 from tests.exchange.imported_run import MARIAN
 

@@ -23,7 +23,7 @@ def path(tmp_path_factory):
     from pipeline.exchange.marian_config import read_marian_config
     from pipeline.exchange.marian_run import read_model, write_tokenizer
     from pipeline.exchange.marian_vocabulary import read_marian_vocabulary
-    from pipeline.run_directory import RunDirectory
+    from pipeline.files.run_directory import RunDirectory
 
     run = RunDirectory(tmp_path_factory.mktemp("given"))
     models = {side: read_model(MARIAN / f"{side}.spm") for side in ("source", "target")}

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.errors import InputError
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 from pipeline.text import pair_reader
 from pipeline.text.prepare import load_text, prepare_text
 from pipeline.training.input import TrainingBatches

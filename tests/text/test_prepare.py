@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from pipeline.config.yaml import dump_yaml
 from pipeline.errors import InputError
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 from pipeline.text import prepare
 from pipeline.text.prepare import load_text, prepare_text
 from pipeline.text.provenance import data_sha256, recorded_sha256
@@ -140,7 +140,7 @@ PREPARE = """
 import sys
 from pathlib import Path
 from pipeline.config import load_run_config
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 from pipeline.text import pair_reader, tokenizer
 from pipeline.text.prepare import prepare_text
 from pipeline.text.subword_model import SentencePieceModel

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from pipeline.files import write_json
-from pipeline.run_directory import RunDirectory
+from pipeline.files.json import write_json
+from pipeline.files.run_directory import RunDirectory
 from pipeline.text import provenance
 from pipeline.text.provenance import check_prepared, check_settings, data_sha256, record_states
 from tests.tiny_runs import small_config, write_small_corpus

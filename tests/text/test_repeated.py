@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.text import repeated, stored_array
+from pipeline.files import arrays
+from pipeline.text import repeated
 from pipeline.text.repeated import find_repeated
 
 
@@ -11,7 +12,7 @@ from pipeline.text.repeated import find_repeated
 def test_later_equals_are_found_and_first_ones_are_not(monkeypatch, bucket, block):
     monkeypatch.setattr(repeated, "BUCKET_NUMBERS", bucket)
     monkeypatch.setattr(repeated, "BLOCK_NUMBERS", block)
-    monkeypatch.setattr(stored_array, "MEMORY_BYTES", 100)
+    monkeypatch.setattr(arrays, "MEMORY_BYTES", 100)
     random = np.random.default_rng(0)
     numbers = random.integers(0, 1 << 64, 300, dtype=np.uint64)[random.integers(300, size=700)]
     for among in (None, random.random(700) < 0.7):

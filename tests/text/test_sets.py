@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.config.run import make_run_config
 from pipeline.errors import InputError
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 from pipeline.text.corpus import read_corpus
 from pipeline.text.prepare import load_text, prepare_text
 from pipeline.text.provenance import recorded_sha256

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from pipeline.files import temporary_path
+from pipeline.files.atomic import temporary_path
 from pipeline.text import pair_reader
 from pipeline.text.corpus import Corpus
 from pipeline.text.filters import TextFilters

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.errors import InputError
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 from pipeline.text.batches import Batch
 from pipeline.text.pharaoh import read_pharaoh
 from pipeline.text.prepare import prepare_text

@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.config import load_run_config
 from pipeline.errors import InputError
-from pipeline.files import temporary_path
-from pipeline.run_directory import RunDirectory
+from pipeline.files.atomic import temporary_path
+from pipeline.files.run_directory import RunDirectory
 from pipeline.text.provenance import check_settings
 from pipeline.train import main, train
 from pipeline.trained_run import load_run

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 from pipeline.training.run_folder import delete_records, open_run_folder
 from tests.failing_files import every_failure
 

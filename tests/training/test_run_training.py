@@ -16,9 +16,10 @@ import pytest
 from pipeline import view
 from pipeline.config import load_run_config
 from pipeline.errors import InputError
-from pipeline.files import sha256, write_json
+from pipeline.files.json import write_json
+from pipeline.files.paths import sha256
+from pipeline.files.run_directory import RunDirectory
 from pipeline.inspection import AttentionArchive
-from pipeline.run_directory import RunDirectory
 from pipeline.run_training import _report_interrupted
 from pipeline.train import train
 from pipeline.trained_run import load_run

@@ -12,9 +12,9 @@ import pytest
 from pipeline.config import load_run_config
 from pipeline.config.ancestor import check_ancestor
 from pipeline.errors import InputError
-from pipeline.files import sha256
+from pipeline.files.paths import sha256
+from pipeline.files.run_directory import RunDirectory
 from pipeline.model.freezing import weights_of_part
-from pipeline.run_directory import RunDirectory
 from pipeline.train import train
 from pipeline.trained_run import load_run
 from pipeline.trained_run.ancestor import take_ancestor

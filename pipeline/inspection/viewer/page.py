@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...config.names import LABEL_SIDES, SITES, Site
-from ...files import write_output
+from ...files.atomic import write_output
 from .viewer_run import ViewerRun, measure_labels
 
 __all__ = ["ViewerRun", "viewer_page", "write_viewer"]

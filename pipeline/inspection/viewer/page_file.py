@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import InputError
-from ...files import writable_only
+from ...files.atomic import writable_only
 
 _MARK = re.compile(rb'<meta name="qkv-origin" content="([0-9a-f]+)">')
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import InputError
-from ...run_directory import RunDirectory
+from ...files.run_directory import RunDirectory
 from .. import AttentionArchive
 from .page import ViewerRun
 

@@ -10,8 +10,8 @@ from ...config import RunConfig
 from ...config.data import DataSettings
 from ...config.run import flat_settings
 from ...decoding.translator import Translator
+from ...files.run_directory import RunDirectory
 from ...inspection.recorder import AttentionRecorder
-from ...run_directory import RunDirectory
 from ...text.corpus import Corpus
 from ...text.provenance import recorded_sha256
 from ..checkpoint import Progress

@@ -9,7 +9,7 @@ import keras
 
 from ...config import names
 from ...errors import InputError
-from ...files import name_problem
+from ...files.paths import name_problem
 
 
 class EpochTable(keras.callbacks.CSVLogger):

@@ -9,7 +9,7 @@ import keras
 import pandas as pd
 
 from ...config.names import METRICS
-from ...files import write_atomically
+from ...files.atomic import write_atomically
 from ...runtime.streams import Control
 from ..checkpoint import Progress
 from ..stopping import Limits

@@ -8,7 +8,7 @@ import numpy as np
 from google.protobuf import text_format
 from tensorboard.plugins.projector import ProjectorConfig
 
-from ...files import write_atomically
+from ...files.atomic import write_atomically
 
 NAME = "subwords"
 _UNWRITTEN = ("Cc", "Cs")  # control characters, and halves of characters, which UTF-8 does not have

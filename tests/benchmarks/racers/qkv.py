@@ -85,7 +85,7 @@ def _load(root: Path):
 
 @cache
 def _updates_per_epoch(run: Path) -> float:
-    from pipeline.array_file import ArrayFile
+    from pipeline.files.arrays import ArrayFile
     from pipeline.training.checkpoint import Progress
 
     newest = sorted((run / "checkpoints").glob("update-*.npz"))[-1]

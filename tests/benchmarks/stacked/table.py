@@ -21,10 +21,9 @@ from pipeline.cli import exit_cleanly
 from pipeline.config import RunConfig
 from pipeline.config.run import dump, make_run_config
 from pipeline.config.started_run import load_started_run, read_started_run
-from pipeline.made_by import MADE_BY
+from pipeline.files.atomic import new_folder
+from pipeline.files.run_directory import MADE_BY, RunDirectory
 from pipeline.model.build import build_model
-from pipeline.new_folder import new_folder
-from pipeline.run_directory import RunDirectory
 from pipeline.text.given_tokenizer import load_tokenizer
 from pipeline.trained_run.manifest import write_imported_manifest
 from tests.benchmarks.racers.run import read_lines

@@ -7,7 +7,7 @@ import keras
 import pytest
 from tensorboard.plugins.hparams import api, metadata
 
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 from pipeline.text.corpus import Corpus
 from pipeline.training.callbacks import build as build_module
 from pipeline.training.callbacks.build import build_callbacks, compared_settings

@@ -11,14 +11,14 @@ import pytest
 
 from pipeline.cli import exit_cleanly
 from pipeline.errors import InputError
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 from tests.patience import PATIENCE_SECONDS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HOLD = """
 import sys, time
 from pathlib import Path
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 with RunDirectory(Path(sys.argv[1])).locked():
     print("locked", flush=True)
     time.sleep(600)
@@ -53,7 +53,7 @@ def test_the_lock_is_never_held_by_two_processes_at_once(tmp_path):
 import sys, time
 from pathlib import Path
 from pipeline.errors import InputError
-from pipeline.run_directory import RunDirectory
+from pipeline.files.run_directory import RunDirectory
 from tests.patience import PATIENCE_SECONDS
 root, end = Path(sys.argv[1]), time.monotonic() + PATIENCE_SECONDS
 for _ in range(20):

@@ -1,8 +1,5 @@
-"""Files that appear whole or not at all, JSON, SHA-256 digests, and patterns of file names."""
+"""Files and folders that appear whole or not at all."""
 
-import glob
-import hashlib
-import json
 import os
 import re
 import secrets
@@ -10,15 +7,12 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-from .errors import InputError
-
-LONGEST_NAME = 200
-"""The longest name of a folder or file to write, in bytes: most systems take 255, and temporary names are longer."""
+from ..errors import InputError
+from .lock import folder_locked
 
 _MARK = "qkv-tmp"
 
@@ -175,117 +169,58 @@ def write_output(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Writes a value as indented JSON, whole or not at all."""
-    write_atomically(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+def check_new_folder(path: Path) -> None:
+    """Checks that nothing is where a folder is to be written; an empty folder is taken.
+
+    Raises:
+        InputError: there is something.
+    """
+    if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+        raise InputError(f"{path}: exists already; choose another name, or delete it")
 
 
-def sha256(path: Path) -> str:
-    """Returns the SHA-256 digest of a file in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+@contextmanager
+def new_folder(path: Path, what: str) -> Iterator[Path]:
+    """Yields a hidden folder beside `path`, which becomes `path` if the block succeeds, and is deleted otherwise.
 
-
-def refuse_other_than_file(path: Path, wanted: str, pipes: bool = False) -> None:
-    """Refuses what a reader could wait for or read without end: devices, sockets, and pipes with a name.
-
-    Readers of files call it before they open one. What is missing, and folders, are left to them.
+    What a killed process has left of it is deleted by the next one. The hidden folder has a name that nobody can guess,
+    so that nothing else, and no link, can be in its place.
 
     Args:
-        path: what is to be read.
-        wanted: what it should be, in words.
-        pipes: whether a pipe that is open already will do, such as a shell's `<(command)`.
+        path: the folder to write.
+        what: what its writer does, for the message: "writes this folder".
 
     Raises:
-        InputError: it is something else.
-        OSError: it cannot be looked at, other than because it is missing.
+        InputError: there is such a folder already, it cannot be created, or another process writes it.
     """
+    lock = path.parent / f".{path.name}.qkv-lock"
     try:
-        mode = path.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except ValueError:  # a name that no system takes
-        raise InputError(f"{str(path)!r}: no file can have this name; expected {wanted}") from None
-    if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path == Path(os.devnull):
-        return
-    is_open = path.is_relative_to("/dev") or path.is_relative_to("/proc")
-    if not (stat.S_ISFIFO(mode) and is_open and pipes):
-        kind = "a pipe" if stat.S_ISFIFO(mode) else "a device or the like"
-        raise InputError(f"{path}: this is {kind}, not a file; expected {wanted}: write its text to a file first")
-
-
-def is_pattern(path: Path) -> bool:
-    """Returns whether a path stands for the files that match it; files and folders of that very name are meant
-    themselves."""
-    return not path.exists() and glob.has_magic(str(path.relative_to(_literal_part(path))))
-
-
-def files_like(path: Path) -> list[Path]:
-    """Returns what matches a pattern, in any order."""
-    folder = _literal_part(path)
-    pattern = Path(glob.escape(str(folder))) / path.relative_to(folder)
-    return list(map(Path, glob.glob(str(pattern))))  # noqa: PTH207 (a pattern may be absolute)
-
-
-def _literal_part(path: Path) -> Path:
-    """Returns the innermost folder of a path that is there, whatever characters its name has."""
-    return next(folder for folder in path.parents if folder.exists())
-
-
-def matching_files(path: Path) -> list[Path]:
-    """Returns the files that a path stands for, in sorted order: itself, or those that match it.
-
-    Raises:
-        InputError: none matches.
-    """
-    if not is_pattern(path):
-        return [path]
-    found = sorted(file for file in files_like(path) if not file.is_dir())
-    if not found:
-        raise InputError(
-            f"{path}: no file matches this pattern; check the path, which starts at {Path.cwd()}; * stands for any "
-            "characters, ? for one, [abc] for one of them"
-        )
-    return found
-
-
-def match_files(paths: Mapping[str, Path]) -> list[dict[str, Path]]:
-    """Returns the files that belong together: the first of each path, the second of each, and so on.
-
-    Args:
-        paths: what is read together, by its name in the config; patterns or files.
-
-    Raises:
-        InputError: the paths stand for different numbers of files, or for none.
-    """
-    found = {name: matching_files(path) for name, path in paths.items()}
-    if len({len(files) for files in found.values()}) > 1:
-        counts = " and ".join(
-            f"{paths[name]} ({name}) stands for {len(files)} file{'s' if len(files) > 1 else ''}"
-            for name, files in found.items()
-        )
-        raise InputError(
-            f"{counts}; expected as many of each, matched in sorted order; look for one that is missing, or narrow the "
-            "pattern"
-        )
-    return [dict(zip(found, files, strict=True)) for files in zip(*found.values(), strict=True)]
-
-
-def name_problem(name: str) -> str | None:
-    """Returns what is wrong with the name of a folder or file that is to be written, or None."""
-    if not name or name.startswith(".") or set(name) & set("/\\\0"):
-        return f"expected the name of a folder, without slashes or a dot in front, found {name!r}"
-    if not is_unicode(name):
-        return f"expected the name of a folder, in UTF-8, found {name!r}"
-    if len(name.encode()) > LONGEST_NAME:
-        return f"expected the name of a folder, of at most {LONGEST_NAME} bytes, found {len(name.encode())}"
-    return None
-
-
-def is_unicode(text: str) -> bool:
-    """Returns whether text can be written as UTF-8; bytes of a file name that are not UTF-8 cannot."""
+        check_new_folder(path)
+    except InputError:
+        if lock.exists():  # of a process that was killed after its folder had appeared, or is writing there
+            with suppress(InputError, OSError), folder_locked(lock, what, path):
+                _delete_left_over(path)
+        raise
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: the folder cannot be created: {error.strerror}") from None
+    with folder_locked(lock, what, path):
+        _delete_left_over(path)
+        hidden = temporary_path(path)
+        hidden.mkdir()
+        try:
+            yield hidden
+            check_new_folder(path)
+            if path.is_dir():
+                path.rmdir()
+            hidden.rename(path)
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _delete_left_over(path: Path) -> None:
+    """Deletes what killed processes have left of a folder; only for the process that holds its lock."""
+    for found in path.parent.iterdir():
+        if is_temporary(found.name, path):
+            shutil.rmtree(found, ignore_errors=True)  # which follows no links

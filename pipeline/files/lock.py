@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TextIO
 
-from .errors import InputError
+from ..errors import InputError
 
 try:
     import fcntl

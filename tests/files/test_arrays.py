@@ -5,13 +5,13 @@ import errno
 import numpy as np
 import pytest
 
-from pipeline.text import stored_array
-from pipeline.text.stored_array import ArrayStore
+from pipeline.files import arrays
+from pipeline.files.arrays import ArrayStore
 
 
 @pytest.mark.parametrize("memory", [1 << 20, 10])
 def test_parts_come_back_in_order_and_later_changes_of_a_part_do_not_matter(monkeypatch, memory):
-    monkeypatch.setattr(stored_array, "MEMORY_BYTES", memory)
+    monkeypatch.setattr(arrays, "MEMORY_BYTES", memory)
     store = ArrayStore(np.int32)
     part = np.array([1, 2, 3])
     store.add(part)
@@ -31,8 +31,8 @@ def test_a_full_disk_is_named(monkeypatch):
         def close(self):
             pass
 
-    monkeypatch.setattr(stored_array, "MEMORY_BYTES", 1)
-    monkeypatch.setattr(stored_array.tempfile, "TemporaryFile", Full)
+    monkeypatch.setattr(arrays, "MEMORY_BYTES", 1)
+    monkeypatch.setattr(arrays.tempfile, "TemporaryFile", Full)
     with pytest.raises(OSError, match="No space left") as caught:
         ArrayStore(np.int64).add([1, 2])
-    assert caught.value.filename == stored_array.tempfile.gettempdir()
+    assert caught.value.filename == arrays.tempfile.gettempdir()

@@ -1,9 +1,11 @@
-"""JSON from others: whatever is wrong with it is one kind of error, and its size is bounded."""
+"""JSON files: written whole, and read so that whatever is wrong is one kind of error and their size is bounded."""
 
 import json
 import re
 from pathlib import Path
 from typing import Any
+
+from .atomic import write_atomically
 
 LARGEST = 1 << 29  # bytes; the report on a corpus of a hundred million pairs has fewer
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -47,3 +49,8 @@ def read_json_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"expected an object, found {type(value).__name__}")
     return value
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a value as indented JSON, whole or not at all."""
+    write_atomically(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())

@@ -1,22 +1,47 @@
-"""Every path of a run, named once."""
+"""Every path of a run and of an evaluation, named once, and the version that made a run."""
 
+import re
 import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from .errors import InputError, invocation
-from .file_lock import folder_locked
-from .files import (
+from ..errors import InputError, invocation
+from ..version import __version__
+from .atomic import (
     check_own_folder,
     delete_temporary_files,
     delete_temporary_files_below,
     is_temporary,
     refuse_folder,
     refuse_link,
-    refuse_other_than_file,
 )
-from .made_by import refuse_newer
+from .lock import folder_locked
+from .paths import refuse_other_than_file
+
+MADE_BY = f"# made by qkv {__version__}\n"
+
+
+_VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
+
+
+def refuse_newer(config: Path, own: str = MADE_BY) -> None:
+    """Refuses the run of a later minor or major version. Runs of versions that did not say theirs are earlier.
+
+    Raises:
+        InputError: the run was made by a newer version.
+    """
+    try:
+        with config.open(encoding="utf-8", errors="replace") as lines:
+            made, this = _VERSION.match(lines.readline(200)), _VERSION.match(own)
+    except OSError:  # whoever reads the settings says so
+        return
+    assert this is not None
+    if made is not None and (int(made[2]), int(made[3])) > (int(this[2]), int(this[3])):
+        raise InputError(
+            f"{config.parent}: made by qkv {made[1]}, and this is qkv {this[1]}, which cannot know what has changed "
+            "since; upgrade qkv to use this run"
+        )
 
 
 class RunDirectory:

@@ -1,0 +1,183 @@
+"""Paths that a person gives: patterns, names, readable, writable, digests."""
+
+import glob
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import InputError
+from .atomic import writable_only
+
+LONGEST_NAME = 200
+"""The longest name of a folder or file to write, in bytes: most systems take 255, and temporary names are longer."""
+
+
+def sha256(path: Path) -> str:
+    """Returns the SHA-256 digest of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def refuse_other_than_file(path: Path, wanted: str, pipes: bool = False) -> None:
+    """Refuses what a reader could wait for or read without end: devices, sockets, and pipes with a name.
+
+    Readers of files call it before they open one. What is missing, and folders, are left to them.
+
+    Args:
+        path: what is to be read.
+        wanted: what it should be, in words.
+        pipes: whether a pipe that is open already will do, such as a shell's `<(command)`.
+
+    Raises:
+        InputError: it is something else.
+        OSError: it cannot be looked at, other than because it is missing.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except ValueError:  # a name that no system takes
+        raise InputError(f"{str(path)!r}: no file can have this name; expected {wanted}") from None
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path == Path(os.devnull):
+        return
+    is_open = path.is_relative_to("/dev") or path.is_relative_to("/proc")
+    if not (stat.S_ISFIFO(mode) and is_open and pipes):
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a device or the like"
+        raise InputError(f"{path}: this is {kind}, not a file; expected {wanted}: write its text to a file first")
+
+
+def is_pattern(path: Path) -> bool:
+    """Returns whether a path stands for the files that match it; files and folders of that very name are meant
+    themselves."""
+    return not path.exists() and glob.has_magic(str(path.relative_to(_literal_part(path))))
+
+
+def files_like(path: Path) -> list[Path]:
+    """Returns what matches a pattern, in any order."""
+    folder = _literal_part(path)
+    pattern = Path(glob.escape(str(folder))) / path.relative_to(folder)
+    return list(map(Path, glob.glob(str(pattern))))  # noqa: PTH207 (a pattern may be absolute)
+
+
+def _literal_part(path: Path) -> Path:
+    """Returns the innermost folder of a path that is there, whatever characters its name has."""
+    return next(folder for folder in path.parents if folder.exists())
+
+
+def matching_files(path: Path) -> list[Path]:
+    """Returns the files that a path stands for, in sorted order: itself, or those that match it.
+
+    Raises:
+        InputError: none matches.
+    """
+    if not is_pattern(path):
+        return [path]
+    found = sorted(file for file in files_like(path) if not file.is_dir())
+    if not found:
+        raise InputError(
+            f"{path}: no file matches this pattern; check the path, which starts at {Path.cwd()}; * stands for any "
+            "characters, ? for one, [abc] for one of them"
+        )
+    return found
+
+
+def match_files(paths: Mapping[str, Path]) -> list[dict[str, Path]]:
+    """Returns the files that belong together: the first of each path, the second of each, and so on.
+
+    Args:
+        paths: what is read together, by its name in the config; patterns or files.
+
+    Raises:
+        InputError: the paths stand for different numbers of files, or for none.
+    """
+    found = {name: matching_files(path) for name, path in paths.items()}
+    if len({len(files) for files in found.values()}) > 1:
+        counts = " and ".join(
+            f"{paths[name]} ({name}) stands for {len(files)} file{'s' if len(files) > 1 else ''}"
+            for name, files in found.items()
+        )
+        raise InputError(
+            f"{counts}; expected as many of each, matched in sorted order; look for one that is missing, or narrow the "
+            "pattern"
+        )
+    return [dict(zip(found, files, strict=True)) for files in zip(*found.values(), strict=True)]
+
+
+def name_problem(name: str) -> str | None:
+    """Returns what is wrong with the name of a folder or file that is to be written, or None."""
+    if not name or name.startswith(".") or set(name) & set("/\\\0"):
+        return f"expected the name of a folder, without slashes or a dot in front, found {name!r}"
+    if not is_unicode(name):
+        return f"expected the name of a folder, in UTF-8, found {name!r}"
+    if len(name.encode()) > LONGEST_NAME:
+        return f"expected the name of a folder, of at most {LONGEST_NAME} bytes, found {len(name.encode())}"
+    return None
+
+
+def is_unicode(text: str) -> bool:
+    """Returns whether text can be written as UTF-8; bytes of a file name that are not UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_text(path: Path, pipes: bool = True) -> None:
+    """Checks that a text can be read; `pipes` says whether from a pipe such as a shell's `<(command)`.
+
+    Raises:
+        InputError: it is missing, or no file.
+    """
+    refuse_other_than_file(path, "a text file", pipes)
+    if path.is_dir():
+        raise InputError(f"{path}: this is a directory; expected a text file")
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}")
+
+
+def check_file_to_write(path: Path) -> None:
+    """Checks that a file can be written, or what a link leads to, or a device or pipe.
+
+    Raises:
+        InputError: it is a folder, or cannot be written.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: this is a directory; expected the name of a file")
+    if writable_only(path):
+        if not os.access(path, os.W_OK):
+            raise InputError(f"{path}: cannot be written; change its permissions, or choose another file")
+        return
+    if len(os.fsencode(path.name)) > LONGEST_NAME:
+        raise InputError(f"{path}: expected a name of at most {LONGEST_NAME} bytes")
+    check_writable(path.resolve() if path.is_symlink() else path)
+
+
+def check_folder_to_write(path: Path) -> None:
+    """Checks that files can be written into a folder.
+
+    Raises:
+        InputError: a file has its name, or it cannot be written.
+    """
+    if os.path.lexists(path) and not path.is_dir():
+        kind = "a file" if path.exists() else "a link that leads nowhere"
+        raise InputError(f"{path}: this is {kind}; expected the name of a folder")
+    check_writable(path / "file" if path.is_dir() else path)
+
+
+def check_writable(path: Path) -> None:
+    """Checks that a file or folder can be made. Folders that are missing will be made, too.
+
+    Raises:
+        InputError: a file is where a folder must be, or the folder is read-only.
+    """
+    folder = next(above for above in path.absolute().parents if os.path.lexists(above))
+    if not folder.is_dir():
+        kind = "a file" if folder.exists() else "a link that leads nowhere"
+        raise InputError(f"{path}: cannot be created: {folder} is {kind}; expected a folder")
+    if not os.access(folder, os.W_OK):
+        raise InputError(
+            f"{path}: cannot be created: {folder} is read-only; change its permissions, or choose another folder"
+        )
