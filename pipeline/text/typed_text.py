@@ -80,8 +80,8 @@ class TypedText:
     ) -> None:
         self._tokenizer, self._look, self._normalize = tokenizer, look, normalize
         self._longest, self._name = longest, name
-        self._unknown: set[str] = set()
-        self._cut_lines = 0
+        self._seen: set[str] = set()  # characters of lines that have unknown ones
+        self._unknown = self._cut_lines = 0
 
     def read(self, lines: Iterable[str], first: int = 1) -> tuple[list[str], list[list[int]]]:
         """Returns lines as the model reads them, and their tokens, which are not cut.
@@ -118,16 +118,17 @@ class TypedText:
             self._look = None
 
     def _warn_of_line(self, text: str, ids: Sequence[int], place: str) -> None:
-        if UNK in ids:
-            unknown = [character for character in find_unknown(text, self._tokenizer) if character not in self._unknown]
-            if unknown and len(self._unknown) < MOST_CHARACTERS:
+        if UNK in ids and self._unknown < MOST_CHARACTERS:
+            new = "".join(character for character in dict.fromkeys(text) if character not in self._seen)
+            self._seen.update(new)
+            if unknown := find_unknown(new, self._tokenizer):
                 log.warning(
                     "warning: %s: the model does not know %s, which its training text does not have; it reads each as "
                     "unknown",
                     place,
                     name_characters(unknown),
                 )
-            self._unknown.update(unknown)
+            self._unknown += len(unknown)
         if len(ids) > self._longest:
             self._cut_lines += 1
             if self._cut_lines <= MOST_CUT_LINES:
