@@ -12,7 +12,7 @@ import sacrebleu
 from pipeline import compare, measure
 from pipeline.config.run import dump, make_run_config
 from pipeline.inspection import Sentence, write_archive
-from tests.test_files import read_pipe
+from tests.files.test_atomic import read_pipe
 from tests.tiny_runs import small_settings, write_small_corpus
 
 SENTENCES = [

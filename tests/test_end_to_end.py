@@ -226,7 +226,7 @@ def test_text_of_ones_own_is_evaluated_in_place_of_an_older_evaluation(run, text
         own += ["--alignments", str(text / "test.align"), "--name", "mine", "--forced", "--perturb", "3"]
         own += ["--faithfulness", "2"]
         assert evaluate.main([str(run), *own]) == 0
-    assert not (mine / "left over").exists()
+    assert (mine / "left over").exists()  # no evaluation has written it
     assert not [path.name for path in mine.parent.iterdir() if path.name.startswith(".")]
 
     found = read_json(mine / "metrics.json")
@@ -629,11 +629,11 @@ def test_what_a_killed_evaluation_left_behind_goes_and_what_a_running_one_writes
     )
     for folder in (left, running, other, elsewhere):
         folder.mkdir()
-        (folder / "shard").touch()
+        (folder / "heads.csv").touch()
     with evaluation_folder(final, "another") as folder:
         (folder.root / "metrics.json").touch()
     assert [path.name for path in final.root.iterdir()] == ["metrics.json"]
-    assert not left.exists() and all((path / "shard").exists() for path in (running, other, elsewhere))
+    assert not left.exists() and all((path / "heads.csv").exists() for path in (running, other, elsewhere))
 
 
 HELP = """

@@ -5,8 +5,8 @@ import pytest
 from pipeline import view
 from pipeline.inspection import ArchiveWriter
 from tests.config_files import MINIMAL
+from tests.files.test_atomic import read_pipe
 from tests.inspection.viewer.test_page import embedded, make_record
-from tests.test_files import read_pipe
 
 
 def write_evaluation(root, name, source="the cat sleeps", sentences=1):

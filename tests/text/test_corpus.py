@@ -4,7 +4,7 @@ import gzip
 import inspect
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pipeline.config.corpus import CorpusSettings
@@ -66,6 +66,7 @@ def test_reading_gives_back_any_text_that_was_written(tmp_path, pairs, end, last
         (tmp_path / name).write_bytes(gzip.compress(data) if packed else data)
         return tmp_path / name
 
+    assume(last or not any("\r" in side for side in pairs[-1]))  # a lone line with them is refused
     sides = [list(side) for side in zip(*pairs, strict=True)]
     parallel = read_parallel_files(file("s", sides[0]), file("t", sides[1]))
     table = read_table(file("table", [f"{s}\t{t}" for s, t in pairs]), 0, 1)
