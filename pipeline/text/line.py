@@ -66,8 +66,7 @@ def refuse_byte(line: bytes, index: int, name: str, number: int, before: int | N
         number: of the line.
         before: how many bytes of the text stand before the line; None where that is of no use.
     """
-    packer = next((packer for start, packer in _PACKED.items() if line.startswith(start)), None)
-    if packer and number == 1:
+    if number == 1 and (packer := next((name for start, name in _PACKED.items() if line.startswith(start)), None)):
         return InputError(f"{name}: this is packed by {packer}; expected UTF-8 text: unpack it: {packer} -dc FILE")
     is_utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "UTF-16" if is_utf16 else "LATIN1"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pipeline.config.corpus import CorpusSettings
 from pipeline.errors import InputError
 from pipeline.text.corpus import FORMATS, Corpus, read_corpus, read_parallel_files, read_table
+from pipeline.text.line import compose
 
 TRAPS = [
     '"',
@@ -72,7 +73,7 @@ def test_reading_gives_back_any_text_that_was_written(tmp_path, pairs, end, last
     table = read_table(file("table", [f"{s}\t{t}" for s, t in pairs]), 0, 1)
     headed = read_table(file("headed", ["x\ty"] + [f"{t}\t{s}" for s, t in pairs]), "y", "x", header=True)
     for corpus in (parallel, table, headed):
-        assert [list(corpus.source), list(corpus.target)] == sides
+        assert [list(corpus.source), list(corpus.target)] == [[*map(compose, side)] for side in sides]
 
 
 # Tables
