@@ -181,9 +181,9 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
             load_plugins(plugins)
             try:
                 status = main(others) or 0
-            except SystemExit as error:  # after --help, or within a plugin
+            except SystemExit as error:  # after --help, of a script's own parser, or within a plugin
                 sys.stdout.flush()
-                if error.code:
+                if error.code and plugins:
                     raise InputError(f"a plugin has ended the command: exit {error.code}; mend the plugin") from error
                 raise
             sys.stdout.flush()

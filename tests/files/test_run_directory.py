@@ -107,12 +107,16 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(capsys):
     assert "runs/x: Permission denied; change its permissions" in capsys.readouterr().err
 
 
-def test_a_plugin_that_ends_the_command_is_told(capsys):
+def test_a_plugin_that_ends_the_command_is_told_and_no_other_is_blamed(tmp_path, capsys):
     @exit_cleanly
     def command(arguments):
         raise SystemExit(3)
 
-    assert command([]) == 2
+    with pytest.raises(SystemExit):
+        command([])
+    assert capsys.readouterr().err == ""
+    (tmp_path / "plugin.py").touch()
+    assert command(["--plugins", str(tmp_path / "plugin.py")]) == 2
     assert capsys.readouterr().err == "error: a plugin has ended the command: exit 3; mend the plugin\n"
 
 
