@@ -24,8 +24,9 @@ help:
 	@echo "make lint         lint and types"
 	@echo "make clean        remove the virtual environment, caches and runs/demo"
 
-# Made once, and again when the locks or the interpreter change. Nothing is built, and nothing installed whose hash is not
-# in the lock. The stamp is written last.
+# Made once, and again when the locks or the interpreter change. Nothing is installed whose hash is not in the lock, and
+# nothing is built but qkv itself, which stays in this folder. The stamps are written last.
+INSTALL_SELF := -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 
 $(VENV)/runtime: requirements.lock
@@ -36,12 +37,16 @@ $(VENV)/runtime: requirements.lock
 	@$(BIN)/python $(INSTALL) -r requirements.lock
 	@touch $@
 
-$(VENV)/tests: $(VENV)/runtime tests/requirements.lock
+$(VENV)/qkv: $(VENV)/runtime pyproject.toml pipeline/qkv/version.py
+	@$(BIN)/python $(INSTALL_SELF)
+	@touch $@
+
+$(VENV)/tests: $(VENV)/qkv tests/requirements.lock
 	@echo "== installing what the tests need"
 	@$(BIN)/python $(INSTALL) -r tests/requirements.lock
 	@touch $@
 
-demo: $(VENV)/runtime
+demo: $(VENV)/qkv
 	@if [ -f runs/demo/manifest.json ]; then echo "== runs/demo is trained already; make clean removes it"; \
 	else echo "== training on data/demo"; $(BIN)/python train.py --config configs/demo.yaml; fi
 	@echo "== evaluating"
@@ -120,6 +125,7 @@ fuzz: $(VENV)/tests
 	@rm -rf .venv-benchmark
 	@$(PYTHON) -m venv .venv-benchmark
 	@.venv-benchmark/bin/python -m pip install --quiet --disable-pip-version-check -r tests/benchmarks/requirements.txt
+	@.venv-benchmark/bin/python $(INSTALL_SELF)
 	@touch $@
 
 RUN ?= runs/multi30k_en_de_small
@@ -147,6 +153,7 @@ RACERS := tests/benchmarks/racers
 	@rm -rf .venv-race-keras
 	@$(PYTHON) -m venv .venv-race-keras
 	@.venv-race-keras/bin/python -m pip install --quiet --disable-pip-version-check -r $(RACERS)/requirements-keras.txt
+	@.venv-race-keras/bin/python $(INSTALL_SELF)
 	@touch $@
 
 race: $(VENV)/tests .venv-race/ready .venv-race-keras/ready
@@ -158,6 +165,7 @@ race: $(VENV)/tests .venv-race/ready .venv-race-keras/ready
 	@rm -rf .venv-mutation
 	@$(PYTHON) -m venv .venv-mutation
 	@.venv-mutation/bin/python -m pip install --quiet --disable-pip-version-check -r tests/benchmarks/mutation/requirements.txt
+	@.venv-mutation/bin/python $(INSTALL_SELF)
 	@touch $@
 
 MUTANTS ?=

@@ -18,14 +18,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+_ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
-from pipeline.cli import ArgumentParser, exit_cleanly
-from pipeline.config import RunConfig, load_run_config
-from pipeline.config.yaml import dump_yaml, read_yaml
-from pipeline.errors import InputError
-from pipeline.files.atomic import output_when_done
-from pipeline.text.lines import read_lines
+from qkv.commands.cli import ArgumentParser, exit_cleanly
+from qkv.config import RunConfig, load_run_config
+from qkv.config.yaml import dump_yaml, read_yaml
+from qkv.errors import InputError
+from qkv.files.atomic import output_when_done
+from qkv.text.lines import read_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -129,7 +130,7 @@ def translate(run: Path, translation: Translation) -> None:
     if translation.output.is_file():
         print(f"{translation.output} is there")
         return
-    command = [sys.executable, "-m", "pipeline.translate", str(run.resolve()), "--no_normalize"]
+    command = [sys.executable, "-m", "qkv", "translate", str(run.resolve()), "--no_normalize"]
     with output_when_done(translation.output) as temporary:
         sentences = "".join(f"{line}\n" for line in read_lines(translation.text)).encode()
         with temporary.open("wb") as file:

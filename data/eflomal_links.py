@@ -15,11 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+_ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
-from pipeline.cli import ArgumentParser, exit_cleanly
-from pipeline.errors import InputError
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.commands.cli import ArgumentParser, exit_cleanly
+from qkv.errors import InputError
+from qkv.runtime.import_tensorflow import importing_tensorflow
 
 
 @exit_cleanly
@@ -29,11 +30,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="config file whose data.train is aligned")
     options = parser.parse_args(arguments)
     with importing_tensorflow():
-        from pipeline.alignment.symmetrise import grow_diag
-        from pipeline.config import load_run_config
-        from pipeline.text.corpus import read_corpus
-        from pipeline.text.pharaoh import iterate_pharaoh, write_pharaoh
-        from pipeline.text.words import WordCutter, words_of
+        from qkv.alignment.symmetrise import grow_diag
+        from qkv.config import load_run_config
+        from qkv.text.corpus import read_corpus
+        from qkv.text.pharaoh import iterate_pharaoh, write_pharaoh
+        from qkv.text.words import WordCutter, words_of
 
     data = load_run_config(options.config).data
     settings, *others = data.training_corpora

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TextIO
 
-from pipeline.errors import InputError
-from pipeline.files.atomic import delete_temporary_files
-from pipeline.files.lock import folder_locked
-from pipeline.files.paths import check_folder_to_write
-from pipeline.files.paths import sha256 as sha256_of_file
+from qkv.errors import InputError
+from qkv.files.atomic import delete_temporary_files
+from qkv.files.lock import folder_locked
+from qkv.files.paths import check_folder_to_write
+from qkv.files.paths import sha256 as sha256_of_file
 
 _CHUNK_BYTES = 1 << 16
 _BAR_WIDTH = 30

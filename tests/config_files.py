@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import RunConfig
-from pipeline.config.command_line import parse_train_arguments
-from pipeline.errors import InputError
+from qkv.config import RunConfig
+from qkv.config.command_line import parse_train_arguments
+from qkv.errors import InputError
 
 MINIMAL = """\
 data:

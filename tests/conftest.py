@@ -10,6 +10,11 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as the commands do
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # tests run side by side
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")  # compiled functions run once or twice here
 
+# Processes that tests start import this checkout, whatever is installed.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parents[1] / "pipeline"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
 import hypothesis
 import pytest
 
@@ -43,7 +48,7 @@ def pytest_collection_finish():
     once or twice here: they are not worth optimizing, nor is an update's worth tracing for each of two slices. Those of
     the commands that tests start are as users have them."""
     if tensorflow := sys.modules.get("tensorflow"):
-        from pipeline.training import build
+        from qkv.training import build
 
         tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
         build.slices_per_update = lambda: 1
@@ -70,8 +75,8 @@ def fixed_random_numbers(monkeypatch):
 @pytest.fixture(scope="session")
 def tokenizers(tmp_path_factory):
     """A tokenizer of each kind, trained on `SENTENCES`."""
-    from pipeline.text.tokenizer import Tokenizer
-    from pipeline.text.tokenizer_training import train_tokenizer
+    from qkv.text.tokenizer import Tokenizer
+    from qkv.text.tokenizer_training import train_tokenizer
 
     folder = tmp_path_factory.mktemp("tokenizers")
     for kind, size in (("bpe", 80), ("unigram", 50)):

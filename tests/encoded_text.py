@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from pipeline.text.encoded import EncodedSentences
+from qkv.text.encoded import EncodedSentences
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40)
 

@@ -8,9 +8,9 @@ from functools import cache
 
 import numpy as np
 
-from pipeline.inspection.record import Record
-from pipeline.model.transformer import Transformer
-from pipeline.text.pharaoh import GoldAlignment
+from qkv.inspection.record import Record
+from qkv.model.transformer import Transformer
+from qkv.text.pharaoh import GoldAlignment
 
 SIZE = 32  # of a token and of a position
 SHARPNESS = 2.0

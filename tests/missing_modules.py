@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.tiny_runs import ROOT
 
-# Libraries need Python's own modules on this system, so these are missing for the pipeline alone. What is known of the
+# Libraries need Python's own modules on this system, so these are missing for qkv alone. What is known of the
 # package of a module is missing, too.
 WITHOUT = """
 import builtins, sys
@@ -20,7 +20,7 @@ def without(name, globals=None, locals=None, fromlist=(), level=0):
     library = name.partition(".")[0]
     if level == 0 and library in {names!r}:
         importer = (globals or {{}}).get("__name__", "")
-        if library not in sys.stdlib_module_names or importer.partition(".")[0] == "pipeline":
+        if library not in sys.stdlib_module_names or importer.partition(".")[0] == "qkv":
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
     return usual(name, globals, locals, fromlist, level)
 

@@ -10,10 +10,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from pipeline.decoding.beam_settings import BeamSettings
-from pipeline.decoding.search import BeamSearch, GreedySearch
-from pipeline.layers.dense import Dense
-from pipeline.layers.layer_normalization import LayerNormalization
+from qkv.decoding.beam_settings import BeamSettings
+from qkv.decoding.search import BeamSearch, GreedySearch
+from qkv.layers.dense import Dense
+from qkv.layers.layer_normalization import LayerNormalization
 from tests.attention.test_attention_contract import ATTENTION_CASES, MASKED_CASES, SCORE_CASES
 from tests.layer_contract import B, LayerCase, S, arrays, stir
 from tests.model.test_model_layer_contract import CASES as MODEL_CASES

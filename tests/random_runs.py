@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from pipeline.files.run_directory import RunDirectory
-from pipeline.model.build import build_model
-from pipeline.trained_run import TrainedRun
+from qkv.files.run_directory import RunDirectory
+from qkv.model.build import build_model
+from qkv.run.trained_run import TrainedRun
 from tests.tiny_runs import small_config
 
 SIZES = {

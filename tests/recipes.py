@@ -5,9 +5,9 @@ from pathlib import Path
 
 from tests.tiny_runs import ROOT
 
-ARCHIVE = ROOT / "pipeline" / "inspection" / "ARCHIVE.md"
-TRAINING = Path(__file__).parents[1] / "pipeline" / "training" / "README.md"
-SHIPPING = ROOT / "pipeline" / "exchange" / "SHIPPING.md"
+ARCHIVE = ROOT / "pipeline" / "qkv" / "inspection" / "ARCHIVE.md"
+TRAINING = Path(__file__).parents[1] / "pipeline" / "qkv" / "training" / "README.md"
+SHIPPING = ROOT / "pipeline" / "qkv" / "exchange" / "SHIPPING.md"
 
 
 def recipe(word: str, page: Path = ARCHIVE) -> str:

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.alignment.heads import error_terms
-from pipeline.inspection.measures import MEASURES, measure
-from pipeline.metrics.bleu import make_bleu
-from pipeline.metrics.corpus_statistics import CorpusScore
-from pipeline.statistics.paired_tests import randomisation_p
-from pipeline.statistics.sentence_bootstrap import ratio_interval
+from qkv.alignment.heads import error_terms
+from qkv.inspection.measures import MEASURES, measure
+from qkv.metrics.bleu import make_bleu
+from qkv.metrics.corpus_statistics import CorpusScore
+from qkv.statistics.paired_tests import randomisation_p
+from qkv.statistics.sentence_bootstrap import ratio_interval
 
 POPULATION, SENTENCES, SETS = 3000, 200, 1000
 SCORED_SETS = 300  # sacreBLEU computes one score after the other

@@ -9,9 +9,9 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import evaluate
-from pipeline import translate
-from pipeline.inspection import AttentionArchive
-from pipeline.train import train
+from qkv.commands import translate
+from qkv.commands.train import train
+from qkv.inspection import AttentionArchive
 from tests.tiny_runs import small_config, write_small_corpus
 
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]

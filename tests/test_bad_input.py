@@ -14,9 +14,9 @@ import pytest
 
 import evaluate
 import train
-from pipeline import translate
-from pipeline.config import load_run_config
-from pipeline.config.yaml import dump_yaml
+from qkv.commands import translate
+from qkv.config import load_run_config
+from qkv.config.yaml import dump_yaml
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
 ONE_UPDATE = {"training.max_updates": 1, "data.max_source_tokens": 40, "data.max_target_tokens": 40}
@@ -548,7 +548,7 @@ def test_a_library_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path, conf
     (tmp_path / "keras.py").write_text("raise OSError('undefined symbol: _ZN10tensorflow')")
     config().rename(tmp_path / "config.yaml")
     (tmp_path / "model.keras").touch()
-    command = [sys.executable, "-m", "pipeline.translate", tmp_path]
+    command = [sys.executable, "-m", "qkv", "translate", tmp_path]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, input="")
     assert answer.returncode == 2 and answer.stdout == ""

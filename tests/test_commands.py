@@ -5,22 +5,20 @@ import re
 
 import pytest
 
-import pipeline.errors
-from pipeline.__main__ import COMMANDS, main
-from pipeline.errors import invocation
-from pipeline.version import __version__
+from qkv.__main__ import COMMANDS, main
+from qkv.errors import invocation
+from qkv.version import __version__
 from tests.tiny_runs import ROOT
 
 
 def test_every_module_that_is_a_command_is_listed():
-    """A command is a module that ends by running itself."""
-    modules = {path.stem for path in (ROOT / "pipeline").glob("*.py") if "__main__" in path.read_text(encoding="utf-8")}
-    assert modules - {"__main__"} == set(COMMANDS)
+    modules = {path.stem for path in (ROOT / "pipeline" / "qkv" / "commands").glob("*.py")}
+    assert modules - {"__init__", "cli", "command_paths"} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_gets_its_arguments(name, monkeypatch):
-    module = importlib.import_module(f"pipeline.{name}")
+    module = importlib.import_module(f"qkv.commands.{name}")
     monkeypatch.setattr(module, "main", lambda arguments: len(arguments))
     assert main([name, "--debug", "x"]) == 2
 
@@ -52,7 +50,7 @@ def test_a_misspelt_command_is_answered_with_the_nearest(given, answer, capsys):
 
 
 def test_messages_name_a_command_as_it_can_be_typed(monkeypatch):
-    assert invocation("train") == "python train.py"
-    assert invocation("view") == "python -m pipeline.view"
-    monkeypatch.setattr(pipeline.errors, "__package__", "qkv")
     assert [invocation("train"), invocation("view")] == ["qkv train", "qkv view"]
+    monkeypatch.setattr("sys.argv", ["/a/clone/train.py", "--config", "x.yaml"])
+    assert [invocation("train"), invocation("evaluate")] == ["python train.py", "python evaluate.py"]
+    assert invocation("view") == "qkv view"

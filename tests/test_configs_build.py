@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import load_run_config
-from pipeline.config.run import make_run_config
-from pipeline.config.yaml import parse_yaml
-from pipeline.files.run_directory import RunDirectory
-from pipeline.model.build import build_model
-from pipeline.text.prepare import prepare_text
+from qkv.config import load_run_config
+from qkv.config.run import make_run_config
+from qkv.config.yaml import parse_yaml
+from qkv.files.run_directory import RunDirectory
+from qkv.model.build import build_model
+from qkv.text.prepare import prepare_text
 from tests.tiny_runs import ROOT
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))

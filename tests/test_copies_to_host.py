@@ -3,15 +3,15 @@
 import pytest
 import tensorflow as tf
 
-from pipeline.config.names import SITES
-from pipeline.decoding.beam import BeamSettings
-from pipeline.decoding.forced_graph import make_forced_graph
-from pipeline.decoding.search import BeamSearch, GreedySearch
-from pipeline.decoding.translator import Translator
-from pipeline.layers.dropout import Dropout
-from pipeline.training.optimizers import make_optimizer
-from pipeline.training.step import TrainStep
-from pipeline.training.total_loss import TotalLoss
+from qkv.config.names import SITES
+from qkv.decoding.beam import BeamSettings
+from qkv.decoding.forced_graph import make_forced_graph
+from qkv.decoding.search import BeamSearch, GreedySearch
+from qkv.decoding.translator import Translator
+from qkv.layers.dropout import Dropout
+from qkv.training.optimizers import make_optimizer
+from qkv.training.step import TrainStep
+from qkv.training.total_loss import TotalLoss
 from tests.host_copies import copies_to_host, without_kernels
 from tests.tiny_models import MODELS
 from tests.tiny_transformer import make_transformer, shared_transformer

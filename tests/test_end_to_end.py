@@ -24,24 +24,24 @@ import pytest
 
 import evaluate
 import train
-from pipeline import align, translate, view
-from pipeline.alignment.aligned_text import AlignedText
-from pipeline.alignment.aligner import Direction
-from pipeline.alignment.error_rate import alignment_error_rate
-from pipeline.config import load_run_config
-from pipeline.config.names import REMOVALS, SOURCE_SCORERS
-from pipeline.evaluation import request as command
-from pipeline.evaluation.resumable import evaluation_folder
-from pipeline.evaluation.translations import read_translations
-from pipeline.exchange.parity import read_check_sentences
-from pipeline.files.run_directory import EvaluationDirectory, RunDirectory
-from pipeline.inspection.archive import AttentionArchive
-from pipeline.live_page.live_run import LiveRun
-from pipeline.live_page.question import Question
-from pipeline.text.moses import detokenize
-from pipeline.text.pharaoh import read_pharaoh
-from pipeline.text.words import AT_SPACES
-from pipeline.trained_run import load_run
+from qkv.alignment.aligned_text import AlignedText
+from qkv.alignment.aligner import Direction
+from qkv.alignment.error_rate import alignment_error_rate
+from qkv.commands import align, translate, view
+from qkv.config import load_run_config
+from qkv.config.names import REMOVALS, SOURCE_SCORERS
+from qkv.evaluation import request as command
+from qkv.evaluation.resumable import evaluation_folder
+from qkv.evaluation.translations import read_translations
+from qkv.exchange.parity import read_check_sentences
+from qkv.files.run_directory import EvaluationDirectory, RunDirectory
+from qkv.inspection.archive import AttentionArchive
+from qkv.live.live_run import LiveRun
+from qkv.live.question import Question
+from qkv.run.trained_run import load_run
+from qkv.text.moses import detokenize
+from qkv.text.pharaoh import read_pharaoh
+from qkv.text.words import AT_SPACES
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
@@ -365,7 +365,7 @@ def translations(run):
 
 
 def test_translate_answers_each_line_before_the_next_in_a_process_of_its_own(run, translations):
-    command = [sys.executable, "-m", "pipeline.translate", str(run)]
+    command = [sys.executable, "-m", "qkv", "translate", str(run)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         for line in LINES[:3]:
             process.stdin.write(f"{line}\n".encode())
@@ -597,7 +597,7 @@ def test_one_page_shows_several_runs(run, evaluated, tmp_path, capsys):
 LOAD = """
 import json, sys
 import keras, numpy
-import pipeline.model.transformer
+import qkv.model.transformer
 model = keras.saving.load_model(sys.argv[1])
 size = model.get_config()["vocabulary_size"]
 source, target = 4 + numpy.arange(5)[None] % (size - 4), numpy.array([[2, 4, 5]])
@@ -654,7 +654,7 @@ sys.exit(f"imported: {heavy}" if heavy else 0)
         "train",
         "evaluate",
         "data.eflomal_links",
-        *(f"pipeline.{name}" for name in ("align", "compare", "doctor", "draw", "translate", "view")),
+        *(f"qkv.commands.{name}" for name in ("align", "compare", "doctor", "draw", "translate", "view")),
     ],
 )
 def test_help_is_given_before_anything_heavy_is_imported(module):

@@ -6,18 +6,18 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.evaluation.resumable import evaluation_folder
-from pipeline.files.atomic import replaced_when_done, write_atomically
-from pipeline.files.json import write_json
-from pipeline.files.run_directory import EvaluationDirectory, RunDirectory
-from pipeline.inspection.archive import AttentionArchive
-from pipeline.inspection.archive_writer import ArchiveWriter
-from pipeline.text.encoded import EncodedSentences
-from pipeline.text.encoded_pairs import EncodedPairs
-from pipeline.training.callbacks.progress import History
-from pipeline.training.checkpoint import Progress, load_checkpoint
-from pipeline.training.checkpoint_folder import Checkpoints
+from qkv.errors import InputError
+from qkv.evaluation.resumable import evaluation_folder
+from qkv.files.atomic import replaced_when_done, write_atomically
+from qkv.files.json import write_json
+from qkv.files.run_directory import EvaluationDirectory, RunDirectory
+from qkv.inspection.archive import AttentionArchive
+from qkv.inspection.archive_writer import ArchiveWriter
+from qkv.text.encoded import EncodedSentences
+from qkv.text.encoded_pairs import EncodedPairs
+from qkv.training.callbacks.progress import History
+from qkv.training.checkpoint import Progress, load_checkpoint
+from qkv.training.checkpoint_folder import Checkpoints
 from tests.failing_files import KINDS, Killed, every_failure, failing
 from tests.inspection.viewer.test_page import make_record
 
@@ -102,7 +102,7 @@ def evaluate(final, number):
 
 
 def test_a_failed_evaluation_leaves_the_old_one_or_the_new_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.evaluation.resumable.is_running", lambda process: False)  # what failed was another's
+    monkeypatch.setattr("qkv.evaluation.resumable.is_running", lambda process: False)  # what failed was another's
 
     def number_in(folder):
         archive = AttentionArchive(folder / "evaluations" / "test" / "attention")

@@ -9,8 +9,8 @@ import pytest
 
 import evaluate
 import train
-from pipeline import align
-from pipeline.config.run import dump
+from qkv.commands import align
+from qkv.config.run import dump
 from tests.text.test_sets import held_out_config, lines_of
 from tests.tiny_runs import write_small_corpus
 

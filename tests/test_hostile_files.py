@@ -15,21 +15,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import compare, draw, view
-from pipeline.config.run import dump
-from pipeline.config.started_run import load_started_run
-from pipeline.errors import InputError
-from pipeline.files.run_directory import MADE_BY, RunDirectory
-from pipeline.inspection import ArchiveWriter, archive_format
-from pipeline.text.encoded import EncodedSentences
-from pipeline.text.encoded_pairs import EncodedPairs
-from pipeline.text.look import TextLook
-from pipeline.trained_run.manifest import check_digests
-from pipeline.trained_run.weights_file import WEIGHTS, check_weights_file
-from pipeline.training.checkpoint import load_checkpoint, save_checkpoint
-from pipeline.training.checkpoint_folder import Checkpoints
-from pipeline.training.input import TrainingBatches
-from pipeline.training.progress import Progress
+from qkv.commands import compare, draw, view
+from qkv.config.run import dump
+from qkv.config.started_run import load_started_run
+from qkv.errors import InputError
+from qkv.files.run_directory import MADE_BY, RunDirectory
+from qkv.inspection import ArchiveWriter, archive_format
+from qkv.run.manifest import check_digests
+from qkv.run.weights_file import WEIGHTS, check_weights_file
+from qkv.text.encoded import EncodedSentences
+from qkv.text.encoded_pairs import EncodedPairs
+from qkv.text.look import TextLook
+from qkv.training.checkpoint import load_checkpoint, save_checkpoint
+from qkv.training.checkpoint_folder import Checkpoints
+from qkv.training.input import TrainingBatches
+from qkv.training.progress import Progress
 from tests.inspection.viewer.test_page import make_record
 from tests.tiny_models import MODELS, make_model
 from tests.tiny_runs import small_config

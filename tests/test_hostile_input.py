@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import evaluate, train
-from pipeline.config import RunConfig
-from pipeline.config.messages import alternatives, sections_of, walk
-from pipeline.config.yaml import DEEPEST, MOST_BYTES, dump_yaml
-from pipeline.errors import InputError
-from pipeline.files.paths import name_problem, refuse_other_than_file
-from pipeline.files.run_directory import RunDirectory
-from pipeline.text.lines import read_lines
-from pipeline.text.pharaoh import read_pharaoh
+from qkv.commands import evaluate, train
+from qkv.config import RunConfig
+from qkv.config.messages import alternatives, sections_of, walk
+from qkv.config.yaml import DEEPEST, MOST_BYTES, dump_yaml
+from qkv.errors import InputError
+from qkv.files.paths import name_problem, refuse_other_than_file
+from qkv.files.run_directory import RunDirectory
+from qkv.text.lines import read_lines
+from qkv.text.pharaoh import read_pharaoh
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
 LAUGHS = "a0: &a0 [ha, ha]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
@@ -261,7 +261,7 @@ def test_every_number_among_the_options_is_bounded(command, value, started, caps
     arguments, options = EVERY_PARSER[command]
     words = [str(started) if word == "run" else word for word in arguments]
     for option in options:
-        status = importlib.import_module(f"pipeline.{command}").main([*words, f"{option}={value}"])
+        status = importlib.import_module(f"qkv.commands.{command}").main([*words, f"{option}={value}"])
         said = capsys.readouterr().err
         assert status == 2, (option, said)
         assert re.match(r"(?s)error: .*expected", said), (option, said)
@@ -270,7 +270,7 @@ def test_every_number_among_the_options_is_bounded(command, value, started, caps
 
 
 def test_no_command_takes_a_number_without_bounds():
-    for path in (ROOT / "pipeline").glob("*.py"):
+    for path in (ROOT / "pipeline" / "qkv" / "commands").glob("*.py"):
         assert not re.search(r"type=(int|float)\b(?!,\n? *choices)", path.read_text(encoding="utf-8")), path
 
 

@@ -1,38 +1,36 @@
-"""The package as others install it: under the name `qkv`, beside whatever else is called `pipeline`."""
+"""The package as others install it: a wheel beside nothing else, and a clone that is not installed."""
 
 import os
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import COMMANDS
-from pipeline.version import __version__
+from qkv.__main__ import COMMANDS
+from qkv.version import __version__
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "pipeline" / "qkv"
 
 pytestmark = pytest.mark.minutes  # builds a wheel, and starts eight processes
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A folder with the installed wheel, and another package called `pipeline`."""
+    """A folder with the installed wheel."""
     folder = tmp_path_factory.mktemp("installed")
     source = folder / "source"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "pipeline", source / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, source / "pipeline" / "qkv", ignore=shutil.ignore_patterns("__pycache__"))
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     wheels = folder / "wheels"
     subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, source], check=True)
     (wheel,) = wheels.glob("qkv-*.whl")
     subprocess.run([*pip, "install", "--no-deps", "--target", folder / "site", wheel], check=True)
-    (folder / "site" / "pipeline").mkdir()
-    (folder / "site" / "pipeline" / "__init__.py").write_text("mine = True")
     return folder / "site"
 
 
@@ -44,22 +42,22 @@ def run(site, *command):
     ).stdout
 
 
-def test_layers_and_the_archive_come_as_qkv_beside_another_package_called_pipeline(site):
+def test_layers_and_the_archive_are_imported_from_the_wheel(site):
     code = """
-import pipeline, qkv
+import qkv
 from qkv.attention import AdditiveAttention, CrossAttention, MultiHeadAttention, SelfAttention, padding_mask
 from qkv.config import load_run_config
 from qkv.inspection import AttentionArchive, Sentence, write_archive
 from qkv.inspection.bridges import bertviz_arguments, write_inseq, write_soft_alignments
-from qkv.train import train
-print(pipeline.mine, qkv.__file__)
+from qkv.commands.train import train
+print(qkv.__file__)
 """
-    assert run(site, "-c", code).split() == ["True", str(site / "qkv" / "__init__.py")]
+    assert run(site, "-c", code).split() == [str(site / "qkv" / "__init__.py")]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS])
-def test_the_commands_run_as_modules_of_qkv(site, command):
-    assert run(site, "-m", f"qkv.{command}", "--help").startswith(f"usage: qkv {command} ")
+def test_every_command_runs(site, command):
+    assert run(site, site / "bin" / "qkv", command, "--help").startswith(f"usage: qkv {command} ")
 
 
 def test_qkv_translates_from_any_folder(site):
@@ -78,12 +76,11 @@ def test_qkv_says_its_version(site):
 
 
 def test_the_page_comes_with_its_scripts(site):
-    installed, own = site / "qkv" / "inspection" / "viewer", ROOT / "pipeline/inspection/viewer"
+    installed, own = site / "qkv" / "inspection" / "viewer", PACKAGE / "inspection" / "viewer"
     files = {path.relative_to(own) for suffix in ("html", "css", "js") for path in own.rglob(f"*.{suffix}")}
     assert len(files) > 20 and all((installed / file).is_file() for file in files)
 
 
-def test_every_folder_of_the_package_is_installed():
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
-    folders = {path.parent.relative_to(ROOT / "pipeline") for path in (ROOT / "pipeline").rglob("__init__.py")}
-    assert sorted(listed) == sorted(".".join(("qkv", *folder.parts)) for folder in folders)
+def test_every_folder_of_the_package_is_installed(site):
+    own = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("__init__.py")}
+    assert {path.relative_to(site / "qkv") for path in (site / "qkv").rglob("__init__.py")} == own

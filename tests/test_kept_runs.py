@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.trained_run import load_run
+from qkv.run.trained_run import load_run
 
 KEPT = sorted(path.parent for path in (Path(__file__).parent / "kept_runs").glob("*/*/expected.json"))
 

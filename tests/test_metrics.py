@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline import metrics
-from pipeline.metrics import METRICS, MetricInputs, measure_all
-from pipeline.metrics.likelihood import Likelihood
+from qkv import metrics
+from qkv.metrics import METRICS, MetricInputs, measure_all
+from qkv.metrics.likelihood import Likelihood
 
 INPUTS = MetricInputs(["a small dog sees it"], ["the small dog sees it"], Likelihood(2.0, 0.25), bleu_tokenizer="none")
 

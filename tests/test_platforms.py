@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from pipeline.config.yaml import dump_yaml
-from pipeline.files.json import read_json_object
-from pipeline.files.run_directory import RunDirectory
+from qkv.config.yaml import dump_yaml
+from qkv.files.json import read_json_object
+from qkv.files.run_directory import RunDirectory
 from tests.missing_modules import run_without
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
@@ -53,7 +53,7 @@ def test_tensorflow_text_gives_the_same_translations_and_matrices(run):
 )
 def test_pages_pictures_and_tables_need_no_tensorflow(arguments, run, tmp_path):
     filled = [argument.format(run=run.root, new=tmp_path / "new") for argument in arguments]
-    answer = run_without(["tensorflow", "keras", *WINDOWS_LACKS], tmp_path, "-m", f"pipeline.{filled[0]}", *filled[1:])
+    answer = run_without(["tensorflow", "keras", *WINDOWS_LACKS], tmp_path, "-m", "qkv", filled[0], *filled[1:])
     assert answer.returncode == 0, answer.stderr
     assert list(tmp_path.glob("new.*"))
 
@@ -61,7 +61,7 @@ def test_pages_pictures_and_tables_need_no_tensorflow(arguments, run, tmp_path):
 def test_translations_are_equal_without_tensorflow_text(run, tmp_path):
     source = tmp_path / "source.en"
     source.write_text("the cat sees the dog .\nÉva sees a cat .\n", encoding="utf-8")
-    code = "import sys; from pipeline.translate import main; sys.stdin = open(sys.argv.pop(1)); sys.exit(main())"
+    code = "import sys; from qkv.commands.translate import main; sys.stdin = open(sys.argv.pop(1)); sys.exit(main())"
     answers = [run_without(lacks, tmp_path / "site", "-c", code, source, run.root) for lacks in (WINDOWS_LACKS, [])]
     unknown = "warning: standard input:2: the model does not know 'É', which its training text does not have"
     assert [(answer.returncode, answer.stderr.partition(";")[0]) for answer in answers] == [(0, unknown)] * 2
@@ -73,7 +73,7 @@ def test_translations_are_equal_without_tensorflow_text(run, tmp_path):
 )
 def test_a_run_is_exported_without_tensorflow_text_where_the_format_needs_none(name, says, tmp_path):
     run = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
-    command = ["-m", "pipeline.export", run, tmp_path / "exported", "--format", name, "--sentences", "0"]
+    command = ["-m", "qkv", "export", run, tmp_path / "exported", "--format", name, "--sentences", "0"]
     answer = run_without(WINDOWS_LACKS, tmp_path / "site", *command)
     assert (answer.returncode, answer.stderr[: len(says) or None]) == (2 if says else 0, says)
     assert (tmp_path / "exported" / "manifest.json").is_file() is not bool(says)
@@ -91,5 +91,5 @@ def started_for_a_reader_that_leaves(command, **settings):
 
 def test_a_reader_that_leaves_is_no_error(run):
     """That of an evaluation, whose results are still written, has left above."""
-    translate = started_for_a_reader_that_leaves(["-m", "pipeline.translate", run.root], input="le chat\n" * 50)
+    translate = started_for_a_reader_that_leaves(["-m", "qkv", "translate", run.root], input="le chat\n" * 50)
     assert (translate.returncode, translate.stderr) == (0, "")

@@ -8,23 +8,23 @@ import pytest
 
 import evaluate
 import train
-from pipeline.attention.mechanisms import MECHANISMS
-from pipeline.attention.scores import SCORES
-from pipeline.config import names
-from pipeline.config.yaml import dump_yaml
-from pipeline.inspection import AttentionArchive
-from pipeline.inspection.measures import MEASURES
-from pipeline.metrics import METRICS
-from pipeline.plugins import register_schedule, register_score
-from pipeline.training.schedule import SCHEDULES, WarmupSchedule
+from qkv.attention.mechanisms import MECHANISMS
+from qkv.attention.scores import SCORES
+from qkv.config import names
+from qkv.config.yaml import dump_yaml
+from qkv.inspection import AttentionArchive
+from qkv.inspection.measures import MEASURES
+from qkv.metrics import METRICS
+from qkv.plugins import register_schedule, register_score
+from qkv.training.schedule import SCHEDULES, WarmupSchedule
 from tests.tiny_runs import small_settings, write_small_corpus
 
 PLUGIN = """
 from keras import ops
 
-from pipeline.attention.mechanisms.mechanism import Softmax
-from pipeline.attention.scores import Score
-from pipeline.plugins import (
+from qkv.attention.mechanisms.mechanism import Softmax
+from qkv.attention.scores import Score
+from qkv.plugins import (
     register_measure,
     register_mechanism,
     register_metric,

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from pipeline.config.names import MECHANISMS
-from pipeline.config.run import flat_settings
+from qkv.config.names import MECHANISMS
+from qkv.config.run import flat_settings
 from tests.benchmarks.random_configs import Draw, check_run, fields_of, names_of, write_corpora
 
 

@@ -21,20 +21,18 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-import evaluate
-import train
-from pipeline import __main__ as program
-from pipeline.attention.scores import SCORES
-from pipeline.config import load_run_config, names
-from pipeline.config.command_line import parse_train_arguments
-from pipeline.errors import invocation
+from qkv import __main__ as program
+from qkv.attention.scores import SCORES
+from qkv.config import load_run_config, names
+from qkv.config.command_line import parse_train_arguments
+from qkv.errors import invocation
 from tests.recipes import SHIPPING, recipe
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, *sorted(ROOT.glob("C*.md")), *sorted((ROOT / "pipeline").rglob("*.md"))]
+PAGES = [README, *sorted(ROOT.glob("C*.md")), *sorted((ROOT / "pipeline" / "qkv").rglob("*.md"))]
 PAGES.append(ROOT / "tests/benchmarks/README.md")
 MOST_LINES = 220
 FENCED = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -116,7 +114,7 @@ def test_places_to_extend_exist():
     rows = [row for table in tables for row in table if row[0] != "to add or change"]
     assert len(rows) == 12
     for what, where in rows:
-        for place in re.findall(r"`(pipeline/[^`]+)`", where):
+        for place in re.findall(r"`(pipeline/qkv/[^`]+)`", where):
             assert (ROOT / place).exists() or what == "an exporter", place
 
 
@@ -126,7 +124,7 @@ def test_places_to_extend_exist():
 def commands_of(page):
     """Those in blocks of shell commands, then those within the text and its tables."""
     lines = "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
-    spans = re.findall(r"`((?:python|make|pip|echo|tensorboard) [^`]+)`", prose(page))
+    spans = re.findall(r"`((?:python|qkv [a-z_]+|make|pip|echo|tensorboard) [^`]+)`", prose(page))
     found = [re.split(r"\s+#\s", line.strip())[0] for line in lines] + [span.replace("\\|", "|") for span in spans]
     return list(dict.fromkeys(command for command in found if command))
 
@@ -134,7 +132,7 @@ def commands_of(page):
 COMMANDS = commands_of(README)
 RUN = re.compile(r"runs/(\w+)(?:/evaluations/(\w+)(?:/attention)?)?")
 PAIRS = {"train": 150, "validation": 30, "test": 101}  # the first example shows sentence 100
-PLUGIN = "from pipeline.plugins import"
+PLUGIN = "from qkv.plugins import"
 TINY = {
     "tokenizer.vocabulary_size": "90",
     "batches.batch_tokens": "1500",
@@ -202,7 +200,7 @@ class Folder:
 
     def run_one(self, words, given):
         program, *arguments = words
-        if program == "python" and (arguments[0] in ("train.py", "evaluate.py") or arguments[0] == "-m"):
+        if program == "qkv" or (program == "python" and arguments[0] in ("train.py", "evaluate.py")):
             return self.run_main(arguments, given)
         if program == "python":
             subprocess.run([sys.executable, ROOT / arguments[0], *arguments[1:], "--help"], check=True)  # it downloads
@@ -224,16 +222,16 @@ class Folder:
 
     def run_main(self, arguments, given):
         """Calls a command's `main` with its arguments, in this folder."""
-        name, *rest = arguments[1:] if arguments[0] == "-m" else arguments
-        main = {"train.py": train, "evaluate.py": evaluate}.get(name) or importlib.import_module(name)
-        if name != "pipeline.import_marian":
+        name, rest = arguments[0].removesuffix(".py"), arguments[1:]
+        main = importlib.import_module(f"qkv.commands.{name}")
+        if name != "import_marian":
             self.make_runs(name, rest)
-        tiny = "--config" in rest or name == "pipeline.doctor"
+        tiny = "--config" in rest or name == "doctor"
         options = [f"--{key}={value}" for key, value in TINY.items() if f"--{key}" not in rest] if tiny else []
         output, messages = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True), []
         handler = logging.Handler()
         handler.emit = lambda record: messages.append(record.getMessage())
-        logger, before, standard_input = logging.getLogger("pipeline"), Path.cwd(), sys.stdin
+        logger, before, standard_input = logging.getLogger("qkv"), Path.cwd(), sys.stdin
         logger.addHandler(handler)
         os.chdir(self.root)
         sys.stdin = io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")
@@ -246,7 +244,7 @@ class Folder:
             logger.removeHandler(handler)
         assert status == 0, arguments
         ended = Ended(output.buffer.getvalue(), messages)
-        if name == "train.py" and "--config" in rest:
+        if name == "train" and "--config" in rest:
             self.training[run_name(rest)] = ended
         return ended
 
@@ -257,9 +255,7 @@ class Folder:
         ):
             if not (self.root / "runs" / run / "model.keras").exists():
                 self.run(training_command(run))
-            shows = (
-                command.split(".")[-1] in ("view", "draw", "compare", "measure") and "--over_training" not in arguments
-            )
+            shows = command in ("view", "draw", "compare", "measure") and "--over_training" not in arguments
             if shows and not (self.root / "runs" / run / "evaluations" / (evaluation or "test")).exists():
                 assert evaluation in (None, "test")
                 self.run(f"python evaluate.py runs/{run}")
@@ -313,7 +309,7 @@ def test_each_command_runs_as_it_is_written(command, folder):
 @pytest.mark.minutes
 def test_the_code_of_the_page_on_exports_translates_and_aligns(folder, monkeypatch, capsys):
     pytest.importorskip("tensorflow_text")
-    (command,) = [command for command in COMMANDS if "pipeline.export" in command]
+    (command,) = [command for command in COMMANDS if command.startswith("qkv export ")]
     if not (folder.root / "export").exists():
         folder.run(command)
     monkeypatch.chdir(folder.root)
@@ -333,7 +329,7 @@ def test_next_steps_that_commands_print_work(folder):
 
 
 OTHER_COMMANDS = [
-    command for page in PAGES[1:-1] for command in commands_of(page) if command.startswith(("python ", "make "))
+    command for page in PAGES[1:-1] for command in commands_of(page) if command.startswith(("python ", "qkv ", "make "))
 ]
 
 
@@ -343,11 +339,12 @@ def test_commands_of_the_other_pages_are_understood(command, folder, monkeypatch
     program, *arguments = re.split(" [<>] ", command)[0].split()
     if program == "make":
         folder.run(command)
-    elif arguments[0] == "-m":
-        monkeypatch.setattr("pipeline.cli.check_paths", lambda options: None)  # these runs are not made here
-        module = importlib.import_module(arguments[1])
+    elif program == "qkv" or arguments[0] == "-m":
+        name, *rest = [f"qkv.commands.{arguments[0]}", *arguments[1:]] if program == "qkv" else arguments[1:]
+        monkeypatch.setattr("qkv.commands.cli.check_paths", lambda options: None)  # these runs are not made here
+        module = importlib.import_module(name)
         if hasattr(module, "make_parser"):
-            module.make_parser().parse_args(arguments[2:])
+            module.make_parser().parse_args(rest)
     elif arguments[0] == "train.py" and "--config" in arguments:
         parse_train_arguments(arguments[1:])
     else:
@@ -361,13 +358,13 @@ def next_steps(ended):
 
 @pytest.mark.minutes
 def test_the_own_corpus_trains_to_what_the_page_says_it_leaves(folder):
-    folder.make_runs("pipeline.view", ["runs/my"])
+    folder.make_runs("view", ["runs/my"])
     assert (folder.root / "runs/my/evaluations/test/viewer.html").is_file()
     assert (folder.root / "runs/my/corpus_report.json").is_file()
 
 
 def test_evaluating_leaves_the_files_of_the_table(folder):
-    folder.make_runs("pipeline.view", ["runs/demo"])
+    folder.make_runs("view", ["runs/demo"])
     table = README.read_text(encoding="utf-8").split("## Evaluating")[1].split("\n## ")[0]
     for name in re.findall(r"`([\w.]+/?)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))):
         if not name.startswith(("perturbation", "faithfulness")):  # only with --perturb and --faithfulness
@@ -377,7 +374,10 @@ def test_evaluating_leaves_the_files_of_the_table(folder):
 # Its code and configs
 
 
-ELSEWHERE = [*(ROOT / "pipeline" / "attention" / f"{page}.md" for page in ("README", "VALUES", "SPECTRA")), SHIPPING]
+ELSEWHERE = [
+    *(ROOT / "pipeline/qkv/attention" / f"{page}.md" for page in ("README", "VALUES", "SPECTRA")),
+    SHIPPING,
+]
 """Pages whose code has tests of its own."""
 
 
@@ -385,7 +385,7 @@ ELSEWHERE = [*(ROOT / "pipeline" / "attention" / f"{page}.md" for page in ("READ
     "page", [page for page in PAGES if blocks(page, "python") and page not in ELSEWHERE], ids=page_id
 )
 def test_python_runs_as_it_is_written(page, folder, monkeypatch, capsys):
-    folder.make_runs("pipeline.view", ["runs/demo"])
+    folder.make_runs("view", ["runs/demo"])
     monkeypatch.chdir(folder.root)
     names: dict = {}
     with np.printoptions():  # what a page sets is set back
@@ -396,7 +396,7 @@ def test_python_runs_as_it_is_written(page, folder, monkeypatch, capsys):
 
 
 def test_the_first_example_prints_what_stands_below_it_but_for_the_numbers(folder, monkeypatch, capsys):
-    folder.make_runs("pipeline.view", ["runs/demo"])
+    folder.make_runs("view", ["runs/demo"])
     monkeypatch.chdir(folder.root)
     exec(blocks(README, "python")[0], {})
     printed = capsys.readouterr().out.splitlines()

@@ -10,7 +10,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from pipeline.version import __version__
+from qkv.version import __version__
 from tests.locks import locked
 from tests.tiny_runs import ROOT
 

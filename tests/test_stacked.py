@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.config.run import make_run_config
-from pipeline.config.yaml import read_yaml
-from pipeline.decoding.search import GreedySearch
-from pipeline.model.transformer import Transformer
-from pipeline.text.batches import Batch
-from pipeline.text.tokenizer import BOS, EOS, PAD
-from pipeline.training.optimizers import make_optimizer
-from pipeline.training.schedule import WarmupSchedule
-from pipeline.training.step import TrainStep
-from pipeline.training.total_loss import TotalLoss
+from qkv.config.run import make_run_config
+from qkv.config.yaml import read_yaml
+from qkv.decoding.search import GreedySearch
+from qkv.model.transformer import Transformer
+from qkv.text.batches import Batch
+from qkv.text.tokenizer import BOS, EOS, PAD
+from qkv.training.optimizers import make_optimizer
+from qkv.training.schedule import WarmupSchedule
+from qkv.training.step import TrainStep
+from qkv.training.total_loss import TotalLoss
 from tests.benchmarks.stacked import buckets, optimizer, train, transformer
 from tests.benchmarks.stacked.buckets import epoch, make_buckets, read_text
 from tests.benchmarks.stacked.candidates import CANDIDATES, KEPT, Candidate

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pipeline.config.run import dump, make_run_config
-from pipeline.files.run_directory import RunDirectory
-from pipeline.text.given_tokenizer import load_tokenizer
-from pipeline.text.tokenizer import EOS
-from pipeline.text.tokenizer_training import train_tokenizer
-from pipeline.trained_run import load_run
+from qkv.config.run import dump, make_run_config
+from qkv.files.run_directory import RunDirectory
+from qkv.run.trained_run import load_run
+from qkv.text.given_tokenizer import load_tokenizer
+from qkv.text.tokenizer import EOS
+from qkv.text.tokenizer_training import train_tokenizer
 from tests.benchmarks.racers.run import read_lines
 from tests.benchmarks.stacked import table
 from tests.benchmarks.stacked.buckets import padded

@@ -41,8 +41,8 @@ def test_every_wait_is_as_patient_as_the_slowest_machine_needs():
 
 def test_nothing_draws_from_tensorflows_own_generators():
     """`conftest.py` leaves them as they are between tests. Keras' generators, which it seeds, are the ones to use."""
-    modules = {str(path.relative_to(TESTS.parent)): path for path in (TESTS.parent / "pipeline").rglob("*.py")}
+    modules = {str(path.relative_to(TESTS.parent)): path for path in (TESTS.parent / "pipeline" / "qkv").rglob("*.py")}
     texts = FILES | {name: path.read_text(encoding="utf-8") for name, path in modules.items()}
     own = re.compile(r"\btf\.random\.(?!stateless|set_seed|Generator)\w+\(|\bDataset\b.*\.shuffle\(")
     found = {name for name, text in texts.items() if own.search(text)}
-    assert found == {"pipeline/runtime/devices.py"}  # a matrix to be multiplied against the clock
+    assert found == {"pipeline/qkv/runtime/devices.py"}  # a matrix to be multiplied against the clock

@@ -2,9 +2,9 @@
 
 import json
 
-from pipeline.model.decoder_only import DecoderOnly
-from pipeline.model.recurrent import Recurrent
-from pipeline.model.transformer import Transformer
+from qkv.model.decoder_only import DecoderOnly
+from qkv.model.recurrent import Recurrent
+from qkv.model.transformer import Transformer
 from tests.layer_contract import stir
 from tests.tiny_transformer import SIZES, SOURCE, TARGET
 

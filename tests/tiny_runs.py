@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import RunConfig
-from pipeline.config.run import make_run_config
-from pipeline.config.yaml import read_yaml
+from qkv.config import RunConfig
+from qkv.config.run import make_run_config
+from qkv.config.yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
 PAIRS = {"train": 120, "validation": 10, "test": 10}

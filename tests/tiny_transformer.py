@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from pipeline.model.transformer import Transformer
+from qkv.model.transformer import Transformer
 from tests.layer_contract import stir
 
 SIZES = {

@@ -2,7 +2,7 @@
 
 import re
 
-from pipeline.text.tokenizer import BOS, EOS, PAD, UNK, WORD_START
+from qkv.text.tokenizer import BOS, EOS, PAD, UNK, WORD_START
 
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 PIECES = [*SPECIAL, "▁a", "b", "▁b", "ab", "▁", "a"]

@@ -5,16 +5,17 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # Python adds only the folder of the script
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]  # Python adds only the folder of the script
 
 from data.demo.measures import make_table
 from data.demo.phrase import SentencePair
 from data.demo.sampling import Sampler
 from data.demo.sentences import random_pair
 from data.fetch import prepared_alone
-from pipeline.cli import exit_cleanly
-from pipeline.files.atomic import write_output
-from pipeline.files.paths import check_folder_to_write
+from qkv.commands.cli import exit_cleanly
+from qkv.files.atomic import write_output
+from qkv.files.paths import check_folder_to_write
 
 SEED = 1
 SIZES = {"train": 20_000, "validation": 500, "test": 500}

@@ -13,15 +13,16 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 from data.fetch import download, prepared_alone, read_bounded, read_copy, require_files, sha256
 from data.manythings.split import Pair, assign_splits, check_split, find_components, summarise
-from pipeline.cli import exit_cleanly
-from pipeline.errors import DAMAGE, InputError
-from pipeline.files.atomic import write_output
-from pipeline.files.paths import check_folder_to_write
-from pipeline.text.europarl_words import tokenize
+from qkv.commands.cli import exit_cleanly
+from qkv.errors import DAMAGE, InputError
+from qkv.files.atomic import write_output
+from qkv.files.paths import check_folder_to_write
+from qkv.text.europarl_words import tokenize
 
 URL = "https://www.manythings.org/anki/fra-eng.zip"
 TABLE, ARCHIVE, SPLIT, TOKENIZED = "fra.txt", "fra-eng.zip", "split.txt", "tokenized.tsv"

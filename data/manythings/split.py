@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-from pipeline.errors import InputError
+from qkv.errors import InputError
 
 SPLITS = ("train", "val", "test")
 SEED = 20190407

@@ -1,16 +1,17 @@
-"""Divides English and French text into lower-cased words, line by line: see pipeline/text/europarl_words.py."""
+"""Divides English and French text into lower-cased words, line by line: see pipeline/qkv/text/europarl_words.py."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
-from pipeline.cli import exit_cleanly
-from pipeline.config.names import EUROPARL_LANGUAGES
-from pipeline.errors import InputError
-from pipeline.runtime.streams import write_result
-from pipeline.text.arriving_lines import ArrivingLines
-from pipeline.text.europarl_words import tokenize
+from qkv.commands.cli import exit_cleanly
+from qkv.config.names import EUROPARL_LANGUAGES
+from qkv.errors import InputError
+from qkv.runtime.streams import write_result
+from qkv.text.arriving_lines import ArrivingLines
+from qkv.text.europarl_words import tokenize
 
 
 @exit_cleanly

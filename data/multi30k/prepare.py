@@ -11,12 +11,13 @@ import sys
 import zlib
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 from data.fetch import download, is_prepared, prepared_alone, read_bounded, read_copy, require_files, verify
-from pipeline.cli import exit_cleanly
-from pipeline.errors import InputError
-from pipeline.files.atomic import write_output
+from qkv.commands.cli import exit_cleanly
+from qkv.errors import InputError
+from qkv.files.atomic import write_output
 
 # Both commits are fixed, since later ones may correct the English training text.
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset"

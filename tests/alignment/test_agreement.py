@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.alignment.agreement import most_agreeing
-from pipeline.alignment.readout import AlignmentReadout
+from qkv.alignment.agreement import most_agreeing
+from qkv.alignment.readout import AlignmentReadout
 from tests.inspection.viewer.test_page import make_record
 
 PAIRS = [("the cat sleeps", "le chat dort bien"), ("a b c d", "u v w"), ("one two", "un deux trois")]

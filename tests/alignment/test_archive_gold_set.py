@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pipeline.alignment.archive_gold_set import gold_set_of
-from pipeline.errors import InputError
-from pipeline.evaluation.archive_scores import score_alignments
-from pipeline.inspection import ArchiveWriter, AttentionArchive
-from pipeline.text.pharaoh import GoldAlignment
+from qkv.alignment.archive_gold_set import gold_set_of
+from qkv.errors import InputError
+from qkv.evaluation.archive_scores import score_alignments
+from qkv.inspection import ArchiveWriter, AttentionArchive
+from qkv.text.pharaoh import GoldAlignment
 from tests.inspection.conftest import build_record
 
 LINK = GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (2, 1)}))

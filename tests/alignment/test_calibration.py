@@ -5,12 +5,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.alignment import calibration
-from pipeline.alignment.calibration import FOLDS, LEAST_PAIRS, MOST_PAIRS, calibrate, error_of_links
-from pipeline.alignment.error_rate import alignment_error_rate
-from pipeline.alignment.link_probabilities import LinkProbabilities
-from pipeline.statistics.logistic_regression import fit_logistic
-from pipeline.text.pharaoh import GoldAlignment
+from qkv.alignment import calibration
+from qkv.alignment.calibration import FOLDS, LEAST_PAIRS, MOST_PAIRS, calibrate, error_of_links
+from qkv.alignment.error_rate import alignment_error_rate
+from qkv.alignment.link_probabilities import LinkProbabilities
+from qkv.statistics.logistic_regression import fit_logistic
+from qkv.text.pharaoh import GoldAlignment
 from tests.inspection.conftest import EMPTY_SIDES
 
 PAIRS = 90

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.alignment.calibration import Calibration
-from pipeline.alignment.calibration_file import read_calibration, write_calibration
-from pipeline.alignment.link_probabilities import LinkProbabilities
-from pipeline.errors import InputError
-from pipeline.statistics.reliability import ReliabilityBin
+from qkv.alignment.calibration import Calibration
+from qkv.alignment.calibration_file import read_calibration, write_calibration
+from qkv.alignment.link_probabilities import LinkProbabilities
+from qkv.errors import InputError
+from qkv.statistics.reliability import ReliabilityBin
 
 CALIBRATION = Calibration(
     LinkProbabilities((0,), (0.1, -2.5, 3.0)),

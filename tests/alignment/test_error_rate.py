@@ -3,15 +3,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.alignment.error_rate import (
+from qkv.alignment.error_rate import (
     AlignmentScore,
     alignment_error_rate,
     check_ranges,
     diagonal_links,
     random_links,
 )
-from pipeline.errors import InputError
-from pipeline.text.pharaoh import GoldAlignment, read_pharaoh, write_pharaoh
+from qkv.errors import InputError
+from qkv.text.pharaoh import GoldAlignment, read_pharaoh, write_pharaoh
 
 SHARED = Path("/work/shared/corpora/gold_alignments")
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.alignment.given_words import number_words, read_given_words
-from pipeline.errors import InputError
-from pipeline.text import moses
-from pipeline.text.words import words_of
+from qkv.alignment.given_words import number_words, read_given_words
+from qkv.errors import InputError
+from qkv.text import moses
+from qkv.text.words import words_of
 from tests.tiny_runs import ROOT
 
 SENTENCES = ["猫吃苹果。", "", "你好!"]

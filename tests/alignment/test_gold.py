@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.alignment.error_rate import alignment_error_rate
-from pipeline.alignment.gold import alignment_metrics, choose_readout, head_table, read_gold_set
-from pipeline.alignment.readout import ChosenReadout
-from pipeline.config.names import EXTRACTIONS
-from pipeline.errors import InputError
-from pipeline.inspection.record import Record
-from pipeline.text.corpus import Corpus
+from qkv.alignment.error_rate import alignment_error_rate
+from qkv.alignment.gold import alignment_metrics, choose_readout, head_table, read_gold_set
+from qkv.alignment.readout import ChosenReadout
+from qkv.config.names import EXTRACTIONS
+from qkv.errors import InputError
+from qkv.inspection.record import Record
+from qkv.text.corpus import Corpus
 
 WORDS = 3, 4  # of sources and targets; every word is one token
 

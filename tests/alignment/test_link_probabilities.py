@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.alignment.link_probabilities import LinkProbabilities, link_features, number_of_features, pair_features
-from pipeline.alignment.word_matrix import row_words, word_matrix
+from qkv.alignment.link_probabilities import LinkProbabilities, link_features, number_of_features, pair_features
+from qkv.alignment.word_matrix import row_words, word_matrix
 from tests.inspection.conftest import EMPTY_SIDES
 
 

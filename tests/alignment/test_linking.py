@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pipeline.alignment.calibration import Calibration
-from pipeline.alignment.link_probabilities import LinkProbabilities, number_of_features
-from pipeline.alignment.linking import make_linking
-from pipeline.alignment.mean_weights import MeanLinks
-from pipeline.alignment.readout import ChosenReadout
+from qkv.alignment.calibration import Calibration
+from qkv.alignment.link_probabilities import LinkProbabilities, number_of_features
+from qkv.alignment.linking import make_linking
+from qkv.alignment.mean_weights import MeanLinks
+from qkv.alignment.readout import ChosenReadout
 
 READOUTS = [ChosenReadout(0, "mean", "output", "source", chosen_on="nothing")] * 2
 

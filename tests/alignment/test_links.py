@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.alignment.links import as_links, extract_links
-from pipeline.alignment.word_matrix import word_matrix
-from pipeline.config.names import EXTRACTIONS
+from qkv.alignment.links import as_links, extract_links
+from qkv.alignment.word_matrix import word_matrix
+from qkv.config.names import EXTRACTIONS
 from tests.alignment.test_word_matrix import one_hot
 
 

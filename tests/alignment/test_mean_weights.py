@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.alignment.mean_weights import LEAST_NEIGHBOUR, MeanLinks
-from pipeline.alignment.readout import AlignmentReadout
+from qkv.alignment.mean_weights import LEAST_NEIGHBOUR, MeanLinks
+from qkv.alignment.readout import AlignmentReadout
 
 READOUTS = [AlignmentReadout(0, 0, "output")] * 2
 

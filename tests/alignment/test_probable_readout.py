@@ -5,17 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from pipeline.alignment.calibration import Calibration, calibrate
-from pipeline.alignment.error_rate import alignment_error_rate
-from pipeline.alignment.gold import GoldSet, head_counts
-from pipeline.alignment.heads import LINK_COUNTS, table_of_counts
-from pipeline.alignment.link_probabilities import LinkProbabilities
-from pipeline.alignment.probable_readout import ProbableReadout, score_probable
-from pipeline.alignment.readout import ChosenReadout, describe_readout
-from pipeline.config.names import PROBABLE
-from pipeline.evaluation.archive_scores import scores_with_probabilities
-from pipeline.text.corpus import Corpus
-from pipeline.text.words import BETWEEN_SPACES
+from qkv.alignment.calibration import Calibration, calibrate
+from qkv.alignment.error_rate import alignment_error_rate
+from qkv.alignment.gold import GoldSet, head_counts
+from qkv.alignment.heads import LINK_COUNTS, table_of_counts
+from qkv.alignment.link_probabilities import LinkProbabilities
+from qkv.alignment.probable_readout import ProbableReadout, score_probable
+from qkv.alignment.readout import ChosenReadout, describe_readout
+from qkv.config.names import PROBABLE
+from qkv.evaluation.archive_scores import scores_with_probabilities
+from qkv.text.corpus import Corpus
+from qkv.text.words import BETWEEN_SPACES
 from tests.alignment.test_calibration import noisy_pairs
 
 READOUT = ChosenReadout(0, "mean", "output", "mutual", chosen_on="development")

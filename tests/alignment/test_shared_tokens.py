@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pipeline.alignment.heads import score_heads
-from pipeline.alignment.readout import AlignmentReadout, links_of_heads
-from pipeline.alignment.shared_tokens import group_words, spread_links
-from pipeline.text.pharaoh import GoldAlignment
+from qkv.alignment.heads import score_heads
+from qkv.alignment.readout import AlignmentReadout, links_of_heads
+from qkv.alignment.shared_tokens import group_words, spread_links
+from qkv.text.pharaoh import GoldAlignment
 
 
 def test_words_with_a_token_each_are_groups_of_their_own():

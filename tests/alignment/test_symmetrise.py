@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from pipeline import align
-from pipeline.alignment.symmetrise import (
+from qkv.alignment.symmetrise import (
     NEIGHBOURS,
     SYMMETRISATIONS,
     grow_diag,
@@ -14,6 +13,7 @@ from pipeline.alignment.symmetrise import (
     intersection,
     union,
 )
+from qkv.commands import align
 
 LINKS = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20)
 

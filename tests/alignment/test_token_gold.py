@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pipeline.alignment.token_gold import score_gold
-from pipeline.text.pharaoh import GoldAlignment
+from qkv.alignment.token_gold import score_gold
+from qkv.text.pharaoh import GoldAlignment
 
 
 def test_every_token_of_linked_words_is_linked_and_near_tokens_come_next(make_record):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.alignment.word_matrix import eos_argmax_share, row_words, word_counts, word_matrix
+from qkv.alignment.word_matrix import eos_argmax_share, row_words, word_counts, word_matrix
 
 SOURCE = (0, 0, 1, 2, 2, None)  # three words in five pieces, then EOS
 TARGET = (0, 1, 1, 1, 2, 3, 3, None)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.attention.additive import AdditiveAttention
+from qkv.attention.additive import AdditiveAttention
 from tests import oracles
 from tests.layer_contract import stir
 

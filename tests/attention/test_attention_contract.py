@@ -4,12 +4,12 @@ from functools import partial
 
 import pytest
 
-from pipeline.attention.additive import AdditiveAttention
-from pipeline.attention.cross_attention import CrossAttention
-from pipeline.attention.mechanisms import LSH, Linformer
-from pipeline.attention.multi_head import MultiHeadAttention
-from pipeline.attention.scores import SCORES, Additive
-from pipeline.attention.self_attention import SelfAttention
+from qkv.attention.additive import AdditiveAttention
+from qkv.attention.cross_attention import CrossAttention
+from qkv.attention.mechanisms import LSH, Linformer
+from qkv.attention.multi_head import MultiHeadAttention
+from qkv.attention.scores import SCORES, Additive
+from qkv.attention.self_attention import SelfAttention
 from tests.layer_contract import ATTENTION_CHECKS, LAYER_CHECKS, B, LayerCase, S, T
 
 THREE = {"query": (B, T, 8), "key": (B, S, 6), "value": (B, S, 7)}

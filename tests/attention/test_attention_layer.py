@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.attention import AdditiveAttention, CrossAttention, MultiHeadAttention, SelfAttention
-from pipeline.attention.mechanisms import MECHANISMS
+from qkv.attention import AdditiveAttention, CrossAttention, MultiHeadAttention, SelfAttention
+from qkv.attention.mechanisms import MECHANISMS
 
 X = np.ones((1, 3, 8), "float32")
 

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.attention import AdditiveAttention, CrossAttention, SelfAttention
-from pipeline.attention.by_name import describe_layer
-from pipeline.attention.mechanisms import LSH, MECHANISMS, Linformer, Softmax
-from pipeline.attention.scores import SCORES, Concat, Cosine, ScaledDot
+from qkv.attention import AdditiveAttention, CrossAttention, SelfAttention
+from qkv.attention.by_name import describe_layer
+from qkv.attention.mechanisms import LSH, MECHANISMS, Linformer, Softmax
+from qkv.attention.scores import SCORES, Concat, Cosine, ScaledDot
 
 X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
 

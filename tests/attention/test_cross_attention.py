@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.attention import CrossAttention
+from qkv.attention import CrossAttention
 from tests.layer_contract import stir
 
 B, N, T, S, HEADS = 2, 3, 2, 5, 2

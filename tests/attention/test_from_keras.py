@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.attention import CrossAttention, MultiHeadAttention
-from pipeline.attention.additive import AdditiveAttention
-from pipeline.attention.from_keras import read_keras_attention
+from qkv.attention import CrossAttention, MultiHeadAttention
+from qkv.attention.additive import AdditiveAttention
+from qkv.attention.from_keras import read_keras_attention
 from tests.layer_contract import stir
 
 X, MEMORY = (np.random.default_rng(0).normal(size=shape).astype("float32") for shape in ((2, 3, 8), (2, 5, 6)))

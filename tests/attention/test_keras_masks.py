@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.attention import (
+from qkv.attention import (
     AdditiveAttention,
     CrossAttention,
     MultiHeadAttention,

@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.attention.cross_attention import CrossAttention
-from pipeline.attention.mechanisms import Linformer
-from pipeline.attention.multi_head import MultiHeadAttention
-from pipeline.attention.scores import SCORES
-from pipeline.attention.self_attention import SelfAttention
+from qkv.attention.cross_attention import CrossAttention
+from qkv.attention.mechanisms import Linformer
+from qkv.attention.multi_head import MultiHeadAttention
+from qkv.attention.scores import SCORES
+from qkv.attention.self_attention import SelfAttention
 from tests.layer_contract import assert_close, stir
 
 B, T, S, H, K, V = 2, 3, 5, 4, 4, 6

@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.attention.masks import causal_mask, masked_softmax, padding_mask
+from qkv.attention.masks import causal_mask, masked_softmax, padding_mask
 from tests.oracles import softmax
 
 

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.attention.cross_attention import CrossAttention
-from pipeline.attention.multi_head import MultiHeadAttention
-from pipeline.attention.scores import SCORES
-from pipeline.attention.self_attention import SelfAttention
+from qkv.attention.cross_attention import CrossAttention
+from qkv.attention.multi_head import MultiHeadAttention
+from qkv.attention.scores import SCORES
+from qkv.attention.self_attention import SelfAttention
 from tests import oracles
 from tests.layer_contract import stir
 

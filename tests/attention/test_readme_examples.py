@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE, VALUES, SPECTRA = (ROOT / "pipeline" / "attention" / f"{name}.md" for name in ("README", "VALUES", "SPECTRA"))
+PAGE, VALUES, SPECTRA = (
+    ROOT / "pipeline" / "qkv" / "attention" / f"{name}.md" for name in ("README", "VALUES", "SPECTRA")
+)
 PAGES = [pytest.param(page, id=page.stem) for page in (PAGE, VALUES, SPECTRA)]
 TRAINED = "\n## In a trained model\n"
 """From here on a page needs `runs/demo`."""

@@ -7,10 +7,10 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.attention import relative_positions
-from pipeline.attention.masks import causal_mask
-from pipeline.attention.relative_positions import alibi_bias, alibi_slopes, rotate, rotation
-from pipeline.attention.self_attention import SelfAttention
+from qkv.attention import relative_positions
+from qkv.attention.masks import causal_mask
+from qkv.attention.relative_positions import alibi_bias, alibi_slopes, rotate, rotation
+from qkv.attention.self_attention import SelfAttention
 from tests import oracles
 from tests.layer_contract import assert_close, stir
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.attention.scores import SCORES, Additive, Cosine, General, make_score
+from qkv.attention.scores import SCORES, Additive, Cosine, General, make_score
 from tests import oracles
 from tests.layer_contract import stir
 

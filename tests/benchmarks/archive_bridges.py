@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from inseq import FeatureAttributionOutput
 
-from pipeline.inspection import AttentionArchive
-from pipeline.inspection.bridges import bertviz_arguments, write_inseq
+from qkv.inspection import AttentionArchive
+from qkv.inspection.bridges import bertviz_arguments, write_inseq
 
 ARCHIVES = Path(__file__).parents[1] / "kept_archives"
 

@@ -28,7 +28,8 @@ from itertools import product
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(Path(__file__).parents[2]))
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 import keras
 import matplotlib as mpl
@@ -36,11 +37,11 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
-from pipeline.attention.additive import AdditiveAttention
-from pipeline.attention.mechanisms import MECHANISMS
-from pipeline.attention.relative_positions import alibi_bias, rotation
-from pipeline.attention.self_attention import SelfAttention
-from pipeline.runtime.machine import keep_freed_memory
+from qkv.attention.additive import AdditiveAttention
+from qkv.attention.mechanisms import MECHANISMS
+from qkv.attention.relative_positions import alibi_bias, rotation
+from qkv.attention.self_attention import SelfAttention
+from qkv.runtime.machine import keep_freed_memory
 
 mpl.use("Agg")
 

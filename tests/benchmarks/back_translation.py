@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.config.yaml import dump_yaml, read_yaml
-from pipeline.files.atomic import replaced_when_done
+from qkv.config.yaml import dump_yaml, read_yaml
+from qkv.files.atomic import replaced_when_done
 from tests.benchmarks.training_runs import ROOT, read_options, train, trained, two_layers, write_table
 
 FOLDER = Path("runs/back_translation")
@@ -82,7 +82,7 @@ def draw_sources(reverse: Path) -> Path:
     drawn = TEXT / f"{reverse.name}.en"
     if (ROOT / drawn).is_file():
         return drawn
-    command = [sys.executable, "-m", "pipeline.translate", str(reverse), "--search", "sampling", "--seed", "1"]
+    command = [sys.executable, "-m", "qkv", "translate", str(reverse), "--search", "sampling", "--seed", "1"]
     with (
         (ROOT / TEXT / "alone.de").open("rb") as sentences,
         replaced_when_done(ROOT / drawn) as temporary,

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.text.batches import collate
-from pipeline.text.encoded import EncodedSentences
-from pipeline.text.encoded_pairs import EncodedPairs
-from pipeline.text.epoch_plan import EpochPlan
-from pipeline.text.tokenizer import PAD
+from qkv.text.batches import collate
+from qkv.text.encoded import EncodedSentences
+from qkv.text.encoded_pairs import EncodedPairs
+from qkv.text.epoch_plan import EpochPlan
+from qkv.text.tokenizer import PAD
 from tests.benchmarks.contest import machine
 
 VOCABULARY = 8000

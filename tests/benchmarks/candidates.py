@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.config.yaml import dump_yaml, read_yaml
+from qkv.config.yaml import dump_yaml, read_yaml
 from tests.benchmarks.training_runs import ROOT, read_options, train, trained, write_table
 
 RUNS = Path("runs/candidates")

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.compare_links gold.align first.pharaoh second.pharaoh
 
 Prints both rates, the 95 % interval of the second minus the first (a paired bootstrap over sentences) and the p of
-approximate randomisation (`pipeline.statistics.paired_tests`).
+approximate randomisation (`qkv.statistics.paired_tests`).
 """
 
 import argparse
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.alignment.error_rate import AlignmentCounts
-from pipeline.alignment.heads import error_terms
-from pipeline.statistics.paired_tests import difference_interval, randomisation_p
-from pipeline.statistics.sentence_bootstrap import ratio
-from pipeline.text.pharaoh import read_pharaoh
+from qkv.alignment.error_rate import AlignmentCounts
+from qkv.alignment.heads import error_terms
+from qkv.statistics.paired_tests import difference_interval, randomisation_p
+from qkv.statistics.sentence_bootstrap import ratio
+from qkv.text.pharaoh import read_pharaoh
 
 
 def terms_of(links: Path, gold: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import sacrebleu
 
-from pipeline.decoding.build import build_search, build_translator
-from pipeline.text.banned import read_banned
-from pipeline.text.required import write_phrase
-from pipeline.text.token_text import TokenText
-from pipeline.trained_run import load_run
+from qkv.decoding.build import build_search, build_translator
+from qkv.run.trained_run import load_run
+from qkv.text.banned import read_banned
+from qkv.text.required import write_phrase
+from qkv.text.token_text import TokenText
 
 
 def main():

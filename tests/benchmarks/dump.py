@@ -12,13 +12,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.runtime.import_tensorflow import importing_tensorflow
 
 with importing_tensorflow():
-    from pipeline.evaluation.resumable import record_resumably
-    from pipeline.inspection.archive_writer import ArchiveWriter
-    from pipeline.inspection.forced_pairs import pair_translations
-    from pipeline.trained_run import TrainedRun, load_run
+    from qkv.evaluation.resumable import record_resumably
+    from qkv.inspection.archive_writer import ArchiveWriter
+    from qkv.inspection.forced_pairs import pair_translations
+    from qkv.run.trained_run import TrainedRun, load_run
 from tests.benchmarks.contest import machine
 
 

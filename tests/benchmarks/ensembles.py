@@ -11,14 +11,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.runtime.import_tensorflow import importing_tensorflow
 
 with importing_tensorflow():
-    from pipeline.config.started_run import settings_of_set
-    from pipeline.metrics.bleu import make_bleu
-    from pipeline.text.corpus import read_corpus
-    from pipeline.trained_run import TrainedRun
-    from pipeline.trained_run.trained_ensemble import load_runs
+    from qkv.config.started_run import settings_of_set
+    from qkv.metrics.bleu import make_bleu
+    from qkv.run.trained_ensemble import load_runs
+    from qkv.run.trained_run import TrainedRun
+    from qkv.text.corpus import read_corpus
 from tests.benchmarks.contest import machine
 
 

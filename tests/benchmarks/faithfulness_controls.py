@@ -19,16 +19,16 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
-from pipeline.config.started_run import settings_of_set
-from pipeline.evaluation.request import EvaluationSet
-from pipeline.evaluation.tokenised import TokenisedSet
-from pipeline.inspection.faithfulness import passes
-from pipeline.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
-from pipeline.inspection.faithfulness.scorers import Scorer, draw_noise, score_sources
-from pipeline.statistics.rank_correlation import kendall
-from pipeline.text.corpus import read_corpus
-from pipeline.text.tokenizer import UNK
-from pipeline.trained_run import TrainedRun, load_run
+from qkv.config.started_run import settings_of_set
+from qkv.evaluation.request import EvaluationSet
+from qkv.evaluation.tokenised import TokenisedSet
+from qkv.inspection.faithfulness import passes
+from qkv.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
+from qkv.inspection.faithfulness.scorers import Scorer, draw_noise, score_sources
+from qkv.run.trained_run import TrainedRun, load_run
+from qkv.statistics.rank_correlation import kendall
+from qkv.text.corpus import read_corpus
+from qkv.text.tokenizer import UNK
 
 SITES = ("cross", "norms", "gradients")
 

@@ -12,7 +12,7 @@ goes to `runs/family/table.md` and `.csv`. What each costs: `python tests/benchm
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import load_run_config
+from qkv.config import load_run_config
 from tests.benchmarks.training_runs import ROOT, read_options, train, trained, two_layers, write_table
 
 RUNS = Path("runs/family")

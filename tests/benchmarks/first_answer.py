@@ -18,7 +18,7 @@ FURTHER = 5  # lines after the first
 
 def wait_for_answers(run: Path, sentence: str) -> list[float]:
     """Seconds until the answer to each line, from the start or from the answer before."""
-    command = [sys.executable, "-m", "pipeline.translate", str(run)]
+    command = [sys.executable, "-m", "qkv", "translate", str(run)]
     seconds, started = [], time.monotonic()
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin and process.stdout

@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pipeline import train
-from pipeline.config.yaml import dump_yaml
+from qkv.commands import train
+from qkv.config.yaml import dump_yaml
 from tests.benchmarks.kill_every_write import CHANGES, forked
 from tests.benchmarks.run_contents import contents, differing
 from tests.tiny_runs import small_settings, write_small_corpus

@@ -24,12 +24,12 @@ from itertools import count
 from pathlib import Path
 from typing import IO
 
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.runtime.import_tensorflow import importing_tensorflow
 
 with importing_tensorflow():  # here, so that no fork has to
     import keras  # noqa: F401
 
-from pipeline.errors import InputError
+from qkv.errors import InputError
 from tests.benchmarks.fuzzed_files import KINDS
 
 MEMORY = Path("/dev/shm")

@@ -22,7 +22,7 @@ def demo_lines(name: str) -> bytes:
 
 def corpus(folder: Path) -> Read:
     """Two files of parallel text."""
-    from pipeline.text.corpus import read_parallel_files
+    from qkv.text.corpus import read_parallel_files
 
     (folder / "a").write_bytes(demo_lines("test.en"))
     (folder / "b").write_bytes(demo_lines("test.fr"))
@@ -36,7 +36,7 @@ def corpus(folder: Path) -> Read:
 
 def table(folder: Path) -> Read:
     """Parallel text in a table."""
-    from pipeline.text.corpus import read_table
+    from qkv.text.corpus import read_table
 
     rows = zip(demo_lines("test.en").splitlines(), demo_lines("test.fr").splitlines(), strict=True)
     (folder / "a").write_bytes(b"x\ty\n" + b"".join(b"%s\t%s\n" % row for row in rows))
@@ -44,8 +44,8 @@ def table(folder: Path) -> Read:
 
 
 def stdin(folder: Path) -> Read:
-    """What `pipeline.translate` is given."""
-    from pipeline.text.arriving_lines import ArrivingLines
+    """What `qkv.commands.translate` is given."""
+    from qkv.text.arriving_lines import ArrivingLines
 
     (folder / "a").write_bytes(demo_lines("test.en"))
     return lambda folder: list(ArrivingLines((folder / "a").open("rb")).windows())
@@ -53,7 +53,7 @@ def stdin(folder: Path) -> Read:
 
 def pharaoh(folder: Path) -> Read:
     """Word alignments."""
-    from pipeline.text.pharaoh import read_pharaoh
+    from qkv.text.pharaoh import read_pharaoh
 
     (folder / "a").write_bytes(demo_lines("test.align"))
     return lambda folder: read_pharaoh(folder / "a")
@@ -61,7 +61,7 @@ def pharaoh(folder: Path) -> Read:
 
 def config(folder: Path) -> Read:
     """A config."""
-    from pipeline.config import load_run_config
+    from qkv.config import load_run_config
 
     shutil.copy(ROOT / "configs" / "demo.yaml", folder / "a.yaml")
     return lambda folder: load_run_config(folder / "a.yaml")
@@ -69,7 +69,7 @@ def config(folder: Path) -> Read:
 
 def tokenizer(folder: Path) -> Read:
     """A tokenizer, which is used too."""
-    from pipeline.text.tokenizer import Tokenizer
+    from qkv.text.tokenizer import Tokenizer
 
     shutil.copy(KEPT / "tokenizer" / "sentencepiece.model", folder / "a")
 
@@ -82,7 +82,7 @@ def tokenizer(folder: Path) -> Read:
 
 def encoded(folder: Path) -> Read:
     """Encoded sentences."""
-    from pipeline.text.encoded import EncodedSentences
+    from qkv.text.encoded import EncodedSentences
 
     EncodedSentences.from_rows([[4, 5], [], [6, 7, 8]]).save(folder / "a")
     return lambda folder: [row.tolist() for row in EncodedSentences.load(folder / "a")]
@@ -90,8 +90,8 @@ def encoded(folder: Path) -> Read:
 
 def translations(folder: Path) -> Read:
     """An evaluation's table of translations."""
-    from pipeline.decoding.translator import Translation
-    from pipeline.evaluation.translations import read_translations, translations_table, write_translations
+    from qkv.decoding.translator import Translation
+    from qkv.evaluation.translations import read_translations, translations_table, write_translations
 
     found = [Translation(f"w {n}", [4], [5, 3], [-0.5, -0.25], truncated=False) for n in range(5)]
     write_translations(translations_table(["a"] * 5, ["b c"] * 5, found, bleu_tokenizer="none"), folder / "a")
@@ -100,8 +100,8 @@ def translations(folder: Path) -> Read:
 
 def archive(folder: Path) -> Read:
     """An attention archive."""
-    from pipeline.inspection.archive import AttentionArchive
-    from pipeline.inspection.archive_writer import ArchiveWriter
+    from qkv.inspection.archive import AttentionArchive
+    from qkv.inspection.archive_writer import ArchiveWriter
     from tests.inspection.viewer.test_page import make_record
 
     with ArchiveWriter(folder / "attention", manifest={}, sentences_per_shard=2) as writer:
@@ -120,7 +120,7 @@ def archive(folder: Path) -> Read:
 
 def run(folder: Path) -> Read:
     """A trained run."""
-    from pipeline.trained_run import load_run
+    from qkv.run.trained_run import load_run
 
     shutil.copytree(KEPT, folder, dirs_exist_ok=True)
     (folder / "expected.json").unlink()
@@ -129,11 +129,11 @@ def run(folder: Path) -> Read:
 
 def weights(folder: Path) -> Read:
     """A run's weight file, read into a model that is there."""
-    from pipeline.config import load_run_config
-    from pipeline.model.build import build_model
-    from pipeline.text.tokenizer import Tokenizer
-    from pipeline.trained_run import _load_weights
-    from pipeline.trained_run.weights_file import check_weights_file
+    from qkv.config import load_run_config
+    from qkv.model.build import build_model
+    from qkv.run.trained_run import _load_weights
+    from qkv.run.weights_file import check_weights_file
+    from qkv.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(KEPT / "tokenizer" / "sentencepiece.model")
     model = build_model(load_run_config(KEPT / "config.yaml").model, tokenizer.vocabulary_size)
@@ -148,9 +148,9 @@ def weights(folder: Path) -> Read:
 
 def manifest(folder: Path) -> Read:
     """The manifest of a run, with a model that is there."""
-    from pipeline.files.run_directory import RunDirectory
-    from pipeline.trained_run import load_run
-    from pipeline.trained_run.manifest import check_golden
+    from qkv.files.run_directory import RunDirectory
+    from qkv.run.manifest import check_golden
+    from qkv.run.trained_run import load_run
 
     run = load_run(KEPT)
     shutil.copy(KEPT / "manifest.json", folder / "manifest.json")
@@ -159,8 +159,8 @@ def manifest(folder: Path) -> Read:
 
 def look(folder: Path) -> Read:
     """What the source text of a run looks like, and a typed sentence that is made to look so."""
-    from pipeline.text.look import TextLook, measure_look
-    from pipeline.text.typed_text import Normalizer
+    from qkv.text.look import TextLook, measure_look
+    from qkv.text.typed_text import Normalizer
 
     measure_look(demo_lines("test.en").decode().splitlines(), tokenized=True).write(folder / "source_look.json")
 
@@ -173,7 +173,7 @@ def look(folder: Path) -> Read:
 
 def given_words(folder: Path) -> Read:
     """The tokenised copy of a text."""
-    from pipeline.alignment.given_words import read_given_words
+    from qkv.alignment.given_words import read_given_words
 
     lines = demo_lines("test.en").decode().splitlines()
     (folder / "a").write_bytes(demo_lines("test.en"))
@@ -181,10 +181,10 @@ def given_words(folder: Path) -> Read:
 
 
 def evaluation(folder: Path) -> Read:
-    """An evaluation of a run, as `pipeline.compare` reads it."""
+    """An evaluation of a run, as `qkv.commands.compare` reads it."""
     import json
 
-    from pipeline.evaluation.evaluated_archive import find_evaluated
+    from qkv.evaluation.evaluated_archive import find_evaluated
 
     shutil.copy(KEPT / "config.yaml", folder / "config.yaml")
     shutil.copy(KEPT / "manifest.json", folder / "manifest.json")
@@ -206,9 +206,9 @@ def checkpoint(folder: Path) -> Read:
     """A checkpoint of that run's model."""
     import keras
 
-    from pipeline.trained_run import load_run
-    from pipeline.trained_run.weights_file import check_weights_file
-    from pipeline.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+    from qkv.run.trained_run import load_run
+    from qkv.run.weights_file import check_weights_file
+    from qkv.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 
     model = load_run(KEPT).model
     optimizer = keras.optimizers.Adam()
@@ -227,11 +227,11 @@ def checkpoint(folder: Path) -> Read:
 
 def prepared(folder: Path) -> Read:
     """The text of a run that was prepared: two sets that were held out, encoded pairs, reports."""
-    from pipeline.config.run import make_run_config
-    from pipeline.files.json import write_json
-    from pipeline.files.run_directory import RunDirectory
-    from pipeline.text.prepare import load_text, prepare_text
-    from pipeline.text.prepared_tokenizer import _was_prepared_from
+    from qkv.config.run import make_run_config
+    from qkv.files.json import write_json
+    from qkv.files.run_directory import RunDirectory
+    from qkv.text.prepare import load_text, prepare_text
+    from qkv.text.prepared_tokenizer import _was_prepared_from
     from tests.tiny_runs import small_settings, write_small_corpus
 
     values = small_settings(write_small_corpus(folder / "text"), folder)
@@ -253,13 +253,13 @@ def unfinished(folder: Path) -> Read:
     """An evaluation that was interrupted: a chunk of translations, and an archive without its last shard."""
     from types import SimpleNamespace
 
-    from pipeline.decoding.translator import Translation
-    from pipeline.evaluation.request import EvaluationSet
-    from pipeline.evaluation.resumable import translate_resumably
-    from pipeline.evaluation.tokenised import TokenisedSet
-    from pipeline.inspection.archive import AttentionArchive
-    from pipeline.inspection.archive_writer import ArchiveWriter
-    from pipeline.text.encoded import EncodedSentences
+    from qkv.decoding.translator import Translation
+    from qkv.evaluation.request import EvaluationSet
+    from qkv.evaluation.resumable import translate_resumably
+    from qkv.evaluation.tokenised import TokenisedSet
+    from qkv.inspection.archive import AttentionArchive
+    from qkv.inspection.archive_writer import ArchiveWriter
+    from qkv.text.encoded import EncodedSentences
     from tests.inspection.viewer.test_page import make_record
 
     texts = demo_lines("test.en").decode().splitlines()[:5]

@@ -19,9 +19,10 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
-from pipeline.config.yaml import dump_yaml
+from qkv.config.yaml import dump_yaml
 from tests.benchmarks.run_contents import contents_but_names, differing
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 

@@ -27,18 +27,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.runtime.import_tensorflow import importing_tensorflow
 
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 with importing_tensorflow():
     import matplotlib.pyplot as plt  # noqa: F401 (here, so that no fork has to)
 
 
-from pipeline import evaluate, export, train
-from pipeline.config.yaml import dump_yaml
-from pipeline.files.atomic import delete_temporary_files_below
-from pipeline.files.run_directory import RunDirectory
-from pipeline.training.callbacks.tensorboard import TensorBoard
+from qkv.commands import evaluate, export, train
+from qkv.config.yaml import dump_yaml
+from qkv.files.atomic import delete_temporary_files_below
+from qkv.files.run_directory import RunDirectory
+from qkv.training.callbacks.tensorboard import TensorBoard
 from tests.benchmarks.run_contents import contents, differing
 from tests.failing_files import _File as AskingFile
 from tests.tiny_runs import small_settings, write_small_corpus

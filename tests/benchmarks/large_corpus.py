@@ -74,7 +74,7 @@ def make_words(random: np.random.Generator, letters: str) -> np.ndarray:
 
 def settings(folder: Path):
     """The config of the run."""
-    from pipeline.config.run import make_run_config
+    from qkv.config.run import make_run_config
 
     files = {
         name: {"source": str(folder / f"{name}.en"), "target": str(folder / f"{name}.fr")}
@@ -95,8 +95,8 @@ def settings(folder: Path):
 
 def prepare(folder: Path) -> str:
     """Prepares the run."""
-    from pipeline.files.run_directory import RunDirectory
-    from pipeline.text.prepare import prepare_text
+    from qkv.files.run_directory import RunDirectory
+    from qkv.text.prepare import prepare_text
 
     prepare_text(settings(folder), RunDirectory.create(folder / "run"))
     return "prepared"
@@ -104,10 +104,10 @@ def prepare(folder: Path) -> str:
 
 def load(folder: Path):
     """The run's text, the batches and the update, as a start makes them."""
-    from pipeline.files.run_directory import RunDirectory
-    from pipeline.runtime.devices import make_strategy
-    from pipeline.text.prepare import load_text
-    from pipeline.training.build import build_batches, build_model_and_optimizer, build_train_step
+    from qkv.files.run_directory import RunDirectory
+    from qkv.runtime.devices import make_strategy
+    from qkv.text.prepare import load_text
+    from qkv.training.build import build_batches, build_model_and_optimizer, build_train_step
 
     config, strategy = settings(folder), make_strategy()
     text = load_text(config, RunDirectory(folder / "run"))
@@ -139,10 +139,10 @@ def train(folder: Path) -> str:
 
 def turn(folder: Path) -> str:
     """Goes from one epoch to the next, as the loop does, without updates."""
-    from pipeline.files.run_directory import RunDirectory
-    from pipeline.runtime.devices import make_strategy
-    from pipeline.text.prepare import load_text
-    from pipeline.training.build import build_batches
+    from qkv.files.run_directory import RunDirectory
+    from qkv.runtime.devices import make_strategy
+    from qkv.text.prepare import load_text
+    from qkv.training.build import build_batches
 
     config = settings(folder)
     batches = build_batches(config, load_text(config, RunDirectory(folder / "run")), make_strategy())

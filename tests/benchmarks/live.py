@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="of eight clients (default: 60)")
     options = parser.parse_args()
     started = time.perf_counter()
-    command = [sys.executable, "-m", "pipeline.live", str(options.run), "--no_browser"]
+    command = [sys.executable, "-m", "qkv", "live", str(options.run), "--no_browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         assert server.stdout
         address = server.stdout.readline().strip()

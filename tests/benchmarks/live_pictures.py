@@ -6,11 +6,11 @@ python -m tests.benchmarks.live_pictures runs/demo --folder data/demo
 import argparse
 from pathlib import Path
 
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.runtime.import_tensorflow import importing_tensorflow
 from tests.browser import open_browser, open_page
 
 with importing_tensorflow():
-    from pipeline.live_page.serve import load_live_runs, serve
+    from qkv.live.serve import load_live_runs, serve
 
 SENTENCE = "the european economic area was discussed in may 1992 ."
 PICTURES = {

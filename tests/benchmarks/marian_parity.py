@@ -1,4 +1,4 @@
-"""Random Marian models through `pipeline.import_marian`, beside Hugging Face's MarianMTModel and MarianTokenizer.
+"""Random Marian models through `qkv.commands.import_marian`, beside Hugging Face's MarianMTModel and MarianTokenizer.
 
 `python -m tests.benchmarks.marian_parity [--shapes silu,relu]`, in `.venv-benchmark`.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.runtime.import_tensorflow import importing_tensorflow
 from tests.benchmarks.marian_folders import SHAPES, TAGS, Shape, write_folder
 
 ROOT = Path(__file__).parents[2]
@@ -55,8 +55,8 @@ def compare(shape: Shape, folder: Path) -> dict[str, float | int | str]:
     import torch
     from transformers import MarianMTModel, MarianTokenizer
 
-    from pipeline.import_marian import main
-    from pipeline.trained_run import load_run
+    from qkv.commands.import_marian import main
+    from qkv.run.trained_run import load_run
 
     write_folder(folder / "marian", shape, read_lines("train.en", 2000), read_lines("train.fr", 2000))
     assert main([str(folder / "marian"), str(folder / "run")]) == 0
@@ -103,8 +103,8 @@ def compare_numbers(run, theirs, tokenizer, numbers: Numbers, sentences, targets
     """The largest differences of logits and of attention, over a padded batch that is forced."""
     import torch
 
-    from pipeline.decoding.forced import forced_pass
-    from pipeline.text.batches import forced_batch
+    from qkv.decoding.forced import forced_pass
+    from qkv.text.batches import forced_batch
 
     source = tokenizer(sentences, padding=True, return_tensors="pt", truncation=True)
     source_rows = [

@@ -20,9 +20,9 @@ LOAD = """
 import sys, time
 started = time.monotonic()
 from pathlib import Path
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.runtime.import_tensorflow import importing_tensorflow
 with importing_tensorflow():
-    from pipeline.trained_run import load_run
+    from qkv.run.trained_run import load_run
 imported = time.monotonic()
 load_run(Path(sys.argv[1]))
 print(round(imported - started, 1), round(time.monotonic() - imported, 1))
@@ -43,7 +43,7 @@ def main() -> None:
         lines = read_lines("train.en", 2000), read_lines("train.fr", 2000)
         write_folder(folder / "marian", replace(PUBLIC, vocabulary_size=58_101), *lines, max_length=60)
         run = str(folder / "run")
-        seconds = {"import": timed("-m", "pipeline.import_marian", str(folder / "marian"), run)[0]}
+        seconds = {"import": timed("-m", "qkv", "import_marian", str(folder / "marian"), run)[0]}
         seconds["tensorflow"], seconds["load"] = map(float, timed("-c", LOAD, run)[1].split())
         for side, suffix in (("source", "en"), ("reference", "fr")):
             text = "\n".join(read_lines(f"test.{suffix}", 100)) + "\n"

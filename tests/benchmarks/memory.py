@@ -80,7 +80,7 @@ def main() -> None:
             found["training", times] = peaks(train)
             with (text / "text.en").open("rb") as lines, (text / "given").open("wb") as given:
                 given.writelines(islice(lines, times * options.translated))
-            translate = [sys.executable, "-m", "pipeline.translate", str(text / "run"), "--beam_size", "1"]
+            translate = [sys.executable, "-m", "qkv", "translate", str(text / "run"), "--beam_size", "1"]
             found["translating", times] = peaks(translate, text / "given")
     for work, lines in (("training", options.lines), ("translating", options.translated)):
         for kind in KINDS:

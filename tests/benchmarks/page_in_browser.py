@@ -17,17 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
-from pipeline.config.names import SITES
-from pipeline.decoding.build import build_search
-from pipeline.live_page import packed_model
-from pipeline.live_page.model_page import write_model_page
-from pipeline.model.build import build_model
-from pipeline.text.corpus import read_corpus
-from pipeline.trained_run import load_run
+from qkv.config.names import SITES
+from qkv.decoding.build import build_search
+from qkv.live import packed_model
+from qkv.live.model_page import write_model_page
+from qkv.model.build import build_model
+from qkv.run.trained_run import load_run
+from qkv.text.corpus import read_corpus
 from tests.browser import open_browser, open_page
-from tests.live_page.test_packed_text import MARKS, ODD, lines_with
+from tests.live.test_packed_text import MARKS, ODD, lines_with
 
 SENTENCES, LINES, TIMED = 200, 2000, 50
 READY = "#extension[data-ready=true]"

@@ -31,14 +31,14 @@ from unittest import mock
 
 from pydantic.fields import FieldInfo
 
-from pipeline.config import RunConfig
-from pipeline.config.base import OneOf, Settings
-from pipeline.config.corpus import CorpusSettings
-from pipeline.config.corpus_list import ListedCorpusSettings
-from pipeline.config.inspection import Probe
-from pipeline.config.names import ARCHITECTURES, BLEU_TOKENIZERS
-from pipeline.config.run import dump, make_run_config
-from pipeline.errors import InputError
+from qkv.config import RunConfig
+from qkv.config.base import OneOf, Settings
+from qkv.config.corpus import CorpusSettings
+from qkv.config.corpus_list import ListedCorpusSettings
+from qkv.config.inspection import Probe
+from qkv.config.names import ARCHITECTURES, BLEU_TOKENIZERS
+from qkv.config.run import dump, make_run_config
+from qkv.errors import InputError
 from tests.failing_files import Killed, failing
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus
 
@@ -272,7 +272,7 @@ def train(path: Path, name: str) -> None:
         InputError: it was refused.
         AssertionError: it ended with another exit status.
     """
-    from pipeline import train as command
+    from qkv.commands import train as command
 
     status = command.main(["--config", str(path), "--run.name", name, "--debug"])
     assert status == 0, f"training {name} ended with {status}"
@@ -318,8 +318,8 @@ def check_run(config: RunConfig, folder: Path, generator: random.Random, kill_pr
         Exception: something does not hold.
     """
     import evaluate
-    from pipeline import view
-    from pipeline.inspection import AttentionArchive
+    from qkv.commands import view
+    from qkv.inspection import AttentionArchive
     from tests.benchmarks.run_contents import contents_but_names, differing
 
     path = folder / "drawn.yaml"

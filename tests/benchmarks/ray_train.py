@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
-from pipeline.config.yaml import dump_yaml
+from qkv.config.yaml import dump_yaml
 from tests.benchmarks.workers import EQUAL, WorkerRuns, last_arrays
 from tests.recipes import recipe
 from tests.tiny_runs import ROOT, small_settings
@@ -36,7 +37,7 @@ def main() -> int:
         config = folder / "together.yaml"
         config.write_text(dump_yaml(small_settings(folder / "text", folder / "runs", EQUAL | limits)), encoding="utf-8")
         ray.init(num_cpus=3, include_dashboard=False, _node_ip_address="127.0.0.1")
-        code = recipe("TensorflowTrainer", ROOT / "pipeline" / "training" / "MACHINES.md")
+        code = recipe("TensorflowTrainer", ROOT / "pipeline" / "qkv" / "training" / "MACHINES.md")
         exec(code, {"__name__": "__main__", "CONFIG": str(config), "STORAGE": str(folder / "ray")})
         ray.shutdown()
         together = last_arrays(folder / "runs" / "together")

@@ -9,8 +9,8 @@ import argparse
 import statistics
 import time
 
-from pipeline.alignment.heads import score_heads
-from pipeline.text.pharaoh import GoldAlignment
+from qkv.alignment.heads import score_heads
+from qkv.text.pharaoh import GoldAlignment
 from tests.benchmarks.contest import machine
 from tests.inspection.conftest import build_record
 

@@ -1,6 +1,6 @@
 """How long a client of an exported SavedModel waits, alone and beside others, in one process with all cores.
 
-python -m pipeline.export RUN FOLDER --format saved_model
+qkv export RUN FOLDER --format saved_model
 python -m tests.benchmarks.served_latency FOLDER --source FILE [--seconds 20]
 """
 

@@ -1,4 +1,4 @@
-"""Pipes many lines through `pipeline.translate` and says how much memory it holds on the way.
+"""Pipes many lines through `qkv.commands.translate` and says how much memory it holds on the way.
 
     python -m tests.benchmarks.stream RUN [--lines 100000] [--settled 10000] [OPTIONS OF TRANSLATE]
 
@@ -41,7 +41,7 @@ def own_megabytes(process: int) -> float:
 
 def memory_over_lines(run: Path, lines: int, options: Sequence[str], onednn: str) -> dict[int, float]:
     """Translates and returns the megabytes held after every 500 lines that came out."""
-    command = [sys.executable, "-m", "pipeline.translate", str(run), *options]
+    command = [sys.executable, "-m", "qkv", "translate", str(run), *options]
     environment = os.environ | {"TF_ENABLE_ONEDNN_OPTS": onednn}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as process:

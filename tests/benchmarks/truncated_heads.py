@@ -14,17 +14,17 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from pipeline.config.names import ATTENTION_SITES
-from pipeline.decoding.build import build_translator
-from pipeline.decoding.search import GreedySearch
-from pipeline.inspection.changed_model import changeable_layers
-from pipeline.inspection.spectra import query_key_spectrum, spectra_table
-from pipeline.inspection.truncated_heads import query_key_kernels, truncate_heads
-from pipeline.metrics.bleu import score_bleu
-from pipeline.metrics.likelihood import LikelihoodMeter
-from pipeline.text.corpus import read_corpus
-from pipeline.text.encoded import encode_sentences
-from pipeline.trained_run import TrainedRun, load_run
+from qkv.config.names import ATTENTION_SITES
+from qkv.decoding.build import build_translator
+from qkv.decoding.search import GreedySearch
+from qkv.inspection.changed_model import changeable_layers
+from qkv.inspection.spectra import query_key_spectrum, spectra_table
+from qkv.inspection.truncated_heads import query_key_kernels, truncate_heads
+from qkv.metrics.bleu import score_bleu
+from qkv.metrics.likelihood import LikelihoodMeter
+from qkv.run.trained_run import TrainedRun, load_run
+from qkv.text.corpus import read_corpus
+from qkv.text.encoded import encode_sentences
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito (2008)
 LINES = ("-", "--", ":", "-.")

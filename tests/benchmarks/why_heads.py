@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.inspection import AttentionArchive
-from pipeline.inspection.head_types import HeadTypesMeter
-from pipeline.inspection.inside import read_inside
-from pipeline.inspection.named_heads import named_heads
-from pipeline.inspection.split_score import split_score
-from pipeline.text.pharaoh import read_pharaoh
-from pipeline.trained_run import load_run
+from qkv.inspection import AttentionArchive
+from qkv.inspection.head_types import HeadTypesMeter
+from qkv.inspection.inside import read_inside
+from qkv.inspection.named_heads import named_heads
+from qkv.inspection.split_score import split_score
+from qkv.run.trained_run import load_run
+from qkv.text.pharaoh import read_pharaoh
 from tests.benchmarks.contest import machine
 
 PAIRS, PERMUTED = 10, 100  # sentences

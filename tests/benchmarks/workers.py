@@ -26,9 +26,10 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
-from pipeline.config.yaml import dump_yaml
+from qkv.config.yaml import dump_yaml
 from tests.benchmarks.kill import CHANGES, after, while_writing
 from tests.benchmarks.run_contents import contents_but_names, differing
 from tests.patience import PATIENCE_SECONDS
@@ -39,15 +40,15 @@ TRY_AGAIN, INTERRUPTED = 75, 130
 # Waits for a minute only for a worker that was killed before it had come; its graphs are not worth optimizing.
 START = """
 import sys
-from pipeline.runtime import cluster
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.runtime import cluster
+from qkv.runtime.import_tensorflow import importing_tensorflow
 with importing_tensorflow():
     import tensorflow
-    from pipeline.training import build
+    from qkv.training import build
 cluster.WAIT_MINUTES = 1.0
 tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 build.slices_per_update = lambda: 1
-from pipeline.train import main
+from qkv.commands.train import main
 sys.exit(main())
 """
 # Epsilon: without it, Adam makes steps as large as any out of the rounding errors of a key's bias, whose gradient is 0.

@@ -14,31 +14,31 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import pipeline.config
-from pipeline.cli import exit_cleanly
-from pipeline.config import RunConfig, load_run_config
-from pipeline.config.base import Settings
-from pipeline.config.command_line import parse_train_arguments
-from pipeline.config.corpus import CorpusSettings
-from pipeline.config.corpus_list import ListedCorpusSettings
-from pipeline.config.data import DataSettings
-from pipeline.config.inspection import InspectionSettings, Probe
-from pipeline.config.messages import sections_of, walk
-from pipeline.config.model import BlocksSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
-from pipeline.config.options import make_parser
-from pipeline.config.run import dump
-from pipeline.config.start import CallbackSettings
-from pipeline.config.training import TrainingSettings
-from pipeline.config.yaml import dump_yaml, parse_yaml
-from pipeline.errors import InputError
+import qkv.config
+from qkv.commands.cli import exit_cleanly
+from qkv.config import RunConfig, load_run_config
+from qkv.config.base import Settings
+from qkv.config.command_line import parse_train_arguments
+from qkv.config.corpus import CorpusSettings
+from qkv.config.corpus_list import ListedCorpusSettings
+from qkv.config.data import DataSettings
+from qkv.config.inspection import InspectionSettings, Probe
+from qkv.config.messages import sections_of, walk
+from qkv.config.model import BlocksSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
+from qkv.config.options import make_parser
+from qkv.config.run import dump
+from qkv.config.start import CallbackSettings
+from qkv.config.training import TrainingSettings
+from qkv.config.yaml import dump_yaml, parse_yaml
+from qkv.errors import InputError
 from tests.config_files import MINIMAL, parsed, problem
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 SECTIONS = {
     kind
-    for found in pkgutil.iter_modules(pipeline.config.__path__)
-    for kind in vars(importlib.import_module(f"pipeline.config.{found.name}")).values()
+    for found in pkgutil.iter_modules(qkv.config.__path__)
+    for kind in vars(importlib.import_module(f"qkv.config.{found.name}")).values()
     if isinstance(kind, type) and issubclass(kind, Settings) and kind is not BlocksSettings
 }
 
@@ -367,7 +367,7 @@ class TestCommandLine:
                 if not field.is_required() and isinstance(field.default, int | float):
                     assert described.group(1) == f"default {str(field.default).lower()}"
 
-    @pytest.mark.parametrize("module", ["pipeline.config.run", "pipeline.config.command_line"])
+    @pytest.mark.parametrize("module", ["qkv.config.run", "qkv.config.command_line"])
     def test_nothing_heavy_is_imported(self, module: str):
         heavy = "{'tensorflow', 'keras', 'pandas', 'numpy', 'matplotlib'}"
         program = (

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from pipeline.config.command_line import parse_train_arguments
-from pipeline.config.run import dump, load_run_config, make_run_config
-from pipeline.errors import InputError
+from qkv.config.command_line import parse_train_arguments
+from qkv.config.run import dump, load_run_config, make_run_config
+from qkv.errors import InputError
 
 VALUES = {
     "data": {

@@ -4,18 +4,18 @@ import inspect
 
 import pytest
 
-from pipeline.attention import CrossAttention, MultiHeadAttention, SelfAttention
-from pipeline.attention.mechanisms import MECHANISMS, Linformer
-from pipeline.config import names
-from pipeline.config.attention import AttentionSettings
-from pipeline.config.model import RecurrentSettings, TransformerSettings
-from pipeline.model.build import MODELS
-from pipeline.model.decoder import DecoderBlock
-from pipeline.model.embedding import PositionalEmbedding
-from pipeline.model.encoder import EncoderBlock
-from pipeline.model.feed_forward import FeedForward
-from pipeline.model.recurrent_decoder import LuongDecoder
-from pipeline.model.residual import Residual
+from qkv.attention import CrossAttention, MultiHeadAttention, SelfAttention
+from qkv.attention.mechanisms import MECHANISMS, Linformer
+from qkv.config import names
+from qkv.config.attention import AttentionSettings
+from qkv.config.model import RecurrentSettings, TransformerSettings
+from qkv.model.build import MODELS
+from qkv.model.decoder import DecoderBlock
+from qkv.model.embedding import PositionalEmbedding
+from qkv.model.encoder import EncoderBlock
+from qkv.model.feed_forward import FeedForward
+from qkv.model.recurrent_decoder import LuongDecoder
+from qkv.model.residual import Residual
 
 # What the sites of attention say is compared field by field below.
 OF_MODELS = [

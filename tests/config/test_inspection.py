@@ -1,8 +1,8 @@
 """Text that a config gives to the model."""
 
-from pipeline.config.corpus_list import ListedCorpusSettings
-from pipeline.config.decoding import DecodingSettings
-from pipeline.config.inspection import Probe
+from qkv.config.corpus_list import ListedCorpusSettings
+from qkv.config.decoding import DecodingSettings
+from qkv.config.inspection import Probe
 
 
 def test_text_of_a_config_is_composed_as_all_text_is_and_paths_are_not():

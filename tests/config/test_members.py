@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import evaluate, translate
-from pipeline.config.members import check_members, check_members_search, member_names, results_name
-from pipeline.config.run import dump, make_run_config
-from pipeline.config.started_run import load_started_run
-from pipeline.errors import InputError
+from qkv.commands import evaluate, translate
+from qkv.config.members import check_members, check_members_search, member_names, results_name
+from qkv.config.run import dump, make_run_config
+from qkv.config.started_run import load_started_run
+from qkv.errors import InputError
 from tests.tiny_runs import small_settings
 
 
@@ -43,7 +43,7 @@ def test_other_tokenizers_are_refused_with_both_files_and_the_way_to_one(make):
         f"{a} and {c} have different tokenizers, {a}/tokenizer/sentencepiece.model (SHA-256 7692c3ad"
     )
     assert f" and {c}/tokenizer/sentencepiece.model (SHA-256 d9298a10" in said
-    assert f"python train.py --config {a}/config.yaml --run.name NAME --run.seed 2" in said
+    assert f"qkv train --config {a}/config.yaml --run.name NAME --run.seed 2" in said
 
 
 def test_other_languages_are_refused(make):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import load_run_config
-from pipeline.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
+from qkv.config import load_run_config
+from qkv.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from tests.config_files import parsed, problem
 
 REFUSED = [

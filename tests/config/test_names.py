@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from pipeline.alignment.links import EXTRACTORS
-from pipeline.alignment.symmetrise import SYMMETRISATIONS
-from pipeline.attention.mechanisms import MECHANISMS
-from pipeline.attention.scores import SCORES
-from pipeline.config import names
-from pipeline.config.data import DataSettings
-from pipeline.inspection.head_places import PLACES
-from pipeline.metrics import METRICS
-from pipeline.model.build import MODELS
-from pipeline.model.freezing import PARTS
-from pipeline.model.recurrent import DECODERS
-from pipeline.text.europarl_words import PATTERNS
-from pipeline.text.word_marks import MARKS
-from pipeline.training.callbacks.named_callbacks import CALLBACKS
+from qkv.alignment.links import EXTRACTORS
+from qkv.alignment.symmetrise import SYMMETRISATIONS
+from qkv.attention.mechanisms import MECHANISMS
+from qkv.attention.scores import SCORES
+from qkv.config import names
+from qkv.config.data import DataSettings
+from qkv.inspection.head_places import PLACES
+from qkv.metrics import METRICS
+from qkv.model.build import MODELS
+from qkv.model.freezing import PARTS
+from qkv.model.recurrent import DECODERS
+from qkv.text.europarl_words import PATTERNS
+from qkv.text.word_marks import MARKS
+from qkv.training.callbacks.named_callbacks import CALLBACKS
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,20 +81,20 @@ def test_a_mechanism_can_do_what_its_row_says(mechanism):
 
 def test_names_come_without_pydantic_yaml_or_keras():
     heavy = "{'pydantic', 'yaml', 'jsonargparse', 'numpy', 'keras', 'tensorflow'}"
-    code = f"import sys, pipeline.config.names; sys.exit(sorted({heavy} & set(sys.modules)) or 0)"
+    code = f"import sys, qkv.config.names; sys.exit(sorted({heavy} & set(sys.modules)) or 0)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 @pytest.mark.parametrize("mechanism", sorted(names.MECHANISMS))
 def test_a_mechanism_reads_the_settings_that_its_row_names(mechanism):
-    from pipeline.config.attention import AttentionSettings
+    from qkv.config.attention import AttentionSettings
 
     for key in names.MECHANISMS[mechanism].settings:
         assert AttentionSettings.model_fields[key].description.startswith(f"With {mechanism}: ")
 
 
 def test_the_page_lists_no_sites():
-    for path in (ROOT / "pipeline/inspection/viewer").rglob("*.js"):
+    for path in (ROOT / "pipeline/qkv/inspection/viewer").rglob("*.js"):
         assert not re.search(r"[\"'](norms|gradients|encoder|decoder)[\"']", path.read_text(encoding="utf-8")), path
 
 
@@ -109,7 +109,7 @@ TABLES = {
     "attention/mechanisms/fixed_weights.py",
     "attention/scores/products.py",
     "inspection/head_places.py",
-    "live_page/packed_model.py",
+    "live/packed_model.py",
     "metrics/__init__.py",
     "model/freezing.py",
     "model/recurrent.py",
@@ -130,8 +130,8 @@ def words_of(literal):
 def test_no_closed_list_is_written_a_second_time():
     """A literal with all names of a list, or with three and more of them."""
     copies = []
-    for path in sorted((ROOT / "pipeline").rglob("*.py")):
-        place = path.relative_to(ROOT / "pipeline").as_posix()
+    for path in sorted((ROOT / "pipeline" / "qkv").rglob("*.py")):
+        place = path.relative_to(ROOT / "pipeline" / "qkv").as_posix()
         if place.startswith("config/names/") or place in TABLES:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.config.resume import changes_of_result
+from qkv.config.resume import changes_of_result
 from tests.config_files import parsed, problem
 
 

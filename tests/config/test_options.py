@@ -4,9 +4,9 @@ import argparse
 
 import pytest
 
-from pipeline.config import load_run_config
-from pipeline.config.options import add_decoding_options, add_seed_option, with_decoding_options
-from pipeline.errors import InputError
+from qkv.config import load_run_config
+from qkv.config.options import add_decoding_options, add_seed_option, with_decoding_options
+from qkv.errors import InputError
 
 
 @pytest.fixture

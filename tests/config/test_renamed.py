@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from pipeline.config import load_run_config
-from pipeline.config.model import TransformerSettings
-from pipeline.config.renamed import RENAMED, rename_keys
+from qkv.config import load_run_config
+from qkv.config.model import TransformerSettings
+from qkv.config.renamed import RENAMED, rename_keys
 from tests.config_files import MINIMAL, parsed, problem
 
 
@@ -47,7 +47,7 @@ def test_new_names_alone_are_left_as_they_are_without_a_word(caplog):
 
 
 def test_every_new_name_is_a_key(config_file):
-    from pipeline.config.options import settable_keys
+    from qkv.config.options import settable_keys
 
     config_file.write_text(MINIMAL)
     assert set(RENAMED.values()) <= {key for key, _ in settable_keys()}

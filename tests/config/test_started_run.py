@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.config.run import dump, make_run_config
-from pipeline.config.started_run import load_started_run
+from qkv.config.run import dump, make_run_config
+from qkv.config.started_run import load_started_run
 from tests.tiny_runs import small_settings
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from data.diversify import main, turned
-from pipeline.config import load_run_config
+from qkv.config import load_run_config
 from tests.tiny_runs import PAIRS, small_settings, write_small_corpus
 
 pytestmark = pytest.mark.slow

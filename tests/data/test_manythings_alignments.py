@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from data.manythings import prepare as manythings
-from pipeline.alignment.error_rate import alignment_error_rate, check_ranges, diagonal_links
-from pipeline.text.europarl_words import tokenize
-from pipeline.text.pharaoh import read_pharaoh
+from qkv.alignment.error_rate import alignment_error_rate, check_ranges, diagonal_links
+from qkv.text.europarl_words import tokenize
+from qkv.text.pharaoh import read_pharaoh
 
 DIRECTORY = Path(manythings.__file__).parent / "alignments"
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.manythings import tokenize_text
-from pipeline.config.names import EUROPARL_LANGUAGES
-from pipeline.text.europarl_words import join, tokenize, unify
+from qkv.config.names import EUROPARL_LANGUAGES
+from qkv.text.europarl_words import join, tokenize, unify
 
 
 @pytest.mark.parametrize(

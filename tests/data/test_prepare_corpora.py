@@ -19,9 +19,9 @@ from data.demo import prepare as demo
 from data.manythings import prepare as manythings
 from data.manythings import split as manythings_split
 from data.multi30k import prepare as multi30k
-from pipeline.errors import InputError
-from pipeline.files import lock as file_lock
-from pipeline.files.atomic import temporary_path, write_atomically
+from qkv.errors import InputError
+from qkv.files import lock as file_lock
+from qkv.files.atomic import temporary_path, write_atomically
 
 WRITTEN = {"multi30k": ("train.en", "lc.norm.tok/train.en"), "manythings": ("fra.txt", "tokenized.tsv")}
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.tiny_transformer import shared_transformer
 
 

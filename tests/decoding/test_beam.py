@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from pipeline.decoding.beam import BeamSettings, beam_search
-from pipeline.decoding.greedy import greedy_search
-from pipeline.decoding.hypotheses import TOP_K_CHUNK, top_k_of_many
-from pipeline.model.interface import rows_for_each
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from qkv.decoding.beam import BeamSettings, beam_search
+from qkv.decoding.greedy import greedy_search
+from qkv.decoding.hypotheses import TOP_K_CHUNK, top_k_of_many
+from qkv.model.interface import rows_for_each
+from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.tiny_models import MODELS, SOURCE, shared_model
 
 V = EOS + 4

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.decoding.constraints import (
+from qkv.decoding.constraints import (
     ban_early_end,
     ban_repeated_ngrams,
     ban_special_tokens,
     force_end,
     force_tokens,
 )
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from qkv.text.tokenizer import BOS, EOS, PAD
 
 ROWS, LENGTH, VOCABULARY = 4, 7, 8
 generator = np.random.default_rng(3)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from keras import ops
 
-from pipeline.config.decoding import DecodingSettings
-from pipeline.decoding.build import build_search
-from pipeline.decoding.ensemble import Ensemble
-from pipeline.decoding.forced import forced_pass
-from pipeline.text.batches import pad
-from pipeline.text.tokenizer import BOS, PAD
+from qkv.config.decoding import DecodingSettings
+from qkv.decoding.build import build_search
+from qkv.decoding.ensemble import Ensemble
+from qkv.decoding.forced import forced_pass
+from qkv.text.batches import pad
+from qkv.text.tokenizer import BOS, PAD
 from tests.decoding.test_search import SEARCHES, L, found_by, words
 from tests.tiny_models import MODELS, SOURCE, TARGET, make_model, shared_model
 from tests.tiny_transformer import SIZES

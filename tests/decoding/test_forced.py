@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.config import names
-from pipeline.decoding.forced import forced_pass
-from pipeline.decoding.greedy import greedy_search
-from pipeline.model.recurrent import Recurrent
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from qkv.config import names
+from qkv.decoding.forced import forced_pass
+from qkv.decoding.greedy import greedy_search
+from qkv.model.recurrent import Recurrent
+from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.tiny_models import MODELS, RECURRENT, make_model
 from tests.tiny_transformer import SOURCE, shared_transformer
 

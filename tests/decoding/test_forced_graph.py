@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.decoding.forced import forced_pass
-from pipeline.decoding.forced_graph import make_forced_graph
-from pipeline.decoding.saliency import gradient_times_input
+from qkv.decoding.forced import forced_pass
+from qkv.decoding.forced_graph import make_forced_graph
+from qkv.decoding.saliency import gradient_times_input
 from tests.tiny_transformer import SOURCE, TARGET, shared_transformer
 
 OUTPUT = np.concatenate([TARGET[:, 1:], np.full((len(TARGET), 1), 3, "int32")], 1)

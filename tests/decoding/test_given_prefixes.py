@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from keras import ops
 
-from pipeline.config.decoding import DecodingSettings
-from pipeline.decoding.beam import BeamSettings, beam_search
-from pipeline.decoding.build import build_search
-from pipeline.decoding.translator import Translator
-from pipeline.text.batches import pad
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from qkv.config.decoding import DecodingSettings
+from qkv.decoding.beam import BeamSettings, beam_search
+from qkv.decoding.build import build_search
+from qkv.decoding.translator import Translator
+from qkv.text.batches import pad
+from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.conftest import SENTENCES
 from tests.decoding.test_beam import LETTERS, brute_force, chains, next_of_chain
 from tests.decoding.test_beam import L as LONGEST

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.decoding.greedy import greedy_search
-from pipeline.text.tokenizer import BOS, EOS, PAD, UNK
+from qkv.decoding.greedy import greedy_search
+from qkv.text.tokenizer import BOS, EOS, PAD, UNK
 from tests.tiny_transformer import SOURCE, shared_transformer
 
 LETTERS = "acdgort"

@@ -8,17 +8,17 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from pipeline.config.decoding import DecodingSettings
-from pipeline.decoding.ban import Ban
-from pipeline.decoding.beam import BeamSettings, beam_search
-from pipeline.decoding.build import build_search
-from pipeline.decoding.lexical import LexicalConstraint
-from pipeline.decoding.requirements import make_requirements
-from pipeline.decoding.translator import Translator
-from pipeline.text.banned import BannedPhrases, make_ban_table
-from pipeline.text.required import tokens_needed, write_phrase
-from pipeline.text.token_text import TokenText
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from qkv.config.decoding import DecodingSettings
+from qkv.decoding.ban import Ban
+from qkv.decoding.beam import BeamSettings, beam_search
+from qkv.decoding.build import build_search
+from qkv.decoding.lexical import LexicalConstraint
+from qkv.decoding.requirements import make_requirements
+from qkv.decoding.translator import Translator
+from qkv.text.banned import BannedPhrases, make_ban_table
+from qkv.text.required import tokens_needed, write_phrase
+from qkv.text.token_text import TokenText
+from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.conftest import SENTENCES
 from tests.decoding.test_beam import log_probabilities, next_of_chain, normalized, words
 from tests.tiny_models import MODELS, SOURCE, shared_model

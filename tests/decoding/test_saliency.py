@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.decoding.forced import forced_decode
-from pipeline.decoding.saliency import gradient_times_input
-from pipeline.text.tokenizer import EOS
+from qkv.decoding.forced import forced_decode
+from qkv.decoding.saliency import gradient_times_input
+from qkv.text.tokenizer import EOS
 from tests.tiny_models import MODELS, shared_model
 from tests.tiny_transformer import SOURCE, TARGET
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.decoding.sampling import Sampler, narrow_scores
+from qkv.decoding.sampling import Sampler, narrow_scores
 
 SCORES = np.log(np.array([[0.1, 0.5, 0.05, 0.3, 0.05], [0.2, 0.2, 0.2, 0.2, 0.2]], "float32"))
 

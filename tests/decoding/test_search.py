@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.config.decoding import DecodingSettings
-from pipeline.decoding.build import build_search
-from pipeline.decoding.search import BeamSearch, GreedySearch, Sampling
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from qkv.config.decoding import DecodingSettings
+from qkv.decoding.build import build_search
+from qkv.decoding.search import BeamSearch, GreedySearch, Sampling
+from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.tiny_models import MODELS, SOURCE, shared_model
 
 L = 8

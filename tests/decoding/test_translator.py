@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.decoding.hypotheses import Hypotheses
-from pipeline.decoding.translator import LENGTH_MULTIPLE, Translator
-from pipeline.errors import InputError
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from qkv.decoding.hypotheses import Hypotheses
+from qkv.decoding.translator import LENGTH_MULTIPLE, Translator
+from qkv.errors import InputError
+from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.conftest import SENTENCES
 
 LINES = [SENTENCES[0], "", SENTENCES[2], "dog", "   ", *SENTENCES[3:], "chat"]

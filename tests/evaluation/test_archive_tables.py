@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from pipeline.evaluation.archive_tables import write_csv
-from pipeline.evaluation.translations import read_translations, write_translations
+from qkv.evaluation.archive_tables import write_csv
+from qkv.evaluation.translations import read_translations, write_translations
 
 ODD = [
     "a\rb",

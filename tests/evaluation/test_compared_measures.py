@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.evaluation.compared_measures import compare_heads, compare_measures, compare_seeds
-from pipeline.evaluation.matched_systems import match_to_first
-from pipeline.files.run_directory import EvaluationDirectory
-from pipeline.inspection import Sentence, write_archive
-from pipeline.metrics.bleu import make_bleu
-from pipeline.metrics.corpus_statistics import CorpusScore
+from qkv.evaluation.compared_measures import compare_heads, compare_measures, compare_seeds
+from qkv.evaluation.matched_systems import match_to_first
+from qkv.files.run_directory import EvaluationDirectory
+from qkv.inspection import Sentence, write_archive
+from qkv.metrics.bleu import make_bleu
+from qkv.metrics.corpus_statistics import CorpusScore
 
 SOURCE, TARGET = [f"▁s{i}" for i in range(5)], ["▁t0", "▁t1", "▁t2", "</s>"]
 COUNT, HEADS = 60, 3

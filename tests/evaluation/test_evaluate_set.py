@@ -10,18 +10,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.alignment import calibration
-from pipeline.alignment.calibration_file import read_calibration
-from pipeline.alignment.gold import read_gold_set
-from pipeline.decoding import forced_graph
-from pipeline.evaluation import evaluate_set as module
-from pipeline.evaluation import inspected
-from pipeline.evaluation.alignment import ReadoutScores
-from pipeline.evaluation.request import EvaluationRequest, EvaluationSet
-from pipeline.inspection import AttentionArchive
-from pipeline.inspection.measures import MEASURES
-from pipeline.text.corpus import Corpus
-from pipeline.trained_run import load_run
+from qkv.alignment import calibration
+from qkv.alignment.calibration_file import read_calibration
+from qkv.alignment.gold import read_gold_set
+from qkv.decoding import forced_graph
+from qkv.evaluation import evaluate_set as module
+from qkv.evaluation import inspected
+from qkv.evaluation.alignment import ReadoutScores
+from qkv.evaluation.request import EvaluationRequest, EvaluationSet
+from qkv.inspection import AttentionArchive
+from qkv.inspection.measures import MEASURES
+from qkv.run.trained_run import load_run
+from qkv.text.corpus import Corpus
 from tests.conftest import SENTENCES
 from tests.random_runs import random_run
 

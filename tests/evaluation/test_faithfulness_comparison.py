@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.evaluation.faithfulness_comparison import compare_faithfulness, read_faithfulness
-from pipeline.files.run_directory import EvaluationDirectory
-from pipeline.inspection import Sentence, write_archive
+from qkv.errors import InputError
+from qkv.evaluation.faithfulness_comparison import compare_faithfulness, read_faithfulness
+from qkv.files.run_directory import EvaluationDirectory
+from qkv.inspection import Sentence, write_archive
 
 SOURCE, TARGET = [f"▁s{i}" for i in range(5)], ["▁t0", "▁t1", "▁t2", "</s>"]
 HEADS = 3

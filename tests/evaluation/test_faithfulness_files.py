@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.alignment.readout import aligned_sites
-from pipeline.evaluation.faithfulness_files import write_faithfulness
-from pipeline.evaluation.request import EvaluationRequest, EvaluationSet
-from pipeline.evaluation.tokenised import TokenisedSet
-from pipeline.files.run_directory import EvaluationDirectory
-from pipeline.trained_run import load_run
+from qkv.alignment.readout import aligned_sites
+from qkv.evaluation.faithfulness_files import write_faithfulness
+from qkv.evaluation.request import EvaluationRequest, EvaluationSet
+from qkv.evaluation.tokenised import TokenisedSet
+from qkv.files.run_directory import EvaluationDirectory
+from qkv.run.trained_run import load_run
 
 KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0"
 SOURCES, REFERENCES = ["the cat eats", "", "the apple", "a dog"], ["le chat mange", "un", "la pomme", "un chien"]

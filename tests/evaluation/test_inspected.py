@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 from keras import ops
 
-from pipeline import compare, draw, measure, view
-from pipeline.evaluation import resumable
-from pipeline.evaluation.evaluate_set import evaluate_set
-from pipeline.evaluation.request import EvaluationRequest, EvaluationSet
-from pipeline.evaluation.resumable import fingerprint
-from pipeline.inspection import AttentionArchive
-from pipeline.inspection.archive_writer import ArchiveWriter
-from pipeline.text.tokenizer import BOS, EOS
-from pipeline.trained_run.trained_ensemble import load_runs
+from qkv.commands import compare, draw, measure, view
+from qkv.evaluation import resumable
+from qkv.evaluation.evaluate_set import evaluate_set
+from qkv.evaluation.request import EvaluationRequest, EvaluationSet
+from qkv.evaluation.resumable import fingerprint
+from qkv.inspection import AttentionArchive
+from qkv.inspection.archive_writer import ArchiveWriter
+from qkv.run.trained_ensemble import load_runs
+from qkv.text.tokenizer import BOS, EOS
 
 KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0"
 NAMES = ["transformer", "recurrent", "decoder_only"]

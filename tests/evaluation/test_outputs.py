@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.evaluation.outputs import drawn_sentences
+from qkv.evaluation.outputs import drawn_sentences
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from pipeline.config.run import RunConfig
-from pipeline.evaluation.page_facts import describe_model, page_facts, read_page_facts
-from pipeline.files.run_directory import EvaluationDirectory, RunDirectory
+from qkv.config.run import RunConfig
+from qkv.evaluation.page_facts import describe_model, page_facts, read_page_facts
+from qkv.files.run_directory import EvaluationDirectory, RunDirectory
 from tests.config_files import MINIMAL
 
 METRICS = {
@@ -21,7 +21,7 @@ METRICS = {
 
 @pytest.fixture
 def config(config_file):
-    from pipeline.config.started_run import load_started_run
+    from qkv.config.started_run import load_started_run
 
     return load_started_run(config_file)
 

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.config.run import make_run_config
-from pipeline.evaluate import make_parser
-from pipeline.evaluation import request
-from pipeline.files.run_directory import RunDirectory
+from qkv.commands.evaluate import make_parser
+from qkv.config.run import make_run_config
+from qkv.evaluation import request
+from qkv.files.run_directory import RunDirectory
 from tests.tiny_runs import small_settings, write_small_corpus
 
 

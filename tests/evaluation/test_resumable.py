@@ -10,16 +10,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.decoding.translator import Translation
-from pipeline.errors import InputError
-from pipeline.evaluation import resumable
-from pipeline.evaluation.request import EvaluationSet
-from pipeline.evaluation.resumable import evaluation_folder, record_resumably, translate_resumably
-from pipeline.evaluation.tokenised import TokenisedSet
-from pipeline.files.run_directory import EvaluationDirectory
-from pipeline.inspection.archive import AttentionArchive
-from pipeline.inspection.archive_writer import ArchiveWriter
-from pipeline.text.encoded import EncodedSentences
+from qkv.decoding.translator import Translation
+from qkv.errors import InputError
+from qkv.evaluation import resumable
+from qkv.evaluation.request import EvaluationSet
+from qkv.evaluation.resumable import evaluation_folder, record_resumably, translate_resumably
+from qkv.evaluation.tokenised import TokenisedSet
+from qkv.files.run_directory import EvaluationDirectory
+from qkv.inspection.archive import AttentionArchive
+from qkv.inspection.archive_writer import ArchiveWriter
+from qkv.text.encoded import EncodedSentences
 from tests.inspection.viewer.test_page import make_record
 
 SENTENCES = ["a", "b c", "", "d e f", "g", "h i", "j k l m"]
@@ -209,7 +209,7 @@ def left_behind(final, fingerprint, monkeypatch):
     with pytest.raises(KeyboardInterrupt), evaluation_folder(final, fingerprint) as folder:
         (folder.root / "heads.csv").touch()
         raise KeyboardInterrupt
-    monkeypatch.setattr("pipeline.evaluation.resumable.is_running", lambda process: False)
+    monkeypatch.setattr("qkv.evaluation.resumable.is_running", lambda process: False)
 
 
 def test_only_an_evaluation_of_the_same_fingerprint_is_continued(tmp_path, monkeypatch):
@@ -332,19 +332,19 @@ def test_two_processes_may_evaluate_the_same_set(tmp_path, monkeypatch):
 
 
 def test_an_interrupted_evaluation_says_how_to_continue(tmp_path, monkeypatch, caplog):
-    caplog.set_level("INFO", logger="pipeline")
+    caplog.set_level("INFO", logger="qkv")
     left_behind(EvaluationDirectory(tmp_path / "evaluations" / "test"), "abc", monkeypatch)
     assert "evaluations/test: what is done is kept; run the same command again to continue" in caplog.text
 
 
 def test_an_evaluation_that_ends_in_an_error_keeps_what_it_has_translated(tmp_path, monkeypatch, caplog):
-    caplog.set_level("INFO", logger="pipeline")
+    caplog.set_level("INFO", logger="qkv")
     final, text = EvaluationDirectory(tmp_path / "evaluations" / "test"), tokenised(SENTENCES)
     with pytest.raises(ValueError, match="later"), evaluation_folder(final, "abc") as folder:
         expected = translate_resumably(FakeTranslator(), text, folder.parts)
         raise ValueError("later")
     assert "run the same command again to continue" in caplog.text
-    monkeypatch.setattr("pipeline.evaluation.resumable.is_running", lambda process: False)
+    monkeypatch.setattr("qkv.evaluation.resumable.is_running", lambda process: False)
     with evaluation_folder(final, "abc") as folder:
         assert translate_resumably(FakeTranslator(calls=0), text, folder.parts) == expected
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]

@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.evaluation.sentence_measures import heads_of, measures_of
-from pipeline.files.run_directory import EvaluationDirectory
-from pipeline.statistics.sentence_bootstrap import interval, sentence_counts
+from qkv.errors import InputError
+from qkv.evaluation.sentence_measures import heads_of, measures_of
+from qkv.files.run_directory import EvaluationDirectory
+from qkv.statistics.sentence_bootstrap import interval, sentence_counts
 from tests.synthetic_sentences import (
     FAMILIES,
     SCORED_SETS,

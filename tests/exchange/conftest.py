@@ -8,7 +8,7 @@ from tests.exchange.imported_run import MARIAN
 @pytest.fixture(scope="package")
 def imported(tmp_path_factory):
     """The folder of the run."""
-    from pipeline.import_marian import main
+    from qkv.commands.import_marian import main
 
     folder = tmp_path_factory.mktemp("imported") / "opus"
     assert main([str(MARIAN), str(folder)]) == 0
@@ -17,6 +17,6 @@ def imported(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def run(imported):
-    from pipeline.trained_run import load_run
+    from qkv.run.trained_run import load_run
 
     return load_run(imported)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.text.tokenizer import BOS, PAD
+from qkv.text.tokenizer import BOS, PAD
 
 GOLDEN = Path(__file__).with_name("golden")
 MARIAN = GOLDEN / "marian"

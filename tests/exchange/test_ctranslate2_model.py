@@ -6,9 +6,9 @@ import ctranslate2
 import numpy as np
 import pytest
 
-from pipeline.config.names import QUANTIZATIONS
-from pipeline.errors import InputError
-from pipeline.exchange.ctranslate2_model import TOKENIZER_FILE, write_ctranslate2
+from qkv.config.names import QUANTIZATIONS
+from qkv.errors import InputError
+from qkv.exchange.ctranslate2_model import TOKENIZER_FILE, write_ctranslate2
 from tests.conftest import SENTENCES
 from tests.random_runs import random_run
 from tests.recipes import SHIPPING, recipe

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from pipeline.config.yaml import dump_yaml, read_yaml
-from pipeline.text.encoded import EncodedSentences
-from pipeline.train import main
-from pipeline.trained_run import load_run
+from qkv.commands.train import main
+from qkv.config.yaml import dump_yaml, read_yaml
+from qkv.run.trained_run import load_run
+from qkv.text.encoded import EncodedSentences
 
 PAIRS = {"train": 24, "validation": 6}
 

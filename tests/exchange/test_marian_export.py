@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from pipeline.errors import InputError
-from pipeline.exchange.marian_export import write_marian
-from pipeline.exchange.marian_run import import_marian
-from pipeline.trained_run import load_run
+from qkv.errors import InputError
+from qkv.exchange.marian_export import write_marian
+from qkv.exchange.marian_run import import_marian
+from qkv.run.trained_run import load_run
 from tests.conftest import SENTENCES
 from tests.random_runs import random_run
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.decoding.forced import forced_pass
-from pipeline.text.batches import forced_batch
-from pipeline.text.tokenizer import BOS, EOS
+from qkv.decoding.forced import forced_pass
+from qkv.text.batches import forced_batch
+from qkv.text.tokenizer import BOS, EOS
 from tests.exchange.imported_run import our_ids, read_expected
 
 

@@ -13,10 +13,10 @@ from safetensors.numpy import load_file, save_file
 
 import evaluate
 import train
-from pipeline.exchange.marian_weights import torch_name
-from pipeline.files.atomic import temporary_path
-from pipeline.files.paths import sha256
-from pipeline.import_marian import main
+from qkv.commands.import_marian import main
+from qkv.exchange.marian_weights import torch_name
+from qkv.files.atomic import temporary_path
+from qkv.files.paths import sha256
 from tests.exchange.imported_run import MARIAN
 
 

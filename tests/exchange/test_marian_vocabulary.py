@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.exchange.marian_config import read_marian_config
-from pipeline.exchange.marian_vocabulary import NONE, read_marian_vocabulary
-from pipeline.text.tokenizer import BOS
+from qkv.errors import InputError
+from qkv.exchange.marian_config import read_marian_config
+from qkv.exchange.marian_vocabulary import NONE, read_marian_vocabulary
+from qkv.text.tokenizer import BOS
 from tests.exchange.imported_run import MARIAN
 
 SOURCE = {"</s>": 0, "<unk>": 1, "a": 2, ">>fra<<": 3, "b": 4, "<pad>": 5}

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from pipeline.exchange.marian_weights import SafetensorsFile
+from qkv.exchange.marian_weights import SafetensorsFile
 from tests.exchange.imported_run import MARIAN
 
 

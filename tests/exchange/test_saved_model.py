@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.alignment.readout import AlignmentReadout
-from pipeline.decoding.build import build_search, build_translator
-from pipeline.errors import InputError
-from pipeline.exchange.parity import check_parity, searches
+from qkv.alignment.readout import AlignmentReadout
+from qkv.decoding.build import build_search, build_translator
+from qkv.errors import InputError
+from qkv.exchange.parity import check_parity, searches
 from tests.conftest import SENTENCES
 from tests.random_runs import random_run
 
 pytest.importorskip("tensorflow_text")
-from pipeline.exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
+from qkv.exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
 
 DECODING = {"beam_size": 3, "length_penalty": 0.5, "min_length": 2, "no_repeat_ngram": 3}
 SOURCES = ["", "a ☃ cat", *SENTENCES, "chien " * 100]
@@ -121,7 +121,7 @@ def test_pairs_that_programs_cut_in_their_own_way_are_not_compared(run, monkeypa
 
     found = [SimpleNamespace(text="Hund " * 200), SimpleNamespace(text="ein Hund")]
     translator = SimpleNamespace(translate=lambda sources: found)
-    monkeypatch.setattr("pipeline.exchange.parity.build_translator", lambda *settings: translator)
+    monkeypatch.setattr("qkv.exchange.parity.build_translator", lambda *settings: translator)
     assert (
         check_parity(run, Exported(), ["the dog", "a cat"], exact=True)["largest_difference_of_log_probabilities"] == 0
     )
@@ -132,7 +132,7 @@ def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder):
     script += f"saved = tf.saved_model.load({str(folder)!r}); "
     script += f"answer = saved.signatures['serving_default'](source=tf.constant({SOURCES!r}), beam=tf.constant(True)); "
     script += "print([text.decode() for text in answer['text'].numpy()]); "
-    script += "assert not any(name.startswith('pipeline') for name in sys.modules)"
+    script += "assert not any(name.startswith('qkv') for name in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines()[-1] == repr(LoadedSavedModel(folder).translate(SOURCES, searches(run, {})["beam"]))
 

@@ -5,8 +5,8 @@ import errno
 import numpy as np
 import pytest
 
-from pipeline.files import arrays
-from pipeline.files.arrays import ArrayStore
+from qkv.files import arrays
+from qkv.files.arrays import ArrayStore
 
 
 @pytest.mark.parametrize("memory", [1 << 20, 10])

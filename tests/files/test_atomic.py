@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.files.atomic import (
+from qkv.errors import InputError
+from qkv.files.atomic import (
     delete_temporary_files,
     delete_temporary_files_below,
     is_temporary,
@@ -23,7 +23,7 @@ from pipeline.files.atomic import (
     write_atomically,
     write_output,
 )
-from pipeline.files.lock import folder_locked
+from qkv.files.lock import folder_locked
 
 ROOT = Path(__file__).parents[2]
 OTHERS = (".env.template", ".bashrc.20240101", ".htaccess.disabled", ".npmrc.original", ".text.a1b2c3d4.en")
@@ -192,7 +192,7 @@ def test_an_output_to_an_open_file_comes_after_what_was_printed(tmp_path, name, 
     code = """
 import sys
 from pathlib import Path
-from pipeline.files.atomic import write_output
+from qkv.files.atomic import write_output
 sys.stdout.write("before\\n")
 write_output(Path(sys.argv[1]), b"output\\n")
 sys.stdout.write("after\\n")

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.files import lock as file_lock
-from pipeline.files.run_directory import RunDirectory
+from qkv.errors import InputError
+from qkv.files import lock as file_lock
+from qkv.files.run_directory import RunDirectory
 
 
 def test_windows_locks_a_byte_that_is_never_written(tmp_path, monkeypatch):

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import exit_cleanly
-from pipeline.errors import InputError
-from pipeline.files.run_directory import RunDirectory
+from qkv.commands.cli import exit_cleanly
+from qkv.errors import InputError
+from qkv.files.run_directory import RunDirectory
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
 import sys, time
 from pathlib import Path
-from pipeline.files.run_directory import RunDirectory
+from qkv.files.run_directory import RunDirectory
 with RunDirectory(Path(sys.argv[1])).locked():
     print("locked", flush=True)
     time.sleep(600)
@@ -52,8 +52,8 @@ def test_the_lock_is_never_held_by_two_processes_at_once(tmp_path):
     code = """
 import sys, time
 from pathlib import Path
-from pipeline.errors import InputError
-from pipeline.files.run_directory import RunDirectory
+from qkv.errors import InputError
+from qkv.files.run_directory import RunDirectory
 from tests.patience import PATIENCE_SECONDS
 root, end = Path(sys.argv[1]), time.monotonic() + PATIENCE_SECONDS
 for _ in range(20):

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pipeline.inspection.record import Record
+from qkv.inspection.record import Record
 
 EMPTY_SIDES: list[tuple[tuple[int | None, ...], ...]] = [
     ((None,), (0, 1, None)),

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.inspection import ArchiveWriter, AttentionArchive, archive, archive_format, archive_writer
-from pipeline.inspection.archive_format import parse_line
+from qkv.errors import InputError
+from qkv.inspection import ArchiveWriter, AttentionArchive, archive, archive_format, archive_writer
+from qkv.inspection.archive_format import parse_line
 
 
 def write(path, records, sentences_per_shard=3, manifest=None):

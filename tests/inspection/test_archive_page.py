@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.config.names import SITES, WORD_MARKS
-from pipeline.inspection import AttentionArchive
-from pipeline.inspection.archive_format import METADATA, OPTIONAL
+from qkv.config.names import SITES, WORD_MARKS
+from qkv.inspection import AttentionArchive
+from qkv.inspection.archive_format import METADATA, OPTIONAL
 from tests.inspection.conftest import softmax
 from tests.recipes import ARCHIVE, recipe
 from tests.tiny_runs import ROOT

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.inspection import AttentionArchive, Sentence, write_archive
-from pipeline.text.pharaoh import GoldAlignment
+from qkv.errors import InputError
+from qkv.inspection import AttentionArchive, Sentence, write_archive
+from qkv.text.pharaoh import GoldAlignment
 from tests.inspection.conftest import softmax
 from tests.missing_modules import run_without
 
@@ -230,10 +230,10 @@ def test_weights_are_taken_one_by_one(tmp_path, weights):
 
 NUMPY_ALONE = """
 import sys, numpy
-from pipeline.inspection import Sentence, write_archive
+from qkv.inspection import Sentence, write_archive
 archive = write_archive(sys.argv[1], [Sentence(["▁a", "b"], ["▁c"])], [numpy.full((1, 1, 1, 2), 0.5)])
 print(archive[0].source)
-known = set(sys.stdlib_module_names) | {"numpy", "pipeline", "__mp_main__", "sitecustomize"}
+known = set(sys.stdlib_module_names) | {"numpy", "qkv", "__mp_main__", "sitecustomize"}
 sys.exit(sorted({name.partition(".")[0] for name in sys.modules} - known - set(sys.argv[2:])) or 0)
 """
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from pipeline.alignment.readout import AlignmentReadout
-from pipeline.inspection import ArchiveWriter, AttentionArchive
-from pipeline.inspection.bridges import bertviz_arguments, write_inseq, write_soft_alignments
+from qkv.alignment.readout import AlignmentReadout
+from qkv.inspection import ArchiveWriter, AttentionArchive
+from qkv.inspection.bridges import bertviz_arguments, write_inseq, write_soft_alignments
 
 
 def read_soft_alignments(text):

@@ -5,8 +5,8 @@ import warnings
 import pytest
 from matplotlib import font_manager
 
-from pipeline.inspection import fonts
-from pipeline.inspection.heatmap import attention_figure, figure_to_png
+from qkv.inspection import fonts
+from qkv.inspection.heatmap import attention_figure, figure_to_png
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.config.names import HEAD_TYPES
-from pipeline.inspection.head_types import COLUMNS, HeadTypesMeter
-from pipeline.inspection.named_heads import named_heads
-from pipeline.inspection.split_score import in_float64, split_score
-from pipeline.text.pharaoh import GoldAlignment
+from qkv.config.names import HEAD_TYPES
+from qkv.inspection.head_types import COLUMNS, HeadTypesMeter
+from qkv.inspection.named_heads import named_heads
+from qkv.inspection.split_score import in_float64, split_score
+from qkv.text.pharaoh import GoldAlignment
 from tests.inspection.conftest import EMPTY_SIDES, build_record
 from tests.known_heads import KNOWN, known_sentences, known_transformer
 

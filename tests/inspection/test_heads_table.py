@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.inspection.heads_table import HeadsMeter, heads_table
-from pipeline.inspection.measures import MEASURES, measure_site
-from pipeline.statistics.sentence_bootstrap import ratio_interval
+from qkv.inspection.heads_table import HeadsMeter, heads_table
+from qkv.inspection.measures import MEASURES, measure_site
+from qkv.statistics.sentence_bootstrap import ratio_interval
 from tests.inspection.conftest import EMPTY_SIDES
 from tests.inspection.test_measures import measures_by_loops
 

@@ -7,7 +7,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from pipeline.inspection.heatmap import attention_figure, figure_to_png, save_figure
+from qkv.inspection.heatmap import attention_figure, figure_to_png, save_figure
 
 
 def panels(figure):
@@ -132,7 +132,7 @@ def test_unknown_sites_sides_layers_and_heads_are_refused(make_record, arguments
 
 
 def test_importing_the_package_imports_no_matplotlib():
-    code = "import sys, pipeline.inspection; sys.exit('matplotlib' in sys.modules or 'tensorflow' in sys.modules)"
+    code = "import sys, qkv.inspection; sys.exit('matplotlib' in sys.modules or 'tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.attention.masks import causal_mask
-from pipeline.errors import InputError
-from pipeline.inspection import inside
-from pipeline.inspection.inside import patch_inside, read_inside
-from pipeline.inspection.visits import Replace
-from pipeline.model.decoder_only import DecoderOnly
-from pipeline.model.interface import TranslationModel
-from pipeline.model.recurrent import Recurrent
-from pipeline.model.transformer import Transformer
+from qkv.attention.masks import causal_mask
+from qkv.errors import InputError
+from qkv.inspection import inside
+from qkv.inspection.inside import patch_inside, read_inside
+from qkv.inspection.visits import Replace
+from qkv.model.decoder_only import DecoderOnly
+from qkv.model.interface import TranslationModel
+from qkv.model.recurrent import Recurrent
+from qkv.model.transformer import Transformer
 from tests.tiny_models import MODELS, RECURRENT, every_site, shared_model
 from tests.tiny_transformer import SIZES
 

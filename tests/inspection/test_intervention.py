@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.inspection.intervention import (
+from qkv.inspection.intervention import (
     CHANGES,
     UNCHANGED,
     Intervention,

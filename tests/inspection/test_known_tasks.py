@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.alignment.error_rate import alignment_error_rate
-from pipeline.alignment.links import as_links, extract_links
-from pipeline.alignment.word_matrix import row_words, word_matrix
-from pipeline.config.names import LABEL_SIDES
-from pipeline.decoding.forced import forced_pass
-from pipeline.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
-from pipeline.inspection.faithfulness.scorers import Scorer, score_diagonal
-from pipeline.model.transformer import Transformer
-from pipeline.text.batches import forced_batch
-from pipeline.text.pharaoh import GoldAlignment
-from pipeline.text.tokenizer import EOS
-from pipeline.training.step import TrainStep
-from pipeline.training.total_loss import TotalLoss
+from qkv.alignment.error_rate import alignment_error_rate
+from qkv.alignment.links import as_links, extract_links
+from qkv.alignment.word_matrix import row_words, word_matrix
+from qkv.config.names import LABEL_SIDES
+from qkv.decoding.forced import forced_pass
+from qkv.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
+from qkv.inspection.faithfulness.scorers import Scorer, score_diagonal
+from qkv.model.transformer import Transformer
+from qkv.text.batches import forced_batch
+from qkv.text.pharaoh import GoldAlignment
+from qkv.text.tokenizer import EOS
+from qkv.training.step import TrainStep
+from qkv.training.total_loss import TotalLoss
 
 pytestmark = pytest.mark.minutes
 

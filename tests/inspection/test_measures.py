@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.inspection.measures import MEASURES, is_punctuation, measure
+from qkv.inspection.measures import MEASURES, is_punctuation, measure
 
 
 def measures_by_loops(weights, eos, others):

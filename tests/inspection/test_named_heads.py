@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.inspection.named_heads import TypedHead, add_types, describe_types, named_heads, read_head_types
+from qkv.errors import InputError
+from qkv.inspection.named_heads import TypedHead, add_types, describe_types, named_heads, read_head_types
 
 TABLE = pd.DataFrame(
     [

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pipeline.config.names import OUTPUT_ABLATIONS
-from pipeline.decoding.forced_graph import make_forced_graph
-from pipeline.inspection.output_ablation import ablation_table
-from pipeline.text.batches import forced_batch
-from pipeline.text.tokenizer import EOS
+from qkv.config.names import OUTPUT_ABLATIONS
+from qkv.decoding.forced_graph import make_forced_graph
+from qkv.inspection.output_ablation import ablation_table
+from qkv.text.batches import forced_batch
+from qkv.text.tokenizer import EOS
 from tests.tiny_transformer import make_transformer, shared_transformer
 
 PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 15, 4], [9, EOS])]

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from pipeline.decoding.forced import forced_pass
-from pipeline.errors import InputError
-from pipeline.inspection.intervention import CHANGES, Intervention, intervene, one_head
-from pipeline.inspection.perturbation import perturbation_table
-from pipeline.text.batches import forced_batch
-from pipeline.text.tokenizer import EOS
+from qkv.decoding.forced import forced_pass
+from qkv.errors import InputError
+from qkv.inspection.intervention import CHANGES, Intervention, intervene, one_head
+from qkv.inspection.perturbation import perturbation_table
+from qkv.text.batches import forced_batch
+from qkv.text.tokenizer import EOS
 from tests.tiny_transformer import shared_transformer
 
 PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 15, 4], [9, EOS])]

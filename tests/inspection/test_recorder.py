@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from pipeline.decoding.forced import forced_pass
-from pipeline.decoding.translator import Translator
-from pipeline.inspection.forced_pairs import pair_references
-from pipeline.inspection.recorder import AttentionRecorder
-from pipeline.text.tokenizer import BOS, EOS
-from pipeline.text.words import words_of
+from qkv.decoding.forced import forced_pass
+from qkv.decoding.translator import Translator
+from qkv.inspection.forced_pairs import pair_references
+from qkv.inspection.recorder import AttentionRecorder
+from qkv.text.tokenizer import BOS, EOS
+from qkv.text.words import words_of
 from tests.conftest import SENTENCES
 from tests.tiny_transformer import shared_transformer
 
@@ -214,7 +214,7 @@ def test_by_token_every_token_but_eos_is_a_word(recorder):
 
 def test_references_are_read_some_at_a_time_and_give_the_same_records(recorder, monkeypatch):
     expected = list(recorder.record_references(SOURCES, REFERENCES))
-    monkeypatch.setattr("pipeline.inspection.forced_pairs.ENCODED_SENTENCES", 2)
+    monkeypatch.setattr("qkv.inspection.forced_pairs.ENCODED_SENTENCES", 2)
     read = []
 
     class Text(list):

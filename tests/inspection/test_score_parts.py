@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.inspection.score_parts import ScoreParts
+from qkv.inspection.score_parts import ScoreParts
 
 QUERY_PARTS = ["token", "decoder.0.self.head.0", "decoder.0.self.head.1", "decoder.0.self.bias", "queries.bias"]
 KEY_PARTS = ["token", "position", "keys.bias"]

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.inspection.heads_table import heads_table
-from pipeline.inspection.measures import MEASURES, measure_site
-from pipeline.inspection.sentences import coverage, sentence_row
+from qkv.inspection.heads_table import heads_table
+from qkv.inspection.measures import MEASURES, measure_site
+from qkv.inspection.sentences import coverage, sentence_row
 from tests.inspection.conftest import EMPTY_SIDES
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.inspection.spectra import effective_rank, query_key_spectrum, spectra_table
+from qkv.inspection.spectra import effective_rank, query_key_spectrum, spectra_table
 
 
 def test_singular_values_are_those_of_the_whole_matrix():

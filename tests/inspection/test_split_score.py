@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.inspection.inside import read_inside
-from pipeline.inspection.split_score import explained_sites, in_float64, split_score
-from pipeline.model.decoder_only import DecoderOnly
+from qkv.errors import InputError
+from qkv.inspection.inside import read_inside
+from qkv.inspection.split_score import explained_sites, in_float64, split_score
+from qkv.model.decoder_only import DecoderOnly
 from tests.tiny_models import DECODER_ONLY, every_site, shared_model
 from tests.tiny_transformer import shared_transformer
 

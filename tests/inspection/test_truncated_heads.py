@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.attention import CrossAttention, SelfAttention
-from pipeline.inspection.truncated_heads import (
+from qkv.attention import CrossAttention, SelfAttention
+from qkv.inspection.truncated_heads import (
     compares_by_product,
     query_key_kernels,
     rank_projections,

@@ -24,27 +24,27 @@ class Ended(NamedTuple):
 
 
 def run(folder: Path, *words: str, given: str | None = None) -> Ended:
-    """Runs `python train.py ...`, `python evaluate.py ...` or `python -m pipeline.NAME ...` in a folder.
+    """Runs `python train.py ...`, `python evaluate.py ...` or `qkv NAME ...` in a folder.
 
     It runs within this process: a process of its own would import TensorFlow once more for every command, which takes
     longer than most of them. That commands run in processes of their own is for `test_installed_package.py`.
 
     Args:
         folder: where the command runs.
-        words: the command without `python`.
+        words: the command without `python`, such as "train.py" or "-m qkv translate".
         given: its standard input.
 
     Raises:
         AssertionError: the command failed.
     """
-    program, arguments = (words[1], words[2:]) if words[0] == "-m" else (words[0].removesuffix(".py"), words[1:])
+    name, arguments = (words[2], words[3:]) if words[0] == "-m" else (words[0].removesuffix(".py"), words[1:])
     output, errors = (_stream(b"") for _ in range(2))
     with pytest.MonkeyPatch.context() as patch, _logging_as_in_a_new_process():
         patch.chdir(folder)
         patch.setattr("sys.argv", [words[0], *arguments])
         for name, stream in (("stdin", _stream((given or "").encode())), ("stdout", output), ("stderr", errors)):
             patch.setattr(sys, name, stream)
-        status = importlib.import_module(program).main(list(arguments))
+        status = importlib.import_module(f"qkv.commands.{name}").main(list(arguments))
     ended = Ended(status, *(stream.buffer.getvalue().decode() for stream in (output, errors)))
     assert ended.status == 0, f"{words}\n{ended.stdout}\n{ended.stderr}"
     return ended
@@ -57,7 +57,7 @@ def _stream(content: bytes) -> io.TextIOWrapper:
 @contextlib.contextmanager
 def _logging_as_in_a_new_process() -> Iterator[None]:
     """Without handlers, so that a command adds its own, which go with it."""
-    loggers = [logging.getLogger(name) for name in (None, "pipeline")]
+    loggers = [logging.getLogger(name) for name in (None, "qkv")]
     before = [(logger.handlers[:], logger.level) for logger in loggers]
     for logger in loggers:
         logger.handlers.clear()
@@ -76,5 +76,5 @@ def command(*words: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Returns the environment of a clone's root, from which `python -m pipeline.NAME` is found."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+    """Returns an environment in which this clone's package is found."""
+    return {**os.environ, "PYTHONPATH": str(ROOT / "pipeline"), "PYTHONUTF8": "1"}

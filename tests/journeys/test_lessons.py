@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_SECONDS
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "pipeline" / "lessons"
+FOLDER = ROOT / "pipeline" / "qkv" / "lessons"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
 SOLUTION = re.compile(r"^# %% (\S+)\n(.*?)(?=^# %% |\Z)", re.MULTILINE | re.DOTALL)
 NEED_THE_DEMO = ("3_what_a_head_does", "4_how_far_to_believe")

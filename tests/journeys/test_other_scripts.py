@@ -54,7 +54,7 @@ def test_scores_say_what_the_translations_are_worth(trained):
 def test_tables_and_links_are_of_units_that_a_reader_can_use(trained):
     folder, source, target = trained
     text = ["--source", f"test.{source}", "--target", f"test.{target}"]
-    ended = run(folder, "-m", "pipeline.align", "runs/other", *text, "--at", "0,mean,output")
+    ended = run(folder, "-m", "qkv", "align", "runs/other", *text, "--at", "0,mean,output")
     links = ended.stdout.splitlines()
     assert len(links) == 100
     most = {side: max(int(link.split("-")[side]) for line in links for link in line.split()) for side in (0, 1)}

@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_doctor_finds_nothing_wrong_with_the_text(folder):
-    lines = run(folder, "-m", "pipeline.doctor", "my.yaml", *QUICK).stdout.splitlines()
+    lines = run(folder, "-m", "qkv", "doctor", "my.yaml", *QUICK).stdout.splitlines()
     about_text = [line for line in lines if line.startswith(("text", "overlap", "corpus"))]
     assert about_text and not any("LOOK" in line for line in about_text), about_text
 

@@ -35,14 +35,14 @@ def folder(tmp_path_factory):
 
 def test_plain_sentences_are_translated_as_those_of_the_text(folder):
     as_trained = ["the cat eats the apple .", "Hugo sees the old church .", "is this brother young ?"]
-    plain = run(folder, "-m", "pipeline.translate", "runs/typed", given="\n".join(TYPED) + "\n")
-    tokenised = run(folder, "-m", "pipeline.translate", "runs/typed", given="\n".join(as_trained) + "\n")
+    plain = run(folder, "-m", "qkv", "translate", "runs/typed", given="\n".join(TYPED) + "\n")
+    tokenised = run(folder, "-m", "qkv", "translate", "runs/typed", given="\n".join(as_trained) + "\n")
     assert plain.stdout == tokenised.stdout
     assert plain.stdout.splitlines()[0].startswith("le chat") and "pomme" in plain.stdout
 
 
 def test_answers_can_be_plain_text_too(folder):
-    ended = run(folder, "-m", "pipeline.translate", "runs/typed", "--detokenize", given="\n".join(TYPED) + "\n")
+    ended = run(folder, "-m", "qkv", "translate", "runs/typed", "--detokenize", given="\n".join(TYPED) + "\n")
     answer = ended.stdout.splitlines()[0]
     assert answer.startswith("Le chat") and answer.endswith(".") and not answer.endswith(" .")
 
@@ -52,7 +52,7 @@ def test_the_sets_of_the_run_are_taken_as_they_are(folder):
     text = "".join((ROOT / "data/demo/test.en").read_text(encoding="utf-8").splitlines(keepends=True)[:50])
     (folder / "test.en").write_text(text, encoding="utf-8")
     run(folder, "evaluate.py", "runs/typed", "--source", "test.en", "--name", "as_file")
-    typed = run(folder, "-m", "pipeline.translate", "runs/typed", given=text).stdout.splitlines()
+    typed = run(folder, "-m", "qkv", "translate", "runs/typed", given=text).stdout.splitlines()
     table = (folder / "runs/typed/evaluations/as_file/translations.tsv").read_text(encoding="utf-8").splitlines()
     column = table[0].split("\t").index("translation")
     assert typed == [row.split("\t")[column] for row in table[1:]]
@@ -62,7 +62,7 @@ def test_the_sets_of_the_run_are_taken_as_they_are(folder):
 
 def test_a_conversation_is_answered_line_by_line(folder):
     """The next sentence is typed only after the answer to the one before has been read."""
-    words = command("-m", "pipeline.translate", "runs/typed")
+    words = command("-m", "qkv", "translate", "runs/typed")
     with subprocess.Popen(
         words,
         cwd=folder,

@@ -10,12 +10,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
-from pipeline.config.run import make_run_config
-from pipeline.config.yaml import read_yaml
-from pipeline.train import train
-from pipeline.trained_run import load_run
+from qkv.commands.train import train
+from qkv.config.run import make_run_config
+from qkv.config.yaml import read_yaml
+from qkv.run.trained_run import load_run
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

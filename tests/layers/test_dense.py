@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.layers.dense import Dense
+from qkv.layers.dense import Dense
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 5, 3, 4)])

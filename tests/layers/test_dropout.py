@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.layers.dropout import Dropout
+from qkv.layers.dropout import Dropout
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.1, 0.25, 0.5, 0.999])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.layers.dynamic_shape import dynamic_shape
+from qkv.layers.dynamic_shape import dynamic_shape
 
 
 @pytest.mark.parametrize("known", [(None, None, 4), (2, None, None), (None, 3, None), (2, 3, 4)])

@@ -8,13 +8,13 @@ import pkgutil
 import keras
 import pytest
 
-import pipeline.attention
-import pipeline.layers
-import pipeline.model
+import qkv.attention
+import qkv.layers
+import qkv.model
 
 MODULES = [
     importlib.import_module(module.name)
-    for package in (pipeline.layers, pipeline.attention, pipeline.model)
+    for package in (qkv.layers, qkv.attention, qkv.model)
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 ]
 LAYERS = [

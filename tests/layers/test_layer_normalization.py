@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.layers.layer_normalization import LayerNormalization
+from qkv.layers.layer_normalization import LayerNormalization
 
 
 def value_and_gradients(layer, x, upstream):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from pipeline.config.names import BLEU_TOKENIZERS
-from pipeline.errors import InputError
-from pipeline.metrics import bleu
-from pipeline.metrics.bleu import check_bleu_tokenizer, make_bleu, score_bleu, score_translations
+from qkv.config.names import BLEU_TOKENIZERS
+from qkv.errors import InputError
+from qkv.metrics import bleu
+from qkv.metrics.bleu import check_bleu_tokenizer, make_bleu, score_bleu, score_translations
 
 TRANSLATIONS = ["the cat sat on the mat .", "a dog, maybe?", "it rains in the big town today"]
 REFERENCES = ["the cat lay on the mat .", "a dog , maybe ?", "it rains in the town today"]

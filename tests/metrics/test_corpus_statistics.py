@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from pipeline.metrics.bleu import make_bleu
-from pipeline.metrics.corpus_statistics import CorpusScore
+from qkv.metrics.bleu import make_bleu
+from qkv.metrics.corpus_statistics import CorpusScore
 
 REFERENCES = [f"the {a} {b} sees a {c} tree ." for a in "abc" for b in "def" for c in "ghi"]
 FIRST = [text.replace("sees a", "saw one") if i % 3 else text for i, text in enumerate(REFERENCES)]

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.decoding.forced_graph import make_forced_graph
-from pipeline.errors import InputError
-from pipeline.metrics.likelihood import Likelihood, LikelihoodMeter
-from pipeline.text.encoded import EncodedSentences
-from pipeline.text.tokenizer import BOS, EOS
+from qkv.decoding.forced_graph import make_forced_graph
+from qkv.errors import InputError
+from qkv.metrics.likelihood import Likelihood, LikelihoodMeter
+from qkv.text.encoded import EncodedSentences
+from qkv.text.tokenizer import BOS, EOS
 from tests.tiny_transformer import make_transformer, shared_transformer
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pipeline.metrics.low_bleu import count_words, explain_low_bleu
+from qkv.metrics.low_bleu import count_words, explain_low_bleu
 
 CHINESE = ["我们今天去北京。", "猫坐在垫子上，狗不在。"]
 

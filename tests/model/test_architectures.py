@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.model.build import MODELS as ARCHITECTURES
-from pipeline.model.decoder_only import DecoderOnly
-from pipeline.model.recurrent import Recurrent
-from pipeline.model.transformer import Transformer
+from qkv.model.build import MODELS as ARCHITECTURES
+from qkv.model.decoder_only import DecoderOnly
+from qkv.model.recurrent import Recurrent
+from qkv.model.transformer import Transformer
 from tests.tiny_models import DECODER_ONLY, MODELS, every_site, make_model, shared_model
 from tests.tiny_transformer import SIZES, SOURCE, TARGET
 

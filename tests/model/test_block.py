@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.attention import causal_mask
-from pipeline.model.causal_block import CausalBlock
-from pipeline.model.decoder import DecoderBlock
-from pipeline.model.encoder import EncoderBlock
+from qkv.attention import causal_mask
+from qkv.model.causal_block import CausalBlock
+from qkv.model.decoder import DecoderBlock
+from qkv.model.encoder import EncoderBlock
 
 SOURCE = np.array([[7, 2, 5, 0, 0], [0, 3, 9, 1, 4], [6, 0, 8, 0, 2]])
 TARGET = np.array([[4, 3, 0], [0, 9, 6], [0, 5, 1]])

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pipeline.config.attention import AttentionSettings
-from pipeline.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
-from pipeline.config.names import MECHANISMS
-from pipeline.model.build import MODELS, build_model
+from qkv.config.attention import AttentionSettings
+from qkv.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
+from qkv.config.names import MECHANISMS
+from qkv.model.build import MODELS, build_model
 from tests.tiny_transformer import SOURCE, TARGET
 
 SIZES = {"max_positions": 12, "dropout": 0.0}

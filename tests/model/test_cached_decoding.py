@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.attention.scores import SCORES
+from qkv.attention.scores import SCORES
 from tests.tiny_transformer import SOURCE, TARGET, make_transformer, shared_transformer
 
 T = 5

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.attention.masks import causal_mask
-from pipeline.model.decoder_only import DecoderOnly
-from pipeline.text.batches import Batch
-from pipeline.training.loss import cross_entropy
-from pipeline.training.step import TrainStep
-from pipeline.training.total_loss import TotalLoss
+from qkv.attention.masks import causal_mask
+from qkv.model.decoder_only import DecoderOnly
+from qkv.text.batches import Batch
+from qkv.training.loss import cross_entropy
+from qkv.training.step import TrainStep
+from qkv.training.total_loss import TotalLoss
 from tests.tiny_models import DECODER_ONLY, make_model, shared_model
 from tests.tiny_transformer import SOURCE, TARGET
 

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.config.names import ARCHITECTURES, MODEL_PARTS, PARTS_MISSING
-from pipeline.errors import InputError
-from pipeline.model.freezing import PARTS, describe_parameters, freeze_parts, weights_of_part
-from pipeline.training.optimizers import make_optimizer
-from pipeline.training.step import TrainStep
-from pipeline.training.total_loss import TotalLoss
+from qkv.config.names import ARCHITECTURES, MODEL_PARTS, PARTS_MISSING
+from qkv.errors import InputError
+from qkv.model.freezing import PARTS, describe_parameters, freeze_parts, weights_of_part
+from qkv.training.optimizers import make_optimizer
+from qkv.training.step import TrainStep
+from qkv.training.total_loss import TotalLoss
 from tests.config_files import MINIMAL, problem
 from tests.tiny_models import MODELS, make_model, shared_model
 from tests.training.tiny_batches import batch_of

@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 
-from pipeline.model.decoder import DecoderBlock
-from pipeline.model.embedding import PositionalEmbedding, TokenEmbedding
-from pipeline.model.encoder import EncoderBlock
-from pipeline.model.feed_forward import FeedForward
-from pipeline.model.residual import Residual
+from qkv.model.decoder import DecoderBlock
+from qkv.model.embedding import PositionalEmbedding, TokenEmbedding
+from qkv.model.encoder import EncoderBlock
+from qkv.model.feed_forward import FeedForward
+from qkv.model.residual import Residual
 from tests.layer_contract import LAYER_CHECKS, B, LayerCase, S, T, save_and_reload, symbolic_shapes
 
 # A smooth activation, because a finite difference across the corner of a ReLU is no gradient.

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.model.embedding import PositionalEmbedding, TokenEmbedding, make_embeddings, sinusoidal_positions
-from pipeline.model.feed_forward import FeedForward
-from pipeline.model.interface import rows_for_each
-from pipeline.model.residual import Residual
+from qkv.model.embedding import PositionalEmbedding, TokenEmbedding, make_embeddings, sinusoidal_positions
+from qkv.model.feed_forward import FeedForward
+from qkv.model.interface import rows_for_each
+from qkv.model.residual import Residual
 from tests import oracles
 from tests.layer_contract import stir
 

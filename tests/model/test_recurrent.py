@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.model.recurrent import Recurrent
+from qkv.model.recurrent import Recurrent
 from tests import oracles
 from tests.tiny_models import RECURRENT, make_model, shared_model
 from tests.tiny_transformer import SOURCE, TARGET

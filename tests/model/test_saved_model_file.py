@@ -23,7 +23,7 @@ READER = """
 import pathlib, sys, warnings
 import keras, numpy as np
 warnings.simplefilter("error")
-import pipeline.model.transformer
+import qkv.model.transformer
 folder = pathlib.Path(sys.argv[1])
 ids = np.load(folder / "ids.npz")
 logits = {

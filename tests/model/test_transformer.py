@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.model.transformer import Transformer
+from qkv.model.transformer import Transformer
 from tests import oracles
 from tests.layer_contract import stir
 from tests.tiny_transformer import SIZES, SOURCE, TARGET, make_transformer, shared_transformer

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pipeline.model.transformer import Transformer
-from pipeline.model.unset_values import unset_values
+from qkv.model.transformer import Transformer
+from qkv.model.unset_values import unset_values
 from tests.tiny_transformer import SIZES, SOURCE, TARGET, shared_transformer
 
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from pipeline.errors import InputError, LostWorkerError
-from pipeline.runtime.cluster import Cluster, count_workers, meet
+from qkv.errors import InputError, LostWorkerError
+from qkv.runtime.cluster import Cluster, count_workers, meet
 from tests.patience import PATIENCE_SECONDS
 from tests.worker_runs import free_ports
 
@@ -56,7 +56,7 @@ def test_workers_go_on_once_all_are_there_in_whatever_order_they_come():
 
 
 def test_a_chief_gives_up_and_names_who_did_not_start(caplog, monkeypatch):
-    monkeypatch.setattr("pipeline.runtime.cluster._SAID_AFTER", 0.0)
+    monkeypatch.setattr("qkv.runtime.cluster._SAID_AFTER", 0.0)
     caplog.set_level(logging.INFO)
     clusters = make_clusters(3)
     chief, other = outcomes((meet, clusters[0], None, SOON), (meet, clusters[2], None, 2 * SOON))
@@ -147,7 +147,7 @@ def test_a_chief_passes_over_strangers(greeting):
 
 
 def test_a_chief_does_not_wait_for_a_stranger_who_sends_byte_by_byte(monkeypatch):
-    monkeypatch.setattr("pipeline.runtime.cluster._LINE_SECONDS", 0.2)
+    monkeypatch.setattr("qkv.runtime.cluster._LINE_SECONDS", 0.2)
     chief, _ = make_clusters(2)
     bytes_left = iter(range(400))
 

@@ -8,9 +8,9 @@ from dataclasses import asdict
 import pytest
 import tensorflow as tf
 
-from pipeline.errors import InputError
-from pipeline.runtime import devices
-from pipeline.runtime.devices import (
+from qkv.errors import InputError
+from qkv.runtime import devices
+from qkv.runtime.devices import (
     CPU,
     GPU,
     Gpu,
@@ -32,7 +32,7 @@ def test_loading_what_loads_runs_makes_products_of_float32_full():
     code = (
         "from tensorflow.python.framework.config import tensor_float_32_execution_enabled as rounded\nprint(rounded())"
     )
-    code = f"{code}\nimport pipeline.trained_run\nprint(rounded())"
+    code = f"{code}\nimport qkv.run.trained_run\nprint(rounded())"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.split() == ["True", "False"]
 

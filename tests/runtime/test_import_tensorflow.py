@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.runtime import import_tensorflow
-from pipeline.runtime.import_tensorflow import (
+from qkv.errors import InputError
+from qkv.runtime import import_tensorflow
+from qkv.runtime.import_tensorflow import (
     LEAST_ADDRESS_SPACE,
     THREADS,
     check_environment,
@@ -58,7 +58,7 @@ def test_settings_of_the_environment_are_kept(monkeypatch):
 
 
 IMPORTED = """
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.runtime.import_tensorflow import importing_tensorflow
 with importing_tensorflow():
     import keras
 config = keras.config

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.runtime import machine
-from pipeline.runtime.machine import cpu_quota, has_nvidia_device, is_running, why_unseen
+from qkv.runtime import machine
+from qkv.runtime.machine import cpu_quota, has_nvidia_device, is_running, why_unseen
 
 
 class Resource:

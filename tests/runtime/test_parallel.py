@@ -12,13 +12,13 @@ from queue import Queue
 
 import pytest
 
-from pipeline.runtime.machine import is_running
-from pipeline.runtime.parallel import in_order, in_processes, stream_in_processes
+from qkv.runtime.machine import is_running
+from qkv.runtime.parallel import in_order, in_processes, stream_in_processes
 from tests.patience import PATIENCE_SECONDS
 
 STARTS_AND_WAITS = """
 import time
-from pipeline.runtime.parallel import in_processes
+from qkv.runtime.parallel import in_processes
 from tests.runtime.test_parallel import tell_process
 
 if __name__ == "__main__":

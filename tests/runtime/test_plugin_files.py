@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import exit_cleanly
-from pipeline.errors import InputError
-from pipeline.runtime.plugin_files import load_plugins, take_plugins
+from qkv.commands.cli import exit_cleanly
+from qkv.errors import InputError
+from qkv.runtime.plugin_files import load_plugins, take_plugins
 
 
 def test_plugins_are_taken_off_wherever_they_stand():

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.runtime import slurm
-from pipeline.runtime.slurm import expand_nodes, tf_config
+from qkv.errors import InputError
+from qkv.runtime import slurm
+from qkv.runtime.slurm import expand_nodes, tf_config
 
 TASK = {
     "SLURM_STEP_NODELIST": "n[09-10],big",

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import COMMANDS
-from pipeline.cli import exit_cleanly, log_to_output
-from pipeline.errors import refusal
-from pipeline.runtime.streams import Control, EscapingStream, Messages
-from pipeline.training.callbacks.progress import ProgressLine
+from qkv.__main__ import COMMANDS
+from qkv.commands.cli import exit_cleanly, log_to_output
+from qkv.errors import refusal
+from qkv.runtime.streams import Control, EscapingStream, Messages
+from qkv.training.callbacks.progress import ProgressLine
 from tests.tiny_runs import ROOT
 
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -39,10 +39,10 @@ def answer(line):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_ends_with_one_line_and_its_status_whatever_its_streams_are(command):
     for line, (status, message) in CASES.items():
-        found, said = answer(f"{sys.executable} -m pipeline.{command} {line}")
+        found, said = answer(f"{sys.executable} -m qkv {command} {line}")
         assert found == status, line
         assert message in said and said.count("\n") == bool(message), line
-    left = f"({sys.executable} -m pipeline.{command} --help; echo $? >&2) | true"
+    left = f"({sys.executable} -m qkv {command} --help; echo $? >&2) | true"
     assert answer(left) == (0, "0\n")
 
 
@@ -50,7 +50,7 @@ def test_a_file_does_not_get_the_number_of_a_closed_stream(tmp_path):
     """What libraries print would be written into it."""
     code = f"""
 import os, sys
-from pipeline.cli import exit_cleanly
+from qkv.commands.cli import exit_cleanly
 @exit_cleanly
 def main(arguments):
     with open({str(tmp_path / "file")!r}, "w") as file:
@@ -122,18 +122,18 @@ def test_messages_never_steer_a_terminal_and_fit_every_encoding(encoding):
 
 WAYS_OUT = """
 import logging, sys, warnings
-from pipeline.cli import exit_cleanly, log_to_output
-from pipeline.errors import InputError
-from pipeline.runtime.streams import write_result
+from qkv.commands.cli import exit_cleanly, log_to_output
+from qkv.errors import InputError
+from qkv.runtime.streams import write_result
 
 @exit_cleanly
 def main(arguments):
     write_result(arguments[0])
     sys.stdout.buffer.flush()
     print(arguments[0])
-    logging.getLogger("pipeline").warning("%s", arguments[0])  # to standard error, as in translate
+    logging.getLogger("qkv").warning("%s", arguments[0])  # to standard error, as in translate
     log_to_output()
-    logging.getLogger("pipeline").info("%s", arguments[0])
+    logging.getLogger("qkv").info("%s", arguments[0])
     raise InputError(arguments[0])
 
 sys.exit(main([sys.argv[1]]))
@@ -154,7 +154,7 @@ def test_all_ways_out_of_a_command_but_its_results_are_escaped(encoding):
 @linux
 def test_results_are_escaped_on_a_terminal_alone():
     code = f"""
-from pipeline.runtime.streams import prepare_streams, write_result
+from qkv.runtime.streams import prepare_streams, write_result
 prepare_streams()
 write_result({TEXT!r})
 """

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from pipeline.statistics.assignment import best_assignment
+from qkv.statistics.assignment import best_assignment
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 6])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.statistics import logistic_regression
-from pipeline.statistics.logistic_regression import BLOCK_ROWS, fit_logistic, probability_of
+from qkv.statistics import logistic_regression
+from qkv.statistics.logistic_regression import BLOCK_ROWS, fit_logistic, probability_of
 
 
 @pytest.fixture

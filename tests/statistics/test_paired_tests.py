@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.statistics.paired_tests import difference_interval, holm, randomisation_p
+from qkv.statistics.paired_tests import difference_interval, holm, randomisation_p
 
 TRIALS, SENTENCES = 1000, 100
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.statistics.permutation_bound import PermutedSums, drawn_sums, p_at_most, permuted_sums
+from qkv.statistics.permutation_bound import PermutedSums, drawn_sums, p_at_most, permuted_sums
 
 
 def draw_weights(random, heads=2, rows=5, keys=6):

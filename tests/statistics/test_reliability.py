@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.statistics.reliability import ReliabilityBin, calibration_error, reliability_table
+from qkv.statistics.reliability import ReliabilityBin, calibration_error, reliability_table
 
 
 def test_bins_hold_their_lower_edge_and_the_last_one_also_holds_one():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.statistics.seed_level import draw_over_seeds, p_of_samples
-from pipeline.statistics.sentence_bootstrap import interval, sentence_counts
+from qkv.statistics.seed_level import draw_over_seeds, p_of_samples
+from qkv.statistics.sentence_bootstrap import interval, sentence_counts
 
 SENTENCES, TRIALS, SAMPLES = 100, 1000, 400
 

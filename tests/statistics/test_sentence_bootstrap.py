@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from pipeline.statistics import sentence_bootstrap
-from pipeline.statistics.paired_tests import randomisation_p
-from pipeline.statistics.sentence_bootstrap import interval, ratio, ratio_interval, resample, sentence_counts
+from qkv.statistics import sentence_bootstrap
+from qkv.statistics.paired_tests import randomisation_p
+from qkv.statistics.sentence_bootstrap import interval, ratio, ratio_interval, resample, sentence_counts
 
 
 def test_samples_are_those_of_sentences_drawn_one_by_one():

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.text import arriving_lines
-from pipeline.text.arriving_lines import ArrivingLines
+from qkv.errors import InputError
+from qkv.text import arriving_lines
+from qkv.text.arriving_lines import ArrivingLines
 from tests.patience import PATIENCE_SECONDS
 
 

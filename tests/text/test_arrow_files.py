@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from pipeline.config.corpus import CorpusSettings
-from pipeline.errors import InputError
-from pipeline.text.arrow_files import BATCH_BYTES, ParquetTable, import_pyarrow
-from pipeline.text.corpus import read_corpus
+from qkv.config.corpus import CorpusSettings
+from qkv.errors import InputError
+from qkv.text.arrow_files import BATCH_BYTES, ParquetTable, import_pyarrow
+from qkv.text.corpus import read_corpus
 
 SOURCES = ["a cat", "", 'he said "no"', "naïve \u2028 text", "last"]
 TARGETS = ["un chat", "x", "non", "é", ""]
@@ -166,7 +166,7 @@ def test_a_part_of_a_parquet_file_that_says_it_unpacks_to_much_is_refused_unread
 
 
 def test_rows_that_are_longer_than_what_is_unpacked_at_a_time_are_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.text.arrow_files.BATCH_BYTES", 10)
+    monkeypatch.setattr("qkv.text.arrow_files.BATCH_BYTES", 10)
     rows = ["long" * 10, "", "b", None, "c" * 11]
     write_parquet(tmp_path / "t.parquet", a=rows, b=rows)
     assert pairs(table=tmp_path / "t.parquet") == [(row or "", row or "") for row in rows]

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.text import banned
-from pipeline.text.banned import NONE, make_ban_table, read_banned
-from pipeline.text.token_text import TokenText
-from pipeline.text.tokenizer import EOS, PAD
+from qkv.errors import InputError
+from qkv.text import banned
+from qkv.text.banned import NONE, make_ban_table, read_banned
+from qkv.text.token_text import TokenText
+from qkv.text.tokenizer import EOS, PAD
 from tests.conftest import SENTENCES
 from tests.toy_tokenizer import PIECES, ToyTokenizer, contains_words
 

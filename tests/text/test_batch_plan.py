@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.text.batch_plan import _cut_into_batches, batches_by_length, epoch_tokens, plan_batches
-from pipeline.text.batches import collate
-from pipeline.text.tokenizer import PAD
+from qkv.text.batch_plan import _cut_into_batches, batches_by_length, epoch_tokens, plan_batches
+from qkv.text.batches import collate
+from qkv.text.tokenizer import PAD
 from tests.encoded_text import LENGTHS, sentences_of
 
 

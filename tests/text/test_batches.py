@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.text.batches import collate, pad
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from qkv.text.batches import collate, pad
+from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.encoded_text import LENGTHS, sentences_of
 
 

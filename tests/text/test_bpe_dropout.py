@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.text import bpe_dropout
-from pipeline.text.bpe_dropout import BPEDropout
-from pipeline.text.tokenizer import UNK
-from pipeline.text.words import words_of
+from qkv.text import bpe_dropout
+from qkv.text.bpe_dropout import BPEDropout
+from qkv.text.tokenizer import UNK
+from qkv.text.words import words_of
 from tests.conftest import SENTENCES
 
 PIECES = ["<pad>", "<unk>", "<s>", "</s>", "ab", "bc", "abc", "aba", "a", "b", "c"]

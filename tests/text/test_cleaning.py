@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pipeline.config.names import CORPUS_PROBLEMS
-from pipeline.errors import InputError
-from pipeline.text.cleaning import Findings, digest_pairs, find_empty, find_odd_pairs, select_pairs
-from pipeline.text.corpus import Corpus
-from pipeline.text.repeated import find_repeated
+from qkv.config.names import CORPUS_PROBLEMS
+from qkv.errors import InputError
+from qkv.text.cleaning import Findings, digest_pairs, find_empty, find_odd_pairs, select_pairs
+from qkv.text.corpus import Corpus
+from qkv.text.repeated import find_repeated
 
 
 def corpus_of(*pairs, lines=None):

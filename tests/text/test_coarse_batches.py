@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.text.batches import Batch
-from pipeline.text.coarse_batches import coarse_lengths, pad_batch, plan_coarse_batches, sentences_of
-from pipeline.text.tokenizer import PAD
+from qkv.text.batches import Batch
+from qkv.text.coarse_batches import coarse_lengths, pad_batch, plan_coarse_batches, sentences_of
+from qkv.text.tokenizer import PAD
 
 LENGTHS = coarse_lengths(64)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.text.components import find_components
+from qkv.text.components import find_components
 
 
 def walk(sources, targets):

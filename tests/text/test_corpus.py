@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pipeline.config.corpus import CorpusSettings
-from pipeline.errors import InputError
-from pipeline.text.corpus import FORMATS, Corpus, read_corpus, read_parallel_files, read_table
-from pipeline.text.line import compose
+from qkv.config.corpus import CorpusSettings
+from qkv.errors import InputError
+from qkv.text.corpus import FORMATS, Corpus, read_corpus, read_parallel_files, read_table
+from qkv.text.line import compose
 
 TRAPS = [
     '"',

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from pipeline.config.names import CORPUS_PROBLEMS
-from pipeline.text.cleaning import Findings
-from pipeline.text.corpus import Corpus
-from pipeline.text.corpus_report import MOST_LINES, describe_overlap, report_findings, report_overlap
-from pipeline.text.overlap import SharedSentenceFinder
+from qkv.config.names import CORPUS_PROBLEMS
+from qkv.text.cleaning import Findings
+from qkv.text.corpus import Corpus
+from qkv.text.corpus_report import MOST_LINES, describe_overlap, report_findings, report_overlap
+from qkv.text.overlap import SharedSentenceFinder
 
 
 def corpus_of(*pairs):

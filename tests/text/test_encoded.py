@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.text import encoded
-from pipeline.text.encoded import EncodedSentences, encode_sentences
+from qkv.errors import InputError
+from qkv.text import encoded
+from qkv.text.encoded import EncodedSentences, encode_sentences
 from tests.conftest import SENTENCES
 
 

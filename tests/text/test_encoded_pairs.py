@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.text.encoded import encode_sentences
-from pipeline.text.encoded_pairs import EncodedPairs
+from qkv.errors import InputError
+from qkv.text.encoded import encode_sentences
+from qkv.text.encoded_pairs import EncodedPairs
 from tests.conftest import SENTENCES
 
 

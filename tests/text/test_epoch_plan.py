@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pipeline.text import epoch_plan
-from pipeline.text.batch_plan import plan_batches
-from pipeline.text.encoded_pairs import EncodedPairs
-from pipeline.text.epoch_plan import EpochPlan
+from qkv.text import epoch_plan
+from qkv.text.batch_plan import plan_batches
+from qkv.text.encoded_pairs import EncodedPairs
+from qkv.text.epoch_plan import EpochPlan
 from tests.encoded_text import sentences_of
 
 PAIRS = 203

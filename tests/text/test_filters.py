@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pipeline.config.names import CORPUS_FILTERS
-from pipeline.text.filters import TextFilters, with_near_duplicates
+from qkv.config.names import CORPUS_FILTERS
+from qkv.text.filters import TextFilters, with_near_duplicates
 
 NAMES = [None, *CORPUS_FILTERS]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError
-from pipeline.text.given_tokenizer import GivenTokenizer, load_tokenizer, read_model
-from pipeline.text.tokenizer import BOS, EOS, PAD, UNK
-from pipeline.text.words import words_of
+from qkv.errors import InputError
+from qkv.text.given_tokenizer import GivenTokenizer, load_tokenizer, read_model
+from qkv.text.tokenizer import BOS, EOS, PAD, UNK
+from qkv.text.words import words_of
 from tests.exchange.imported_run import MARIAN, our_ids_of_text, read_expected
 
 TEXTS = st.text(st.sampled_from("abelmoqst½ﬁ漢 \u00a0"), max_size=25)
@@ -20,10 +20,10 @@ TEXTS = st.text(st.sampled_from("abelmoqst½ﬁ漢 \u00a0"), max_size=25)
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     """The tokenizer's files, as the importer writes them."""
-    from pipeline.exchange.marian_config import read_marian_config
-    from pipeline.exchange.marian_run import read_model, write_tokenizer
-    from pipeline.exchange.marian_vocabulary import read_marian_vocabulary
-    from pipeline.files.run_directory import RunDirectory
+    from qkv.exchange.marian_config import read_marian_config
+    from qkv.exchange.marian_run import read_model, write_tokenizer
+    from qkv.exchange.marian_vocabulary import read_marian_vocabulary
+    from qkv.files.run_directory import RunDirectory
 
     run = RunDirectory(tmp_path_factory.mktemp("given"))
     models = {side: read_model(MARIAN / f"{side}.spm") for side in ("source", "target")}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError
-from pipeline.text.corpus import Corpus
-from pipeline.text.held_out import LARGEST_COMPONENT, hold_out
+from qkv.errors import InputError
+from qkv.text.corpus import Corpus
+from qkv.text.held_out import LARGEST_COMPONENT, hold_out
 from tests.text.test_components import walk
 
 SENTENCES = st.integers(0, 40).map(str) | st.just("")

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pipeline.text.encoded_pairs import EncodedPairs
-from pipeline.text.joined_pairs import draw_joined_pairs
+from qkv.text.encoded_pairs import EncodedPairs
+from qkv.text.joined_pairs import draw_joined_pairs
 from tests.encoded_text import sentences_of
 
 LONGEST = {"max_source_tokens": 14, "max_target_tokens": 11}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.text.joined_sequence import JoinedSequence
+from qkv.text.joined_sequence import JoinedSequence
 
 PARTS = [["a", "b"], [], ["c"], ["d", "e", "f"], []]
 WHOLE = ["a", "b", "c", "d", "e", "f"]

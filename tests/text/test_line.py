@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError
-from pipeline.text.arriving_lines import ArrivingLines
-from pipeline.text.cleaning import find_empty
-from pipeline.text.given_lines import GivenLines
-from pipeline.text.line import as_line, compose, is_empty
-from pipeline.text.lines import read_lines
-from pipeline.text.pharaoh import read_pharaoh
+from qkv.errors import InputError
+from qkv.text.arriving_lines import ArrivingLines
+from qkv.text.cleaning import find_empty
+from qkv.text.given_lines import GivenLines
+from qkv.text.line import as_line, compose, is_empty
+from qkv.text.lines import read_lines
+from qkv.text.pharaoh import read_pharaoh
 
 UNSEEN = [*" \t\xa0\u3000\u2003\u2028\u200b\ufeff\x85\u200e\r\x00", " \t\u200b"]
 

@@ -5,9 +5,9 @@ import gzip
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.text import lines
-from pipeline.text.lines import read_lines
+from qkv.errors import InputError
+from qkv.text import lines
+from qkv.text.lines import read_lines
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.errors import InputError
-from pipeline.files.run_directory import RunDirectory
-from pipeline.text import pair_reader
-from pipeline.text.prepare import load_text, prepare_text
-from pipeline.training.input import TrainingBatches
+from qkv.errors import InputError
+from qkv.files.run_directory import RunDirectory
+from qkv.text import pair_reader
+from qkv.text.prepare import load_text, prepare_text
+from qkv.training.input import TrainingBatches
 from tests.tiny_runs import small_config, write_small_corpus
 
 TAGGED = {"data.max_source_tokens": 60, "data.joined_pairs": 0.5, "data.max_target_tokens": 60}

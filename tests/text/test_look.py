@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline.text.look import TextLook, measure_look
+from qkv.text.look import TextLook, measure_look
 
 NAMES = ["the dog sees Jane .", "Jane sings , and I sing .", "", "where is the dog ?"]
 SENTENCES = ["The dog sees Jane.", "Jane sings, and I sing.", "where is it?"]

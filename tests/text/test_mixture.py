@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pipeline.text import epoch_plan, mixture
-from pipeline.text.encoded import EncodedSentences
-from pipeline.text.encoded_pairs import EncodedPairs
-from pipeline.text.epoch_plan import EpochPlan
-from pipeline.text.mixture import Mixture, corpus_shares
+from qkv.text import epoch_plan, mixture
+from qkv.text.encoded import EncodedSentences
+from qkv.text.encoded_pairs import EncodedPairs
+from qkv.text.epoch_plan import EpochPlan
+from qkv.text.mixture import Mixture, corpus_shares
 
 # Three corpora; the first two have joined pairs behind all.
 RANGES = [[(0, 700), (1000, 1040)], [(700, 990), (1040, 1040)], [(990, 1000), (1040, 1050)]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.text.moses import detokenize, tokenize
+from qkv.text.moses import detokenize, tokenize
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.text.corpus import Corpus
-from pipeline.text.overlap import SharedSentenceFinder, SharedSentences, count_overlap
+from qkv.text.corpus import Corpus
+from qkv.text.overlap import SharedSentenceFinder, SharedSentences, count_overlap
 
 
 @pytest.mark.parametrize("parts", [[slice(None)], [slice(1), slice(1, None)]])

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from pipeline.text import pair_reader
-from pipeline.text.cleaning import digest_pairs, find_empty
-from pipeline.text.corpus import Corpus
-from pipeline.text.look import measure_look
-from pipeline.text.overlap import SharedSentenceFinder
-from pipeline.text.pair_reader import PairReader, read_pairs
+from qkv.text import pair_reader
+from qkv.text.cleaning import digest_pairs, find_empty
+from qkv.text.corpus import Corpus
+from qkv.text.look import measure_look
+from qkv.text.overlap import SharedSentenceFinder
+from qkv.text.pair_reader import PairReader, read_pairs
 from tests.conftest import SENTENCES
 
 SOURCES = [*SENTENCES, "", "A long sentence , which has more than sixty characters in all ."]

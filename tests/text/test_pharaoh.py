@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.text.pharaoh import GoldAlignment, format_pharaoh_line, read_pharaoh, write_pharaoh
+from qkv.errors import InputError
+from qkv.text.pharaoh import GoldAlignment, format_pharaoh_line, read_pharaoh, write_pharaoh
 
 
 def test_links_with_probabilities_are_written_sorted_and_read_as_links(tmp_path):

@@ -3,8 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.text.phrase_automaton import PhraseAutomaton
-from pipeline.text.token_text import END, TokenText
+from qkv.text.phrase_automaton import PhraseAutomaton
+from qkv.text.token_text import END, TokenText
 from tests.toy_tokenizer import SPECIAL, ToyTokenizer, contains_words
 
 LETTERS = st.text(st.sampled_from("ab. é"), max_size=10)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.text.prefixes import PrefixFile
+from qkv.errors import InputError
+from qkv.text.prefixes import PrefixFile
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.config.yaml import dump_yaml
-from pipeline.errors import InputError
-from pipeline.files.run_directory import RunDirectory
-from pipeline.text import prepare
-from pipeline.text.prepare import load_text, prepare_text
-from pipeline.text.provenance import data_sha256, recorded_sha256
-from pipeline.text.tokenizer import EOS
-from pipeline.training.input import TrainingBatches
+from qkv.config.yaml import dump_yaml
+from qkv.errors import InputError
+from qkv.files.run_directory import RunDirectory
+from qkv.text import prepare
+from qkv.text.prepare import load_text, prepare_text
+from qkv.text.provenance import data_sha256, recorded_sha256
+from qkv.text.tokenizer import EOS
+from qkv.training.input import TrainingBatches
 from tests.tiny_runs import ROOT, small_config, small_settings, write_small_corpus
 
 JOINED = {
@@ -139,11 +139,11 @@ def test_a_preparation_that_was_cut_short_keeps_the_tokenizer_of_the_same_text(t
 PREPARE = """
 import sys
 from pathlib import Path
-from pipeline.config import load_run_config
-from pipeline.files.run_directory import RunDirectory
-from pipeline.text import pair_reader, tokenizer
-from pipeline.text.prepare import prepare_text
-from pipeline.text.subword_model import SentencePieceModel
+from qkv.config import load_run_config
+from qkv.files.run_directory import RunDirectory
+from qkv.text import pair_reader, tokenizer
+from qkv.text.prepare import prepare_text
+from qkv.text.subword_model import SentencePieceModel
 
 tokenizer.load_subword_model = SentencePieceModel  # starts sooner than TensorFlow Text
 pair_reader.SHARD_PAIRS = 64

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from pipeline.files.json import write_json
-from pipeline.files.run_directory import RunDirectory
-from pipeline.text import provenance
-from pipeline.text.provenance import check_prepared, check_settings, data_sha256, record_states
+from qkv.files.json import write_json
+from qkv.files.run_directory import RunDirectory
+from qkv.text import provenance
+from qkv.text.provenance import check_prepared, check_settings, data_sha256, record_states
 from tests.tiny_runs import small_config, write_small_corpus
 
 

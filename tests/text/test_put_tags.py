@@ -1,9 +1,9 @@
 """Tags stand before the sources of their parts, and links follow."""
 
-from pipeline.text import put_tags as module
-from pipeline.text.encoded import EncodedSentences
-from pipeline.text.encoded_pairs import EncodedPairs
-from pipeline.text.put_tags import put_tags
+from qkv.text import put_tags as module
+from qkv.text.encoded import EncodedSentences
+from qkv.text.encoded_pairs import EncodedPairs
+from qkv.text.put_tags import put_tags
 
 
 def test_tags_are_put_before_the_sources_of_their_parts_and_links_follow(monkeypatch):

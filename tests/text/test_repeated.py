@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.files import arrays
-from pipeline.text import repeated
-from pipeline.text.repeated import find_repeated
+from qkv.files import arrays
+from qkv.text import repeated
+from qkv.text.repeated import find_repeated
 
 
 @pytest.mark.parametrize(("bucket", "block"), [(1 << 20, 1 << 20), (100, 77), (20, 300)])

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.text.banned import read_banned
-from pipeline.text.required import MOST_PHRASES, RequiredFile, tokens_needed, write_phrase
-from pipeline.text.token_text import TokenText
+from qkv.errors import InputError
+from qkv.text.banned import read_banned
+from qkv.text.required import MOST_PHRASES, RequiredFile, tokens_needed, write_phrase
+from qkv.text.token_text import TokenText
 from tests.conftest import SENTENCES
 from tests.toy_tokenizer import PIECES, SPECIAL, ToyTokenizer
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.text.bpe_dropout import BPEDropout
-from pipeline.text.encoded import encode_sentences
-from pipeline.text.segmentations import make_word_sampler, sample_segmentation
+from qkv.text.bpe_dropout import BPEDropout
+from qkv.text.encoded import encode_sentences
+from qkv.text.segmentations import make_word_sampler, sample_segmentation
 from tests.conftest import SENTENCES
 
 SETTINGS = {"bpe": (0.5, 0.0), "unigram": (0.0, 0.2)}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.text.sentence_pairs import Corpus, join_corpora
+from qkv.text.sentence_pairs import Corpus, join_corpora
 
 
 def corpus(name, count, first=1):

@@ -5,13 +5,13 @@ import logging
 
 import pytest
 
-from pipeline.config.run import make_run_config
-from pipeline.errors import InputError
-from pipeline.files.run_directory import RunDirectory
-from pipeline.text.corpus import read_corpus
-from pipeline.text.prepare import load_text, prepare_text
-from pipeline.text.provenance import recorded_sha256
-from pipeline.text.sets import hold_out_sets, with_held_out_files
+from qkv.config.run import make_run_config
+from qkv.errors import InputError
+from qkv.files.run_directory import RunDirectory
+from qkv.text.corpus import read_corpus
+from qkv.text.prepare import load_text, prepare_text
+from qkv.text.provenance import recorded_sha256
+from qkv.text.sets import hold_out_sets, with_held_out_files
 from tests.tiny_runs import small_settings, write_small_corpus
 
 

@@ -5,12 +5,12 @@ import os
 import numpy as np
 import pytest
 
-from pipeline.files.atomic import temporary_path
-from pipeline.text import pair_reader
-from pipeline.text.corpus import Corpus
-from pipeline.text.filters import TextFilters
-from pipeline.text.pair_reader import PairReader, read_pairs
-from pipeline.text.shard_files import ShardFiles, folder_name
+from qkv.files.atomic import temporary_path
+from qkv.text import pair_reader
+from qkv.text.corpus import Corpus
+from qkv.text.filters import TextFilters
+from qkv.text.pair_reader import PairReader, read_pairs
+from qkv.text.shard_files import ShardFiles, folder_name
 from tests.conftest import SENTENCES
 
 SOURCES = [*SENTENCES, "", "Some &apos; ÉCRIT 3"]

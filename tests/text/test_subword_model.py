@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.text.subword_model import SentencePieceModel, load_subword_model
+from qkv.text.subword_model import SentencePieceModel, load_subword_model
 from tests.conftest import SENTENCES
 from tests.missing_modules import run_without
 
@@ -23,7 +23,7 @@ TEXTS = st.lists(
 def of_tensorflow():
     """The class that applies a model by TensorFlow Text; without the package, tests of it are left out."""
     pytest.importorskip("tensorflow_text")
-    from pipeline.text.tensorflow_text_model import TensorFlowTextModel
+    from qkv.text.tensorflow_text_model import TensorFlowTextModel
 
     return TensorFlowTextModel
 
@@ -62,7 +62,7 @@ def test_tensorflow_text_is_used_where_it_is_installed(tokenizer, of_tensorflow)
 WHICH = """
 import sys
 from pathlib import Path
-from pipeline.text.subword_model import load_subword_model
+from qkv.text.subword_model import load_subword_model
 print(type(load_subword_model(Path(sys.argv[1]).read_bytes())).__name__)
 """
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError
-from pipeline.text.corpus import read_table
-from pipeline.text.line import compose
-from pipeline.text.table import Table
+from qkv.errors import InputError
+from qkv.text.corpus import read_table
+from qkv.text.line import compose
+from qkv.text.table import Table
 
 ATTRIBUTION = "CC-BY 2.0 (France) Attribution: tatoeba.org #2877272 (CM) & #1158250 (Wittydev)"
 

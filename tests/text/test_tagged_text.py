@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.text.tagged_text import beyond_tag, find_tag, tagged_lines, without_tag
-from pipeline.text.tokenizer import EOS, Tokenizer
-from pipeline.text.tokenizer_training import train_tokenizer
+from qkv.errors import InputError
+from qkv.text.tagged_text import beyond_tag, find_tag, tagged_lines, without_tag
+from qkv.text.tokenizer import EOS, Tokenizer
+from qkv.text.tokenizer_training import train_tokenizer
 from tests.conftest import SENTENCES
 
 TAGS = ("<back>", "<de>")

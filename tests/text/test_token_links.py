@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config.names import WORD_UNITS
-from pipeline.text import pair_reader, token_links
-from pipeline.text.bpe_dropout import BPEDropout
-from pipeline.text.corpus import Corpus
-from pipeline.text.encoded import EncodedSentences, encode_sentences
-from pipeline.text.encoded_pairs import EncodedPairs
-from pipeline.text.line import is_empty
-from pipeline.text.segmentations import make_word_sampler, sample_segmentation
-from pipeline.text.token_links import WordFinder, WordNumbers, find_words_of_pairs, link_matrices, link_tokens
-from pipeline.text.tokenizer import UNK
-from pipeline.text.words import BETWEEN_SPACES, NO_WORD, WordUnits, words_of
+from qkv.config.names import WORD_UNITS
+from qkv.text import pair_reader, token_links
+from qkv.text.bpe_dropout import BPEDropout
+from qkv.text.corpus import Corpus
+from qkv.text.encoded import EncodedSentences, encode_sentences
+from qkv.text.encoded_pairs import EncodedPairs
+from qkv.text.line import is_empty
+from qkv.text.segmentations import make_word_sampler, sample_segmentation
+from qkv.text.token_links import WordFinder, WordNumbers, find_words_of_pairs, link_matrices, link_tokens
+from qkv.text.tokenizer import UNK
+from qkv.text.words import BETWEEN_SPACES, NO_WORD, WordUnits, words_of
 from tests.conftest import SENTENCES
 
 LINKS = [{(0, 0), (1, 2), (1, 0)}, set(), {(2, 1)}, {(0, 1), (0, 0), (3, 2)}]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.text.token_text import DIVIDING, END, NOTHING, SPACE, UNSURE, TokenText, contains
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from qkv.text.token_text import DIVIDING, END, NOTHING, SPACE, UNSURE, TokenText, contains
+from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.conftest import SENTENCES
 from tests.toy_tokenizer import SPECIAL, ToyTokenizer, contains_words
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config.tokenizer import TokenizerSettings
-from pipeline.errors import InputError
-from pipeline.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
-from pipeline.text.tokenizer_training import train_tokenizer
-from pipeline.text.words import words_of
+from qkv.config.tokenizer import TokenizerSettings
+from qkv.errors import InputError
+from qkv.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from qkv.text.tokenizer_training import train_tokenizer
+from qkv.text.words import words_of
 from tests.conftest import SENTENCES
 
 LETTERS = "aeoéßœÉStdchu?"

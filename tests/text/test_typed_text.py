@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError
-from pipeline.text import europarl_words, moses
-from pipeline.text.look import measure_look
-from pipeline.text.typed_text import MOST_CHARACTERS, MOST_CUT_LINES, Normalizer, TypedText, find_difference
+from qkv.errors import InputError
+from qkv.text import europarl_words, moses
+from qkv.text.look import measure_look
+from qkv.text.typed_text import MOST_CHARACTERS, MOST_CUT_LINES, Normalizer, TypedText, find_difference
 from tests.conftest import SENTENCES
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"

@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.text.tokenizer import UNK
-from pipeline.text.unigram_sampling import UnigramSampling
+from qkv.text.tokenizer import UNK
+from qkv.text.unigram_sampling import UnigramSampling
 
 PIECES = ["<pad>", "<unk>", "<s>", "</s>", "a", "b", "ab", "ba", "aba"]
 SCORES = np.array([0, 0, 0, 0, -2.0, -2.5, -3.0, -3.5, -4.0])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.config.names import WORD_MARKS
-from pipeline.text.word_marks import other_marks, spell_words, words_by_marks
+from qkv.config.names import WORD_MARKS
+from qkv.text.word_marks import other_marks, spell_words, words_by_marks
 
 SPECIAL = ("<s>", "</s>")
 CASES = {

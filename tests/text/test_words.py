@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.text.words import BETWEEN_SPACES, WordCutter, WordUnits, find_words, has_spaces, words_at, words_of
+from qkv.text.words import BETWEEN_SPACES, WordCutter, WordUnits, find_words, has_spaces, words_at, words_of
 
 SPACED = {
     "English": ["The cat eats an apple.", "Hello!", "Go."],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.train import train
+from qkv.commands.train import train
 from tests.tiny_runs import small_config, write_small_corpus
 
 # keep_checkpoints is large, so that runs can be compared in the middle too.

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from pipeline.training.advice import how_to_lengthen, shortcoming
-from pipeline.training.checkpoint import Progress
-from pipeline.training.stopping import Limits
+from qkv.training.advice import how_to_lengthen, shortcoming
+from qkv.training.checkpoint import Progress
+from qkv.training.stopping import Limits
 
 
 def ended(update, validations=(500, 1000), best=1000, **more):

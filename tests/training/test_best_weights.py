@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.training.best_weights import keep_best_weights
-from pipeline.training.checkpoint import Progress, load_mean
-from pipeline.training.checkpoint_folder import Checkpoints
+from qkv.training.best_weights import keep_best_weights
+from qkv.training.checkpoint import Progress, load_mean
+from qkv.training.checkpoint_folder import Checkpoints
 from tests.layer_contract import stir
 from tests.tiny_transformer import make_transformer
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.errors import InputError
-from pipeline.training.build import build_model_and_optimizer
-from pipeline.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from pipeline.training.checkpoint_folder import Checkpoints
-from pipeline.training.optimizers import averaged_weights
+from qkv.errors import InputError
+from qkv.training.build import build_model_and_optimizer
+from qkv.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from qkv.training.checkpoint_folder import Checkpoints
+from qkv.training.optimizers import averaged_weights
 from tests.layer_contract import stir
 from tests.test_architecture_runs import MODELS
 from tests.tiny_runs import small_config

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from pipeline.training.estimates import TIMED_UPDATES, checkpoint_bytes, nearest_limit, state_bytes, time_step
-from pipeline.training.step import TrainStepMetrics
-from pipeline.training.stopping import Limits
+from qkv.training.estimates import TIMED_UPDATES, checkpoint_bytes, nearest_limit, state_bytes, time_step
+from qkv.training.step import TrainStepMetrics
+from qkv.training.stopping import Limits
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.training.optimizers.adam import FusedAdam
-from pipeline.training.optimizers.muon import StackedMuon
+from qkv.training.optimizers.adam import FusedAdam
+from qkv.training.optimizers.muon import StackedMuon
 
 SHAPES = {
     "a": (6, 9),

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.errors import InputError
-from pipeline.files.run_directory import RunDirectory
-from pipeline.text.batches import Batch
-from pipeline.text.pharaoh import read_pharaoh
-from pipeline.text.prepare import prepare_text
-from pipeline.text.tokenizer import EOS, PAD, UNK
-from pipeline.train import train
-from pipeline.trained_run import load_run
-from pipeline.training.build import build_batches
-from pipeline.training.guided_attention import GuidedAttention, guided_attention_loss, with_eos
-from pipeline.training.step import BATCH_SIGNATURE, TrainStep
-from pipeline.training.total_loss import TotalLoss
+from qkv.commands.train import train
+from qkv.errors import InputError
+from qkv.files.run_directory import RunDirectory
+from qkv.run.trained_run import load_run
+from qkv.text.batches import Batch
+from qkv.text.pharaoh import read_pharaoh
+from qkv.text.prepare import prepare_text
+from qkv.text.tokenizer import EOS, PAD, UNK
+from qkv.training.build import build_batches
+from qkv.training.guided_attention import GuidedAttention, guided_attention_loss, with_eos
+from qkv.training.step import BATCH_SIGNATURE, TrainStep
+from qkv.training.total_loss import TotalLoss
 from tests.tiny_runs import small_config, write_small_corpus
 from tests.tiny_transformer import SOURCE, TARGET, make_transformer
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.text.coarse_batches import coarse_lengths
-from pipeline.text.encoded_pairs import EncodedPairs
-from pipeline.text.tokenizer import PAD
-from pipeline.training.input import TrainingBatches
+from qkv.text.coarse_batches import coarse_lengths
+from qkv.text.encoded_pairs import EncodedPairs
+from qkv.text.tokenizer import PAD
+from qkv.training.input import TrainingBatches
 from tests.encoded_text import sentences_of
 
 LENGTHS = coarse_lengths(24)

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from pipeline.train import train
-from pipeline.training import known_batches as module
+from qkv.commands.train import train
+from qkv.training import known_batches as module
 from tests.tiny_runs import small_config, write_small_corpus
 
 

@@ -10,11 +10,11 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError
-from pipeline.training import largest_batch as module
-from pipeline.training.largest_batch import LEAST_BATCHES, MOST_TOKENS, PROCESSOR_TOKENS, find_batch_tokens, largest
-from pipeline.training.step import TrainStep
-from pipeline.training.total_loss import TotalLoss
+from qkv.errors import InputError
+from qkv.training import largest_batch as module
+from qkv.training.largest_batch import LEAST_BATCHES, MOST_TOKENS, PROCESSOR_TOKENS, find_batch_tokens, largest
+from qkv.training.step import TrainStep
+from qkv.training.total_loss import TotalLoss
 from tests.tiny_transformer import make_transformer
 
 LONGEST = 7  # of a source with EOS: 8 at a multiple of 4

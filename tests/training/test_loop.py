@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.errors import InputError
-from pipeline.training.checkpoint import Progress, load_checkpoint
-from pipeline.training.checkpoint_folder import Checkpoints
-from pipeline.training.loop import Training
-from pipeline.training.step import TrainStepMetrics
-from pipeline.training.stopping import Limits, StoppingRules
-from pipeline.training.worker_agreement import Agreement
+from qkv.errors import InputError
+from qkv.training.checkpoint import Progress, load_checkpoint
+from qkv.training.checkpoint_folder import Checkpoints
+from qkv.training.loop import Training
+from qkv.training.step import TrainStepMetrics
+from qkv.training.stopping import Limits, StoppingRules
+from qkv.training.worker_agreement import Agreement
 
 BATCHES = 3  # of an epoch
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.training import loss as loss_module
+from qkv.training import loss as loss_module
 from tests import oracles
 
 CHUNK = 4

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.errors import InputError
-from pipeline.training import loss_scale as module
-from pipeline.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from pipeline.training.failures import check_finite
-from pipeline.training.loss_scale import LEAST, MOST, START, LossScale
-from pipeline.training.optimizers import make_optimizer
-from pipeline.training.step import TrainStep
-from pipeline.training.total_loss import TotalLoss
-from pipeline.training.updates import Updates
+from qkv.errors import InputError
+from qkv.training import loss_scale as module
+from qkv.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from qkv.training.failures import check_finite
+from qkv.training.loss_scale import LEAST, MOST, START, LossScale
+from qkv.training.optimizers import make_optimizer
+from qkv.training.step import TrainStep
+from qkv.training.total_loss import TotalLoss
+from qkv.training.updates import Updates
 from tests.tiny_transformer import make_transformer
 from tests.training.tiny_batches import batch_of
 

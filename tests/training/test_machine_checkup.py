@@ -3,9 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from pipeline.runtime import devices
-from pipeline.training import machine_checkup as module
-from pipeline.training.machine_checkup import describe_gpus, describe_machine, describe_memory
+from qkv.runtime import devices
+from qkv.training import machine_checkup as module
+from qkv.training.machine_checkup import describe_gpus, describe_machine, describe_memory
 from tests.pretended_gpus import pretend_gpus
 
 

@@ -9,10 +9,10 @@ import sys
 import pytest
 import yaml
 
-from pipeline.runtime.cluster import read_cluster
+from qkv.runtime.cluster import read_cluster
 from tests.tiny_runs import ROOT
 
-PAGE = (ROOT / "pipeline" / "training" / "MACHINES.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "pipeline" / "qkv" / "training" / "MACHINES.md").read_text(encoding="utf-8")
 
 # Notes what is started with which TF_CONFIG, and ends with the next of the statuses that the test has written; the
 # helper for Slurm is the real one.

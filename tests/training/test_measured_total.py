@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.training import loop
-from pipeline.training.checkpoint import Progress
-from pipeline.training.checkpoint_folder import Checkpoints
-from pipeline.training.loop import Training
-from pipeline.training.measured_total import MeasuredTotal, updates_within
-from pipeline.training.optimizers import make_optimizer
-from pipeline.training.schedule import ClockSchedule
-from pipeline.training.stopping import INTERRUPTED, Limits, StoppingRules
-from pipeline.training.worker_agreement import Agreement
+from qkv.training import loop
+from qkv.training.checkpoint import Progress
+from qkv.training.checkpoint_folder import Checkpoints
+from qkv.training.loop import Training
+from qkv.training.measured_total import MeasuredTotal, updates_within
+from qkv.training.optimizers import make_optimizer
+from qkv.training.schedule import ClockSchedule
+from qkv.training.stopping import INTERRUPTED, Limits, StoppingRules
+from qkv.training.worker_agreement import Agreement
 from tests.training.test_loop import BATCHES, FakeBatches, FakeRun
 
 MINUTES, UPDATE_SECONDS, VALIDATION_SECONDS = 2, 0.4, 1.5

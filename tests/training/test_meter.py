@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.training.checkpoint import Progress
-from pipeline.training.meter import TrainingClock, TrainingMeter
-from pipeline.training.step import TrainStepMetrics
+from qkv.training.checkpoint import Progress
+from qkv.training.meter import TrainingClock, TrainingMeter
+from qkv.training.step import TrainStepMetrics
 
 FIRST, SECOND = TrainStepMetrics(12.0, 3.0, 3.0), TrainStepMetrics(2.0, 4.0, 4.0)
 

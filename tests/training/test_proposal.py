@@ -4,7 +4,7 @@ from dataclasses import astuple, replace
 
 import pytest
 
-from pipeline.training.proposal import BATCHES, CHOICES, ModelSize, propose, token_cost
+from qkv.training.proposal import BATCHES, CHOICES, ModelSize, propose, token_cost
 
 SIZE = ModelSize(2, 1, 128, 256, 4)
 WORK_PER_SECOND = 10_000 * token_cost(SIZE, 4000, 2048)  # of a machine that reads 10,000 tokens/s with this size

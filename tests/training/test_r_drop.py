@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.training import r_drop as module
-from pipeline.training.r_drop import divergence, fused_divergence
+from qkv.training import r_drop as module
+from qkv.training.r_drop import divergence, fused_divergence
 
 CHUNK, D, V = 4, 6, 11
 

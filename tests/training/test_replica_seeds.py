@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.layers.dropout import Dropout
-from pipeline.training.replica_seeds import STRIDE, give_replicas_own_seeds
+from qkv.layers.dropout import Dropout
+from qkv.training.replica_seeds import STRIDE, give_replicas_own_seeds
 
 SEED = 3
 

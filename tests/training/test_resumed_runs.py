@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.config import load_run_config
-from pipeline.errors import InputError
-from pipeline.files.atomic import temporary_path
-from pipeline.files.run_directory import RunDirectory
-from pipeline.text.provenance import check_settings
-from pipeline.train import main, train
-from pipeline.trained_run import load_run
-from pipeline.training import loop
-from pipeline.training.callbacks import build as callbacks_build
-from pipeline.training.callbacks.probe_archive import probe_archives
+from qkv.commands.train import main, train
+from qkv.config import load_run_config
+from qkv.errors import InputError
+from qkv.files.atomic import temporary_path
+from qkv.files.run_directory import RunDirectory
+from qkv.run.trained_run import load_run
+from qkv.text.provenance import check_settings
+from qkv.training import loop
+from qkv.training.callbacks import build as callbacks_build
+from qkv.training.callbacks.probe_archive import probe_archives
 from tests.benchmarks.run_contents import contents, differing
 from tests.training.run_files import assert_same_state, events_of, history_of, state_at, weights_in
 
@@ -52,7 +52,7 @@ def test_a_run_stopped_by_a_limit_and_by_a_signal_ends_as_one_that_was_never_sto
     with monkeypatch.context() as patch, caplog.at_level("INFO"):
         patch.setattr(callbacks_build, "ProgressLine", Interrupt)
         assert train(longer, resume=run) == 130
-    assert f"interrupted after 4 updates; continue with:\n  python train.py --resume {run}" in caplog.text
+    assert f"interrupted after 4 updates; continue with:\n  qkv train --resume {run}" in caplog.text
     assert train(longer, resume=run) == 0
     for update in (3, 6, 8):
         assert_same_state(state_at(run, update), state_at(unbroken, update))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.files.run_directory import RunDirectory
-from pipeline.training.run_folder import delete_records, open_run_folder
+from qkv.errors import InputError
+from qkv.files.run_directory import RunDirectory
+from qkv.training.run_folder import delete_records, open_run_folder
 from tests.failing_files import every_failure
 
 

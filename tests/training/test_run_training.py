@@ -13,19 +13,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline import view
-from pipeline.config import load_run_config
-from pipeline.errors import InputError
-from pipeline.files.json import write_json
-from pipeline.files.paths import sha256
-from pipeline.files.run_directory import RunDirectory
-from pipeline.inspection import AttentionArchive
-from pipeline.run_training import _report_interrupted
-from pipeline.train import train
-from pipeline.trained_run import load_run
-from pipeline.training.callbacks.probe_archive import probe_archives
-from pipeline.training.progress import Progress
-from pipeline.version import __version__
+from qkv.commands import view
+from qkv.commands.train import train
+from qkv.config import load_run_config
+from qkv.errors import InputError
+from qkv.files.json import write_json
+from qkv.files.paths import sha256
+from qkv.files.run_directory import RunDirectory
+from qkv.inspection import AttentionArchive
+from qkv.run.trained_run import load_run
+from qkv.run.training import _report_interrupted
+from qkv.training.callbacks.probe_archive import probe_archives
+from qkv.training.progress import Progress
+from qkv.version import __version__
 from tests.layer_contract import stir
 from tests.tiny_runs import ROOT, small_config
 from tests.training.conftest import LIVELY
@@ -172,13 +172,13 @@ def test_a_run_directory_that_exists_is_refused_and_not_changed(unbroken, corpus
 def test_an_interruption_says_whether_training_goes_on_or_starts_anew(saved, how, tmp_path, caplog):
     with caplog.at_level("INFO"):
         _report_interrupted(RunDirectory(tmp_path), Progress(update=10), saved=saved)
-    said = f"\ninterrupted after 10 updates; {how} with:\n  python train.py --resume {tmp_path}"
+    said = f"\ninterrupted after 10 updates; {how} with:\n  qkv train --resume {tmp_path}"
     assert [record.getMessage() for record in caplog.records] == [said]
 
 
 def test_importing_the_command_line_loads_nothing_heavy():
     code = (
-        "import sys, train, evaluate, pipeline.translate\n"
+        "import sys, train, evaluate, qkv.commands.translate\n"
         "print({'tensorflow', 'keras', 'matplotlib'} & set(sys.modules))"
     )
     answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.runtime.cluster import Cluster
-from pipeline.training.checkpoint import Progress
-from pipeline.training.checkpoint_folder import Checkpoints
-from pipeline.training.same_start import check_same_settings, check_same_text, restore_together, wait_for_text
+from qkv.errors import InputError
+from qkv.runtime.cluster import Cluster
+from qkv.training.checkpoint import Progress
+from qkv.training.checkpoint_folder import Checkpoints
+from qkv.training.same_start import check_same_settings, check_same_text, restore_together, wait_for_text
 
 
 class TwoWorkers:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.training.schedule import ClockSchedule, WarmupSchedule
+from qkv.training.schedule import ClockSchedule, WarmupSchedule
 
 RATES = {
     # Updates count from 0, so the first of a warm-up of 4 has a quarter of the peak and the fourth has all of it.

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.layers.dropout import Dropout
-from pipeline.text.batches import Batch
-from pipeline.training.slices import SlicedSums
+from qkv.layers.dropout import Dropout
+from qkv.text.batches import Batch
+from qkv.training.slices import SlicedSums
 
 
 @pytest.fixture

@@ -9,19 +9,19 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.config import load_run_config
-from pipeline.config.ancestor import check_ancestor
-from pipeline.errors import InputError
-from pipeline.files.paths import sha256
-from pipeline.files.run_directory import RunDirectory
-from pipeline.model.freezing import weights_of_part
-from pipeline.train import train
-from pipeline.trained_run import load_run
-from pipeline.trained_run.ancestor import take_ancestor
-from pipeline.trained_run.manifest import golden_logits
-from pipeline.training.build import build_model_and_optimizer
-from pipeline.training.checkup import check_up
-from pipeline.training.optimizers import moving_averages
+from qkv.commands.train import train
+from qkv.config import load_run_config
+from qkv.config.ancestor import check_ancestor
+from qkv.errors import InputError
+from qkv.files.paths import sha256
+from qkv.files.run_directory import RunDirectory
+from qkv.model.freezing import weights_of_part
+from qkv.run.ancestor import take_ancestor
+from qkv.run.manifest import golden_logits
+from qkv.run.trained_run import load_run
+from qkv.training.build import build_model_and_optimizer
+from qkv.training.checkup import check_up
+from qkv.training.optimizers import moving_averages
 from tests.benchmarks.run_contents import contents, differing
 from tests.training.run_files import state_at
 

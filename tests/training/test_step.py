@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.errors import InputError
-from pipeline.text.batches import Batch
-from pipeline.text.tokenizer import PAD
-from pipeline.training.optimizers import averaged_weights, moving_averages
-from pipeline.training.step import TrainStep
-from pipeline.training.total_loss import TotalLoss
+from qkv.errors import InputError
+from qkv.text.batches import Batch
+from qkv.text.tokenizer import PAD
+from qkv.training.optimizers import averaged_weights, moving_averages
+from qkv.training.step import TrainStep
+from qkv.training.total_loss import TotalLoss
 from tests.tiny_transformer import make_transformer
 from tests.training.tiny_batches import batch_of
 

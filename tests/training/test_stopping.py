@@ -5,10 +5,10 @@ import signal
 import pytest
 import tensorflow as tf
 
-from pipeline.training import stopping
-from pipeline.training.checkpoint import Progress
-from pipeline.training.stopping import INTERRUPTED, Limits, StoppingRules
-from pipeline.training.worker_agreement import Agreement
+from qkv.training import stopping
+from qkv.training.checkpoint import Progress
+from qkv.training.stopping import INTERRUPTED, Limits, StoppingRules
+from qkv.training.worker_agreement import Agreement
 
 ONE_WORKER = tf.distribute.get_strategy()
 

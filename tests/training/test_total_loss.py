@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.text.batches import Batch
-from pipeline.text.tokenizer import PAD
-from pipeline.training.guided_attention import GuidedAttention
-from pipeline.training.loss import cross_entropy
-from pipeline.training.r_drop import divergence
-from pipeline.training.total_loss import TotalLoss
+from qkv.text.batches import Batch
+from qkv.text.tokenizer import PAD
+from qkv.training.guided_attention import GuidedAttention
+from qkv.training.loss import cross_entropy
+from qkv.training.r_drop import divergence
+from qkv.training.total_loss import TotalLoss
 from tests.tiny_transformer import make_transformer
 from tests.training.tiny_batches import batch_of
 

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.errors import InputError
-from pipeline.training.progress import Progress
-from pipeline.training.step import TrainStep
-from pipeline.training.total_loss import TotalLoss
-from pipeline.training.updates import Updates
+from qkv.errors import InputError
+from qkv.training.progress import Progress
+from qkv.training.step import TrainStep
+from qkv.training.total_loss import TotalLoss
+from qkv.training.updates import Updates
 from tests.tiny_transformer import make_transformer
 from tests.training.tiny_batches import batch_of
 
@@ -73,7 +73,7 @@ def test_an_update_in_parts_is_the_update_of_the_whole_batch(monkeypatch, caplog
     assert memory.failures == 2
     assert max(memory.parts) == 1 and sum(memory.parts) == 1 + 3 + 1 + 4 + 1
     assert progress.split_updates == 2 and progress.split_positions == 2 * WIDTH
-    said = [record.getMessage() for record in caplog.records if record.name.startswith("pipeline")]
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("qkv")]
     assert [message.startswith("update 1: a batch of 33 positions") for message in said] == [True]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.training.validation import is_due
+from qkv.training.validation import is_due
 
 
 @pytest.mark.parametrize("total", [10, 11, 99, 100, 2107])

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from pipeline.training.worker_agreement import Agreement
+from qkv.training.worker_agreement import Agreement
 
 
 class Replicas:

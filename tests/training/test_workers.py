@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config.run import dump
-from pipeline.train import train
+from qkv.commands.train import train
+from qkv.config.run import dump
 from tests.benchmarks.run_contents import contents_but_names, differing
 from tests.tiny_runs import small_config, write_small_corpus
 from tests.worker_runs import clusters, finish, start
@@ -34,10 +34,10 @@ from pathlib import Path
 import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from pipeline import training_start
-from pipeline.train import train
-from pipeline.config import load_run_config
-from pipeline.training import build
+from qkv.run import training_start
+from qkv.commands.train import train
+from qkv.config import load_run_config
+from qkv.training import build
 build.slices_per_update = lambda: 1  # as on GPUs, the only devices of which one process takes several
 training_start.make_strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 sys.exit(max(train(load_run_config(Path(path))) for path in sys.argv[1:]))

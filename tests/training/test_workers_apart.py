@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config.run import dump
-from pipeline.train import train
+from qkv.commands.train import train
+from qkv.config.run import dump
 from tests.tiny_runs import ROOT, small_config, write_small_corpus
 from tests.worker_runs import clusters, finish, start
 

@@ -1,7 +1,7 @@
 """Four sentence pairs of made-up ids, and batches of them."""
 
-from pipeline.text.batches import Batch, pad
-from pipeline.text.tokenizer import BOS, EOS
+from qkv.text.batches import Batch, pad
+from qkv.text.tokenizer import BOS, EOS
 
 SOURCES = [[4, 5, 6, EOS], [7, EOS], [8, 9, EOS], [5, 4, 8, 7, 6, EOS]]
 TARGETS = [[9, 8], [7, 7, 6, 5], [4], [6, 6, 9]]

@@ -13,16 +13,16 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.attention.additive import AdditiveAttention
-from pipeline.attention.cross_attention import CrossAttention
-from pipeline.attention.masks import causal_mask
-from pipeline.attention.mechanisms import blockwise, tiles
-from pipeline.attention.mechanisms.blockwise import Blockwise
-from pipeline.attention.mechanisms.mechanism import Softmax
-from pipeline.attention.multi_head import MultiHeadAttention
-from pipeline.attention.pairwise import DotProduct
-from pipeline.attention.scores import SCORES, Additive, Concat
-from pipeline.attention.self_attention import SelfAttention
+from qkv.attention.additive import AdditiveAttention
+from qkv.attention.cross_attention import CrossAttention
+from qkv.attention.masks import causal_mask
+from qkv.attention.mechanisms import blockwise, tiles
+from qkv.attention.mechanisms.blockwise import Blockwise
+from qkv.attention.mechanisms.mechanism import Softmax
+from qkv.attention.multi_head import MultiHeadAttention
+from qkv.attention.pairwise import DotProduct
+from qkv.attention.scores import SCORES, Additive, Concat
+from qkv.attention.self_attention import SelfAttention
 from tests.layer_contract import arrays, assert_close, stir
 
 B, H, T, S, K, V = 2, 2, 5, 7, 4, 3

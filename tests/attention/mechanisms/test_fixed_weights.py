@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.attention.masks import causal_mask, padding_mask
-from pipeline.attention.mechanisms.fixed_weights import Last, OneHot, Uniform
-from pipeline.attention.mechanisms.mechanism import Softmax
-from pipeline.attention.multi_head import MultiHeadAttention
-from pipeline.attention.self_attention import SelfAttention
+from qkv.attention.masks import causal_mask, padding_mask
+from qkv.attention.mechanisms.fixed_weights import Last, OneHot, Uniform
+from qkv.attention.mechanisms.mechanism import Softmax
+from qkv.attention.multi_head import MultiHeadAttention
+from qkv.attention.self_attention import SelfAttention
 from tests import oracles
 
 B, H, T, S, K, V = 2, 2, 3, 5, 4, 6

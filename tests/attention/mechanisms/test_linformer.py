@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.attention.masks import causal_mask, padding_mask
-from pipeline.attention.mechanisms.linformer import Linformer
-from pipeline.attention.mechanisms.mechanism import Softmax
-from pipeline.attention.multi_head import MultiHeadAttention
-from pipeline.attention.self_attention import SelfAttention
+from qkv.attention.masks import causal_mask, padding_mask
+from qkv.attention.mechanisms.linformer import Linformer
+from qkv.attention.mechanisms.mechanism import Softmax
+from qkv.attention.multi_head import MultiHeadAttention
+from qkv.attention.self_attention import SelfAttention
 from tests import oracles
 from tests.layer_contract import stir
 from tests.traced_sizes import largest_array_behind

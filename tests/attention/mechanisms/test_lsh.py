@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.attention.additive import AdditiveAttention
-from pipeline.attention.cross_attention import CrossAttention
-from pipeline.attention.masks import causal_mask, padding_mask
-from pipeline.attention.mechanisms.lsh import LSH
-from pipeline.attention.multi_head import MultiHeadAttention
-from pipeline.attention.scores import ScaledDot
-from pipeline.attention.self_attention import SelfAttention
+from qkv.attention.additive import AdditiveAttention
+from qkv.attention.cross_attention import CrossAttention
+from qkv.attention.masks import causal_mask, padding_mask
+from qkv.attention.mechanisms.lsh import LSH
+from qkv.attention.multi_head import MultiHeadAttention
+from qkv.attention.scores import ScaledDot
+from qkv.attention.self_attention import SelfAttention
 from tests import oracles
 from tests.traced_sizes import largest_array_behind
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.attention.mechanisms.mechanism import Softmax
-from pipeline.attention.mechanisms.sink import Sink
-from pipeline.attention.scores import SCORES
+from qkv.attention.mechanisms.mechanism import Softmax
+from qkv.attention.mechanisms.sink import Sink
+from qkv.attention.scores import SCORES
 from tests import oracles
 from tests.layer_contract import assert_close
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import ctranslate2
 import sentencepiece
 
-from pipeline.exchange.ctranslate2_model import write_ctranslate2
+from qkv.exchange.ctranslate2_model import write_ctranslate2
 from tests.benchmarks.contestants import decoding_text
 
 

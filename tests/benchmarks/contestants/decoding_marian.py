@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 from transformers import MarianMTModel
 
-from pipeline.exchange.marian_export import write_marian
-from pipeline.text.batches import pad
-from pipeline.text.tokenizer import EOS
+from qkv.exchange.marian_export import write_marian
+from qkv.text.batches import pad
+from qkv.text.tokenizer import EOS
 from tests.benchmarks.contestants import decoding_text
 
 

@@ -1,11 +1,11 @@
 """Ours: text in, text out."""
 
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.runtime.import_tensorflow import importing_tensorflow
 
 with importing_tensorflow():
-    from pipeline.decoding.beam import BeamSettings
-    from pipeline.decoding.build import build_translator
-    from pipeline.decoding.search import BeamSearch
+    from qkv.decoding.beam import BeamSettings
+    from qkv.decoding.build import build_translator
+    from qkv.decoding.search import BeamSearch
 from tests.benchmarks.contestants import decoding_text
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.text.lines import read_lines
-from pipeline.trained_run import TrainedRun, load_run
+from qkv.run.trained_run import TrainedRun, load_run
+from qkv.text.lines import read_lines
 
 
 def load(settings: Mapping[str, Any]) -> tuple[TrainedRun, list[str]]:

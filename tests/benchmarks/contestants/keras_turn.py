@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from pipeline.training.loss import cross_entropy
+from qkv.training.loss import cross_entropy
 from tests.benchmarks.contestants.training_batch import make_batch
 
 

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from pipeline.model.embedding import sinusoidal_positions
+from qkv.model.embedding import sinusoidal_positions
 from tests.benchmarks.contestants.keras_turn import training_turn
 
 

@@ -1,17 +1,17 @@
 """An update of ours."""
 
-from pipeline.runtime.import_tensorflow import importing_tensorflow
+from qkv.runtime.import_tensorflow import importing_tensorflow
 
 with importing_tensorflow():
     import tensorflow as tf
 
-from pipeline.model.transformer import Transformer
-from pipeline.runtime.devices import slices_per_update
-from pipeline.runtime.machine import keep_freed_memory
-from pipeline.text.batches import Batch
-from pipeline.training.optimizers import make_optimizer
-from pipeline.training.step import TrainStep
-from pipeline.training.total_loss import TotalLoss
+from qkv.model.transformer import Transformer
+from qkv.runtime.devices import slices_per_update
+from qkv.runtime.machine import keep_freed_memory
+from qkv.text.batches import Batch
+from qkv.training.optimizers import make_optimizer
+from qkv.training.step import TrainStep
+from qkv.training.total_loss import TotalLoss
 from tests.benchmarks.contestants.training_batch import make_batch
 
 

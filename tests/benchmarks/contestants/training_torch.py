@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from pipeline.model.embedding import sinusoidal_positions
+from qkv.model.embedding import sinusoidal_positions
 from tests.benchmarks.contestants.torch_turn import training_turn
 
 

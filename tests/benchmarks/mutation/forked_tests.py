@@ -153,9 +153,9 @@ class Copy:
         for stream in (1, 2):
             os.dup2(output, stream)
         os.chdir(self.folder)
-        for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "pipeline")]:
+        for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "qkv")]:
             del sys.modules[name]
-        sys.path[0] = str(self.folder)
+        sys.path[:1] = [str(self.folder), str(self.folder / "pipeline")]
         order = Order(self.seconds)
         options = [
             "-q",

@@ -14,7 +14,7 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.ast.ast_query import ASTQuery
 from cosmic_ray.mutating import mutate_code
 
-PIPELINE = Path("pipeline")
+PIPELINE = Path("pipeline/qkv")
 TRAINING = (
     "accumulator best_weights guided_attention loss loss_scale measured_total r_drop schedule slices step stopping"
     " total_loss"

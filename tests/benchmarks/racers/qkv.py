@@ -65,7 +65,7 @@ def train(clock: Clock, text: Path) -> int:
 
 def translate(checkpoint: Path, sentences: list[str], beam: int) -> list[str]:
     """Translates with the length penalty of the preset, in float32."""
-    from pipeline.training.checkpoint import load_checkpoint
+    from qkv.training.checkpoint import load_checkpoint
 
     run = _load(checkpoint.parents[1] / "run")
     if checkpoint.name != FINAL:
@@ -76,17 +76,17 @@ def translate(checkpoint: Path, sentences: list[str], beam: int) -> list[str]:
 
 
 def _load(root: Path):
-    from pipeline.runtime.import_tensorflow import importing_tensorflow
+    from qkv.runtime.import_tensorflow import importing_tensorflow
 
     with importing_tensorflow():  # not at the top: training has a process of its own
-        from pipeline.trained_run import load_run
+        from qkv.run.trained_run import load_run
     return load_run(root)
 
 
 @cache
 def _updates_per_epoch(run: Path) -> float:
-    from pipeline.files.arrays import ArrayFile
-    from pipeline.training.checkpoint import Progress
+    from qkv.files.arrays import ArrayFile
+    from qkv.training.checkpoint import Progress
 
     newest = sorted((run / "checkpoints").glob("update-*.npz"))[-1]
     with ArrayFile(newest) as archive:

@@ -63,7 +63,7 @@ def translate(module: ModuleType, folder: Path, source: Path, checkpoints: list[
 
 def _version(package: str) -> str:
     if package == "qkv":
-        from pipeline.version import __version__
+        from qkv.version import __version__
 
         return __version__
     return importlib.metadata.version(package)

@@ -11,7 +11,7 @@ from pathlib import Path
 import keras
 from keras import ops
 
-from pipeline.model.embedding import sinusoidal_positions
+from qkv.model.embedding import sinusoidal_positions
 from tests.benchmarks.racers import keras_pieces
 from tests.benchmarks.racers.clock import Clock
 

@@ -13,9 +13,9 @@ class Candidate(NamedTuple):
     - seed: of the first weights and of dropout.
     - dropout: on the embeddings and on the output of each sublayer.
     - learning_rate: the peak.
-    - weight_decay: of matrices but for token embeddings, as in `pipeline.training.optimizers`.
+    - weight_decay: of matrices but for token embeddings, as in `qkv.training.optimizers`.
     - embedding_decay: the same of token embeddings.
-    - label_smoothing: as in `pipeline.training.loss`.
+    - label_smoothing: as in `qkv.training.loss`.
     - second_pass, forward, backward: see above.
     - first_cut, second_cut: share of the tokens whose embeddings are zero in either pass.
     - reverse: whether the target is translated to the source.

@@ -1,4 +1,4 @@
-"""Muon for matrices and Adam for the rest, as in `pipeline.training.optimizers`, with a linear schedule."""
+"""Muon for matrices and Adam for the rest, as in `qkv.training.optimizers`, with a linear schedule."""
 
 from typing import Any, NamedTuple
 

@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import sacrebleu
 
-from pipeline.cli import exit_cleanly
-from pipeline.config import RunConfig
-from pipeline.config.run import dump, make_run_config
-from pipeline.config.started_run import load_started_run, read_started_run
-from pipeline.files.atomic import new_folder
-from pipeline.files.run_directory import MADE_BY, RunDirectory
-from pipeline.model.build import build_model
-from pipeline.text.given_tokenizer import load_tokenizer
-from pipeline.trained_run.manifest import write_imported_manifest
+from qkv.commands.cli import exit_cleanly
+from qkv.config import RunConfig
+from qkv.config.run import dump, make_run_config
+from qkv.config.started_run import load_started_run, read_started_run
+from qkv.files.atomic import new_folder
+from qkv.files.run_directory import MADE_BY, RunDirectory
+from qkv.model.build import build_model
+from qkv.run.manifest import write_imported_manifest
+from qkv.text.given_tokenizer import load_tokenizer
 from tests.benchmarks.racers.run import read_lines
 from tests.benchmarks.training_runs import write_table
 

@@ -124,7 +124,7 @@ def _attend(query, key, value, mask):
 
 
 def _rotate(x):
-    """Turns pairs of coordinates by their position, see `pipeline.attention.relative_positions`."""
+    """Turns pairs of coordinates by their position, see `qkv.attention.relative_positions`."""
     length, size = x.shape[-2:]
     frequencies = np.float32(ROTARY_BASE ** (-np.arange(0, size, 2) / size))
     angles = np.arange(length, dtype="float32")[:, None] * frequencies

@@ -1,4 +1,4 @@
-"""The weights of a model before training, and their names in `pipeline.model.transformer`."""
+"""The weights of a model before training, and their names in `qkv.model.transformer`."""
 
 import numpy as np
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.config.data import DataSettings
-from pipeline.config.names import bleu_tokenizer_of
+from qkv.config.data import DataSettings
+from qkv.config.names import bleu_tokenizer_of
 
 FILES = {"source": "a", "target": "b"}
 CASES = {

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.inspection.faithfulness.effects_table import faithfulness_table
-from pipeline.inspection.faithfulness.plot import faithfulness_figure
-from pipeline.inspection.heatmap import figure_to_png
-from pipeline.statistics.sentence_bootstrap import sentence_counts
+from qkv.inspection.faithfulness.effects_table import faithfulness_table
+from qkv.inspection.faithfulness.plot import faithfulness_figure
+from qkv.inspection.heatmap import figure_to_png
+from qkv.statistics.sentence_bootstrap import sentence_counts
 
 SCORERS = [("weights", 0, 0), ("weights", 0, "mean"), ("random", "", "")]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.inspection.faithfulness.matched_heads import match_heads
+from qkv.inspection.faithfulness.matched_heads import match_heads
 from tests.inspection.conftest import build_record
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.decoding.forced_graph import make_forced_graph
-from pipeline.inspection.faithfulness.passes import ReducedReader
-from pipeline.text.tokenizer import BOS, EOS, PAD
+from qkv.decoding.forced_graph import make_forced_graph
+from qkv.inspection.faithfulness.passes import ReducedReader
+from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.tiny_models import MODELS, shared_model
 from tests.tiny_transformer import make_transformer, shared_transformer
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.inspection.faithfulness.removal import UnitDraws, first_of, tokens_of_share
+from qkv.inspection.faithfulness.removal import UnitDraws, first_of, tokens_of_share
 
 
 @pytest.mark.parametrize(

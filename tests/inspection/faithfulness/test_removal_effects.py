@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.decoding.forced_graph import make_forced_graph
-from pipeline.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
-from pipeline.inspection.faithfulness.scorers import Scorer
-from pipeline.text.batches import forced_batch
-from pipeline.text.tokenizer import EOS, PAD
+from qkv.decoding.forced_graph import make_forced_graph
+from qkv.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
+from qkv.inspection.faithfulness.scorers import Scorer
+from qkv.text.batches import forced_batch
+from qkv.text.tokenizer import EOS, PAD
 from tests.tiny_transformer import make_transformer, shared_transformer
 
 PAIRS = [([5, 9, 4], [7, 10, 6, 8, EOS]), ([11, 12, 13, 14, 15, 4], [9, 5, EOS]), ([], [4, EOS]), ([8], [EOS])]

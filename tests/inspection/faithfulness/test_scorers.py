@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pipeline.config.names import SOURCE_SCORERS
-from pipeline.inspection.faithfulness.scorers import Scorer, as_shares, draw_noise, score_diagonal, score_sources
+from qkv.config.names import SOURCE_SCORERS
+from qkv.inspection.faithfulness.scorers import Scorer, as_shares, draw_noise, score_diagonal, score_sources
 
 
 def test_every_head_layer_and_baseline_scores_all_source_tokens_but_eos(make_record):

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.inspection.record import Record
-from pipeline.text.pharaoh import GoldAlignment
+from qkv.inspection.record import Record
+from qkv.text.pharaoh import GoldAlignment
 from tests.browser import open_page
 
 LAYERS, HEADS = 2, 3

@@ -1,6 +1,6 @@
 """The page of one sentence in a notebook's cell: it works in a frame that can reach neither notebook nor network."""
 
-from pipeline.inspection.viewer.inline import InlinePage
+from qkv.inspection.viewer.inline import InlinePage
 from tests.inspection.viewer.opened import HOSTILE, make_record
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.inspection.viewer.page import SCRIPTS, ViewerRun, viewer_page, write_viewer
+from qkv.inspection.viewer.page import SCRIPTS, ViewerRun, viewer_page, write_viewer
 from tests.inspection.viewer.opened import GOLD, HEADS, HOSTILE, LAYERS, RECORDS, SCORES, embedded, make_record
 
 __all__ = ["embedded", "make_record"]  # other tests use them from here

@@ -7,13 +7,13 @@ import keras
 import pytest
 from tensorboard.plugins.hparams import api, metadata
 
-from pipeline.files.run_directory import RunDirectory
-from pipeline.text.corpus import Corpus
-from pipeline.training.callbacks import build as build_module
-from pipeline.training.callbacks.build import build_callbacks, compared_settings
-from pipeline.training.callbacks.tensorboard import as_hyperparameters
-from pipeline.training.checkpoint import Progress
-from pipeline.training.stopping import Limits
+from qkv.files.run_directory import RunDirectory
+from qkv.text.corpus import Corpus
+from qkv.training.callbacks import build as build_module
+from qkv.training.callbacks.build import build_callbacks, compared_settings
+from qkv.training.callbacks.tensorboard import as_hyperparameters
+from qkv.training.checkpoint import Progress
+from qkv.training.stopping import Limits
 from tests.tiny_runs import small_config, write_small_corpus
 
 

@@ -9,10 +9,10 @@ import keras
 import pandas as pd
 import pytest
 
-from pipeline.config import names
-from pipeline.errors import InputError
-from pipeline.train import train
-from pipeline.training.callbacks.named_callbacks import CALLBACKS, make_callback
+from qkv.commands.train import train
+from qkv.config import names
+from qkv.errors import InputError
+from qkv.training.callbacks.named_callbacks import CALLBACKS, make_callback
 from tests.config_files import MINIMAL, parsed, problem
 from tests.recipes import TRAINING, recipe
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.inspection.viewer.stages import probe_archives
-from pipeline.training.callbacks import probe_archive
-from pipeline.training.callbacks.probe_archive import ProbeArchive
+from qkv.inspection.viewer.stages import probe_archives
+from qkv.training.callbacks import probe_archive
+from qkv.training.callbacks.probe_archive import ProbeArchive
 
 
 class Writer:

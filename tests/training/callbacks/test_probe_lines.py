@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.text.corpus import Corpus
-from pipeline.training.callbacks.probe_lines import ProbeLines, middle_pairs
+from qkv.text.corpus import Corpus
+from qkv.training.callbacks.probe_lines import ProbeLines, middle_pairs
 
 
 def corpus_of(pairs):

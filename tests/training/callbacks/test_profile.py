@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from pipeline.training.callbacks.profile import WARM_UP, Profile
+from qkv.training.callbacks.profile import WARM_UP, Profile
 
 pytestmark = pytest.mark.minutes
 

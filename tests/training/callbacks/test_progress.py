@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from pipeline.training.callbacks.progress import ProgressLine, clock
-from pipeline.training.checkpoint import Progress
-from pipeline.training.stopping import Limits
+from qkv.training.callbacks.progress import ProgressLine, clock
+from qkv.training.checkpoint import Progress
+from qkv.training.stopping import Limits
 
 FIRST = {"update": 50, "epoch": 0, "minutes": 1.0, "loss": 5.4321, "learning_rate": 1e-3}
 SECOND = {**FIRST, "update": 100, "minutes": 1.5, "loss": 4.5, "tokens_per_second": 12345.6}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tensorboard.plugins.projector import ProjectorConfig
 from tensorboard.plugins.projector.projector_plugin import _read_tensor_tsv_file
 
-from pipeline.training.callbacks.projector import write_projector
+from qkv.training.callbacks.projector import write_projector
 
 TRIMMED = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
 """What JavaScript's `trim` takes away."""

@@ -7,9 +7,9 @@ import pandas as pd
 import tensorflow as tf
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
-from pipeline.inspection.measures import MEASURES
-from pipeline.training.callbacks import tensorboard
-from pipeline.training.callbacks.tensorboard import TensorBoard, forget_from, probe_table
+from qkv.inspection.measures import MEASURES
+from qkv.training.callbacks import tensorboard
+from qkv.training.callbacks.tensorboard import TensorBoard, forget_from, probe_table
 
 
 def probe(id_, source, reference, hypothesis):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.training.optimizers import make_optimizer
+from qkv.training.optimizers import make_optimizer
 from tests.tiny_transformer import make_transformer
 
 RATE = 0.01

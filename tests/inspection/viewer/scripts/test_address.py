@@ -4,7 +4,7 @@ import html as escaping
 
 import pytest
 
-from pipeline.inspection.viewer.page import ViewerRun, viewer_page
+from qkv.inspection.viewer.page import ViewerRun, viewer_page
 from tests.browser import open_page
 from tests.inspection.viewer.opened import (
     RECORDS,

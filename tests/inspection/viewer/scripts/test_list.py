@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.inspection.measures import MEASURES, measure_site
-from pipeline.inspection.sentences import SENTENCE_MEASURES, sentence_row
-from pipeline.inspection.viewer.page import ViewerRun, viewer_page
+from qkv.inspection.measures import MEASURES, measure_site
+from qkv.inspection.sentences import SENTENCE_MEASURES, sentence_row
+from qkv.inspection.viewer.page import ViewerRun, viewer_page
 from tests.inspection.viewer.opened import (
     GOLD,
     RECORDS,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.alignment.word_matrix import row_words, word_matrix
-from pipeline.inspection.viewer.page import ViewerRun, viewer_page
+from qkv.alignment.word_matrix import row_words, word_matrix
+from qkv.inspection.viewer.page import ViewerRun, viewer_page
 from tests.inspection.viewer.opened import (
     GOLD,
     RECORDS,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.alignment.word_matrix import row_words, word_matrix
-from pipeline.inspection.viewer.page import ViewerRun, viewer_page
-from pipeline.text.pharaoh import GoldAlignment
+from qkv.alignment.word_matrix import row_words, word_matrix
+from qkv.inspection.viewer.page import ViewerRun, viewer_page
+from qkv.text.pharaoh import GoldAlignment
 from tests.inspection.viewer.opened import (
     CHINESE,
     GOLD,

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from pipeline.inspection.viewer.page import ViewerRun, encode_weights, viewer_page
+from qkv.inspection.viewer.page import ViewerRun, encode_weights, viewer_page
 from tests.inspection.viewer.opened import RECORDS, make_record, open_viewer, press, read_cells, read_state
 
 UNITS = {"source": "spaces", "target": "spaces"}

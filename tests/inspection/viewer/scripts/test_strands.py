@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.inspection.viewer.page import ViewerRun, viewer_page
+from qkv.inspection.viewer.page import ViewerRun, viewer_page
 from tests.inspection.viewer.opened import RECORDS, make_record, open_viewer, press, read_state
 
 

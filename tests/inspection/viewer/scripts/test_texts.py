@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.inspection.viewer.page import ViewerRun, viewer_page
+from qkv.inspection.viewer.page import ViewerRun, viewer_page
 from tests.inspection.viewer.opened import CHINESE, HOSTILE, RECORDS, make_record, open_viewer, press, read_cells
 
 

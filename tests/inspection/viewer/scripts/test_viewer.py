@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from pipeline.inspection.viewer.page import ViewerRun, viewer_page
+from qkv.inspection.viewer.page import ViewerRun, viewer_page
 from tests.inspection.viewer.opened import GOLD, RECORDS, make_record, open_viewer, press, read_cells, read_state
 
 

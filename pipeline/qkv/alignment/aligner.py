@@ -1,0 +1,184 @@
+"""Aligns the words of any parallel text by the attention of one trained run, or of several runs of either direction."""
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from itertools import repeat
+
+from ..errors import InputError
+from ..inspection.record import Record
+from ..run.trained_run import TrainedRun
+from ..text.pharaoh import Link
+from ..text.typed_text import TypedText
+from ..text.words import BETWEEN_SPACES, WordUnits
+from .agreement import most_agreeing
+from .aligned_text import AlignedText, ChangedLines
+from .given_words import number_words
+from .linking import Linking
+from .probable_readout import ProbableReadout
+from .readout import ChosenReadout, describe_readout
+from .run_readout import find_readout
+
+AGREEMENT_PAIRS = 500  # enough to tell heads apart
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A run, and the text in the direction in which it translates.
+
+    Args:
+        run: the run.
+        text: the text as it was written, in the direction of the run.
+        readout: where its alignments are read; None if that is yet to be chosen.
+        units: what counts as a word where none are given.
+        reverse: whether the text is turned: links are from its target to its source.
+        normalizes: whether `data.normalize` of the run acts on the text; links are between the words as they were
+            written all the same.
+    """
+
+    run: TrainedRun
+    text: AlignedText
+    readout: ChosenReadout | None = None
+    units: WordUnits = BETWEEN_SPACES
+    reverse: bool = False
+    normalizes: bool = False
+
+    @classmethod
+    def of(
+        cls, run: TrainedRun, text: AlignedText, at: str | None, reverse: bool = False, normalizes: bool = False
+    ) -> "Direction":
+        """Returns the direction of a run on a text.
+
+        Args:
+            run: the run.
+            text: the text, turned by this if the run reads its target.
+            at: the readout as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`; None to choose it on the gold alignments that the run's
+                config names, if it names any.
+            reverse: whether the run reads the target.
+            normalizes: whether the text is a person's, not a set of the run.
+
+        Raises:
+            InputError: the run has no such layer or head.
+        """
+        read = text.turned() if reverse else text
+        return cls(run, read, find_readout(run, at), reverse=reverse, normalizes=normalizes)
+
+    def plain(self) -> "Direction":
+        """Returns the direction with its links, or the weights they are read off, but no probabilities of them."""
+        return replace(self, readout=self.readout.plain if isinstance(self.readout, ProbableReadout) else self.readout)
+
+    def records(self, count: int | None = None) -> Iterator[Record]:
+        """Yields records of the cross-attention over the targets of the first `count` pairs, or of all."""
+        text = self.text if count is None else self.text.part(0, count)
+        units = WordUnits(
+            *(unit if words is None else "characters" for unit, words in zip(self.units, text.words, strict=True))
+        )
+        recorder = self.run.recorder(["cross", *([self.readout.site] if self.readout else [])], units)
+        sides: list[Sequence[str]] = []
+        counted: list[Iterable[str | None]] = []
+        for side, lines, words, unit in zip(units._fields, (text.source, text.target), text.words, units, strict=True):
+            normalize = self.run.make_normalizer(side) if self.normalizes else None
+            sides.append(ChangedLines(lines, normalize) if normalize else lines)
+            as_written = lines if normalize and unit == "spaces" else repeat(None)
+            counted.append(as_written if words is None else words)
+        return map(number_words, recorder.record_references(*sides), *counted)
+
+    def warn(self, start: int, stop: int) -> None:
+        """Warns of what the run does not read in these pairs as it is written, see `TypedText`."""
+        for reader, lines in zip(self._typed, (self.text.source, self.text.target), strict=True):
+            reader.read(lines[start:stop], start + 1)
+
+    @cached_property
+    def _typed(self) -> list[TypedText]:
+        sides = zip(self.text.names, self.units._fields, strict=True)
+        return [self.run.typed_text(name, side, normalizes=self.normalizes) for name, side in sides]
+
+
+def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> list[Direction]:
+    """Returns the directions with what counts as a word, and with the place where links are read.
+
+    Args:
+        directions: those of all runs, on the same text; the first is not turned.
+        subwords: whether subwords are linked instead of words; only for one run, since each has its own subwords.
+
+    Raises:
+        InputError: there is nothing by which to choose the layer and head.
+    """
+    # Probabilities are of words.
+    directions = [one.plain() for one in directions] if subwords else _with_units(directions)
+    readouts = _choose_readouts(directions)
+    for direction, readout in zip(directions, readouts, strict=True):
+        log.info(
+            "%s: %s, %s, chosen by %s",
+            direction.run.directory.root,
+            readout.site,
+            describe_readout(readout.layer, readout.head, readout.side, readout.extraction),
+            readout.chosen_on,
+        )
+    return [replace(one, readout=readout) for one, readout in zip(directions, readouts, strict=True)]
+
+
+def read_links(
+    directions: Sequence[Direction],
+    linking: Linking,
+    subwords: bool,
+) -> Iterator[Collection[Link]]:
+    """Yields the links of each pair: (source word, target word).
+
+    Args:
+        directions: as `choose_readouts` returns them.
+        linking: how words are linked.
+        subwords: see `choose_readouts`.
+    """
+    streams = (
+        map(Record.by_token, direction.records()) if subwords else direction.records() for direction in directions
+    )
+    readouts = [direction.readout for direction in directions if direction.readout is not None]
+    for records in zip(*streams, strict=True):
+        yield linking(readouts, records)
+
+
+def _with_units(directions: Sequence[Direction]) -> list[Direction]:
+    """Returns the directions with what counts as a word: on all the same, so characters where one run of several would
+    take its own subwords."""
+    first, *others = directions
+    cutter = replace(first.run.cutter, otherwise="characters" if others else "subwords")
+    text = first.text
+    units = cutter.units(text.source, text.target)
+    if others:
+        units = WordUnits(*("characters" if unit == "subwords" else unit for unit in units))
+    cutter.log_found(WordUnits(*(u if words is None else "spaces" for u, words in zip(units, text.words, strict=True))))
+    return [replace(one, units=WordUnits(*reversed(units)) if one.reverse else units) for one in directions]
+
+
+def _choose_readouts(directions: Sequence[Direction]) -> list[ChosenReadout]:
+    """Returns the readout of each direction; unknown ones are chosen by agreement with a run of the other direction."""
+    readouts = [direction.readout for direction in directions]
+    forward, backward = (
+        [number for number, one in enumerate(directions) if one.reverse is reverse] for reverse in (False, True)
+    )
+    if forward and backward:
+        for turn in range(max(len(forward), len(backward))):
+            pair = [numbers[turn % len(numbers)] for numbers in (forward, backward)]
+            if None in [readouts[number] for number in pair]:
+                agreed = _choose_by_agreement(*(directions[number] for number in pair))
+                for number, readout in zip(pair, agreed, strict=True):
+                    readouts[number] = readouts[number] or readout
+    known = [readout for readout in readouts if readout is not None]
+    if len(known) < len(readouts):
+        raise InputError(
+            f"{directions[readouts.index(None)].run.directory.root}: nothing to choose the layer and head by: give "
+            "--at LAYER,HEAD,SIDE, or a run of the opposite direction, or name gold alignments in the run's config "
+            "(inspection.choose_head_on)"
+        )
+    return known
+
+
+def _choose_by_agreement(forward: Direction, backward: Direction) -> list[ChosenReadout]:
+    agreed = most_agreeing(forward.records(AGREEMENT_PAIRS), backward.records(AGREEMENT_PAIRS))
+    pairs = min(AGREEMENT_PAIRS, len(forward.text))
+    reason = f"the two directions' agreement, {100 * agreed.value:.1f} % on {pairs} pairs"
+    return [ChosenReadout(**asdict(readout), chosen_on=reason) for readout in (agreed.forward, agreed.backward)]

@@ -1,0 +1,83 @@
+"""Additive attention as Bahdanau, Cho and Bengio wrote it."""
+
+import keras
+
+from ..layers.dynamic_shape import check_sizes
+from .multi_head import MultiHeadAttention
+from .scores import Additive
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class AdditiveAttention(MultiHeadAttention):
+    """One head of additive attention (Bahdanau et al. 2015, section 3.1 and appendix A.1.2).
+
+    `e = v . tanh(W_q query + W_k key [+ b])`, `weights = softmax(e)`, `context = weights value`. Unlike Keras' layer of
+    the same name, it has both matrices. Values are not projected. The paper's query is the decoder's previous state.
+
+    Args:
+        units: the size of the hidden layer in which query and key meet.
+        use_bias: adds b inside the tanh. The paper has none.
+        dropout: share of the weights set to zero in training; the returned weights are those before dropout.
+        mechanism: what is done with the scores: a name, such as "softmax" or (for bounded memory) "blockwise", or a
+            layer; see `qkv.attention.mechanisms`.
+
+    Call arguments:
+        query: `(B, T, Dq)`, by position or by name. All other arguments are given by name, because Keras' attention
+            layers take the value before the key.
+        key: `(B, S, Dk)`.
+        value: `(B, S, Dv)`.
+        mask: bool, broadcastable to `(B, 1, T, S)`, True where attention may go; see `qkv.attention.masks`.
+        query_mask: bool `(B, T)`; if not given, the mask that Keras keeps of the query. It becomes the mask of the
+            context.
+        key_mask, value_mask: bool `(B, S)`; if not given, the masks that Keras keeps of key and value. They are joined
+            with `mask`.
+        training: whether dropout is applied.
+
+    Returns:
+        `(context, weights)`: `(B, T, Dv)` and float32 `(B, 1, T, S)`.
+
+    Example:
+        >>> layer = AdditiveAttention(units=4)
+        >>> memory = keras.random.normal((1, 5, 6))
+        >>> context, weights = layer(keras.random.normal((1, 3, 8)), key=memory, value=memory)
+        >>> context.shape, weights.shape
+        (TensorShape([1, 3, 6]), TensorShape([1, 1, 3, 5]))
+    """
+
+    def __init__(self, units, use_bias=False, dropout=0.0, mechanism="softmax", **kwargs):
+        check_sizes(units=units)
+        super().__init__(
+            num_heads=1,
+            key_dim=units,
+            score=Additive(use_bias=use_bias) if use_bias else "additive",
+            mechanism=mechanism,
+            value_projection=False,
+            use_bias=False,
+            dropout=dropout,
+            **kwargs,
+        )
+        self.units = units
+        self.bias_in_score = use_bias
+
+    @classmethod
+    def from_keras(cls, layer, **kwargs):
+        """Refuses: Keras has no layer that computes the same.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            "Keras' AdditiveAttention has no matrices for queries and keys, so no layer of Keras has the weights of "
+            f"this one; expected a new AdditiveAttention(units=...), found a {type(layer).__name__} to convert"
+        )
+
+    def build(self, query_shape, *, key_shape, value_shape):
+        self.value_dim = self.output_dim = value_shape[-1]  # values are not projected
+        super().build(query_shape, key_shape=key_shape, value_shape=value_shape)
+
+    def get_config(self):
+        config = super().get_config()
+        return {name: config[name] for name in ("name", "trainable", "dtype", "dropout", "mechanism")} | {
+            "units": self.units,
+            "use_bias": self.bias_in_score,
+        }

@@ -1,0 +1,119 @@
+"""Cross-attention: queries from one sequence, keys and values from another."""
+
+import keras
+from keras import ops
+
+from ..layers.dynamic_shape import dynamic_shape, rows_of_each
+from .masks import join_masks
+from .multi_head import MultiHeadAttention
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class CrossAttention(MultiHeadAttention):
+    """Multi-head attention from a sequence to a memory (Vaswani et al. 2017, section 3.2.3, first bullet).
+
+    `context = concat_h(softmax(score((x + p) W_q, (memory + m) W_k)) memory W_v) W_o`, with optional positions p of the
+    queries and m of the memory. Positions help to find a place but would blur what is read there, so they are not added
+    to the values (Carion et al. 2020, DETR, section A.4).
+
+    Args:
+        num_heads: H.
+        key_dim: K, the size of one head's queries and keys.
+        value_dim: V, the size of one head's values; K if not given.
+        output_dim: the width of the context; H * V if not given.
+        score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
+            `qkv.attention.scores`.
+        mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
+            `qkv.attention.mechanisms`. It uses the `score` and `dropout` given here.
+        projection: whether queries and keys pass through learnt matrices. If False, the inputs are split into heads as
+            they are, so their width must be H * K.
+        value_projection: whether values and the context pass through learnt matrices; `projection` if not given. If
+            False, the context is made of the values themselves, whose width must be H * V.
+        use_bias: whether the projections add a bias.
+        dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
+            dropout.
+        key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
+            queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
+
+    Call arguments:
+        x: `(B, T, D)`, the queries.
+        memory: `(B, S, M)`, the keys and values.
+        mask: bool, broadcastable to `(B, H, T, S)`; usually the padding mask of the memory.
+        memory_positions: `(S, M)` or `(B, S, M)`, added to the memory for the keys, or None.
+        positions: `(T, D)` or `(B, T, D)`, added to x for the queries, or None.
+        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It becomes the mask of the context.
+        memory_mask: bool `(B, S)`; if not given, the mask that Keras keeps of the memory. It is joined with `mask`.
+        training: whether dropout is applied.
+
+    Returns:
+        `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
+
+    Example:
+        >>> layer = CrossAttention(num_heads=2, key_dim=4)
+        >>> context, weights = layer(keras.random.normal((1, 3, 8)), keras.random.normal((1, 5, 8)))
+        >>> context.shape, weights.shape
+        (TensorShape([1, 3, 8]), TensorShape([1, 2, 3, 5]))
+    """
+
+    inputs_by_position = ("x", "memory")
+
+    # Keras finds arguments by name, so a layer with two inputs cannot have the signatures of a layer with three.
+    def build(self, x_shape, memory_shape):  # type: ignore[override]
+        super().build(x_shape, key_shape=memory_shape, value_shape=memory_shape)
+
+    def _build_for(self, query, key, value):
+        if key != value:
+            raise ValueError(
+                f"layer: keys and values of CrossAttention are made from one memory, found keys of width {key} and "
+                f"values of width {value}; take MultiHeadAttention.from_keras"
+            )
+        self.build((None, None, query), (None, None, key))
+        self.built = True
+
+    def call(  # type: ignore[override]
+        self,
+        x,
+        memory,
+        *,
+        mask=None,
+        memory_positions=None,
+        positions=None,
+        x_mask=None,
+        memory_mask=None,
+        training=None,
+    ):
+        key = memory if memory_positions is None else memory + memory_positions
+        key, value = self.project_memory(key, memory)
+        query = x if positions is None else x + positions
+        return self.attend(self.project_query(query), key, value, join_masks(mask, memory_mask), training)
+
+    def attend_from_rows(self, query, key, value, mask=None, training=None):
+        """Attends like `attend`, with several rows of queries to each memory: the hypotheses of a search share a
+        source.
+
+        They are treated as more queries of one row, so the memory is neither repeated nor read again.
+
+        Args:
+            query: `(B * N, H, T, K)`; the N rows of one memory are adjacent.
+            key: `(B, H, S, K)`.
+            value: `(B, H, S, V)`.
+            mask: bool, broadcastable to `(B, H, 1, S)`.
+            training: whether dropout is applied.
+
+        Returns:
+            `(context, weights)`: `(B * N, T, output_dim)` and float32 `(B * N, H, T, S)`.
+        """
+        rows, heads, length, size = dynamic_shape(query)
+        batch, _, sources, _ = dynamic_shape(key)
+        each = rows_of_each(rows, batch)
+        query = ops.reshape(query, (batch, each, heads, length, size))
+        query = ops.reshape(ops.swapaxes(query, 1, 2), (batch, heads, each * length, size))
+        context, weights = self.attend(query, key, value, mask, training)
+        weights = ops.swapaxes(ops.reshape(weights, (batch, heads, each, length, sources)), 1, 2)
+        return (
+            ops.reshape(context, (rows, length, self.output_dim)),
+            ops.reshape(weights, (rows, heads, length, sources)),
+        )
+
+    def compute_output_shape(self, x_shape, memory_shape):  # type: ignore[override]
+        return self._output_shapes(x_shape, memory_shape)

@@ -1,0 +1,188 @@
+"""Aligns the words of a parallel text: `qkv align RUN [REVERSE_RUN] --source FILE --target FILE`."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..config.names import DATA_SETS, EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS, describe
+from ..errors import InputError, invocation
+from ..runtime.import_tensorflow import importing_tensorflow
+from .cli import ArgumentParser, add_normalize_option, add_workers_option, exit_cleanly
+
+if TYPE_CHECKING:
+    from ..alignment.aligner import Direction
+
+PROGRESS_PAIRS = 10_000  # about a minute's work
+CHECKED_PAIRS = 1000
+COMBINED = {
+    MEAN_WEIGHTS: "by the mean of the weights of all runs: each word with the one of the largest mean, and neighbours "
+    "of links above 0.4",
+    PROBABLE: "by the probability that a link is right, calibrated as for --probabilities on the attention of both: "
+    "links above the threshold with the fewest errors",
+}
+_ALIGNED = {name: site for name, site in SITES.items() if site.aligns}
+READOUT_HELP = (
+    f"LINKS says which words are linked (default: target). {describe(EXTRACTIONS)}. "
+    f"SITE says from which attention links are read (default: cross). {describe(_ALIGNED)}."
+)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = ArgumentParser(
+        prog=invocation("align"),
+        description="Aligns the words of a parallel text by the cross-attention of a trained run. Writes one line of "
+        "links per pair in Pharaoh format: source word-target word, from 0. With a run of the opposite direction the "
+        "links of both are symmetrised. Layer, head and label side are those given by --at; without it they are chosen "
+        "on the gold alignments that the run's config names, or else by the agreement of the two directions.",
+    )
+    parser.epilog = READOUT_HELP
+    _add_runs(parser)
+    parser.add_argument("--source", type=Path, metavar="FILE", help="source sentences, one per line")
+    parser.add_argument("--target", type=Path, metavar="FILE", help="their translations, one per line")
+    parser.add_argument(
+        "--set", choices=DATA_SETS, help="align this set of RUN's config instead of --source and --target"
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="write the links to this file (default: standard output)"
+    )
+    parser.add_argument(
+        "--symmetrise",
+        choices=(*SYMMETRISATIONS, *COMBINED),
+        default=SYMMETRISATIONS[0],
+        help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]}). {describe(COMBINED)}",
+    )
+    add_normalize_option(parser)
+    _add_word_options(parser)
+    _add_probability_options(parser)
+    add_workers_option(parser)
+    return parser
+
+
+def _add_runs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run from source to target")
+    parser.add_argument(
+        "reverse", type=Path, nargs="?", metavar="REVERSE_RUN", help="folder of a run from target to source"
+    )
+    parser.add_argument(
+        "--more_runs",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="RUN",
+        help="folders of further runs, from source to target or back as the languages of their configs say, whose "
+        f"attention counts too; for --symmetrise {MEAN_WEIGHTS}",
+    )
+    for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
+        parser.add_argument(
+            f"--{option}",
+            metavar="LAYER,HEAD,SIDE[,LINKS[,SITE]]",
+            help=f"where in {meaning}, and in further runs of its direction, links are read, such as 1,mean,output or "
+            "2,0,input; see below",
+        )
+
+
+def _add_word_options(parser: argparse.ArgumentParser) -> None:
+    for side in ("source", "target"):
+        parser.add_argument(
+            f"--{side}_words",
+            type=Path,
+            metavar="FILE",
+            help=f"the {side} sentences again, with spaces between words: links are between these words. For text "
+            "without spaces; otherwise its subwords count as words, or its characters if there are two runs",
+        )
+    parser.add_argument(
+        "--subwords",
+        action="store_true",
+        help="link the run's subwords instead of words, numbered as in its attention archives",
+    )
+
+
+def _add_probability_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="write the probability that a link is right after it, as in 0-0:0.93. It is calibrated on the gold "
+        "alignments that RUN's config names (inspection.choose_head_on, or else the validation set)",
+    )
+    parser.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="FILE",
+        help="take probabilities from the link_calibration.json of an evaluation of RUN, so that no gold alignments "
+        "are needed; for a single run, and with --probabilities",
+    )
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Reads the text, aligns it, writes the links."""
+    options = make_parser().parse_args(arguments)
+    _check(options)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    with importing_tensorflow():
+        from ..alignment.align_pairs import align_in_processes
+        from ..alignment.aligner import choose_readouts
+        from ..alignment.given_runs import load_directions
+        from ..alignment.given_text import read_set, with_given_words
+        from ..alignment.link_calibration import link_calibration
+        from ..alignment.linking import make_linking
+        from ..text.corpus import read_parallel_files
+        from ..text.pharaoh import format_pharaoh_line, write_pharaoh
+
+    corpus = read_set(options.run, options.set) if options.set else read_parallel_files(options.source, options.target)
+    names = str(options.source or "source"), str(options.target or "target")
+    text = with_given_words(corpus, options.source_words, options.target_words, names)
+    normalizes = not (options.set or options.no_normalize)  # a set of the run's is as it reads it
+    places = options.at, options.reverse_at
+    runs = load_directions(text, options.run, options.reverse, options.more_runs, places, normalizes)
+    if options.symmetrise == MEAN_WEIGHTS:  # no run's own links count
+        runs = [one.plain() for one in runs]
+    directions = choose_readouts(runs, options.subwords)
+    calibrated = options.probabilities or options.symmetrise == PROBABLE
+    calibration = link_calibration(directions, options.calibration) if calibrated else None
+    reverse = [direction.reverse for direction in directions]
+    linking = make_linking(options.symmetrise, calibration, options.probabilities, reverse)
+    links = align_in_processes(directions, linking, options.subwords, options.workers)
+    links = _with_progress(links, directions)
+    if options.output:
+        write_pharaoh(options.output, links)
+    else:
+        for sentence in links:
+            sys.stdout.write(format_pharaoh_line(sentence))
+
+
+def _check(options: argparse.Namespace) -> None:
+    if bool(options.set) == bool(options.source or options.target) or bool(options.source) != bool(options.target):
+        raise InputError("expected a text to align: --source and --target, or --set")
+    if options.subwords and (options.reverse or options.more_runs):
+        raise InputError(
+            "--subwords needs a single run, since each run cuts words into different subwords; leave out the others"
+        )
+    if options.probabilities and options.subwords:
+        raise InputError("--probabilities are of links between words, as the gold alignments are; leave out --subwords")
+    if options.symmetrise in COMBINED and not (options.reverse or options.more_runs):
+        raise InputError(f"--symmetrise {options.symmetrise} combines two runs; give REVERSE_RUN, or leave it out")
+    if options.more_runs and (options.symmetrise != MEAN_WEIGHTS or options.probabilities):
+        raise InputError(
+            f"--more_runs needs --symmetrise {MEAN_WEIGHTS}, and no --probabilities; change these, or leave it out"
+        )
+    if options.calibration and (options.reverse or not options.probabilities):
+        raise InputError("--calibration needs --probabilities and a single run; leave it out, or REVERSE_RUN")
+    if options.subwords and (options.source_words or options.target_words):
+        raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
+
+
+def _with_progress(links: Iterable[Any], directions: Sequence["Direction"]) -> Iterator[Any]:
+    """Passes on links, logs progress and warns of what is not read as it is written."""
+    total = len(directions[0].text)
+    for number, sentence in enumerate(links):
+        if number % CHECKED_PAIRS == 0:
+            for direction in directions:
+                direction.warn(number, number + CHECKED_PAIRS)
+        if number and number % PROGRESS_PAIRS == 0:
+            logging.info("%d of %d pairs", number, total)
+        yield sentence

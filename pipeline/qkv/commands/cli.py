@@ -1,0 +1,223 @@
+"""The parts that all commands share: their options, how they read arguments, and how they end."""
+
+import argparse
+import contextlib
+import functools
+import logging
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, TextIO, cast
+
+from ..errors import InputError, LostWorkerError, did_you_mean, mistake, refusal
+from ..files.paths import is_unicode, name_problem
+from ..runtime.plugin_files import load_plugins, take_plugins
+from ..runtime.streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, prepare_streams
+from .command_paths import check_paths
+
+PLUGINS_HELP = "Python file of your own that registers a score, mechanism or the like; repeatable"
+EVALUATED_HELP = "folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive"
+DEBUG_HELP = "show the traceback of an error"
+TRY_AGAIN = 75  # EX_TEMPFAIL of <sysexits.h>
+
+
+class ArgumentParser(HelpPrinter, argparse.ArgumentParser):
+    """The standard parser with the options that every command has; wrong arguments and paths raise an `InputError`.
+
+    The options themselves are read by `exit_cleanly`; here they only appear in the help.
+    """
+
+    def __init__(self, prog: str | None = None, description: str = "") -> None:
+        super().__init__(prog=prog, description=description)
+        common = self.add_argument_group("options of every command")
+        common.add_argument("--plugins", metavar="FILE", help=PLUGINS_HELP)
+        common.add_argument("--debug", action="store_true", help=DEBUG_HELP)
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """Parses arguments, and checks the paths among them."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            known = [name for name in self._option_string_actions if name.startswith("--")]
+            meant = did_you_mean(unknown[0].partition("=")[0], known)
+            if not unknown[0].startswith("-") and any(action.nargs in ("*", "+") for action in self._actions):
+                meant = "; give all folders side by side, before the options"
+            raise InputError(f"unrecognized arguments: {' '.join(unknown)}{meant}; see --help")
+        check_paths(options)
+        return options
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Checks a choice; called by the standard parser."""
+        if action.choices is not None and value not in action.choices:
+            names = [str(choice) for choice in action.choices]
+            expected = f"expected one of {', '.join(names)}, found {str(value)!r}"
+            raise argparse.ArgumentError(action, f"{expected}{did_you_mean(str(value), names)}")
+
+    def error(self, message: str) -> NoReturn:
+        """Raises what the standard parser would print; called by it."""
+        raise InputError(f"{message}; see --help")
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """Returns what reads an option's integer, as the `type` of `add_argument`."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not least <= int(text) <= most:
+            found = text if len(text) <= 40 else text[:40] + "…"
+            raise argparse.ArgumentTypeError(f"expected an integer >= {least} and <= {most}, found {found!r}")
+        return int(text)
+
+    return read
+
+
+def add_run_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds the folder of a trained run, as `options.run`."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, such as runs/demo")
+
+
+def add_members_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds further runs, as `options.others`."""
+    parser.add_argument(
+        "others",
+        type=Path,
+        nargs="*",
+        default=[],
+        metavar="RUN2",
+        help="folders of further runs: all translate together as an ensemble, each token by the mean of their "
+        "log-probabilities. They need the same tokenizer, and may be of any architecture. Settings are those of RUN; "
+        "sentences have as many tokens as every model accepts",
+    )
+
+
+def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the choice of a run's weights, as `options.checkpoint`."""
+    parser.add_argument(
+        "--checkpoint",
+        choices=("best", "last"),
+        default="best",
+        help="which weights of each run to use. best: those that were best on validation; last: the newest, also "
+        "during training (default: best)",
+    )
+
+
+def add_workers_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the number of processes that share the work, as `options.workers`."""
+    parser.add_argument(
+        "--workers",
+        type=whole_number(1, 1000),
+        default=1,
+        metavar="N",
+        help="number of processes of this machine that share the work, each with the model in its memory; the results "
+        "are the same (default: 1)",
+    )
+
+
+def add_normalize_option(parser: argparse._ActionsContainer) -> None:
+    """Adds whether text is read as it is, as `options.no_normalize`."""
+    parser.add_argument(
+        "--no_normalize",
+        action="store_true",
+        help="read the text as it is, without what data.normalize of the run does to text that a person has written",
+    )
+
+
+def _read_name(text: str) -> str:
+    if problem := name_problem(text):
+        raise argparse.ArgumentTypeError(problem)
+    return text
+
+
+def add_set_option(parser: argparse.ArgumentParser) -> None:
+    """Which evaluation of a run is read, as `options.set`."""
+    parser.add_argument(
+        "--set", type=_read_name, default="test", metavar="NAME", help="name of the evaluation (default: test)"
+    )
+
+
+def log_to_output() -> None:
+    """Makes messages of the package appear on standard output, for a command whose results are files."""
+    if not isinstance(sys.stdout, Messages):
+        sys.stdout = cast(TextIO, Messages(sys.stdout))
+    logging.basicConfig(handlers=[OutputHandler()])
+    logging.getLogger("qkv").setLevel(logging.INFO)  # TensorFlow's own information is for its developers
+
+
+def _fail(message: str, status: int) -> int:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{message}\n")
+    can_flush(sys.stderr)
+    return status
+
+
+class Command(Protocol):
+    """A command: `arguments` follow the program's name, by default those of the process; returns the exit status."""
+
+    def __call__(self, arguments: list[str] | None = None) -> int: ...
+
+
+def _denied(error: Exception) -> str | None:
+    """Returns what may not be read, which is not damaged, where that is behind an error."""
+    return refusal(error.__context__) if isinstance(error.__context__, PermissionError) else None
+
+
+def _refuse_unwritable(arguments: Sequence[str]) -> None:
+    for argument in arguments:
+        if "\0" in argument or not is_unicode(argument):
+            raise InputError(f"{argument[:200]!r}: expected text in UTF-8 without zero bytes; rename the file")
+
+
+def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
+    """Makes a command report errors in one line and return a fitting exit status.
+
+    An `InputError` prints `error: ...` and gives status 2, a disk that refuses to write gives 1, Ctrl-C gives 130, and
+    the loss of another worker 75. Two options may stand anywhere among the arguments and are taken off them: `--debug`
+    lets every traceback through, and `--plugins FILE` loads a plugin first.
+
+    Args:
+        main: takes the arguments after the program's name and returns an exit status, or None for 0.
+
+    Returns:
+        A function of the arguments, by default those of the process, that returns the exit status.
+    """
+
+    @functools.wraps(main)
+    def command(arguments: list[str] | None = None) -> int:
+        given = sys.argv[1:] if arguments is None else arguments
+        debug = "--debug" in given
+        prepare_streams()
+        try:
+            _refuse_unwritable(given)
+            others, plugins = take_plugins([argument for argument in given if argument != "--debug"])
+            load_plugins(plugins)
+            try:
+                status = main(others) or 0
+            except SystemExit as error:  # after --help, of a script's own parser, or within a plugin
+                sys.stdout.flush()
+                if error.code and plugins:
+                    raise InputError(f"a plugin has ended the command: exit {error.code}; mend the plugin") from error
+                raise
+            sys.stdout.flush()
+            return status
+        except (InputError, LostWorkerError) as error:
+            if debug:
+                raise
+            return _fail(f"error: {_denied(error) or error}", 2 if isinstance(error, InputError) else TRY_AGAIN)
+        except KeyboardInterrupt:
+            if debug:
+                raise
+            return _fail("interrupted", 130)
+        except BrokenPipeError:
+            discard(sys.stdout)  # the reader left (`| head`), which is no error
+            return 0
+        except Exception as error:
+            refused, mistaken = refusal(error), mistake(error)
+            if refused is None and mistaken is None:
+                raise
+            output = "" if can_flush(sys.stdout) else "standard output: "
+            if debug:
+                raise
+            return _fail(f"error: {output}{refused}", 1) if refused else _fail(f"error: {mistaken}", 2)
+
+    return command

@@ -1,0 +1,77 @@
+"""Compares evaluated runs: `qkv compare runs/a runs/b ...`, or `--help`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from ..errors import InputError, invocation
+from ..files.atomic import write_output
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = ArgumentParser(
+        prog=invocation("compare"),
+        description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
+        "first run (paired bootstrap), the same of the alignment error rate (approximate randomisation), loss, search, "
+        "seed, parameters, updates and minutes of training; below, where they were measured, entropy, agreement and "
+        "other measures of heads, and the loss when one is replaced, in the same way. Means are given of runs that "
+        "differ in nothing but their seed, with intervals over seeds and sentences. Attention archives without a run "
+        "are compared by what they hold.",
+    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help=EVALUATED_HELP)
+    add_set_option(parser)
+    parser.add_argument(
+        "--samples", type=whole_number(100, 1_000_000), default=1000, help="number of bootstrap samples (default: 1000)"
+    )
+    parser.add_argument(
+        "--heads",
+        action="store_true",
+        help="also compare each layer and head, with intervals, and with p-values that are corrected for their number "
+        "(Holm); the heads of each run are matched to those of the first",
+    )
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table to this CSV file")
+    parser.add_argument(
+        "--fail_if_worse",
+        action="store_true",
+        help="end with status 1 if BLEU or chrF of a run is lower than the first run's, with p below 0.05: a gate "
+        "before a new model replaces an old one",
+    )
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> int:
+    """Reads the evaluations, compares them, prints the table. Returns 1 if asked to fail and a run is worse."""
+    options = make_parser().parse_args(arguments)
+    if len(options.runs) < 2:
+        raise InputError("expected at least two runs to compare, found one; see --help")
+    from ..evaluation.archive_tables import csv_of
+    from ..evaluation.compared_measures import compare_heads
+    from ..evaluation.comparison import as_text, compare, compare_all_measures, find_worse, means_over_seeds
+    from ..evaluation.evaluated_archive import find_evaluated
+    from ..evaluation.faithfulness_comparison import compare_faithfulness
+    from ..evaluation.matched_systems import match_to_first
+
+    systems = [find_evaluated(path, options.set) for path in options.runs]
+    table, of_alignment = compare(systems, options.samples)
+    against = "; p against the first" if "BLEU" in table or table["AER p"].notna().any() else ""
+    sys.stdout.write(f"{len(systems[0].table)} sentences{against}\n\n{as_text(table)}\n")
+    for line in [*of_alignment, *means_over_seeds(systems, table)]:
+        sys.stdout.write(f"\n{line}\n")
+    blocks = compare_all_measures(systems, options.samples)
+    if options.heads:
+        blocks += compare_heads(systems, match_to_first(systems), options.samples)
+    for block in [*blocks, *compare_faithfulness(systems, options.samples)]:
+        sys.stdout.write(f"\n{block}\n")
+    if options.csv:
+        write_output(options.csv, csv_of(table))
+    if not options.fail_if_worse:
+        return 0
+    if "BLEU" not in table:
+        raise InputError("--fail_if_worse: these are archives over given targets, which have no scores; leave it out")
+    worse = find_worse(table)
+    for line in worse:
+        sys.stderr.write(f"{line}\n")
+    return 1 if worse else 0

@@ -1,0 +1,88 @@
+"""Draws the attention of a sentence: `qkv draw RUN --sentence 7 --output picture.svg`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from ..config.names import LABEL_SIDES, SITES, describe
+from ..errors import InputError, invocation
+from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
+
+MOST = 1_000_000_000
+SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = ArgumentParser(
+        prog=invocation("draw"),
+        description="Draws the attention of one layer over a sentence of an evaluated run as a heat map with a panel "
+        "for each head, for papers and slides.",
+    )
+    parser.add_argument("evaluated", type=Path, metavar="RUN", help=EVALUATED_HELP)
+    parser.add_argument(
+        "--sentence",
+        type=whole_number(0, MOST),
+        required=True,
+        metavar="N",
+        help="number of the sentence, counted from 0",
+    )
+    add_set_option(parser)
+    parser.add_argument(
+        "--site", choices=list(SITES), default="cross", help=f"attention to draw. {describe(SITES)} (default: cross)"
+    )
+    parser.add_argument(
+        "--layer", type=whole_number(0, MOST), default=0, help="number of the layer, counted from 0 (default: 0)"
+    )
+    parser.add_argument(
+        "--head", type=whole_number(0, MOST), help="draw only this head, counted from 0 (default: all, side by side)"
+    )
+    parser.add_argument(
+        "--side",
+        choices=list(LABEL_SIDES),
+        default="output",
+        help=f"which target tokens label the rows. {describe(LABEL_SIDES)} (default: output)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the picture; its suffix chooses the format: .png, .svg or .pdf (default: named after what it shows, such "
+        "as demo_test_7_cross_layer_0.png)",
+    )
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Reads the archive, writes the picture."""
+    options = make_parser().parse_args(arguments)
+    run, evaluation = find_evaluation(options.evaluated, options.set)
+    output = options.output or _name_picture(run, evaluation, options)
+    if output.suffix not in SUFFIXES:
+        raise InputError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, found {str(output)!r}")
+    from ..inspection import AttentionArchive
+    from ..inspection.heatmap import attention_figure, save_figure
+
+    archive = AttentionArchive(evaluation.attention)
+    if options.sentence not in archive.ids:
+        raise InputError(
+            f"--sentence: {options.evaluated} has {len(archive)} sentences, from 0; found {options.sentence}"
+        )
+    try:
+        figure = attention_figure(
+            archive[options.sentence], options.site, options.layer, head=options.head, side=options.side
+        )
+    except ValueError as error:
+        raise InputError(f"{options.evaluated}: {error}") from None
+    save_figure(figure, output)
+    sys.stdout.write(f"{output}\n")
+
+
+def _name_picture(run: RunDirectory | None, evaluation: EvaluationDirectory, options: argparse.Namespace) -> Path:
+    """Returns a name that no other picture has, so that none is overwritten unless its name is given."""
+    head = "" if options.head is None else f"_head_{options.head}"
+    side = "" if options.side == "output" else f"_{options.side}"
+    name = f"{run.root.absolute().name}_{evaluation.root.name}" if run else evaluation.root.absolute().name
+    return Path(f"{name}_{options.sentence}_{options.site}_layer_{options.layer}{head}{side}.png")

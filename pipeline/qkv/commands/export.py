@@ -1,0 +1,161 @@
+"""Exports a run for other programs: `qkv export RUN FOLDER --format saved_model`."""
+
+import argparse
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..config.names import EXPORT_FORMATS, QUANTIZATIONS, describe
+from ..config.options import add_decoding_options, with_decoding_options
+from ..config.started_run import load_started_run
+from ..errors import InputError, invocation
+from ..files.atomic import new_folder
+from ..files.json import write_json
+from ..files.paths import sha256
+from ..files.run_directory import RunDirectory
+from ..runtime.import_tensorflow import importing_tensorflow
+from ..version import installed_versions
+from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly, log_to_output, whole_number
+
+if TYPE_CHECKING:
+    from ..run.trained_run import TrainedRun
+
+CHECKED_SENTENCES = 100
+log = logging.getLogger(__name__)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = ArgumentParser(
+        prog=invocation("export"),
+        description="Exports a trained run for another program, into a new folder. Sentences are then translated by "
+        "both; the folder's manifest.json says how many translations are equal, and a model that gives other "
+        "log-probabilities is not written. What the other program cannot do is refused by its name in the config.",
+    )
+    add_run_argument(parser)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder to write; it must not exist yet")
+    parser.add_argument(
+        "--format", choices=EXPORT_FORMATS, required=True, help=f"which format. {describe(EXPORT_FORMATS)}"
+    )
+    add_checkpoint_option(parser)
+    parser.add_argument(
+        "--quantization",
+        choices=QUANTIZATIONS,
+        help="with ctranslate2: number format of the weights (default: float32)",
+    )
+    parser.add_argument(
+        "--at",
+        metavar="LAYER,HEAD,SIDE",
+        help="with saved_model: where the links of its signature align are read, such as 1,mean,output (default: as "
+        "the gold alignments of the run choose, or else the mean of the last layer's heads)",
+    )
+    parser.add_argument(
+        "--source", type=Path, metavar="FILE", help="sentences for the check (default: the run's validation set)"
+    )
+    parser.add_argument(
+        "--sentences",
+        type=whole_number(0, 1_000_000),
+        default=CHECKED_SENTENCES,
+        metavar="NUMBER",
+        help=f"number of sentences of the check (default: {CHECKED_SENTENCES}; 0: no check)",
+    )
+    add_decoding_options(parser)
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Exports the run, checks it, writes the manifest."""
+    options = make_parser().parse_args(arguments)
+    for option, of in (("quantization", "ctranslate2"), ("at", "saved_model")):
+        if getattr(options, option) is not None and options.format != of:
+            raise InputError(f"--{option}: no effect with --format {options.format}; leave it out")
+    config = with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)
+    if config.tokenizer.kind == "given":
+        raise InputError(
+            f"{options.run}: an imported run, whose tokenizer is two models and a list; export the model from where it "
+            "was imported"
+        )
+    if config.decoding.tag is not None and options.format != "ctranslate2":
+        raise InputError(
+            f"decoding.tag is {config.decoding.tag!r}, and {options.format} puts no tag before sentences; expected "
+            "--tag null, or --format ctranslate2, whose tokens can begin with it"
+        )
+    if config.decoding.search != "beam":
+        raise InputError("--search: other programs search greedily or with a beam; expected --search beam")
+    if options.format == "saved_model" and set(options.folder.as_posix()) & set("*?[\\"):
+        raise InputError(
+            f"{options.folder}: TensorFlow loads no SavedModel from a path with *, ?, [ or \\; choose another"
+        )
+    log_to_output()
+    with new_folder(options.folder, "writes this folder") as folder:
+        with importing_tensorflow():
+            from ..exchange.parity import check_parity, read_check_sentences
+            from ..run.trained_run import load_run
+
+        run = load_run(options.run, options.checkpoint)
+        run = run.with_config(with_decoding_options(run.config, options))
+        manifest: dict[str, Any] = _describe(run, options)
+        exported = _write(run, folder, options, manifest)
+        sentences = read_check_sentences(run, options.source, options.sentences) if options.sentences else []
+        manifest["checked"] = bool(sentences) and exported is not None
+        if manifest["checked"]:
+            exact = options.quantization in (None, "float32")
+            manifest["check"] = check_parity(run, exported, sentences, exact)
+        write_json(folder / "manifest.json", manifest)
+    log.info("%s: written for %s", options.folder, options.format)
+
+
+def _write(run: "TrainedRun", folder: Path, options: argparse.Namespace, manifest: dict[str, Any]) -> Any:
+    """Writes the model; returns it as the other program loads it."""
+    if options.format == "saved_model":
+        from ..text.subword_model import has_tensorflow_text
+
+        if not has_tensorflow_text():
+            raise InputError(
+                "this format needs the package tensorflow-text, in the version of TensorFlow; install it where it has "
+                "a wheel, which Windows has not, or choose another --format"
+            )
+        from ..alignment.run_readout import find_readout, last_layer
+        from ..exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
+
+        readout = find_readout(run, options.at) or last_layer(run)
+        if not options.at:  # what the gold alignments choose may need more than one row of weights
+            readout = replace(readout, site="cross", extraction="target")
+        write_saved_model(make_saved_translator(run, readout), folder)
+        manifest["links"] = readout.to_json()
+        return LoadedSavedModel(folder)
+    if options.format == "marian":
+        return _write_marian(run, folder)
+    from ..exchange.ctranslate2_model import LoadedCTranslate2, write_ctranslate2
+
+    write_ctranslate2(run, folder, options.quantization or "float32")
+    return LoadedCTranslate2(folder, run)
+
+
+def _write_marian(run: "TrainedRun", folder: Path) -> Any:
+    from ..exchange.marian_export import write_marian
+    from ..exchange.marian_loaded import LoadedMarian
+
+    write_marian(run, folder)
+    try:
+        return LoadedMarian(folder, run.translator)
+    except ImportError:
+        log.warning("not checked: that needs torch and transformers")
+        return None
+
+
+def _describe(run: "TrainedRun", options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "format": options.format,
+        **({"quantization": options.quantization or "float32"} if options.format == "ctranslate2" else {}),
+        "run": run.config.run.name,
+        "weights": run.weights.name,
+        "weights_sha256": sha256(run.weights),
+        "tokenizer_sha256": sha256(run.directory.tokenizer),
+        "languages": [run.config.data.source_language, run.config.data.target_language],
+        "versions": installed_versions(EXPORT_FORMATS[options.format].packages),
+        "decoding": run.config.decoding.model_dump(),
+        "max_positions": run.config.model.max_positions,
+    }

@@ -1,0 +1,150 @@
+"""Answers on a page in the browser: `qkv live RUN`, or `--help`."""
+
+import argparse
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..config.started_run import load_started_run
+from ..errors import InputError, invocation
+from ..files.run_directory import RunDirectory
+from ..runtime.import_tensorflow import importing_tensorflow
+from .cli import ArgumentParser, exit_cleanly, whole_number
+
+if TYPE_CHECKING:
+    from ..live.serve import ServedPage
+
+MOST_RUNS = 4  # side by side
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = ArgumentParser(
+        prog=invocation("live"),
+        description="Opens a page on which you type sentences, see the attention of every layer and head over their "
+        "translations, change it, and see what that does. Several runs answer side by side. Ctrl-C ends it.",
+    )
+    parser.add_argument(
+        "runs", type=Path, nargs="+", metavar="RUN", help="folder of a trained run, such as runs/demo; up to four"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        choices=("best", "last", "both"),
+        default="best",
+        help="which weights to use. best: those that were best on validation; last: the newest, also during training; "
+        "both: these two side by side (default: best)",
+    )
+    _add_server_options(parser)
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="instead, write one HTML file with the model of RUN inside, which translates greedily in the browser, "
+        "without a server and without a network; only a page of the same run is overwritten",
+    )
+    return parser
+
+
+def _add_server_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--port", type=whole_number(0, 65535), default=0, metavar="N", help="port to listen on; 0: any (default: 0)"
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; 0.0.0.0 lets other machines ask, by the name of this one and with the token "
+        "(default: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--allow_host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="further name by which browsers may call the page, such as that of a proxy; repeatable",
+    )
+    parser.add_argument("--no_browser", action="store_true", help="print the address only")
+
+
+def live(
+    *runs: str | Path, checkpoint: str = "best", port: int = 0, allow_hosts: Sequence[str] = (), height: int = 900
+) -> "ServedPage":
+    """Serves the page of runs from a notebook or a program; as the last value of a cell it is shown there.
+
+    Args:
+        runs: folders of trained runs, which answer side by side.
+        checkpoint: their weights: `best`, `last`, or `both` of them side by side.
+        port: 0 for any that is free.
+        allow_hosts: names by which browsers call it, where a proxy passes their requests on.
+        height: of the page in the cell, in pixels.
+
+    Returns:
+        The page, served until its `close()` or the end of the process; its `address` opens it in a browser.
+
+    Raises:
+        InputError: a run cannot be loaded, there are too many, or the port is taken.
+    """
+    from ..live.serve import load_live_runs, serve
+
+    chosen = _choose(list(map(Path, runs)), checkpoint)
+    return serve(load_live_runs(chosen), port=port, allow_hosts=allow_hosts, height=height)
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Loads the runs, answers until Ctrl-C."""
+    options = make_parser().parse_args(arguments)
+    chosen = _choose(options.runs, options.checkpoint)
+    if options.page is not None and len(chosen) > 1:
+        raise InputError(f"--page: expected one run with one checkpoint, found {len(chosen)}")
+    for root in options.runs:
+        load_started_run(RunDirectory(root).config)  # wrong ones are told before TensorFlow is loaded
+    if options.page is not None:
+        _write_page(*chosen[0], options.page)
+    else:
+        _serve(chosen, options)
+
+
+def _choose(roots: Sequence[Path], checkpoint: str) -> list[tuple[Path, str]]:
+    """Returns the folder and the checkpoint of everything that answers.
+
+    Raises:
+        InputError: there is nothing, or too much.
+    """
+    weights = ("best", "last") if checkpoint == "both" else (checkpoint,)
+    chosen = [(root, one) for root in roots for one in weights]
+    if not 1 <= len(chosen) <= MOST_RUNS:
+        raise InputError(f"runs: expected 1 to {MOST_RUNS} side by side, found {len(chosen)}")
+    return chosen
+
+
+def _write_page(root: Path, checkpoint: str, page: Path) -> None:
+    with importing_tensorflow():
+        from ..live.model_page import write_model_page
+        from ..run.trained_run import load_run
+
+    write_model_page(load_run(root, checkpoint), page)
+    sys.stdout.write(f"{page}\n")
+
+
+def _serve(chosen: list[tuple[Path, str]], options: argparse.Namespace) -> None:
+    with importing_tensorflow():
+        from ..live.serve import load_live_runs, serve
+
+    sys.stderr.write("loading, and translating a first sentence\n")
+    with serve(load_live_runs(chosen), host=options.host, port=options.port, allow_hosts=options.allow_host) as page:
+        sys.stdout.write(f"{page.address}\n")
+        sys.stdout.flush()
+        sys.stderr.write("Ctrl-C ends it\n")
+        if not options.no_browser:
+            webbrowser.open(page.address)
+        _wait(page)
+
+
+def _wait(page: "ServedPage") -> None:
+    try:
+        page.wait()
+    except KeyboardInterrupt:
+        sys.stderr.write("ended\n")

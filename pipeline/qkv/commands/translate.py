@@ -1,0 +1,138 @@
+"""Translates standard input line by line: `qkv translate RUN < in.txt > out.txt`."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import starmap
+from typing import TYPE_CHECKING, Any
+
+from ..config.members import check_members_search
+from ..config.options import (
+    add_decoding_options,
+    add_given_options,
+    add_seed_option,
+    check_required,
+    with_decoding_options,
+)
+from ..config.started_run import load_started_run
+from ..errors import invocation
+from ..files.run_directory import RunDirectory
+from ..run.processes import RunParts, Spreading, check_spreadable
+from ..runtime.import_tensorflow import importing_tensorflow
+from ..runtime.streams import write_result
+from ..text.arriving_lines import ArrivingLines
+from .cli import (
+    ArgumentParser,
+    add_checkpoint_option,
+    add_members_argument,
+    add_normalize_option,
+    add_run_argument,
+    add_workers_option,
+    exit_cleanly,
+)
+
+if TYPE_CHECKING:
+    from ..decoding.translator import Translation
+    from ..run.trained_run import TrainedRun
+
+END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = ArgumentParser(
+        prog=invocation("translate"),
+        description="Translates standard input to standard output, one line out for each line in, as soon as it comes. "
+        "With --n_best N, writes up to N lines each, in Moses' format: "
+        "`number ||| translation ||| LogProbability= value ||| score`. Translations are written as they "
+        "are, in UTF-8; on a terminal, control characters are escaped.",
+    )
+    add_run_argument(parser)
+    add_members_argument(parser)
+    add_checkpoint_option(parser)
+    add_workers_option(parser)
+    add_decoding_options(parser)
+    add_seed_option(parser)
+    add_given_options(parser)
+    add_text_options(parser)
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Translates standard input, as its lines arrive."""
+    options = make_parser().parse_args(arguments)
+    config = with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)
+    check_members_search(config, options.others)  # what is wrong is told first
+    check_required(config, options)
+    check_spreadable(config, options.workers)
+    lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
+    with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
+        from ..run.trained_ensemble import load_runs
+        from ..text.given_files import GivenFiles
+
+    loaded = load_runs([options.run, *options.others], options.checkpoint)
+    run = loaded.with_config(with_decoding_options(loaded.config, options))
+    given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
+    run = replace(run, banned=given.banned)
+    format_line = format_best if options.n_best is None else format_n_best
+    if sys.stdin.buffer.isatty():
+        sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
+    typed = run.typed_text("standard input", normalizes=not options.no_normalize)
+
+    def windows() -> Iterator[tuple[Any, ...]]:
+        first = 1
+        for window in lines.windows():
+            _, ids = typed.read(window, first)
+            yield ids, *given.take(len(window))
+            first += len(window)
+
+    number = 0
+    for translated in _translate(run, windows(), options):
+        for translations in translated:
+            if options.detokenize:
+                translations = [replace(one, text=run.detokenize(one.text)) for one in translations]
+            write_result(format_line(number, translations))
+            number += 1
+        sys.stdout.buffer.flush()
+    given.check_all_taken()
+
+
+def _translate(
+    run: "TrainedRun", windows: Iterable[tuple[Any, ...]], options: argparse.Namespace
+) -> Iterable[list[list["Translation"]]]:
+    if options.workers == 1:
+        return starmap(run.translator.translate_ids, windows)
+    parts = RunParts((options.run, *options.others), options.checkpoint, run.config, options.ban, bool(options.require))
+    return Spreading(parts, options.workers).translate(windows)
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what is done to the text besides translating it."""
+    parser.add_argument(
+        "--detokenize",
+        action="store_true",
+        help="write plain text: marks attached to words, a capital at the beginning",
+    )
+    add_normalize_option(parser)
+
+
+def format_best(number: int, translations: Sequence["Translation"]) -> str:
+    """Returns the best translation of a sentence, as a line."""
+    return f"{_one_line(translations[0].text)}\n"
+
+
+def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
+    """Returns all translations of a sentence in Moses' format: `number ||| text ||| features ||| score`."""
+    lines = []
+    for translation in translations:
+        text = _one_line(translation.text).replace("|||", "| | |")  # the separator of the format
+        total = sum(translation.log_probabilities)
+        lines.append(f"{number} ||| {text} ||| LogProbability= {total:.6f} ||| {translation.score:.6f}\n")
+    return "".join(lines)
+
+
+def _one_line(text: str) -> str:
+    """Returns a text without line ends: line i of the output is the translation of line i of the input."""
+    return text.replace("\n", " ").replace("\r", " ")

@@ -1,0 +1,145 @@
+"""Shows several runs, or the validations of one run, on one page: `qkv view runs/a runs/b`, or
+`--help`."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import InputError, invocation
+from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
+
+if TYPE_CHECKING:
+    from ..inspection.viewer.page import ViewerRun
+
+
+class Page(NamedTuple):
+    """A page that is yet to be read.
+
+    Attributes:
+        title: its heading.
+        folders: what it shows.
+        read: reads them.
+        stages: whether they are stages of one training.
+    """
+
+    title: str
+    folders: list[Path]
+    read: Callable[[], list["ViewerRun"]]
+    stages: bool = False
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = ArgumentParser(
+        prog=invocation("view"),
+        description="Writes one HTML page that shows the attention of several evaluated runs or attention archives on "
+        "the same sentences, side by side. The page of a single run is written by evaluate.py: "
+        "RUN/evaluations/SET/viewer.html.",
+    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help=EVALUATED_HELP)
+    parser.add_argument(
+        "--over_training",
+        action="store_true",
+        help="show how the attention of one run over its probes' references changed from validation to validation, by "
+        "a slider",
+    )
+    add_set_option(parser)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the page; only a page of the same evaluations is overwritten (default: named after what it shows, such "
+        "as demo_and_narrow_test.html)",
+    )
+    parser.add_argument(
+        "--sentences",
+        type=whole_number(1, 1_000_000),
+        default=1000,
+        metavar="N",
+        help="show the first N sentences (default: 1000)",
+    )
+    return parser
+
+
+@exit_cleanly
+def main(arguments: list[str]) -> None:
+    """Reads the archives, writes the page."""
+    options = make_parser().parse_args(arguments)
+    if options.over_training and len(options.runs) > 1:
+        raise InputError(f"--over_training: expected one run, found {len(options.runs)}")
+    from ..inspection.viewer.page import write_viewer
+    from ..inspection.viewer.page_file import file_name, origin_of, refuse_other_file
+
+    if options.over_training:
+        page = _over_training(options.runs[0])
+    else:
+        page = _side_by_side(options.runs, options.set, options.sentences)
+    output, origin = options.output or Path(file_name(page.title)), origin_of(page.folders)
+    refuse_other_file(output, origin)
+    write_viewer(output, page.title, page.read(), origin=origin, stages=page.stages)
+    sys.stdout.write(f"{output}\n")
+
+
+def _over_training(root: Path) -> Page:
+    from ..evaluation.page_facts import read_page_facts
+    from ..inspection.viewer.stages import stages_of_training
+
+    run = RunDirectory.open(root)
+    read = partial(stages_of_training, root, read_page_facts(run, None))
+    return Page(f"{root.absolute().name}, over training", [run.probes], read, stages=True)
+
+
+def _side_by_side(paths: list[Path], set_name: str, sentences: int) -> Page:
+    from ..inspection.viewer.page_file import name_page
+
+    found = [find_evaluation(path, set_name) for path in paths]
+    names, title = name_page(_name_all(found))
+
+    def read() -> list["ViewerRun"]:
+        runs = [_evaluated(name, *one, sentences) for name, one in zip(names, found, strict=True)]
+        first, *others = ([sentence["sourceText"] for sentence in run.sentences] for run in runs)
+        for path, texts in zip(paths[1:], others, strict=True):
+            if texts != first:
+                raise InputError(f"{path} and {paths[0]} have different sentences; compare evaluations of one set")
+        return runs
+
+    return Page(title, [evaluation.root for _, evaluation in found], read)
+
+
+def _name_all(found: list[tuple[RunDirectory | None, EvaluationDirectory]]) -> list[tuple[str, str]]:
+    """Returns the (run, set) of each; archives of equal names are called after the folders that they are in."""
+    roots = [evaluation.root.absolute() for _, evaluation in found]
+    alike = len({root.name for root in roots}) < len(roots)
+    return [
+        (run.root.absolute().name, root.name)
+        if run
+        else (f"{root.parent.name} {root.name}" if alike else root.name, "")
+        for (run, _), root in zip(found, roots, strict=True)
+    ]
+
+
+def _evaluated(name: str, run: RunDirectory | None, evaluation: EvaluationDirectory, sentences: int) -> "ViewerRun":
+    """Reads the first sentences of an evaluation.
+
+    Raises:
+        InputError: there is none, or it is damaged.
+    """
+    from ..evaluation.page_facts import read_page_facts
+    from ..evaluation.translations import read_translations
+    from ..inspection import AttentionArchive
+    from ..inspection.named_heads import describe_types, read_head_types
+    from ..inspection.viewer.page import ViewerRun
+
+    archive = AttentionArchive(evaluation.attention)
+    scores: list[float] = []
+    if evaluation.translations.is_file():
+        table = read_translations(evaluation.translations)
+        scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else []
+    facts = read_page_facts(run, evaluation)
+    types = describe_types(read_head_types(evaluation.head_types))
+    shown = ViewerRun(name, archive.gold or (), scores, facts=facts, sentences_in_set=len(archive), types=types)
+    return shown.add_all(archive[i] for i in archive.ids[:sentences])

@@ -1,0 +1,102 @@
+"""Errors that the user can mend: commands report them in one message, without a traceback, that says what was meant and
+what to type."""
+
+import difflib
+import errno
+import os
+import re
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from tokenize import TokenError
+from zipfile import BadZipFile
+
+REFUSALS = {
+    errno.ENOSPC: "make room and start the same command again",
+    errno.EDQUOT: "make room and start the same command again",
+    errno.EFBIG: "allow larger files (ulimit -f unlimited, or another disk) and start the same command again",
+    errno.EROFS: "choose a folder that can be written to",
+    errno.EACCES: "change its permissions, or choose another folder",
+    errno.EPERM: "change its permissions, or choose another folder",
+}
+"""Advice for each error number by which a file system refuses to write."""
+
+MISTAKES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO)
+"""Error numbers of paths that no file can have, and of pipes and devices without another end."""
+
+# The exceptions that reading a damaged archive can raise: flipped bits can claim encryption or an unknown compression,
+# and NumPy parses the header of an array as an expression.
+DAMAGE = (
+    *(OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RuntimeError, BadZipFile, zlib.error),
+    *(TokenError, SyntaxError, OverflowError),
+)
+
+
+def refusal(error: Exception) -> str | None:
+    """Returns what the file system refused and how to mend it; None for any other error."""
+    if isinstance(error, OSError):
+        if error.errno in REFUSALS:
+            place = f"{error.filename}: " if error.filename else ""
+            return f"{place}{error.strerror}; {REFUSALS[error.errno]}"
+        if str(error.strerror).startswith("No usable temporary directory"):
+            return f"{error.strerror}; make room there, or set TMPDIR to a folder that can be written to"
+        return None
+    if type(error).__module__.startswith("tensorflow"):  # its own errors of writing are no OSErrors
+        for number, advice in REFUSALS.items():
+            before, said, _ = str(error).partition(reason := os.strerror(number))
+            if said:
+                place = re.sub(r"^\{\{.*\}\}", "", before.split("\n")[-1]).strip(" ;")
+                return f"{place}: {reason}; {advice}"
+    return None
+
+
+def mistake(error: Exception) -> str | None:
+    """Returns what the file system says of a path that is not what a command needs; None for any other error."""
+    if isinstance(error, OSError) and error.errno in MISTAKES:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror}; expected the path of something that is there"
+    return None
+
+
+class InputError(ValueError):
+    """An error that the user can mend: in a setting, a path, a file, or a damaged run.
+
+    The message says where it is (`file:line`, or the key of the setting), what was expected and found, and how to mend
+    it.
+    """
+
+
+class LostWorkerError(Exception):
+    """Another worker of a training has ended, hangs, or has not started; the same command continues the training."""
+
+
+def nearest_key(key: str, keys: Sequence[str]) -> str | None:
+    """Returns the dotted key that was probably meant: one with the same name or a similar spelling, from the same
+    section if possible."""
+    section, _, name = key.rpartition(".")
+    siblings = {known.rpartition(".")[2]: known for known in reversed(keys) if known.rpartition(".")[0] == section}
+    everywhere = {known.rpartition(".")[2]: known for known in reversed(keys)}
+    if name in everywhere:
+        return everywhere[name]
+    for candidates in (siblings, everywhere):
+        alike = difflib.get_close_matches(name, candidates, n=1, cutoff=0.7)
+        if alike:
+            return candidates[alike[0]]
+    alike = difflib.get_close_matches(key, keys, n=1, cutoff=0.7)
+    return alike[0] if alike else None
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """Returns the end of a message about an unknown name: "; did you mean NAME?", or nothing if none is near."""
+    meant = nearest_key(name, names)
+    return f"; did you mean {meant}?" if meant else ""
+
+
+SCRIPTS = ("train", "evaluate")  # have a file in the repository's root
+
+
+def invocation(command: str) -> str:
+    """Returns what a person types to start a command: "qkv train", or "python train.py" after such a script."""
+    as_scripts = command in SCRIPTS and Path(sys.argv[0]).name in {f"{name}.py" for name in SCRIPTS}
+    return f"python {command}.py" if as_scripts else f"qkv {command}"

@@ -1,0 +1,184 @@
+"""Compares evaluations: scores with intervals, paired bootstrap tests, and the cost of each run."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import sacrebleu
+from sacrebleu.significance import PairedTest
+
+from ..errors import InputError
+from ..metrics.bleu import check_bleu_tokenizer, make_bleu
+from ..metrics.corpus_statistics import CorpusScore
+from .compared_alignment import compare_error_rates
+from .compared_measures import compare_measures, compare_seeds
+from .matched_systems import System
+
+
+def compare(systems: list[System], samples: int) -> tuple[pd.DataFrame, list[str]]:
+    """Compares evaluations of the same text.
+
+    Returns:
+        A row for each: BLEU and chrF with the half width of the 95 % confidence interval of a bootstrap, the p-values
+            of a paired bootstrap test against the first (Koehn 2004), and the cost of the run. Archives over given
+            targets have no BLEU and chrF. Error rates of alignments as `compare_error_rates` compares them.
+        The lines of `compare_error_rates`.
+
+    Raises:
+        InputError: the evaluations are not of the same text, or were made in different ways.
+    """
+    for other in systems[1:]:
+        _check_comparable(other, systems[0])
+    scores: list[dict[str, Any]] = [{} for _ in systems]
+    if all("translation" in system.table for system in systems):  # else targets were given, which need no score
+        scores = _score(systems, samples)
+    error_rates, lines = compare_error_rates(systems, samples)
+    rows = [
+        {"": system.name, **row, "AER": None, **of_links, **system.facts()}
+        for system, row, of_links in zip(systems, scores, error_rates, strict=True)
+    ]
+    return pd.DataFrame(rows).astype({"seed": "Int64"}), lines
+
+
+def compare_all_measures(systems: list[System], samples: int) -> list[str]:
+    """Returns the tables of `compare_measures` and `compare_seeds`."""
+    scores = score_counts(systems)
+    groups = [(systems[min(rows.values())].name, list(rows.values())) for rows in groups_of_seeds(systems)]
+    return compare_measures(systems, scores, samples) + compare_seeds(groups, systems, scores, samples)
+
+
+def find_worse(table: pd.DataFrame) -> list[str]:
+    """Returns a line for each score of each run that is lower than the first run's, and not by chance: p below
+    `SIGNIFICANT`."""
+    lines = []
+    for metric in ("BLEU", "chrF"):
+        first = table[metric][0]
+        worse = table[(table[metric] < first) & (table[f"{metric} p"] < SIGNIFICANT)]
+        lines += [
+            f"{row['']} is worse than {table[''][0]}: {metric} {row[metric]:.2f} after {first:.2f}, "
+            f"p {row[f'{metric} p']:.3f}"
+            for _, row in worse.iterrows()
+        ]
+    return lines
+
+
+def _score(systems: list[System], samples: int) -> list[dict[str, Any]]:
+    """Returns the columns of BLEU and chrF of each."""
+    tokenizer, origin = _common_tokenizer(systems)
+    check_bleu_tokenizer(tokenizer, origin)
+    translations: list[tuple[str, Sequence[str]]] = [
+        (f"{i}", system.table["translation"].tolist()) for i, system in enumerate(systems)
+    ]
+    metrics = {"BLEU": make_bleu(tokenizer), "chrF2": sacrebleu.CHRF()}
+    references = [systems[0].table["reference"].tolist()]
+    _, scores = PairedTest(translations, metrics, references, test_type="bs", n_samples=samples)()
+    rows = []
+    for i in range(len(systems)):
+        row: dict[str, Any] = {}
+        for metric, name in (("BLEU", "BLEU"), ("chrF2", "chrF")):
+            result: Any = scores[metric][i]
+            # For equal translations sacreBLEU returns a small p-value, since none of its samples differs by more.
+            is_same = i > 0 and translations[i][1] == translations[0][1]
+            row |= {name: result.score, f"{name} ±": result.ci, f"{name} p": 1.0 if is_same else result.p_value}
+        rows.append(row)
+    return rows
+
+
+def _common_tokenizer(systems: list[System]) -> tuple[str, str]:
+    """Returns how BLEU splits text into words, and where that is said: archives without a run may say nothing."""
+    named = [system for system in systems if system.bleu_tokenizer is not None]
+    if not named:
+        return DEFAULT_TOKENIZER, "qkv.commands.measure --bleu_tokenizer"
+    for other in named[1:]:
+        if other.bleu_tokenizer != named[0].bleu_tokenizer:
+            raise InputError(
+                f"{other.name} and {named[0].name} have BLEU by different tokenizers, {other.bleu_tokenizer} and "
+                f"{named[0].bleu_tokenizer}, so it cannot be compared; evaluate both with one --bleu_tokenizer"
+            )
+    return str(named[0].bleu_tokenizer), str(named[0].evaluation.metrics)
+
+
+def _check_comparable(other: System, first: System) -> None:
+    for side in ("source", "reference"):
+        if other.table[side].tolist() != first.table[side].tolist():
+            raise InputError(
+                f"{other.evaluation.root} and {first.evaluation.root} have different {side} sentences; "
+                "compare evaluations of one set"
+            )
+    modes = [other.mode, first.mode]
+    if None not in modes and modes[0] != modes[1]:
+        forced, translated = (other, first) if modes[0] == "forced" else (first, other)
+        raise InputError(
+            f"{forced.evaluation.root} is forced, that is over the references, and {translated.evaluation.root} is "
+            "over the model's translations; compare evaluations of one kind"
+        )
+
+
+def score_counts(systems: Sequence[System]) -> list[dict[str, CorpusScore]]:
+    """Returns what BLEU and chrF count in each sentence; empty for all where targets were given."""
+    if not all("translation" in system.table for system in systems):
+        return [{} for _ in systems]
+    metrics = {"BLEU": make_bleu(_common_tokenizer(list(systems))[0]), "chrF": sacrebleu.CHRF()}
+    texts = [(system.table["translation"].tolist(), system.table["reference"].tolist()) for system in systems]
+    return [{name: CorpusScore.of(metric, *pair) for name, metric in metrics.items()} for pair in texts]
+
+
+def groups_of_seeds(systems: Sequence[System]) -> list[dict[int | None, int]]:
+    """Returns the systems' places by their seed, of each group of runs that differ in nothing but that. Each seed
+    counts once."""
+    groups: dict[str, dict[int | None, int]] = {}
+    for i, system in enumerate(systems):
+        groups.setdefault(system.key_without_seed(), {}).setdefault(system.seed, i)
+    return list(groups.values())
+
+
+def means_over_seeds(systems: list[System], table: pd.DataFrame) -> list[str]:
+    """Returns a line for every group of runs that differ in nothing but their seed, and one where a limit of time has
+    ended them after different numbers of updates."""
+    lines = []
+    for rows in groups_of_seeds(systems):
+        if len(rows) < 2:
+            continue
+        first, *others = rows.values()
+        if "BLEU" in table:
+            bleu, chrf = (table[name].iloc[[first, *others]] for name in ("BLEU", "chrF"))
+            lines.append(
+                f"{systems[first].name} and {len(others)} more, seeds {', '.join(map(str, rows))}: "
+                f"mean BLEU {bleu.mean():.2f}, from {bleu.min():.2f} to {bleu.max():.2f}; mean chrF {chrf.mean():.2f}"
+            )
+        updates = table["updates"].iloc[[first, *others]].dropna()
+        if updates.nunique() > 1:
+            lines.append(
+                f"{systems[first].name} and {len(others)} more ended after {', '.join(f'{n:,.0f}' for n in updates)} "
+                "updates, so more than their seed differs: a limit of time has ended some of them"
+            )
+    return lines
+
+
+DEFAULT_TOKENIZER = "13a"
+"""Of archives that have never been scored."""
+
+SIGNIFICANT = 0.05
+
+KNOWN_OF_RUNS = ("loss", "seed", "parameters", "updates", "minutes")
+
+DIGITS = {
+    **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±", "AER", "AER ±"), 2),
+    **dict.fromkeys(("BLEU p", "chrF p", "AER p"), 3),
+    "loss": 4,
+    "minutes": 1,
+    "parameters": 0,
+    "updates": 0,
+}
+
+
+def as_text(table: pd.DataFrame) -> str:
+    """Returns the table as it is printed."""
+    shown = table.copy()
+    for name, digits in DIGITS.items():
+        if name in table:
+            shown[name] = ["" if pd.isna(value) else f"{value:,.{digits}f}" for value in table[name]]
+    shown["seed"] = ["" if pd.isna(value) else f"{value}" for value in table["seed"]]
+    # Without gold alignments, or archives without runs.
+    shown = shown.drop(columns=[name for name in ("AER", "AER ±", "AER p", *KNOWN_OF_RUNS) if table[name].isna().all()])
+    return shown.to_string(index=False)

@@ -1,0 +1,201 @@
+"""The files of an evaluation: each is written by one function, from the archive's records or a table."""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import pandas as pd
+
+from ..decoding.translator import Translation
+from ..files.run_directory import EvaluationDirectory
+from ..inspection.archive import AttentionArchive
+from ..inspection.forced_pairs import ForcedPair, pair_translations
+from ..inspection.head_effects import join_effects
+from ..inspection.heatmap import attention_figure, save_figure
+from ..inspection.named_heads import describe_types, read_head_types
+from ..inspection.output_ablation import ablation_effects
+from ..inspection.perturbation import cross_attention_layers, perturbation_effects
+from ..inspection.record import Record
+from ..inspection.recorder import AttentionRecorder
+from ..inspection.spectra import spectra_table
+from ..inspection.truncated_heads import compares_by_product, query_key_kernels
+from ..inspection.viewer.page import ViewerRun, write_viewer
+from ..run.trained_run import TrainedRun
+from ..runtime.devices import parallel_batches
+from ..text.tokenizer import EOS
+from .archive_scores import ReadoutScores
+from .archive_tables import (
+    write_alignment_scores,
+    write_alignments,
+    write_csv,
+    write_link_probabilities,
+    write_measures,
+)
+from .page_facts import page_facts
+from .request import EvaluationRequest
+from .translations import translations_table, write_translations
+
+OWN_SENTENCES_DRAWN = 3
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The data from which the files are written; those of an ensemble are of one of its models.
+
+    Args:
+        request: what was asked for.
+        folder: where the files go.
+        archive: the recorded attention.
+        sites: the sites that the archive holds, in the order in which the page lists them.
+        translations: of the set's sentences.
+        readouts: the alignment readout and its scores.
+        recorder: records the run's attention over the probes.
+        probes: the config's probes with their translations.
+        metrics: what `metrics.json` holds so far.
+    """
+
+    request: EvaluationRequest
+    folder: EvaluationDirectory
+    archive: AttentionArchive
+    sites: Sequence[str]
+    translations: Sequence[Translation]
+    readouts: ReadoutScores
+    recorder: AttentionRecorder
+    probes: Sequence[ForcedPair]
+    metrics: Mapping[str, Any]
+
+
+def write_outputs(outputs: Outputs, pairs: Sequence[ForcedPair]) -> dict[str, float]:
+    """Writes every file but the archive and `metrics.json`, and returns the seconds of those that take long.
+
+    The page opens at the head from which alignments are read; where that is a mean of heads, or there is none, at the
+    head that tells most.
+    """
+    request, folder = outputs.request, outputs.folder
+    run = request.run
+    table = write_translations_of(request, outputs.translations, folder)
+    rows = write_measured(outputs)
+    viewer = fill_viewer(outputs, run.directory.root.name, rows, table)
+    readout = outputs.readouts.readout
+    shown: dict[str, Any] = {"side": readout.side} if readout else {}
+    if readout and readout.head != "mean":
+        shown |= {"site": readout.site, "layer": readout.layer, "head": readout.head}
+    write_viewer(folder.viewer, f"{viewer.name}, {request.data.name}", [viewer], **shown)
+    if not request.perturbed_sentences:
+        return {}
+    return write_perturbation(run, pairs[: request.perturbed_sentences], folder)
+
+
+def write_translations_of(
+    request: EvaluationRequest, translations: Sequence[Translation], folder: EvaluationDirectory
+) -> pd.DataFrame:
+    """Writes translations.tsv, and returns the table."""
+    data, tokenizer = request.data, request.run.config.data.scoring_tokenizer
+    table = translations_table(data.source, data.reference, translations, bleu_tokenizer=tokenizer)
+    write_translations(table, folder.translations)
+    return table
+
+
+def write_measured(outputs: Outputs) -> list[dict[str, Any]]:
+    """Writes what is measured and drawn of one model's attention, and returns the rows of sentences.csv."""
+    request, folder, archive, readouts = outputs.request, outputs.folder, outputs.archive, outputs.readouts
+    run, data = request.run, request.data
+    settings = run.config.inspection
+    write_alignment_scores(readouts, folder)
+    rows = write_measures(archive, data.gold.gold if data.gold else None, folder)
+    if readouts.readout is not None:
+        write_alignments(archive.records(["cross", readouts.readout.site]), readouts.readout, folder.alignments)
+        write_link_probabilities(archive, readouts.readout, folder)
+    drawn = drawn_sentences(settings.heatmap_sentences, settings.drawn_sentences, own=data.own)
+    draw_heatmaps(archive.records(["cross"], drawn), folder.heatmaps, "sentence")
+    if outputs.probes:
+        draw_heatmaps(outputs.recorder.record(outputs.probes, sites=["cross"]), folder.heatmaps, "probe")
+    write_spectra(run.model, folder.spectra)
+    return rows
+
+
+def drawn_sentences(given: int | None, of_sets: int, *, own: bool) -> int:
+    """Returns how many sentences are drawn, from the first on: as many as the config says, where it says so. Otherwise
+    a few of text of one's own, which is evaluated to be looked at, in place of the probes."""
+    return OWN_SENTENCES_DRAWN if own and given is None else of_sets
+
+
+def draw_heatmaps(records: Iterable[Record], folder: Path, name: str) -> None:
+    """Draws the cross-attention of every layer as `NAME-ID-cross-layer-LAYER.png`."""
+    for record in records:
+        for layer in range(len(record.attention["cross"])):
+            path = folder / f"{name}-{record.id:06d}-cross-layer-{layer}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_figure(attention_figure(record, "cross", layer), path)
+
+
+def translate_probes(request: EvaluationRequest) -> list[ForcedPair]:
+    """Translates the config's probes, unless text of one's own is evaluated."""
+    run, probes = request.run, request.run.config.inspection.probes
+    if not probes or request.data.own:
+        return []
+    sources = [probe.source for probe in probes]
+    references = [probe.reference or "" for probe in probes]
+    found = run.translator.translate_ids(run.tokenizer.encode(sources))  # the config has them as the model reads them
+    return list(pair_translations(sources, references, [one[0] for one in found], run.config.decoding.kind))
+
+
+def fill_viewer(outputs: Outputs, name: str, rows: Sequence[dict[str, Any]], table: pd.DataFrame) -> ViewerRun:
+    """Returns the first sentences as the page holds them.
+
+    Args:
+        outputs: of one model.
+        name: what the page calls it.
+        rows: of sentences.csv.
+        table: of the translations.
+    """
+    run, data = outputs.request.run, outputs.request.data
+    rows = rows[: run.config.inspection.viewer_sentences]
+    scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else ()
+    viewer = ViewerRun(
+        name,
+        data.gold.gold if data.gold else (),
+        scores,
+        run.detokenize if run.config.data.tokenized else None,
+        facts=page_facts(run.config, run.model.count_params(), outputs.metrics),
+        sentences_in_set=len(data.source),
+        types=describe_types(read_head_types(outputs.folder.head_types)),
+    )
+    for record, row in zip(outputs.archive.records(outputs.sites, len(rows)), rows, strict=True):
+        viewer.add(record, row)
+    return viewer
+
+
+def write_spectra(model: keras.Model, path: Path) -> None:
+    """Writes the spectra of a Transformer whose heads compare queries and keys by a product; for other models it writes
+    nothing."""
+    layers = cross_attention_layers(model)
+    if layers and compares_by_product(layers[0]):
+        kernels = [query_key_kernels(layer) for layer in layers]
+        write_csv(spectra_table(kernels, layers[0].num_heads), path, float_format="%.6f")
+
+
+def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], folder: EvaluationDirectory) -> dict[str, float]:
+    """Writes the effects of replacing heads in turn, of the set and of each sentence, and returns the seconds that this
+    took. Pairs with an empty side count nothing."""
+    started = time.monotonic()
+    log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
+    rows = [row for row, pair in enumerate(pairs) if pair.source_ids and pair.target_ids != [EOS]]
+    if not rows:
+        log.warning("the first %d sentences are empty on one side: no perturbation.csv", len(pairs))
+        return {}
+    ids = [(pairs[row].source_ids, pairs[row].target_ids) for row in rows]
+    measures = perturbation_effects, ablation_effects
+    effects = join_effects(measure(run.model, ids, workers=parallel_batches()) for measure in measures)
+    effects = effects.among(len(pairs), rows)
+    write_csv(effects.table_with_intervals(), folder.perturbation, float_format="%.6f")
+    write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")
+    seconds = round(time.monotonic() - started, 2)
+    log.info("that took %.0f s", seconds)
+    return {"perturbation_seconds": seconds}

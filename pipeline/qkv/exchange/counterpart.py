@@ -1,0 +1,96 @@
+"""What a model must be to have a counterpart in another program, and its weights by name.
+
+Nothing is left out without a word: every setting is either asked for or known to change nothing, and every weight must
+have been taken when the conversion ends.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from ..errors import InputError
+from ..run.trained_run import TrainedRun
+
+WITHOUT_EFFECT = {
+    *("dropout", "embedding_dropout", "attention_dropout", "activation_dropout"),  # training alone
+    *("block_size", "projected_length", "buckets", "chunk_length", "rounds"),  # of other mechanisms than the softmax
+}
+SIZES = {"d_model", "num_heads", "d_ff", "encoder_layers", "decoder_layers", "max_positions"}
+STANDARD_ATTENTION: Mapping[str, Collection[Any]] = {
+    "mechanism": ["softmax"],
+    "score": ["scaled_dot"],
+    "key_dim": [None],
+    "value_dim": [None],
+    "key_value_heads": [None],
+    "projection": [True],
+    "value_projection": [True],
+}
+
+
+def check_settings(settings: BaseModel, supported: Mapping[str, Collection[Any]], program: str, prefix: str) -> None:
+    """Checks that a program has a counterpart of every setting of a model.
+
+    Args:
+        settings: the model's, or a part of them.
+        supported: the values that the program has, by the setting's name.
+        program: its name, for the message.
+        prefix: the settings' place in the config, such as `model`.
+
+    Raises:
+        InputError: it has none of a value, or a setting is not known here.
+    """
+    for name in type(settings).model_fields:
+        key, value = f"{prefix}.{name}", getattr(settings, name)
+        if isinstance(value, BaseModel):
+            check_settings(value, supported, program, key)
+        elif name in supported:
+            size_of_heads = name in ("key_dim", "value_dim")
+            if value not in supported[name]:
+                allowed = ", ".join("null" if one is None else str(one) for one in supported[name])
+                hint = "; leave it out" if size_of_heads else ""
+                raise InputError(f"{key}: {value} has no counterpart in {program}; expected {allowed}{hint}")
+        elif name not in WITHOUT_EFFECT | SIZES:
+            raise InputError(f"{key}: it is not known whether {program} has a counterpart of this setting")
+
+
+class NamedWeights:
+    """The weights of a run's model by their paths, without the model's own name; each is taken once or more.
+
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: TrainedRun) -> None:
+        # The state of dropout's generators is no weight.
+        variables = [variable for variable in run.model.variables if variable.name != "seed_generator_state"]
+        self._weights = {variable.path.split("/", 1)[1]: variable.numpy() for variable in variables}
+        self._left = set(self._weights)
+
+    def take(self, path: str) -> np.ndarray:
+        """Returns the weight of that path.
+
+        Raises:
+            KeyError: there is none.
+        """
+        self._left.discard(path)
+        return self._weights[path]
+
+    def dense(self, path: str) -> tuple[np.ndarray, np.ndarray]:
+        """Returns kernel `(inputs, outputs)` and bias of a dense layer."""
+        return self.take(f"{path}/kernel"), self.take(f"{path}/bias")
+
+    def norm(self, path: str) -> tuple[np.ndarray, np.ndarray]:
+        """Returns scale and bias of a layer normalisation."""
+        return self.take(f"{path}/gamma"), self.take(f"{path}/beta")
+
+    def check_all_taken(self, root: Path) -> None:
+        """Checks that no weight is left over.
+
+        Raises:
+            InputError: some are.
+        """
+        if self._left:
+            raise InputError(f"{root}: nothing takes the weights {', '.join(sorted(self._left))}; nothing was written")

@@ -1,0 +1,176 @@
+"""A run as a CTranslate2 model (Klein et al. 2020), with its vocabulary and SentencePiece model."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..files.atomic import write_atomically
+from ..model.embedding import sinusoidal_positions
+from ..run.trained_run import TrainedRun
+from ..text.tokenizer import BOS, EOS, UNK
+from .counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
+
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+SUPPORTED: Mapping[str, Any] = {
+    "architecture": ["transformer"],
+    "norm": ["pre", "post"],
+    "positions": ["sinusoidal", "sinusoidal_halves", "learned"],
+    "positions_on": ["input"],
+    "tie_embeddings": ["all", "target", "none"],
+    "activation": list(ACTIVATIONS),
+    "scale_embeddings": [True, False],
+    "output_bias": [False, True],
+    **STANDARD_ATTENTION,
+}
+TOKENIZER_FILE = "sentencepiece.model"
+
+
+def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float32") -> None:
+    """Writes a run's model in CTranslate2's format, with the tokenizer beside it.
+
+    Args:
+        run: the run.
+        folder: an empty folder.
+        quantization: the number format of the weights, one of `config.names.QUANTIZATIONS`.
+
+    Raises:
+        InputError: the package is missing, or it has no counterpart of something in the model.
+    """
+    check_settings(run.config.model, SUPPORTED, "CTranslate2", "model")
+    try:
+        from ctranslate2.specs import TransformerSpec, common_spec
+    except ImportError:
+        raise InputError("this format needs the package ctranslate2: python -m pip install ctranslate2") from None
+    settings: Any = run.config.model
+    weights = NamedWeights(run)
+    spec = TransformerSpec.from_config(
+        (settings.encoder_layers, settings.decoder_layers),
+        settings.num_heads,
+        pre_norm=settings.norm == "pre",
+        activation=getattr(common_spec.Activation, ACTIVATIONS[settings.activation]),
+        alignment_heads=settings.num_heads,  # the mean over all heads of the last layer
+    )
+    _set_embeddings(spec, settings, weights)
+    for side, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+        if settings.norm == "pre":
+            _set_norm(stack.layer_norm, weights, f"{side}_norm")
+        for number, layer in enumerate(stack.layer):
+            _set_layer(layer, weights, f"{side}_{number}", side == "decoder")
+    weights.check_all_taken(run.directory.root)
+    pieces = run.tokenizer.pieces(range(run.tokenizer.vocabulary_size))
+    spec.register_source_vocabulary(pieces)
+    spec.register_target_vocabulary(pieces)
+    spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = (pieces[i] for i in (BOS, EOS, UNK))
+    spec.config.decoder_start_token = pieces[BOS]
+    spec.config.add_source_bos, spec.config.add_source_eos = False, True
+    spec.validate()
+    try:
+        spec.optimize(quantization=quantization)
+    except RuntimeError as error:
+        if "torch" not in str(error):
+            raise
+        raise InputError(
+            f"--quantization {quantization}: CTranslate2 writes it by PyTorch, which is not installed; install torch, "
+            "or write float32 and load it with compute_type bfloat16"
+        ) from None
+    spec.save(str(folder))
+    write_atomically(folder / TOKENIZER_FILE, run.tokenizer.model)
+
+
+def _set_embeddings(spec: Any, settings: Any, weights: NamedWeights) -> None:
+    target = weights.take("target_embedding/table")
+    source = target if settings.tie_embeddings == "all" else weights.take("source_embedding/table")
+    output = weights.take("output_embedding/table") if settings.tie_embeddings == "none" else target
+    spec.encoder.embeddings[0].weight, spec.decoder.embeddings.weight = source, target
+    spec.decoder.projection.weight = output
+    if settings.output_bias:
+        side = "output" if settings.tie_embeddings == "none" else "target"
+        spec.decoder.projection.bias = weights.take(f"{side}_embedding/bias")
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = settings.scale_embeddings
+    for side, stack in (("source", spec.encoder), ("target", spec.decoder)):
+        stack.position_encodings.encodings = (
+            weights.take(f"{side}_positions/table")
+            if settings.positions == "learned"
+            else sinusoidal_positions(
+                settings.max_positions, settings.d_model, settings.positions == "sinusoidal_halves"
+            )
+        )
+
+
+def _set_layer(layer: Any, weights: NamedWeights, block: str, decodes: bool) -> None:
+    own = f"{block}/self_attention"
+    _set_dense(layer.self_attention.linear[0], weights, f"{own}/qkv")
+    _set_dense(layer.self_attention.linear[1], weights, f"{own}/output")
+    _set_norm(layer.self_attention.layer_norm, weights, f"{own}_residual/norm")
+    if decodes:
+        cross = f"{block}/cross_attention"
+        _set_dense(layer.attention.linear[0], weights, f"{cross}/query")
+        _set_dense(layer.attention.linear[1], weights, f"{cross}/key", f"{cross}/value")
+        _set_dense(layer.attention.linear[2], weights, f"{cross}/output")
+        _set_norm(layer.attention.layer_norm, weights, f"{cross}_residual/norm")
+    _set_dense(layer.ffn.linear_0, weights, f"{block}/feed_forward/inner")
+    _set_dense(layer.ffn.linear_1, weights, f"{block}/feed_forward/outer")
+    _set_norm(layer.ffn.layer_norm, weights, f"{block}/feed_forward_residual/norm")
+
+
+def _set_dense(target: Any, weights: NamedWeights, *paths: str) -> None:
+    """Sets a layer to several of ours, one after the other in its outputs."""
+    kernels, biases = zip(*map(weights.dense, paths), strict=True)
+    target.weight = np.ascontiguousarray(np.concatenate(kernels, axis=1).T)
+    target.bias = np.concatenate(biases)
+
+
+def _set_norm(target: Any, weights: NamedWeights, path: str) -> None:
+    target.gamma, target.beta = weights.norm(path)
+
+
+class LoadedCTranslate2:
+    """A CTranslate2 model, loaded from its folder.
+
+    Args:
+        folder: what `write_ctranslate2` wrote.
+        run: the run.
+    """
+
+    own_decoding: Mapping[str, Any] = {"length_divisor": "power", "beam_end": "full", "force_eos": False}
+
+    def __init__(self, folder: Path, run: TrainedRun) -> None:
+        import ctranslate2
+
+        self._tokenizer = tokenizer = run.tokenizer
+        self._longest = run.translator.max_lengths
+        self._ids = {piece: token for token, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary_size)))}
+        self._translator = ctranslate2.Translator(str(folder), compute_type="default")
+
+    def translate(self, sources: Sequence[str], decoding: Any) -> list[str]:
+        """See `ExportedModel`."""
+        pieces = self._pieces(sources)
+        lengths = np.array([len(row) for row in pieces])
+        texts = [""] * len(sources)
+        for length in np.unique(lengths):  # the longest length of a translation is one for all of a call
+            rows = np.flatnonzero(lengths == length)
+            results = self._translator.translate_batch(
+                [pieces[row] for row in rows],
+                beam_size=decoding.beam_size,
+                length_penalty=decoding.length_penalty,
+                coverage_penalty=decoding.coverage_penalty,
+                no_repeat_ngram_size=decoding.no_repeat_ngram,
+                min_decoding_length=decoding.min_length,
+                max_decoding_length=int(self._longest(lengths[rows[:1]])[0]),
+                max_batch_size=64,
+            )
+            found = [[self._ids[piece] for piece in result.hypotheses[0]] for result in results]
+            for row, text in zip(rows, self._tokenizer.decode(found), strict=True):
+                texts[row] = text
+        return texts
+
+    def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
+        """See `ExportedModel`."""
+        scores = self._translator.score_batch(self._pieces(sources), self._pieces(targets), max_batch_size=64)
+        return [np.array(one.log_probs) for one in scores]
+
+    def _pieces(self, sentences: Sequence[str]) -> list[list[str]]:
+        return [self._tokenizer.pieces(row) for row in self._tokenizer.encode(sentences)]

@@ -1,0 +1,148 @@
+"""A run as a Marian model of Hugging Face: the files that `save_pretrained` of model and tokenizer would write."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+from ..files.atomic import write_atomically
+from ..files.json import write_json
+from ..run.trained_run import TrainedRun
+from ..text.tokenizer import BOS, EOS, PAD, UNK
+from .counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
+
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu"}
+SUPPORTED: Mapping[str, Any] = {
+    "architecture": ["transformer"],
+    "norm": ["post"],
+    "positions": ["sinusoidal", "sinusoidal_halves"],
+    "positions_on": ["input"],
+    "tie_embeddings": ["all"],
+    "activation": list(ACTIVATIONS),
+    "scale_embeddings": [True, False],
+    "output_bias": [False, True],
+    **STANDARD_ATTENTION,
+}
+
+
+def write_marian(run: TrainedRun, folder: Path) -> None:
+    """Writes `config.json`, `generation_config.json`, `model.safetensors`, and the files of `MarianTokenizer`.
+
+    The ids stay those of the run. Marian's sines stand before its cosines; where the run's alternate, the coordinates
+    of the model are put in another order, which changes nothing else.
+
+    Args:
+        run: the run.
+        folder: an empty folder.
+
+    Raises:
+        InputError: Marian has no counterpart of something in the model.
+    """
+    settings: Any = run.config.model
+    check_settings(settings, SUPPORTED, "Marian", "model")
+    weights = NamedWeights(run)
+    arrays = _arrays(weights, settings)
+    weights.check_all_taken(run.directory.root)
+    write_json(folder / "config.json", _config(run))
+    write_json(folder / "generation_config.json", _generation(run))
+    arrays = {name: np.ascontiguousarray(array, "<f4") for name, array in arrays.items()}
+    write_atomically(folder / "model.safetensors", save(arrays, {"format": "pt"}))
+    for side in ("source", "target"):
+        write_atomically(folder / f"{side}.spm", run.tokenizer.model)
+    pieces = run.tokenizer.pieces(range(run.tokenizer.vocabulary_size))
+    write_json(folder / "vocab.json", {piece: token for token, piece in enumerate(pieces)})
+    data = run.config.data
+    tokenizer = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": data.source_language,
+        "target_lang": data.target_language,
+        "separate_vocabs": False,
+        "model_max_length": settings.max_positions,
+        **{f"{name}_token": pieces[token] for name, token in (("pad", PAD), ("unk", UNK), ("eos", EOS))},
+    }
+    write_json(folder / "tokenizer_config.json", tokenizer)
+
+
+def _arrays(weights: NamedWeights, settings: Any) -> dict[str, np.ndarray]:
+    """Returns the arrays by their names in PyTorch."""
+    order = np.arange(settings.d_model)
+    if settings.positions == "sinusoidal":
+        order = np.concatenate([order[0::2], order[1::2]])
+    table = weights.take("target_embedding/table")[:, order]
+    bias = weights.take("target_embedding/bias") if settings.output_bias else np.zeros(len(table), "float32")
+    arrays = {"model.shared.weight": table, "final_logits_bias": bias[None]}
+    every = slice(None)
+
+    def dense(theirs: str, kernel: np.ndarray, bias: np.ndarray, inputs: Any, outputs: Any) -> None:
+        arrays[f"{theirs}.weight"], arrays[f"{theirs}.bias"] = kernel[inputs][:, outputs].T, bias[outputs]
+
+    def norm(theirs: str, ours: str) -> None:
+        gamma, beta = weights.norm(f"{ours}_residual/norm")
+        arrays[f"{theirs}.weight"], arrays[f"{theirs}.bias"] = gamma[order], beta[order]
+
+    for side, layers in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
+        for number in range(layers):
+            theirs, ours = f"model.{side}.layers.{number}", f"{side}_{number}"
+            parts = (np.split(array, 3, axis=-1) for array in weights.dense(f"{ours}/self_attention/qkv"))
+            for name, kernel, own_bias in zip("qkv", *parts, strict=True):
+                dense(f"{theirs}.self_attn.{name}_proj", kernel, own_bias, order, every)
+            dense(f"{theirs}.self_attn.out_proj", *weights.dense(f"{ours}/self_attention/output"), every, order)
+            norm(f"{theirs}.self_attn_layer_norm", f"{ours}/self_attention")
+            if side == "decoder":
+                for name, own in (("q", "query"), ("k", "key"), ("v", "value")):
+                    projection = weights.dense(f"{ours}/cross_attention/{own}")
+                    dense(f"{theirs}.encoder_attn.{name}_proj", *projection, order, every)
+                output = weights.dense(f"{ours}/cross_attention/output")
+                dense(f"{theirs}.encoder_attn.out_proj", *output, every, order)
+                norm(f"{theirs}.encoder_attn_layer_norm", f"{ours}/cross_attention")
+            dense(f"{theirs}.fc1", *weights.dense(f"{ours}/feed_forward/inner"), order, every)
+            dense(f"{theirs}.fc2", *weights.dense(f"{ours}/feed_forward/outer"), every, order)
+            norm(f"{theirs}.final_layer_norm", f"{ours}/feed_forward")
+    return arrays
+
+
+def _config(run: TrainedRun) -> dict[str, Any]:
+    settings: Any = run.config.model
+    return {
+        "model_type": "marian",
+        "architectures": ["MarianMTModel"],
+        "is_encoder_decoder": True,
+        "vocab_size": run.tokenizer.vocabulary_size,
+        "decoder_vocab_size": run.tokenizer.vocabulary_size,
+        "d_model": settings.d_model,
+        **{f"{side}_layers": getattr(settings, f"{side}_layers") for side in ("encoder", "decoder")},
+        **{f"{side}_attention_heads": settings.num_heads for side in ("encoder", "decoder")},
+        **{f"{side}_ffn_dim": settings.d_ff for side in ("encoder", "decoder")},
+        "activation_function": ACTIVATIONS[settings.activation],
+        "dropout": settings.dropout,
+        "attention_dropout": settings.attention_dropout,
+        "activation_dropout": settings.activation_dropout,
+        "scale_embedding": settings.scale_embeddings,
+        "max_position_embeddings": settings.max_positions,
+        "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
+        "normalize_before": False,
+        "static_position_embeddings": True,
+        "dtype": "float32",
+        **_ids(),
+    }
+
+
+def _ids() -> dict[str, int]:
+    return {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS, "decoder_start_token_id": BOS}
+
+
+def _generation(run: TrainedRun) -> dict[str, Any]:
+    decoding = run.config.decoding
+    return {
+        **_ids(),
+        "num_beams": decoding.beam_size,
+        "length_penalty": decoding.length_penalty,
+        "no_repeat_ngram_size": decoding.no_repeat_ngram,
+        "min_length": decoding.min_length + 1 if decoding.min_length else 0,  # the start counts
+        "max_length": run.config.model.max_positions,
+        "bad_words_ids": [[PAD], [BOS]],
+        **({"forced_eos_token_id": EOS} if decoding.force_eos else {}),
+    }

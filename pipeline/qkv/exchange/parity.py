@@ -1,0 +1,118 @@
+"""Whether an exported model does what the run does, on sentences of the run."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..decoding.build import build_search, build_translator
+from ..errors import InputError
+from ..run.trained_run import TrainedRun
+from ..text.corpus import read_corpus
+from ..text.lines import read_lines
+
+TOLERANCE = 1e-3
+"""The largest difference of a token's log-probability, in float32; rounding gives some 1e-5, a wrong weight whole
+units."""
+
+log = logging.getLogger(__name__)
+
+
+class ExportedModel(Protocol):
+    """An exported model, loaded from its folder by the program that it is for.
+
+    Attributes:
+        own_decoding: settings of the section `decoding` for which the program knows one value alone.
+    """
+
+    own_decoding: Mapping[str, Any]
+
+    def translate(self, sources: Sequence[str], decoding: Any) -> list[str]:
+        """Translates sentences by beam search, as the section `decoding` of a config says."""
+        ...
+
+    def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
+        """Returns the log-probability of each token of given translations."""
+        ...
+
+
+def read_check_sentences(run: TrainedRun, source: Path | None, count: int) -> list[str]:
+    """Reads the sentences of a check: the first of a file, or of the run's validation set if none is given.
+
+    Raises:
+        InputError: there is neither.
+    """
+    if source is not None:
+        lines: Sequence[str] = run.typed_text(str(source)).read(read_lines(source)[: 2 * count])[0]
+    else:
+        if run.config.data.validation is None:
+            raise InputError(
+                f"{run.directory.root}: the run has no validation set; name sentences for the check: --source FILE, or "
+                "--sentences 0 for no check"
+            )
+        lines = read_corpus(run.config.data.validation).source
+    longest = run.config.model.max_positions - 1
+    fitting = [line for line in lines[: 2 * count] if 0 < run.tokenizer.count_tokens([line])[0] < longest]
+    return fitting[:count]
+
+
+def check_parity(run: TrainedRun, exported: ExportedModel, sentences: Sequence[str], exact: bool) -> dict[str, Any]:
+    """Compares an exported model with its run.
+
+    Args:
+        run: the run.
+        exported: the model.
+        sentences: what is translated.
+        exact: whether its weights are the run's own, not rounded ones.
+
+    Returns:
+        What was found, for the manifest.
+
+    Raises:
+        InputError: the model is another one.
+    """
+    settings = run.config.decoding
+    equal = {}
+    targets: Sequence[str] = []
+    for kind, decoding in searches(run, exported.own_decoding).items():
+        search = build_search(decoding, run.config.run.seed)
+        found = build_translator(run.model, run.tokenizer, run.config, search).translate(sentences)
+        targets = [one.text for one in found]
+        exported_texts = exported.translate(sentences, decoding)
+        equal[kind] = sum(one == other for one, other in zip(targets, exported_texts, strict=True))
+    # Each program cuts in its own way what is longer than the model reads, such as a search that finds no end.
+    fitting = np.array(run.tokenizer.of_target.count_tokens(targets)) < run.config.model.max_positions
+    whole = [[text for text, fits in zip(side, fitting, strict=True) if fits] for side in (sentences, targets)]
+    records = run.recorder(["cross"]).record_references(*whole)
+    pairs = zip(records, exported.log_probabilities(*whole), strict=True)
+    differences = [np.abs(np.array(one.token_log_probabilities) - other).max() for one, other in pairs]
+    largest = float(max(differences, default=0.0))
+    counts = ", ".join(f"{number} of {len(sentences)} by {kind} search" for kind, number in equal.items())
+    log.info("translations equal to the run's: %s; log-probabilities differ by at most %.1e", counts, largest)
+    if exact and not largest <= TOLERANCE:
+        raise InputError(
+            f"{run.directory.root}: the exported model gives log-probabilities that differ by {largest:.3g} from the "
+            f"run's, expected at most {TOLERANCE:g}; nothing was written; please report this with the run's config.yaml"
+        )
+    others = {name: value for name, value in exported.own_decoding.items() if getattr(settings, name) != value}
+    if others:
+        log.info("with %s, which is how it searches", ", ".join(f"{name} {value}" for name, value in others.items()))
+    return {
+        "sentences": len(sentences),
+        "equal": equal,
+        "largest_difference_of_log_probabilities": largest,
+        "decoding_instead_of_the_runs": others,
+    }
+
+
+def searches(run: TrainedRun, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of the two searches that are compared: greedy, and the run's beam, or one of 5 if it is
+    greedy itself; both with a program's own settings."""
+    settings = run.config.decoding
+    sizes = {"greedy": 1, "beam": settings.beam_size if settings.beam_size > 1 else 5}
+    return {
+        kind: settings.model_copy(update={"search": "beam", "beam_size": size, "n_best": 1, **own})
+        for kind, size in sizes.items()
+    }

@@ -1,0 +1,115 @@
+"""The attention of sentences in the formats of other tools."""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from safetensors.numpy import save
+
+from ..files.atomic import write_output
+from .record import Record
+
+
+class WeightsOfRecord(Protocol):
+    """Selects one matrix of a record, as `qkv.alignment.readout.AlignmentReadout` does."""
+
+    def weights(self, record: Record) -> np.ndarray:
+        """Returns the attention `(T, S)`."""
+        ...
+
+
+def write_soft_alignments(path: Path, records: Iterable[Record], readout: WeightsOfRecord) -> None:
+    """Writes the cross-attention of one layer and head as Nematus does, which SoftAlignments draws.
+
+    Each sentence is a line `number ||| target ||| 0 ||| source ||| source length target length`, a row of weights for
+    each target token, and an empty line (Rikters et al. 2017; `process_alignments.py -f Nematus`). EOS has a row and a
+    column but no name, since readers add it.
+    """
+    parts = []
+    for record in records:
+        weights = readout.weights(record)
+        target = _spell_tokens(record.target_output_tokens, record.target_words)
+        source = _spell_tokens(record.source_tokens, record.source_words)
+        rows = "\n".join(" ".join(f"{weight:.6f}" for weight in row) for row in weights)
+        size = f"{weights.shape[1]} {weights.shape[0]}"
+        parts.append(f"{record.id} ||| {target} ||| 0 ||| {source} ||| {size}\n{rows}\n\n")
+    write_output(path, "".join(parts).encode())
+
+
+def bertviz_arguments(record: Record, make_tensor: Callable[[np.ndarray], Any]) -> dict[str, Any]:
+    """Returns the arguments of `bertviz.head_view` and `model_view` for a sentence.
+
+    The rows are labelled with the tokens that they predict. BertViz shows encoder and decoder beside the
+    cross-attention if the record has them; the decoder's own attention runs over input tokens, one place later.
+
+    Args:
+        record: the sentence.
+        make_tensor: `torch.tensor`.
+    """
+    attention = {
+        f"{site}_attention": [make_tensor(layer[None]) for layer in weights]  # (1, head, query, key)
+        for site, weights in record.attention.items()
+        if site not in ("norms", "gradients")
+    }
+    return attention | {"encoder_tokens": record.source_tokens, "decoder_tokens": record.target_output_tokens}
+
+
+def write_inseq(path: Path, records: Sequence[Record]) -> None:
+    """Writes the cross-attention of every layer and head as inseq does, for `FeatureAttributionOutput.load` (0.7.1).
+
+    Sentences are as inseq's own method `attention` makes them: scores `(source, target, layer, head)` of the target
+    tokens, before which the target has the token that started it.
+    """
+    output = {
+        "sequence_attributions": [_inseq_sequence(record) for record in records],
+        "step_attributions": None,
+        "info": {
+            "attribution_method": "attention",
+            "input_texts": [record.source for record in records],
+            "generated_texts": [record.hypothesis for record in records],
+        },
+    }
+    text = json.dumps(_inseq_instance("data.attribution.FeatureAttributionOutput", output), ensure_ascii=False)
+    write_output(path, text.encode())
+
+
+def _inseq_sequence(record: Record) -> dict[str, Any]:
+    target = [record.target_input_tokens[0], *record.target_output_tokens]
+    probabilities = {"probability": np.exp(record.token_log_probabilities)} if record.token_log_probabilities else {}
+    encoder = {"encoder_self_attentions": record.attention["encoder"]} if "encoder" in record.attention else {}
+    fields = {
+        "source": [_inseq_token(token) for token in record.source_tokens],
+        "target": [_inseq_token(token) for token in target],
+        "source_attributions": _inseq_tensor(record.attention["cross"].transpose(3, 2, 0, 1)),
+        "target_attributions": None,
+        "step_scores": {name: _inseq_tensor(scores) for name, scores in probabilities.items()},
+        "sequence_scores": {name: _inseq_tensor(weights.transpose(3, 2, 0, 1)) for name, weights in encoder.items()},
+        "attr_pos_start": 1,
+        "attr_pos_end": len(target),
+        "_num_dimensions": 2,  # layers and heads, over which inseq takes the mean by default
+    }
+    return _inseq_instance("data.attribution.MultiDimensionalFeatureAttributionSequenceOutput", fields)
+
+
+def _inseq_token(token: str) -> dict[str, Any]:
+    return _inseq_instance("utils.typing.TokenWithId", {"token": token, "id": -1})  # archives have no ids
+
+
+def _inseq_instance(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    module, _, of_class = name.rpartition(".")
+    return {"__instance_type__": [f"inseq.{module}", of_class], "attributes": fields}
+
+
+def _inseq_tensor(array: np.ndarray) -> str:
+    """Returns an array in the format of safetensors, in base64."""
+    return base64.b64encode(save({"attribution": np.ascontiguousarray(array, "<f4")})).decode()
+
+
+def _spell_tokens(tokens: list[str], words: list[int | None]) -> str:
+    """Returns the tokens without EOS, with the format's separators in them replaced."""
+    end = len(tokens) - 1 if words and words[-1] is None else len(tokens)
+    return " ".join(re.sub(r"\s", "\u2581", token.replace("|", "\u00a6")) or "\u2581" for token in tokens[:end])

@@ -1,0 +1,44 @@
+"""The metrics of translations by name, which validation and evaluation measure.
+
+A new metric is a function in `METRICS` and a row in `qkv.config.names.METRICS`. Then validation measures it, the
+progress line and `history.csv` show it, evaluation writes it, and the best checkpoint can be chosen by it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .bleu import score_bleu
+
+if TYPE_CHECKING:
+    from .likelihood import Likelihood
+
+
+@dataclass(frozen=True)
+class MetricInputs:
+    """What metrics are computed from.
+
+    Args:
+        translations: the model's, one for each source.
+        references: given translations of the same sources.
+        likelihood: of the references under the model.
+        bleu_tokenizer: how BLEU splits text into words; see `make_bleu`.
+    """
+
+    translations: Sequence[str]
+    references: Sequence[str]
+    likelihood: "Likelihood"
+    bleu_tokenizer: str
+
+
+METRICS: dict[str, Callable[[MetricInputs], float]] = {
+    "loss": lambda inputs: inputs.likelihood.loss,
+    "perplexity": lambda inputs: inputs.likelihood.perplexity,
+    "token_accuracy": lambda inputs: inputs.likelihood.token_accuracy,
+    "bleu": lambda inputs: score_bleu(inputs.translations, inputs.references, tokenizer=inputs.bleu_tokenizer),
+}
+
+
+def measure_all(inputs: MetricInputs) -> dict[str, float]:
+    """Computes every metric of `METRICS`, in its order."""
+    return {name: measure(inputs) for name, measure in METRICS.items()}

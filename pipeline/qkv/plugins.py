@@ -1,0 +1,170 @@
+"""Registers what a plugin adds, without changing a file of this package.
+
+A plugin is a Python file that a person names on the command line of any command, `--plugins my_score.py`:
+
+    from qkv.attention.scores import Score
+    from qkv.plugins import register_score
+
+    @register_score("negative_distance", meaning="-|q - k|^2")
+    class NegativeDistance(Score):
+        def call(self, query, key): ...
+
+The name can then be used in configs. A run that uses it needs the same `--plugins` for every command, as its config
+holds only the name. If the package is installed, these imports start with `qkv` instead of `pipeline`.
+"""
+
+from collections.abc import Callable, Iterable, MutableMapping
+from typing import Any, TypeVar
+
+from keras.callbacks import Callback
+
+from .attention.mechanisms import MECHANISMS
+from .attention.mechanisms.mechanism import Mechanism
+from .attention.scores import SCORES, Score
+from .config import names
+from .inspection.measures import MEASURES, Measure
+from .metrics import METRICS
+from .training.callbacks.named_callbacks import CALLBACKS
+from .training.schedule import SCHEDULES
+
+Entry = TypeVar("Entry")
+
+
+def register_score(name: str, *, meaning: str = "a plugin's") -> Callable[[type[Score]], type[Score]]:
+    """Registers a score function: a subclass of `qkv.attention.scores.Score`, whose attributes say what it can do.
+
+    Args:
+        name: what configs call it.
+        meaning: its formula, for help texts.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config.
+    """
+
+    def row(score: type[Score]) -> names.Score:
+        return names.Score(meaning, score.projected, score.by_angle, score.is_product)
+
+    return _decorator(name, names.SCORES, row, SCORES)
+
+
+def register_mechanism(
+    name: str, *, meaning: str = "a plugin's", refused: tuple[tuple[str, str], ...] = ()
+) -> Callable[[type[Mechanism]], type[Mechanism]]:
+    """Registers an attention mechanism: a subclass of `qkv.attention.mechanisms.mechanism.Mechanism`, whose
+    attributes say what it can do.
+
+    Args:
+        name: what configs call it.
+        meaning: what it does, for help texts.
+        refused: the sites of `names.ATTENTION_SITES` where it cannot be used, each with the reason.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config.
+    """
+
+    def row(mechanism: type[Mechanism]) -> names.Mechanism:
+        biased = mechanism.takes_bias or not mechanism.uses_score
+        distances = tuple(kind for kind in names.RELATIVE_POSITIONS if biased or kind != "alibi")
+        return names.Mechanism(
+            meaning,
+            refused,
+            mechanism.uses_score,
+            mechanism.holds_weights,
+            distances=distances,
+            has_sink=mechanism.has_sink,
+        )
+
+    return _decorator(name, names.MECHANISMS, row, MECHANISMS)
+
+
+def register_schedule(
+    name: str, *, meaning: str = "a plugin's", ends_at_zero: bool = False
+) -> Callable[[Callable], Callable]:
+    """Registers a learning-rate schedule: a function like those of `qkv.training.schedule.SCHEDULES`.
+
+    Args:
+        name: what configs call it.
+        meaning: what it does, for help texts.
+        ends_at_zero: whether it falls to zero at `max_updates`, which it then needs.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config.
+    """
+    return _decorator(name, names.SCHEDULES, lambda _: names.Schedule(meaning, ends_at_zero), SCHEDULES)
+
+
+def register_metric(
+    name: str, *, title: str = "", digits: int = 2, lower_is_better: bool = False
+) -> Callable[[Callable], Callable]:
+    """Registers a metric of translations: a function of `qkv.metrics.MetricInputs` that returns a number.
+
+    Validation and evaluation then measure it, and the best checkpoint can be chosen by it.
+
+    Args:
+        name: what configs and tables call it.
+        title: what progress lines call it; the name if not given.
+        digits: decimals that are printed.
+        lower_is_better: its direction.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config.
+    """
+    row = names.Metric(title or name, digits, lower_is_better)
+    return _decorator(name, names.METRICS, lambda _: row, METRICS)
+
+
+def register_callback(
+    name: str, *, meaning: str = "a plugin's"
+) -> Callable[[Callable[..., Callback]], Callable[..., Callback]]:
+    """Registers a callback for `training.callbacks`: a subclass of `keras.callbacks.Callback`, or a function that
+    returns one. `qkv.training.loop` says what it is given.
+
+    Args:
+        name: what configs call it.
+        meaning: what it does, for help texts.
+
+    Raises:
+        ValueError: the name is taken or cannot be written in a config.
+    """
+    return _decorator(name, names.CALLBACKS, lambda _: names.Callback(meaning), CALLBACKS)
+
+
+def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:
+    """Registers a measure of attention heads: a function of `qkv.inspection.measures.SiteWeights`.
+
+    It becomes a column of heads.csv and sentences.csv.
+
+    Args:
+        name: the name of its column.
+        **row: further arguments of `qkv.inspection.measures.Measure`: labels of the viewer's page,
+            `in_tensorboard`.
+
+    Raises:
+        ValueError: the name is taken or is no identifier.
+    """
+    _check_name(name, MEASURES)
+
+    def register(function: Callable) -> Callable:
+        MEASURES[name] = Measure(function=function, **row)
+        return function
+
+    return register
+
+
+def _decorator(
+    name: str, listed: MutableMapping[str, Any], row: Callable[[Any], Any], table: MutableMapping[str, Any]
+) -> Callable[[Entry], Entry]:
+    _check_name(name, listed)
+
+    def register(entry: Entry) -> Entry:
+        listed[name], table[name] = row(entry), entry
+        return entry
+
+    return register
+
+
+def _check_name(name: str, taken: Iterable[str]) -> None:
+    if not name.isidentifier():
+        raise ValueError(f"name: expected letters, digits and underscores, found {name!r}")
+    if name in taken:
+        raise ValueError(f"name: expected one that is not taken ({', '.join(taken)}), found {name!r}")

@@ -1,0 +1,124 @@
+"""The run that a training starts from: its weights and its tokenizer, copied into the new run.
+
+The new run reads its copy alone, so it does not depend on the ancestor once it has started.
+"""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from ..config import RunConfig
+from ..config.ancestor import check_ancestor, open_ancestor, other_text
+from ..errors import DAMAGE, InputError
+from ..files.arrays import ArrayFile
+from ..files.atomic import replaced_when_done, write_atomically
+from ..files.json import read_json_object, write_json
+from ..files.paths import sha256
+from ..files.run_directory import RunDirectory
+from ..training.optimizers import moving_averages
+from .trained_run import load_run
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Ancestor:
+    """What a run keeps of the run that it starts from.
+
+    Attributes:
+        run: the new run.
+        record: `run` and `weights`, where the weights were read; `weights_sha256` and `tokenizer_sha256` of the files
+            there, and `copy_sha256` of the copy.
+    """
+
+    run: RunDirectory
+    record: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.record['run']} ({self.record['weights']}, SHA-256 {self.record['weights_sha256'][:12]}...)"
+
+    def load(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+        """Gives a model the weights of the ancestor, and so its moving average if the optimizer keeps one.
+
+        Raises:
+            InputError: the copy is missing or damaged.
+        """
+        path = self.run.ancestor_weights
+        try:
+            if sha256(path) != self.record["copy_sha256"]:
+                raise ValueError("its SHA-256 is another than when it was copied")
+            with ArrayFile(path) as archive:
+                values = [archive.read(name, "f", tuple(x.shape)) for name, x in _named(model).items()]
+        except DAMAGE as error:
+            raise InputError(
+                f"{path}: the weights that this run starts from are missing or damaged ({error}); delete the run's "
+                "folder and start it anew"
+            ) from None
+        log.info("starting from %s", self)
+        for variable, value in zip(model.weights, values, strict=True):
+            variable.assign(value)
+        averages = moving_averages(optimizer)
+        for variable, average in zip(model.trainable_variables if averages else (), averages, strict=True):
+            average.assign(variable)
+
+
+def take_ancestor(config: RunConfig, run: RunDirectory) -> Ancestor | None:
+    """Copies weights and tokenizer of the run in `training.start_from` into the new run, unless that was done before.
+
+    Returns:
+        What was copied; None where training starts from fresh weights.
+
+    Raises:
+        InputError: there is no such run, it has no weights yet, its files are not those of its manifest, or its model
+            or vocabulary is another.
+    """
+    root = config.training.start_from
+    if root is None:
+        return None
+    if not run.ancestor.is_file():
+        write_json(run.ancestor, _copy(config, run, root))
+    try:
+        record = read_json_object(run.ancestor)
+        if not all(isinstance(record[name], str) for name in ("run", "weights", "weights_sha256", "copy_sha256")):
+            raise ValueError("expected paths and digests")
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{run.ancestor}: missing or damaged ({error}); start the run anew") from None
+    return Ancestor(run, record)
+
+
+def _copy(config: RunConfig, run: RunDirectory, root: Path) -> dict[str, Any]:
+    ancestor = check_ancestor(config)
+    assert ancestor is not None
+    for difference in other_text(config, ancestor):
+        log.warning("training.start_from: the text may be of another kind: %s", difference)
+    source = open_ancestor(root)
+    try:
+        loaded = load_run(root)
+    except InputError as error:
+        raise InputError(f"training.start_from: {error}") from None
+    record = {
+        "run": str(root),
+        "weights": str(loaded.weights.relative_to(source.root)),
+        "weights_sha256": sha256(loaded.weights),
+        "tokenizer_sha256": sha256(source.tokenizer),
+    }
+    for name in ("source.spm", "target.spm", source.tokenizer.name):  # what names the others last
+        if (path := source.tokenizer.with_name(name)).is_file():
+            write_atomically(run.tokenizer.with_name(name), path.read_bytes())
+    if sha256(run.tokenizer) != record["tokenizer_sha256"]:
+        raise InputError(f"{source.tokenizer}: it changed while it was copied; start the run anew")
+    with replaced_when_done(run.ancestor_weights) as temporary:
+        arrays: dict[str, Any] = {
+            name: keras.ops.convert_to_numpy(variable) for name, variable in _named(loaded.model).items()
+        }
+        np.savez(temporary, **arrays)
+    return {**record, "copy_sha256": sha256(run.ancestor_weights)}
+
+
+def _named(model: keras.Model) -> dict[str, Any]:
+    """Returns the weights by number and path; the state of random numbers is none of them."""
+    return {f"{number:04d}/{variable.path}": variable for number, variable in enumerate(model.weights)}

@@ -1,0 +1,136 @@
+"""Spreads the work of a finished run over processes of this machine, each of which loads the run for itself.
+
+What is sent to a process is a part that one process computes by itself too, such as a window of lines or a shard of an
+archive, so that the results are the same, bit for bit.
+
+Nothing here imports TensorFlow until a process works: it is imported quietly, with the settings of the first process.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..errors import InputError, LostWorkerError
+from ..runtime.import_tensorflow import importing_tensorflow
+from ..runtime.parallel import stream_in_processes
+from ..runtime.plugin_files import load_plugins, loaded_plugins
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """What a process needs to load a run, or several as an ensemble.
+
+    Args:
+        roots: the folders of the runs.
+        checkpoint: see `load_run`.
+        config: the settings of the first run, with those that options have replaced.
+        ban: the file of phrases that no translation contains, or None.
+        requires: whether phrases are required.
+        plugins: the files that are loaded first.
+    """
+
+    roots: tuple[Path, ...]
+    checkpoint: str
+    config: Any
+    ban: Path | None = None
+    requires: bool = False
+    plugins: tuple[Path, ...] = field(default_factory=loaded_plugins)
+
+    @cached_property
+    def run(self) -> Any:
+        """The run, loaded when it is first asked for."""
+        load_plugins(list(self.plugins))
+        with importing_tensorflow():
+            from ..text.banned import read_banned
+            from .trained_ensemble import load_runs
+
+        run = load_runs(self.roots, self.checkpoint).with_config(self.config)
+        if self.ban is None:
+            return run
+        return replace(run, banned=read_banned(self.ban, run.target_tokens, leads_out=self.requires))
+
+
+@dataclass(frozen=True)
+class TranslateIds:
+    """Translates the ids of sentences as `Translator.translate_ids`; its arguments are one item."""
+
+    parts: RunParts
+
+    def __call__(self, item: tuple[Any, ...]) -> list[list[Any]]:
+        """Returns all translations of each sentence."""
+        return self.parts.run.translator.translate_ids(*item)
+
+
+@dataclass(frozen=True)
+class RecordPairs:
+    """Records the attention of pairs, which are one window.
+
+    Args:
+        parts: of the run.
+        recorded: the sites of the recorder.
+        units: see `AttentionRecorder`.
+        sites: those that the records hold.
+    """
+
+    parts: RunParts
+    recorded: tuple[str, ...]
+    units: Any
+    sites: tuple[str, ...]
+
+    def __call__(self, pairs: Sequence[Any]) -> list[Any]:
+        """Returns the records."""
+        recorder = self.parts.run.recorder(self.recorded, self.units)
+        return list(recorder.record(pairs, len(pairs), self.sites))
+
+
+@dataclass(frozen=True)
+class Spreading:
+    """Over how many processes the work of a run is spread.
+
+    Args:
+        parts: of the run.
+        workers: the number of processes.
+    """
+
+    parts: RunParts
+    workers: int
+
+    def translate(self, items: Iterable[tuple[Any, ...]]) -> Iterator[list[list[Any]]]:
+        """Yields what `Translator.translate_ids` returns for each of the arguments."""
+        return spread(TranslateIds(self.parts), items, self.workers)
+
+    def record(self, windows: Iterable[Sequence[Any]], recorder: Any, sites: Sequence[str]) -> Iterator[Any]:
+        """Yields the records of pairs, a window at a time, as a recorder of the run makes them."""
+        function = RecordPairs(self.parts, recorder.sites, recorder.units, tuple(sites))
+        return chain.from_iterable(spread(function, windows, self.workers))
+
+
+def spread(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """Computes `map(function, items)` in processes, in order, each result as soon as it and those before it are there.
+
+    Raises:
+        LostWorkerError: a process was killed.
+    """
+    try:
+        yield from stream_in_processes(function, items, workers)
+    except BrokenProcessPool:
+        raise LostWorkerError(
+            f"one of the {workers} processes of --workers was killed, perhaps for want of memory; give fewer"
+        ) from None
+
+
+def check_spreadable(config: Any, workers: int) -> None:
+    """Checks that the work can be spread.
+
+    Raises:
+        InputError: each translation depends on those before it.
+    """
+    if workers > 1 and config.decoding.search == "sampling":
+        raise InputError("--workers: sampling draws one translation after the other; expected --workers 1 with it")

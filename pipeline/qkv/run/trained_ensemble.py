@@ -1,0 +1,57 @@
+"""Several finished runs whose models translate together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from ..config import RunConfig
+from ..config.members import check_members, member_names
+from ..decoding.ensemble import Ensemble
+from .trained_run import TrainedRun, load_run
+
+
+@dataclass(frozen=True)
+class TrainedEnsemble(TrainedRun):
+    """An ensemble, as the run that evaluation and translation need: the first run, with all models as one.
+
+    Its folder and its settings are those of the first run; sentences have as many tokens as every model accepts.
+
+    Args:
+        runs: the runs by their names, the first one among them.
+    """
+
+    runs: Mapping[str, TrainedRun] = field(default_factory=dict)
+
+    @cached_property
+    def members(self) -> dict[str, TrainedRun]:
+        """The runs by their names, each with the settings of the ensemble, but with its own model, and with the
+        attention that its own config has written."""
+        return {name: run.with_config(self._config_of(run.config)) for name, run in self.runs.items()}
+
+    def _config_of(self, own: RunConfig) -> RunConfig:
+        inspection = self.config.inspection.model_copy(update={"attention": own.inspection.attention})
+        model = own.model.model_copy(update={"max_positions": self.config.model.max_positions})
+        return self.config.model_copy(update={"model": model, "inspection": inspection})
+
+
+def load_runs(roots: Sequence[Path], checkpoint: str = "best") -> TrainedRun:
+    """Loads a run, or several as an ensemble.
+
+    Args:
+        roots: the runs' folders; one may be there twice.
+        checkpoint: of each run, see `load_run`.
+
+    Raises:
+        InputError: as `load_run`, or the models cannot translate together.
+    """
+    if len(roots) == 1:
+        return load_run(roots[0], checkpoint)
+    check_members(roots)
+    loaded = {root: load_run(root, checkpoint) for root in dict.fromkeys(roots)}
+    runs = dict(zip(member_names(roots), (loaded[root] for root in roots), strict=True))
+    first = loaded[roots[0]]
+    fewest = min(run.config.model.max_positions for run in loaded.values())
+    config = first.config.model_copy(update={"model": first.config.model.model_copy(update={"max_positions": fewest})})
+    model = Ensemble([run.model for run in runs.values()])
+    return TrainedEnsemble(first.directory, config, first.tokenizer, model, first.weights, runs=runs)

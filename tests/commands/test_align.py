@@ -1,0 +1,228 @@
+"""A run on text without spaces: what it counts as words in its files, and how it aligns text."""
+
+import json
+import re
+from itertools import product
+
+import pytest
+
+import evaluate
+import train
+from qkv.alignment.aligned_text import AlignedText
+from qkv.alignment.aligner import Direction, choose_readouts
+from qkv.alignment.calibration_file import write_calibration
+from qkv.alignment.link_calibration import link_calibration
+from qkv.commands import align
+from qkv.inspection import AttentionArchive
+from qkv.run.trained_run import load_run
+from qkv.text.pharaoh import read_pharaoh
+from tests.tiny_runs import ROOT
+
+pytestmark = pytest.mark.slow
+
+SUBJECTS = {"the cat": "猫", "the teacher": "老师", "my friend": "我的朋友"}
+VERBS = {"eats": "吃", "likes": "喜欢", "buys": "买"}
+OBJECTS = {"apples .": "苹果。", "rice .": "米饭。", "bananas .": "香蕉。", "fish .": "鱼。"}
+PAIRS = [
+    tuple(" ".join(side) if side[0].isascii() else "".join(side) for side in zip(*parts, strict=True))
+    for parts in product(SUBJECTS.items(), VERBS.items(), OBJECTS.items())
+]
+SEGMENTED = [
+    " ".join(parts).replace("。", " 。") for parts in product(SUBJECTS.values(), VERBS.values(), OBJECTS.values())
+]
+CHARACTERS = [len(chinese) for _, chinese in PAIRS]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Files in English and Chinese, and links of the first words."""
+    folder = tmp_path_factory.mktemp("text")
+    sides = {"en": [english for english, _ in PAIRS], "zh": [chinese for _, chinese in PAIRS], "words": SEGMENTED}
+    for suffix, lines in {**sides, "align": ["0-0"] * len(PAIRS)}.items():
+        (folder / f"text.{suffix}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return folder
+
+
+def train_run(text, folder, source, target, **settings):
+    files = {"source": text / f"text.{source}", "target": text / f"text.{target}"}
+    given = {f"data.{name}.{key}": path for name in ("train", "validation", "test") for key, path in files.items()}
+    gold = text / "text.align" if source == "en" else "null"
+    given |= {f"data.{name}.alignments": gold for name in ("validation", "test")}
+    given |= {"data.source_language": source, "data.target_language": target}
+    given |= {"data.train.alignments": "null", "data.tokenized": "false", "tokenizer.vocabulary_size": 64}
+    given |= {"training.max_updates": 2, "training.warmup_updates": 1, "training.validate_every_updates": 2}
+    given |= {"inspection.probes": "[]", "run.directory": folder, "run.name": f"{source}_{target}"} | settings
+    arguments = [part for key, value in given.items() for part in (f"--{key}", str(value))]
+    assert train.main(["--config", str(ROOT / "configs/tiny.yaml"), *arguments]) == 0
+    return folder / given["run.name"]
+
+
+@pytest.fixture(scope="module")
+def runs(text, tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def run(text, runs):
+    return train_run(text, runs, "en", "zh")
+
+
+@pytest.fixture(scope="module")
+def reverse(text, runs):
+    return train_run(text, runs, "zh", "en")
+
+
+def links_of(path):
+    return [sentence.sure for sentence in read_pharaoh(path)]
+
+
+def test_an_evaluation_counts_subwords_and_says_so(run, caplog):
+    with caplog.at_level("INFO"):
+        assert evaluate.main([str(run), "--forced", "--name", "forced"]) == 0
+    assert "the target has no spaces between words: its subwords count as words (data.words.target)" in caplog.messages
+    assert any(line.split("  ")[-1] == "words of the source, subwords of the target" for line in caplog.messages)
+    folder = run / "evaluations" / "forced"
+    record = AttentionArchive(folder / "attention")[0]
+    assert (record.source_unit, record.target_unit) == ("spaces", "subwords")
+    assert record.target_words == [*range(len(record.target_output_tokens) - 1), None]
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["alignment"]["words"] == {"source": "spaces", "target": "subwords"}
+    assert '"target": "subwords"' in (folder / "viewer.html").read_text(encoding="utf-8")
+
+
+def test_align_numbers_subwords_characters_or_given_words(run, text, tmp_path, caplog, monkeypatch):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--at", "0,0,output"]
+    with caplog.at_level("INFO"):
+        assert align.main([str(run), *files, "--output", str(tmp_path / "subwords")]) == 0
+    assert any("its subwords count as words" in line for line in caplog.messages)
+    tokens = AttentionArchive(run / "evaluations/forced/attention").to_frame()["target_tokens"] - 1  # without EOS
+    subwords = links_of(tmp_path / "subwords")
+    assert [{j for _, j in links} for links in subwords] == [set(range(count)) for count in tokens]
+    given = ["--target_words", str(text / "text.words")]
+    caplog.clear()
+    assert align.main([str(run), *files, *given, "--output", str(tmp_path / "words")]) == 0
+    assert not any("count as words" in line for line in caplog.messages)
+    words = links_of(tmp_path / "words")
+    assert [{j for _, j in links} for links in words] == [set(range(len(line.split()))) for line in SEGMENTED]
+
+
+def test_two_runs_link_characters(run, reverse, text, tmp_path, caplog, capsys):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--symmetrise", "union"]
+    files += ["--at", "0,0,output", "--reverse_at", "0,0,output"]
+    with caplog.at_level("INFO"):
+        assert align.main([str(run), str(reverse), *files, "--output", str(tmp_path / "links")]) == 0
+    assert any("its characters count as words" in line for line in caplog.messages)
+    assert align.main([str(run), str(reverse), *files, "--probabilities"]) == 2  # gold links are of subwords
+    assert "its gold links count spaces and subwords as words, and those of the text spaces and characters" in (
+        capsys.readouterr().err
+    )
+    found = [{j for _, j in links} for links in links_of(tmp_path / "links")]
+    assert found == [set(range(count)) for count in CHARACTERS]
+
+
+def test_two_runs_link_by_their_attention_before_links_are_read(run, text, tmp_path, caplog, capsys):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh")]
+    files += ["--target_words", str(text / "text.words"), "--at", "0,0,output", "--reverse_at", "0,0,output"]
+    command = [str(run), str(run), *files, "--symmetrise"]
+    with caplog.at_level("INFO"):
+        assert align.main([*command, "probable", "--output", str(tmp_path / "links")]) == 0
+    line = next(line for line in caplog.messages if line.startswith("probabilities of links: calibrated on"))
+    threshold = float(re.search(r"error rate of the links above (0\.\d\d) \d", line)[1])
+    assert align.main([*command, "probable", "--probabilities", "--workers", "2"]) == 0
+    links = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [{tuple(map(int, link.split(":")[0].split("-"))) for link in line} for line in links] == links_of(
+        tmp_path / "links"
+    )
+    assert all(float(link.split(":")[1]) >= round(threshold, 2) for line in links for link in line)
+    assert align.main([*command, "mean-weights"]) == 0
+    means = capsys.readouterr().out
+    assert align.main([*command, "mean-weights", "--workers", "2"]) == 0
+    assert capsys.readouterr().out == means
+    assert all(line for line in means.splitlines())  # the largest of all weights is a link
+    for way in ("probable", "mean-weights"):
+        assert align.main([str(run), *files[:-2], "--symmetrise", way]) == 2
+        assert f"--symmetrise {way} combines two runs; give REVERSE_RUN" in capsys.readouterr().err
+
+
+def test_further_runs_count_in_the_mean_of_their_direction(run, reverse, text, runs, tmp_path, caplog, capsys):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--symmetrise", "mean-weights"]
+    files += ["--target_words", str(text / "text.words")]
+    places = ["--at", "0,0,output", "--reverse_at", "0,1,output"]
+
+    def links(*arguments):
+        assert align.main([*map(str, arguments), *files]) == 0
+        return capsys.readouterr().out
+
+    two = links(run, reverse, *places)
+    assert two.split()
+    assert links(run, "--more_runs", reverse, *places) == two  # its languages say that it is the opposite one
+    assert links(run, reverse, "--more_runs", reverse, run, run, *places) == two  # each direction counts once
+    other = train_run(text, runs, "en", "zh", **{"run.seed": 5, "run.name": "other"})
+    capsys.readouterr()
+    three = links(run, reverse, "--more_runs", other, *places)
+    assert three != two
+    assert links(other, reverse, "--more_runs", run, *places, "--workers", 2) == three
+    assert links(run, "--more_runs", other, *places[:2]) not in (two, three)  # one direction alone
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        ungiven = links(other, reverse, "--more_runs", run)
+    chosen = [line.partition(": ")[2] for line in caplog.messages if "chosen by" in line]
+    assert len(chosen) == 3 and ungiven.split()
+    assert not any("probable links" in line for line in chosen)  # no run's own links count
+
+
+def test_further_runs_that_cannot_count_are_refused(run, text, runs, capsys):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh")]
+    command = [str(run), *files, "--more_runs", str(run)]
+    for options in ([], ["--symmetrise", "mean-weights", "--probabilities"]):
+        assert align.main([*command, *options]) == 2
+        assert "--more_runs needs --symmetrise mean-weights, and no --probabilities" in capsys.readouterr().err
+    command += ["--symmetrise", "mean-weights"]
+    assert align.main([*command, "--at", "0,0,output", "--reverse_at", "0,0,output"]) == 2
+    assert "--reverse_at needs a run from target to source" in capsys.readouterr().err
+    other = train_run(text, runs, "en", "zh", **{"data.target_language": "ja", "run.name": "japanese"})
+    assert align.main([str(run), *files, "--symmetrise", "mean-weights", "--more_runs", str(other)]) == 2
+    assert "expected a run from en to zh or back" in capsys.readouterr().err
+
+
+def test_links_have_probabilities_by_gold_links_or_a_file(run, text, tmp_path, capsys):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--at", "0,0,output"]
+    assert align.main([str(run), *files, "--output", str(tmp_path / "plain")]) == 0
+    command = [str(run), *files, "--probabilities"]
+    assert align.main([*command, "--output", str(tmp_path / "links")]) == 0
+    assert links_of(tmp_path / "links") == links_of(tmp_path / "plain")
+    lines = (tmp_path / "links").read_text(encoding="utf-8").split()
+    assert lines and all(0 <= float(link.split(":")[1]) <= 1 for link in lines)
+    assert align.main([*command, "--workers", "2"]) == 0
+    assert capsys.readouterr().out == (tmp_path / "links").read_text(encoding="utf-8")
+
+    calibration = tmp_path / "link_calibration.json"
+    loaded = load_run(run)
+    direction = Direction.of(loaded, AlignedText(*zip(*PAIRS, strict=True)), "0,0,output")
+    write_calibration(calibration, link_calibration(choose_readouts([direction])))
+    assert align.main([*command, "--calibration", str(calibration), "--output", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again").read_text() == (tmp_path / "links").read_text()
+    found = json.loads(calibration.read_text())
+    for changed, message in (
+        ({"weights": ["0" * 64]}, "calibrated for the weights 000000000000, but those of"),
+        ({"layers": [3]}, "coefficients of one of 1 layers, found"),
+        ({"coefficients": [0.5, 0.5]}, "found 2 of the layers [0]; evaluate again"),
+    ):
+        calibration.write_text(json.dumps(found | changed))
+        assert align.main([*command, "--calibration", str(calibration)]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--probabilities", "--subwords"], "leave out --subwords"),
+        (["--calibration", "a.json"], "--calibration needs --probabilities and a single run"),
+        (["RUN", "--calibration", "a.json", "--probabilities"], "leave it out, or REVERSE_RUN"),
+    ],
+)
+def test_options_of_probabilities_that_contradict_others_are_refused(run, text, options, message, capsys):
+    files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh")]
+    options = [str(run) if option == "RUN" else option for option in options]
+    assert align.main([str(run), *options, *files]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,108 @@
+"""The command that exports: what it leaves, what it says, what it refuses."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qkv.commands import export
+from qkv.exchange import parity
+from qkv.files.atomic import temporary_path
+from qkv.files.paths import sha256
+
+RUN = Path(__file__).parents[1] / "kept_runs" / "0.1.0" / "transformer"
+
+
+@pytest.fixture
+def place(tmp_path):
+    lines = "the cat sees the dog .\n\na small cat sleeps .\n"
+    (tmp_path / "three.en").write_text(lines, encoding="utf-8")
+    return tmp_path
+
+
+def export_run(place, *options):
+    return export.main([str(RUN), str(place / "exported"), "--source", str(place / "three.en"), *options])
+
+
+def test_a_folder_says_what_it_was_made_from_and_how_it_was_checked(place, caplog):
+    assert export_run(place, "--format", "ctranslate2", "--beam_size", "2") == 0
+    manifest = json.loads((place / "exported" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["format"] == "ctranslate2" and manifest["checked"] is True
+    assert manifest["weights_sha256"] == sha256(RUN / "model.keras")
+    assert manifest["decoding"]["beam_size"] == 2
+    assert manifest["check"]["sentences"] == manifest["check"]["equal"]["greedy"] == 2  # the empty line is left out
+    assert manifest["check"]["largest_difference_of_log_probabilities"] < 1e-5
+    assert "2 of 2 by greedy search" in caplog.text and "with length_divisor power" in caplog.text
+    assert sorted(path.name for path in place.iterdir()) == ["exported", "three.en"]
+
+
+def test_a_model_that_gives_other_numbers_is_not_written(place, capsys, monkeypatch):
+    class Wrong:
+        def __init__(self, *_):
+            self.own_decoding = {}
+
+        def translate(self, sources, beam):
+            return list(sources)
+
+        def log_probabilities(self, sources, targets):
+            return [np.full(1, -1.5) for _ in sources]
+
+    from qkv.exchange import ctranslate2_model
+
+    monkeypatch.setattr(ctranslate2_model, "LoadedCTranslate2", Wrong)
+    assert export_run(place, "--format", "ctranslate2") == 2
+    assert "the exported model gives log-probabilities that differ by" in capsys.readouterr().err
+    assert [path.name for path in place.iterdir()] == ["three.en"]
+
+
+def test_without_sentences_nothing_is_checked(place, monkeypatch):
+    monkeypatch.setattr(parity, "check_parity", None)
+    (place / "three.en").write_text("\n\n", encoding="utf-8")
+    assert export_run(place, "--format", "ctranslate2", "--quantization", "int8") == 0
+    manifest = json.loads((place / "exported" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["checked"] is False and manifest["quantization"] == "int8"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--format", "saved_model", "--quantization", "int8"], "--quantization: no effect with --format saved_model"),
+        (["--format", "ctranslate2", "--at", "0,0,input"], "--at: no effect with --format ctranslate2"),
+        (["--format", "saved_model", "--search", "sampling"], "--search: other programs search greedily or with a"),
+        (["--format", "saved_model", "--at", "7,0,input"], "counted from 0; found '7,0,input'"),
+        (["--format", "onnx"], "expected one of saved_model, ctranslate2, marian, found 'onnx'"),
+        (["--format", "ctranslate2", "--sentences", "-1"], "expected an integer >= 0"),
+        ([], "the following arguments are required: --format"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_and_leaves_nothing(place, capsys, options, message):
+    if "7,0,input" in options:  # of which the model of the run must know
+        pytest.importorskip("tensorflow_text")
+    assert export_run(place, *options) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in place.iterdir()] == ["three.en"]
+
+
+@pytest.mark.parametrize("name", ["of[v1]", "of?", "of\\v"])
+def test_a_saved_model_is_not_written_where_tensorflow_would_not_find_it(place, capsys, name):
+    assert export.main([str(RUN), str(place / name / "exported"), "--format", "saved_model"]) == 2
+    assert "TensorFlow loads no SavedModel from a path with *, ?, [ or \\; choose another" in capsys.readouterr().err
+    assert [path.name for path in place.iterdir()] == ["three.en"]
+
+
+def test_a_folder_with_files_is_left_alone(place, capsys):
+    (place / "exported").mkdir()
+    (place / "exported" / "thesis.txt").touch()
+    assert export_run(place, "--format", "saved_model") == 2
+    assert "exported: exists already; choose another name, or delete it" in capsys.readouterr().err
+    assert (place / "exported" / "thesis.txt").exists()
+
+
+def test_what_a_killed_export_left_is_deleted_by_the_next_one(place):
+    left = temporary_path(place / "exported")
+    shutil.copytree(RUN, left)
+    assert export_run(place, "--format", "ctranslate2", "--sentences", "0") == 0
+    assert sorted(path.name for path in place.iterdir()) == ["exported", "three.en"]
+    assert not (place / "exported" / "config.yaml").exists()

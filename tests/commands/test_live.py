@@ -1,0 +1,68 @@
+"""The command that writes the page with the model inside."""
+
+from urllib.request import urlopen
+
+import pytest
+
+from qkv.commands import live
+from qkv.errors import InputError
+from tests.random_runs import random_run
+
+
+@pytest.fixture
+def root(tokenizer, tmp_path, monkeypatch):
+    """The folder of a run, which is loaded as one of random weights."""
+    run = random_run(tokenizer, tmp_path)
+    (run.directory.root / "checkpoints").mkdir(parents=True)
+    for name in ("config.yaml", "checkpoints/best.npz"):
+        (run.directory.root / name).touch()
+    for module in ("run.trained_run", "live.serve"):
+        monkeypatch.setattr(f"qkv.{module}.load_run", lambda root, checkpoint: run)
+    monkeypatch.setattr("qkv.commands.live.load_started_run", lambda path: run.config)
+    return run.directory.root
+
+
+def test_it_writes_a_page_and_says_where(root, tmp_path, capsys):
+    page = tmp_path / "new" / "translator.html"
+    assert live.main([str(root), "--page", str(page)]) == 0
+    assert capsys.readouterr().out == f"{page}\n"
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_it_says_what_it_cannot_write(root, tmp_path, capsys, monkeypatch):
+    assert live.main([str(root), str(root), "--page", str(tmp_path / "page.html")]) == 2
+    assert "--page: expected one run" in capsys.readouterr().err
+    (tmp_path / "mine.html").write_text("mine")
+    assert live.main([str(root), "--page", str(tmp_path / "mine.html")]) == 2
+    assert "mine.html: already there, and not the page of this run" in capsys.readouterr().err
+    monkeypatch.setattr("qkv.live.packed_model.MOST_PARAMETERS", 10)
+    assert live.main([str(root), "--page", str(tmp_path / "page.html")]) == 2
+    assert "of use up to 10" in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_notebook_shows_the_page_in_a_cell(root):
+    with live.live(root) as page:
+        shown = page._repr_html_()
+        assert shown.startswith("<iframe ") and page.address.replace("&", "&amp;") in shown
+        with urlopen(page.address) as answer:
+            assert b'id="live"' in answer.read()
+    with pytest.raises(OSError):  # refused, or cut off while the server ends
+        urlopen(page.address)
+
+
+def test_at_most_four_runs_stand_side_by_side(root, capsys):
+    assert live.main([*[str(root)] * 3, "--checkpoint", "both"]) == 2
+    assert "runs: expected 1 to 4 side by side, found 6" in capsys.readouterr().err
+    with pytest.raises(InputError, match="found 6"):
+        live.live(*[root] * 3, checkpoint="both")
+
+
+def test_ctrl_c_ends_it(root, capsys, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("qkv.live.serve.ServedPage.wait", lambda page: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert live.main([str(root)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("http://127.0.0.1:") and "token=" in printed.out
+    assert printed.err.endswith("Ctrl-C ends it\nended\n") and opened == [printed.out.strip()]

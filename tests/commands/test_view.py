@@ -1,0 +1,124 @@
+"""One page of several evaluations: which they are, what it is called, and that it overwrites no other."""
+
+import pytest
+
+from qkv.commands import view
+from qkv.inspection import ArchiveWriter
+from tests.config_files import MINIMAL
+from tests.files.test_atomic import read_pipe
+from tests.inspection.viewer.test_page import embedded, make_record
+
+
+def write_evaluation(root, name, source="the cat sleeps", sentences=1):
+    root.mkdir(exist_ok=True)
+    (root / "config.yaml").touch()
+    with ArchiveWriter(root / "evaluations" / name / "attention", manifest={}) as archive:
+        for number in range(sentences):
+            archive.append(make_record(number, source, "le chat dort"))
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    for run in ("demo", "narrow"):
+        for name in ("test", "beam"):
+            write_evaluation(tmp_path / run, name)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file", "names"),
+    [
+        (["demo", "narrow"], "demo_and_narrow_test.html", ["demo", "narrow"]),
+        (["demo", "narrow", "--set", "beam"], "demo_and_narrow_beam.html", ["demo", "narrow"]),
+        (["demo/evaluations/test", "demo/evaluations/beam"], "demo_test_and_beam.html", ["test", "beam"]),
+        (["demo", "narrow/evaluations/beam"], "demo_test_and_narrow_beam.html", ["demo, test", "narrow, beam"]),
+    ],
+)
+def test_runs_and_evaluations_are_shown_under_their_names(runs, capsys, arguments, file, names):
+    given = [str(runs / one) if (runs / one).exists() else one for one in arguments]
+    assert view.main(given) == 0
+    assert capsys.readouterr().out == f"{file}\n"
+    page = (runs / "here" / file).read_text(encoding="utf-8")
+    assert [run["name"] for run in embedded(page)[0]["runs"]] == names
+    assert view.main(given) == 0  # the same page again
+
+
+def write_bare(folder, source="the cat sleeps"):
+    with ArchiveWriter(folder, manifest={}) as archive:
+        archive.append(make_record(0, source, "le chat dort"))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file", "names"),
+    [
+        (["t5"], "t5.html", ["t5"]),
+        (["t5", "bart"], "t5_and_bart.html", ["t5", "bart"]),
+        (["t5", "x/t5"], "_t5_and_x_t5.html", ["HERE t5", "x t5"]),
+        (["demo", "t5"], "demo_test_and_t5.html", ["demo, test", "t5"]),
+        (["moved", "demo/evaluations/test/attention"], "moved_and_attention.html", ["moved", "attention"]),
+    ],
+)
+def test_archives_are_shown_under_their_own_names(runs, capsys, arguments, file, names):
+    for folder in ("t5", "bart", "x/t5", "moved/attention"):
+        write_bare(runs / folder)
+    assert view.main([str(runs / one) for one in arguments]) == 0
+    here = runs.name
+    file = f"{here}{file}" if file.startswith("_") else file
+    assert capsys.readouterr().out == f"{file}\n"
+    page = (runs / "here" / file).read_text(encoding="utf-8")
+    assert [run["name"] for run in embedded(page)[0]["runs"]] == [name.replace("HERE", here) for name in names]
+
+
+def test_an_archive_in_a_folder_called_evaluations_needs_no_run(runs):
+    assert view.main([write_bare(runs / "evaluations" / "t5")]) == 0
+
+
+def test_a_folder_that_is_neither_run_nor_archive_is_refused(runs, capsys):
+    assert view.main([str(runs / "here")]) == 2
+    assert "here: neither a run, which has a config.yaml, nor an attention archive" in capsys.readouterr().err
+
+
+def test_no_other_page_or_file_is_overwritten(runs, capsys):
+    demo, narrow = str(runs / "demo"), str(runs / "narrow")
+    assert view.main([demo, "--output", "page.html"]) == view.main([demo, "--output", "page.html"]) == 0
+    page = runs / "here" / "page.html"
+    written = page.read_bytes()
+    assert str(runs).encode() not in written  # a page that is sent to others does not tell where it was made
+    assert view.main([narrow, "--output", "page.html"]) == 2
+    assert "page.html: already there, and not the page of these evaluations" in capsys.readouterr().err
+    assert page.read_bytes() == written
+    page.write_text("my notes", encoding="utf-8")
+    assert view.main([demo, "--output", "page.html"]) == 2
+    assert page.read_text(encoding="utf-8") == "my notes"
+    assert "choose another name with --output, or delete it" in capsys.readouterr().err
+
+
+def test_links_stay_and_pipes_are_written_into(runs):
+    (runs / "here" / "link.html").symlink_to(runs / "page.html")
+    for _ in range(2):
+        assert view.main([str(runs / "demo"), "--output", "link.html"]) == 0
+    assert (runs / "here" / "link.html").is_symlink() and not (runs / "page.html").is_symlink()
+    with read_pipe(runs / "pipe") as read:
+        assert view.main([str(runs / "demo"), "--output", str(runs / "pipe")]) == 0
+    assert read == [(runs / "page.html").read_bytes()]
+
+
+def test_evaluations_of_other_sentences_are_refused(runs, capsys):
+    write_evaluation(runs / "demo", "mine", "another sentence")
+    assert view.main([str(runs / "demo"), str(runs / "demo/evaluations/mine")]) == 2
+    assert "have different sentences" in capsys.readouterr().err
+    assert not list((runs / "here").iterdir())
+
+
+def test_the_page_says_what_is_known_of_the_run_and_which_part_of_the_set_it_shows(runs):
+    write_evaluation(runs / "known", "test", sentences=3)
+    (runs / "known" / "config.yaml").write_text(MINIMAL, encoding="utf-8")
+    metrics = runs / "known" / "evaluations" / "test" / "metrics.json"
+    metrics.write_text('{"bleu": 41.31, "search": "greedy"}', encoding="utf-8")
+    assert view.main([str(runs / "known"), "--sentences", "2", "--output", "page.html"]) == 0
+    (run,) = embedded((runs / "here" / "page.html").read_text(encoding="utf-8"))[0]["runs"]
+    assert run["facts"][0] == "en → fr" and run["facts"][-2:] == ["greedy search", "BLEU 41.3"]
+    assert (len(run["sentences"]), run["sentencesInSet"]) == (2, 3)

@@ -1,0 +1,300 @@
+"""The live page in Chromium, over runs with random weights: what a person does, and what the page then shows."""
+
+import re
+from contextlib import contextmanager
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+from qkv.live.examples import find_examples
+from qkv.live.live_run import LiveRun
+from qkv.live.question import Question, ScoreQuestion
+from qkv.live.serve import serve
+from tests.browser import open_page
+from tests.random_runs import random_run
+
+TEXT = "the small cat sees Éva"
+OTHER = "le chat voit le chien"
+
+
+@pytest.fixture(scope="module")
+def live(tokenizer, tmp_path_factory):
+    run = random_run(tokenizer, tmp_path_factory.mktemp("one"))
+    assert not find_examples(run)  # its text is not there
+    return LiveRun(run, "one")
+
+
+@pytest.fixture(scope="module")
+def served(live):
+    with serve([live]) as page:
+        yield page
+
+
+@pytest.fixture
+def page(browser, served):
+    with open_live(browser, served.address) as page:
+        yield page
+
+
+@contextmanager
+def open_live(browser, address, **settings):
+    with open_page(browser, address, **settings) as page:
+        page.wait_for_selector("#extension[data-ready=true]", state="attached")
+        yield page
+
+
+def ask(page, text=TEXT):
+    page.fill("[data-part=text]", text)
+    page.keyboard.press("Enter")
+    settle(page)
+
+
+def settle(page):
+    page.wait_for_selector("[data-part=form]:not([aria-busy])")
+
+
+def tokens(page, row=0):
+    return page.locator(".translation").nth(row).locator(".token").all_inner_texts()
+
+
+def test_a_sentence_is_translated_and_its_attention_is_drawn(page, live):
+    ask(page)
+    facts = live.answer(Question(text=TEXT)).facts
+    assert [text.replace("\xa0", " ").strip() for text in tokens(page)] == [
+        piece.replace("▁", " ").strip() or "␣" for piece in facts["sentence"]["target"]
+    ]
+    assert page.locator("#list .row").count() == 1
+    assert page.locator(".run:not(.absent) svg .cell").count() > 0
+    assert page.inner_text("[data-part=status]") == ""
+
+
+def test_a_run_without_examples_begins_empty_and_asks_for_a_sentence(page):
+    assert page.locator("#list .row").count() == 0 and page.locator(".token").count() == 0
+    ask(page, "   ")
+    assert page.inner_text("[data-part=status]") == "Type a sentence first."
+    assert page.evaluate("document.activeElement.dataset.part") == "text"
+
+
+def test_markup_that_is_typed_stays_text(page):
+    ask(page, "<img src=x onerror=alert(1)> </script><b>猫</b>")
+    assert "<img src=x" in page.locator("#list .row").first.inner_text()
+    assert page.locator("main b, main img, nav b, nav img").count() == 0
+
+
+def test_heads_are_switched_on_their_pictures_and_undone(page):
+    ask(page)
+    page.click("[aria-label='off: layer 0, head 0']")
+    settle(page)
+    assert page.locator(".chip").all_inner_texts() == ["cross-attention, layer 0, head 0: off ×"]
+    assert page.locator(".run:not(.absent)").count() == 2
+    assert page.locator(".heads .switched-zeroed").count() == 1
+    assert "log-probability" in page.inner_text(".comparison")
+    page.get_by_role("button", name="Undo", exact=True).click()
+    settle(page)
+    assert page.locator(".chip").count() == 0 and page.locator(".comparison").count() == 0
+    assert page.locator(".run:not(.absent)").count() == 1
+
+
+def test_a_layer_is_changed_at_once_and_each_change_taken_back(page, live):
+    ask(page)
+    layer = page.get_by_role("group", name="all heads of layer 0")
+    for name, kind in (("off", "zeroed"), ("even", "uniform"), ("shuffled", "permuted")):
+        layer.first.get_by_role("button", name=name, exact=True).click()
+        settle(page)
+        assert page.locator(".chip").count() == 3
+        changes = [{"site": "cross", "layer": 0, "head": head, "change": kind} for head in range(3)]
+        expected = live.answer(Question.model_validate({"text": TEXT, "changes": changes})).facts
+        total = f"{expected['logProbability']:.2f}".replace("-", "−")
+        assert total in page.inner_text(".comparison")
+    page.locator(".chip").first.click()
+    settle(page)
+    assert page.locator(".chip").count() == 2
+    page.get_by_role("button", name="Undo all").click()
+    settle(page)
+    assert page.locator(".chip").count() == 0
+
+
+def test_a_change_that_changes_nothing_is_said_plainly(page):
+    ask(page)
+    facts = page.evaluate("""
+        (() => { const facts = { ids: [5, 3], logProbability: -1, sentence: { target: ["a", "</s>"] } };
+                 return drawComparison(facts, facts).textContent; })()
+    """)
+    assert facts == "Nothing changed: the same translation, with the same probability."
+
+
+def test_a_token_is_replaced_and_the_translation_goes_on(page, live):
+    ask(page)
+    page.locator(".token").nth(1).click()
+    options = page.locator(".alternatives li")
+    assert 2 <= options.count() <= 8 and "%" in options.first.inner_text()
+    page.locator(".alternatives button:not([disabled])").nth(1).click()
+    settle(page)
+    assert page.locator(".chip").inner_text().startswith("begins with")
+    assert page.locator(".translation").nth(1).locator(".token.given").count() == 2
+    assert "tokens differ" in page.inner_text(".comparison") and page.locator(".comparison mark").count() > 0
+
+
+def test_weight_is_moved_within_a_row(page):
+    ask(page)
+    page.locator(".run:not(.absent) .heads button").nth(2).click()
+    page.locator(".token").nth(1).click()
+    page.get_by_text("Move weight within this row").click()
+    sliders = page.locator(".sliders input")
+    sliders.first.fill("1")
+    page.wait_for_selector(".moving .alternatives")
+    shares = [float(text) for text in page.locator(".sliders output").all_inner_texts()]
+    assert shares[0] == 1 and sum(shares) == pytest.approx(1, abs=0.01 * len(shares))
+    assert "before" in page.locator(".moving .alternatives").inner_text()
+    page.get_by_role("button", name="As the model has it").click()
+    assert page.locator(".moving .alternatives").count() == 0
+
+
+def test_one_of_the_best_translations_is_shown_instead(page):
+    page.select_option("[data-part=beam]", "5")
+    ask(page)
+    page.get_by_text("5 translations").click()
+    second = page.locator(".n-best li button").nth(1)
+    text = second.inner_text()
+    second.click()
+    settle(page)
+    assert page.locator(".n-best [aria-current=true]").inner_text() == text
+    assert page.locator("#texts").inner_text().count(text) >= 1
+
+
+def test_a_link_holds_the_sentence_and_the_changes(browser, served, page):
+    ask(page)
+    page.locator(".switches button", has_text="off").first.click()
+    settle(page)
+    page.get_by_role("button", name="Copy link").click()
+    address = page.evaluate("location.href")
+    assert "#live=" in address
+    with open_live(browser, address) as other:
+        assert other.locator(".chip").count() == page.locator(".chip").count()
+        assert other.inner_text(".comparison") == page.inner_text(".comparison")
+
+
+@pytest.mark.parametrize(
+    "fragment", ["{", '{"text": 5}', '{"text": "a", "beam": 99, "edits": [{"heads": [{"site": "x"}]}]}']
+)
+def test_a_link_of_nonsense_is_harmless(browser, served, fragment):
+    with open_live(browser, f"{served.address}#live={quote(fragment)}") as page:
+        ask(page)
+        assert page.locator(".token").count() > 0
+
+
+def test_cases_are_saved_in_the_folder_of_the_run(page, live):
+    ask(page)
+    page.get_by_role("button", name="Save", exact=True).click()
+    settle(page)
+    told = page.inner_text("[data-part=status]")
+    assert re.search(r"live.0001$", told) and (live.run.directory.root / "live" / "0001" / "sentences.jsonl").is_file()
+
+
+def test_the_tour_sets_up_six_questions(page):
+    page.get_by_role("button", name="Guided tour").click()
+    titles = []
+    for step in range(6):
+        page.get_by_role("heading", name=f"{step + 1} of 6").wait_for()
+        settle(page)
+        titles.append(page.inner_text(".tour h2"))
+        if step < 5:
+            page.get_by_role("button", name="Next").click()
+    assert "head?" in titles[3] and page.locator(".chip").count() == 1
+    page.get_by_role("button", name="End the tour").click()
+    assert page.locator(".tour").is_hidden()
+
+
+def test_a_page_of_another_origin_shows_it_in_a_frame(browser, served, tmp_path):
+    """As notebooks do."""
+    (tmp_path / "notebook.html").write_text(f'<html data-ready="true">{served._repr_html_()}', encoding="utf-8")
+    context = browser.new_context()
+    notebook = context.new_page()
+    notebook.goto((tmp_path / "notebook.html").as_uri())
+    frame = notebook.frame_locator("iframe")
+    frame.locator("[data-part=text]").fill(TEXT)
+    frame.get_by_role("button", name="Translate").click()
+    frame.locator(".token").first.wait_for()
+    context.close()
+
+
+def test_two_runs_answer_side_by_side(browser, live, tokenizer, tmp_path):
+    with (
+        serve([live, LiveRun(random_run(tokenizer, tmp_path, num_heads=2), "two")]) as both,
+        open_live(browser, both.address) as page,
+    ):
+        ask(page)
+        assert page.locator(".run:not(.absent)").count() == 2 and page.locator(".translation").count() == 2
+        assert page.locator(".run h2").first.inner_text() == "one"
+
+
+def test_an_answer_after_the_program_has_ended_is_told(browser, live):
+    with serve([live]) as page_of_it:
+        opened = browser.new_page()
+        opened.goto(page_of_it.address)
+        opened.wait_for_selector("#extension[data-ready=true]", state="attached")
+    ask(opened)
+    assert "has ended; start it again" in opened.inner_text("[data-part=status]")
+    opened.close()
+
+
+def choose_cell(page, row, column):
+    page.locator(f".run:not(.absent) .cell[data-row='{row}'][data-column='{column}']").first.click()
+    page.wait_for_selector(".why:not([aria-busy])")
+
+
+def test_a_chosen_cell_says_which_parts_gave_its_score(page, live):
+    ask(page)
+    assert page.locator(".why").count() == 0
+    page.get_by_role("button", name="layer 0, head 1", exact=True).click()
+    page.locator("[name=words]").uncheck()
+    choose_cell(page, 2, 3)
+    ids = live.answer(Question(text=TEXT)).facts["ids"]
+    question = {"text": TEXT, "target": ids, "site": "cross", "layer": 0, "head": 1, "query": 2}
+    facts = live.explain(ScoreQuestion.model_validate(question))
+    assert page.locator(".why select").input_value() == "3"
+    parts = sorted((abs(x), x) for row in facts["differences"][3] for x in row)
+    shown = [float(text.replace("−", "-")) for text in page.locator(".pairs .share").all_inner_texts()]
+    assert shown[:-1] == [pytest.approx(x, abs=0.006) for _, x in parts[: -len(shown) : -1]]
+    assert sum(shown) == pytest.approx(np.sum(facts["differences"][3]), abs=0.06)
+    assert f"{facts['scores'][3]:.2f}".replace("-", "−") in page.inner_text(".why p")
+    page.select_option(".why select", "1")
+    first = page.locator(".pairs .share").first.inner_text()
+    assert abs(float(first.replace("−", "-"))) == pytest.approx(np.abs(facts["differences"][1]).max(), abs=0.006)
+    choose_cell(page, 1, 0)
+    assert page.locator(".why select").input_value() == "0"
+    page.keyboard.press("Escape")
+    assert page.locator(".why").count() == 0
+
+
+def test_only_single_heads_of_what_the_model_has_are_explained(page):
+    ask(page)
+    page.get_by_role("button", name="layer 0, mean", exact=True).click()
+    page.locator(".run:not(.absent) .cell").first.click()
+    assert page.locator(".why").count() == 0
+    page.select_option("[name=site]", "decoder")
+    page.get_by_role("button", name="layer 0, head 0", exact=True).click()
+    page.locator("[name=words]").uncheck()
+    choose_cell(page, 2, 1)
+    assert page.locator(".why option").count() == 3  # those that the row may look at
+    page.click("[aria-label='off: layer 0, head 1']")
+    settle(page)
+    page.wait_for_selector(".why:not([aria-busy])")
+    assert page.locator(".run:not(.absent)").count() == 2 and page.locator(".why").count() == 1
+
+
+def test_phones_and_dark_screens_show_the_page(browser, served, live):
+    with open_live(browser, served.address, viewport={"width": 390, "height": 800}, color_scheme="dark") as page:
+        ask(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.get_by_role("button", name="layer 0, head 0", exact=True).click()
+        choose_cell(page, 0, 0)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        inside = "all => all.every((one) => one.scrollWidth <= one.clientWidth + 1)"
+        assert page.locator(".why, .pairs li, .pairs .pair").evaluate_all(inside)
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        controls = page.locator("button, input, select, textarea").evaluate_all(
+            "all => all.map((one) => one.labels?.length || one.textContent.trim() || one.getAttribute('aria-label'))"
+        )
+        assert all(controls)  # a screen reader has a name for each

@@ -1,0 +1,79 @@
+"""What a run computes for sentences as text, and with that of another sentence in the place of its own."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qkv.errors import InputError
+from qkv.run.trained_run import load_run
+
+KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0"
+CLEAN = "the cat eats the apple .", "le chat noir mange la pomme ."
+CORRUPTED = "the cat eats the tree .", CLEAN[1]
+
+
+@pytest.fixture(scope="module")
+def run():
+    return load_run(KEPT / "transformer")
+
+
+def test_tokens_and_probabilities_belong_to_the_rows_of_the_arrays(run):
+    (inside,) = run.cache([CLEAN], ["decoder.*.cross.weights"])
+    assert set(inside.arrays) == {f"decoder.{i}.cross.weights" for i in range(len(run.model.decoder_blocks))}
+    assert inside.target_input_tokens[1:] == inside.target_output_tokens[:-1]
+    assert (inside.target_input_tokens[0], inside.target_output_tokens[-1]) == ("<s>", "</s>")
+    rows, columns = len(inside.target_output_tokens), len(inside.source_tokens)
+    assert rows != columns
+    assert inside.arrays["decoder.0.cross.weights"].shape[1:] == (rows, columns)
+    ids = [run.tokenizer.encode([side])[0] + [3] for side in CLEAN]
+    recorder = run.recorder(["cross"])
+    likelihood = recorder.read(np.array([ids[0]]), np.array([[2, *ids[1][:-1]]]), np.array([ids[1]])).log_probabilities
+    np.testing.assert_allclose(inside.log_probabilities, np.array(likelihood)[0], atol=1e-5)
+
+
+def test_a_source_alone_is_read_with_its_translation(run):
+    (inside,) = run.cache([CLEAN[0]], ["*.residual"])
+    translation = run.translator.translate([CLEAN[0]])[0]
+    assert inside.target_output_tokens == run.tokenizer.pieces(translation.ids)
+
+
+def test_everything_patched_gives_the_clean_probabilities_and_nothing_new_gives_the_own(run):
+    clean, corrupted = run.cache([CLEAN, CORRUPTED], ["*.residual"])
+    whole = run.patch(CLEAN, CORRUPTED, ["decoder.*.feed_forward.residual"])
+    np.testing.assert_array_equal(whole.log_probabilities, clean.log_probabilities)
+    own = run.patch(CORRUPTED, CORRUPTED, ["*"])
+    np.testing.assert_array_equal(own.log_probabilities, corrupted.log_probabilities)
+    some = run.patch(CLEAN, CORRUPTED, ["decoder.0.cross.head.0"]).log_probabilities
+    assert not np.array_equal(some, clean.log_probabilities) and not np.array_equal(some, corrupted.log_probabilities)
+
+
+@pytest.mark.parametrize("architecture", ["decoder_only", "recurrent"])
+def test_runs_of_other_architectures_are_read_and_patched(architecture):
+    run, other = load_run(KEPT / architecture), ("the apple eats the cat .", CLEAN[1])
+    clean, corrupted = run.cache([CLEAN, other])
+    assert clean.arrays["decoder.0.cross.weights"].shape[1:] == (
+        len(clean.target_input_tokens),
+        len(clean.source_tokens),
+    )
+    np.testing.assert_array_equal(clean.arrays["logits"], clean.logits)
+    whole = run.patch(CLEAN, other, ["encoder.*"])
+    np.testing.assert_array_equal(whole.log_probabilities, clean.log_probabilities)
+    assert not np.array_equal(corrupted.log_probabilities, clean.log_probabilities)
+
+
+def test_the_parts_of_a_score_are_named_after_the_tokens_of_the_sentence(run):
+    (inside,) = run.cache([CLEAN], ["decoder.0.cross.scores"])
+    parts = run.explain_score(CLEAN, "decoder.0.cross", head=1, row=2)
+    assert parts.keys == inside.source_tokens
+    assert (parts.query, parts.predicted) == (inside.target_input_tokens[2], inside.target_output_tokens[2])
+    expected = inside.arrays["decoder.0.cross.scores"][1, 2]
+    np.testing.assert_allclose(parts.scores, expected, atol=1e-5 * np.abs(expected).max())
+    of_source = run.explain_score(CLEAN, "encoder.0.self", head=0, row=3)
+    assert (of_source.query, of_source.predicted) == (inside.source_tokens[3], "")
+
+
+def test_a_single_text_in_the_place_of_a_list_is_refused_rather_than_read_by_letters(run):
+    for read in (run.cache, run.translator.translate):
+        with pytest.raises(InputError, match="expected a list"):
+            read(CLEAN[0])
