@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import evaluate
 from qkv.commands.import_marian import main
 from tests.exchange.imported_run import MARIAN, read_expected
 from tests.tiny_runs import ROOT
@@ -40,8 +39,8 @@ def run(command, monkeypatch):
         text = Path(words.pop()).read_text(encoding="utf-8")
         words.pop()
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    module = evaluate if words[1] == "evaluate.py" else importlib.import_module(words[2])
-    return module.main(words[2:] if words[1] == "evaluate.py" else words[3:])
+    _, name, *arguments = words  # of "python" or "qkv"
+    return importlib.import_module(f"qkv.commands.{name.removesuffix('.py')}").main(arguments)
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def test_settings_are_those_of_the_first_run_and_each_member_has_its_own_model(e
 
 def test_sentences_have_as_many_tokens_as_every_model_accepts(monkeypatch):
     """The second model accepts fewer."""
-    from qkv.run.trained_run import trained_ensemble
+    from qkv.run import trained_ensemble
 
     usual = trained_ensemble.load_run
 
