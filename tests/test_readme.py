@@ -25,7 +25,6 @@ from qkv import __main__ as program
 from qkv.attention.scores import SCORES
 from qkv.config import load_run_config, names
 from qkv.config.command_line import parse_train_arguments
-from qkv.errors import invocation
 from tests.recipes import SHIPPING, recipe
 
 pytestmark = pytest.mark.slow
@@ -295,7 +294,7 @@ def folder(tmp_path_factory):
 
 def test_there_are_commands_of_every_kind():
     words = {word for page in PAGES for command in commands_of(page) for word in command.split()}
-    assert words >= {name for name in program.COMMANDS} - {"train", "evaluate"} | {"train.py", "evaluate.py"}
+    assert words >= set(program.COMMANDS) - {"train", "evaluate"} | {"train.py", "evaluate.py"}
 
 
 @pytest.mark.minutes

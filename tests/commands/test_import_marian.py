@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from qkv.commands import evaluate
 from qkv.commands.import_marian import main
 from tests.exchange.imported_run import MARIAN, read_expected
 from tests.tiny_runs import ROOT
