@@ -255,6 +255,7 @@ OF_NO_MODULE = {
     "test_installed_package",
     "test_killed_trainings",
     "test_kept_runs",
+    "test_one_name",
     "test_platforms",
     "test_race",
     "test_random_configs",

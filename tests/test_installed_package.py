@@ -1,5 +1,6 @@
 """The package as others install it: a wheel beside nothing else, and a clone that is not installed."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -7,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from qkv.__main__ import COMMANDS
 from qkv.version import __version__
+from tests.tiny_runs import small_settings, write_small_corpus
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pipeline" / "qkv"
@@ -69,6 +72,26 @@ def test_qkv_translates_from_any_folder(site):
         command, cwd=site.parent, env=environment, input="the cat\na dog\n", capture_output=True, text=True
     )
     assert (answer.returncode, answer.stdout.count("\n")) == (0, 2), answer.stderr
+
+
+def test_a_clone_that_is_not_installed_trains_and_evaluates_in_several_processes(tmp_path):
+    """Its own files are used, also by the processes that share the work, whatever is installed."""
+    shutil.copytree(PACKAGE, tmp_path / "pipeline" / "qkv", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("train.py", "evaluate.py"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "pipeline" / "qkv" / "version.py").write_text(
+        (PACKAGE / "version.py").read_text().replace(f'"{__version__}"', '"9.8.7"')
+    )
+    settings = small_settings(write_small_corpus(tmp_path / "text"), tmp_path / "runs")
+    (tmp_path / "my.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    commands = ["train.py --config my.yaml", "evaluate.py runs/my --workers 2"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for command in commands:
+        words = [sys.executable, *command.split()]
+        subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    manifest = json.loads((tmp_path / "runs" / "my" / "manifest.json").read_text())
+    assert manifest["versions"]["qkv"] == "9.8.7"
+    assert (tmp_path / "runs" / "my" / "evaluations" / "test" / "metrics.json").is_file()
 
 
 def test_qkv_says_its_version(site):

@@ -10,7 +10,7 @@ A plugin is a Python file that a person names on the command line of any command
         def call(self, query, key): ...
 
 The name can then be used in configs. A run that uses it needs the same `--plugins` for every command, as its config
-holds only the name. If the package is installed, these imports start with `qkv` instead of `pipeline`.
+holds only the name.
 """
 
 from collections.abc import Callable, Iterable, MutableMapping

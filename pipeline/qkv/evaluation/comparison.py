@@ -88,7 +88,7 @@ def _common_tokenizer(systems: list[System]) -> tuple[str, str]:
     """Returns how BLEU splits text into words, and where that is said: archives without a run may say nothing."""
     named = [system for system in systems if system.bleu_tokenizer is not None]
     if not named:
-        return DEFAULT_TOKENIZER, "qkv.commands.measure --bleu_tokenizer"
+        return DEFAULT_TOKENIZER, "qkv measure --bleu_tokenizer"
     for other in named[1:]:
         if other.bleu_tokenizer != named[0].bleu_tokenizer:
             raise InputError(

@@ -36,7 +36,7 @@ class EvaluatedArchive:
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
-        """Its scores: those that `qkv.commands.measure` has written, or else computed now."""
+        """Its scores: those that `qkv measure` has written, or else computed now."""
         if self.evaluation.metrics.is_file():
             return read_metrics(self.evaluation.metrics)
         readouts = score_alignments(self.archive, self.name, self.archive.gold)

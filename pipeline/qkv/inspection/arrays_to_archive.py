@@ -30,7 +30,7 @@ def write_archive(
     partial_rows: bool = False,
     manifest: Mapping[str, Any] | None = None,
 ) -> AttentionArchive:
-    """Writes an archive that `qkv.commands.view`, `measure`, `draw` and `compare` read like one of `evaluate.py`.
+    """Writes an archive that `qkv view`, `measure`, `draw` and `compare` read like one of `evaluate.py`.
 
     Args:
         folder: where it is written; made if missing.

@@ -16,7 +16,7 @@ MOST_CASES = 10_000
 
 
 def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
-    """Writes answers as archives, one for each run: `RUN/live/0001`, `0002` and so on. `qkv.commands.view`, `draw` and
+    """Writes answers as archives, one for each run: `RUN/live/0001`, `0002` and so on. `qkv view`, `draw` and
     `measure` read them.
 
     Returns:

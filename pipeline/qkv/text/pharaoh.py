@@ -95,7 +95,7 @@ class OutsideLinks:
 def read_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -> list[GoldAlignment]:
     """Reads links `i-j` (sure) and `i?j` or `ipj` (possible), one sentence pair a line.
 
-    A link may have a probability, `i-j:0.93`, as `qkv.commands.align --probabilities` writes it. It changes nothing.
+    A link may have a probability, `i-j:0.93`, as `qkv align --probabilities` writes it. It changes nothing.
 
     Args:
         path: the file; an empty line is a sentence pair without links.
