@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qkv.alignment.word_matrix import eos_argmax_share, row_words, word_counts, word_matrix
+from qkv.alignment.word_matrix import eos_argmax_counts, row_words, word_counts, word_matrix
 
 SOURCE = (0, 0, 1, 2, 2, None)  # three words in five pieces, then EOS
 TARGET = (0, 1, 1, 1, 2, 3, 3, None)
@@ -74,12 +74,12 @@ def test_input_side_of_a_truncated_sentence_lacks_its_last_token():
     assert row_words([0, 1, 2], "input") == [None, 0, 1]
 
 
-def test_eos_argmax_share_counts_words_rows_alone():
+def test_largest_weights_without_a_word_are_counted_over_words_rows_alone():
     weights = one_hot([2, 0, 2, 1, 2], 3)  # the last row is EOS's own and does not count
-    share = eos_argmax_share(np.stack([weights, np.roll(weights, 1, axis=1)]), [0, 1, None], [0, 0, 1, 2, None])
-    np.testing.assert_allclose(share, [2 / 4, 1 / 4])
-    assert np.isnan(eos_argmax_share(weights[:1], [0, 1, None], [None]))
+    counts, rows = eos_argmax_counts(np.stack([weights, np.roll(weights, 1, axis=1)]), [0, 1, None], [0, 0, 1, 2, None])
+    assert counts.tolist() == [2, 1] and rows == 4
+    assert eos_argmax_counts(weights[:1], [0, 1, None], [None])[1] == 0
 
 
 def test_rows_of_a_sentence_without_source_words_are_not_counted():
-    assert np.isnan(eos_argmax_share(np.ones((1, 3, 1)), [None], [0, 1, None]))
+    assert eos_argmax_counts(np.ones((1, 3, 1)), [None], [0, 1, None])[1] == 0

@@ -94,15 +94,3 @@ def test_a_layer_with_weights_is_no_example():
 def test_every_name_describes_its_class(table):
     for name, class_ in table.items():
         assert describe_layer("layer", table, class_())["class_name"] == name
-
-
-def test_configs_of_version_0_1_make_layers():
-    old = SelfAttention(2, 4).get_config() | {
-        "score": "concat",
-        "mechanism": "linformer",
-        "mechanism_settings": {"projected_length": 3, "score_settings": {"units": 5}},
-    }
-    layer = SelfAttention.from_config(old)
-    assert (layer.mechanism.projected_length, layer.score.units) == (3, 5)
-    plain = SelfAttention.from_config(SelfAttention(2, 4).get_config() | {"mechanism_settings": {}})
-    assert plain.get_config()["mechanism"] == "softmax"

@@ -25,8 +25,6 @@ CANDIDATES: dict[str, dict[str, object]] = {
     "rotary positions": {"model.positions": "rotary"},
     "sinusoidal, translations both ways": SINUSOIDAL,
     "rotary, translations both ways": {"model.positions": "rotary"},
-    "rotary, vocabulary 2,500": {"model.positions": "rotary", "tokenizer.vocabulary_size": 2500},
-    "rotary, vocabulary 8,000": {"model.positions": "rotary", "tokenizer.vocabulary_size": 8000},
 }
 TEACHER_UPDATES = 7400
 

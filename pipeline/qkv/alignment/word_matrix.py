@@ -81,26 +81,14 @@ def word_matrix(
     return (rows / pieces).T @ (weights @ columns)
 
 
-def eos_argmax_share(
-    weights: np.ndarray, source_words: Sequence[int | None], row_words: Sequence[int | None]
-) -> np.ndarray:
-    """Measures how often `word_matrix` hides the largest weight: the share of the words' rows whose argmax is EOS.
-
-    EOS stands for every column without a word. Rows without a word are not counted.
-
-    Returns:
-        `(...)`, 0 to 1; not-a-number if no row has a word.
-    """
-    on_eos, rows = eos_argmax_counts(weights, source_words, row_words)
-    return on_eos / rows if rows else np.full(on_eos.shape, np.nan)
-
-
 def eos_argmax_counts(
     weights: np.ndarray, source_words: Sequence[int | None], row_words: Sequence[int | None]
 ) -> tuple[np.ndarray, int]:
-    """Counts the words' rows whose argmax is a column without a word, `(...)`, and the words' rows.
+    """Counts how often `word_matrix` hides the largest weight.
 
-    There are none if the source has no word.
+    Returns:
+        The number of words' rows whose argmax is a column without a word, such as EOS, `(...)`, and of all words' rows;
+        none if the source has no word.
     """
     wordless = np.array([word is None for word in source_words], bool)
     with_word = np.array([word is not None for word in row_words], bool) & (not wordless.all())

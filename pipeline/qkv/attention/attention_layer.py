@@ -9,7 +9,6 @@ from keras.src.backend import get_keras_mask, set_keras_mask  # Keras has no pub
 
 from ..layers.dense import Dense
 from ..layers.dynamic_shape import check_sizes, dynamic_shape
-from .flat_settings import flatten_settings
 from .mechanisms import describe_mechanism, make_mechanism
 
 
@@ -182,10 +181,6 @@ class AttentionLayer(keras.Layer):
     def _output_shapes(self, query_shape, key_shape):
         batch, length = query_shape[:2]
         return (batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1])
-
-    @classmethod
-    def from_config(cls, config):
-        return super().from_config(flatten_settings(config))
 
     def get_config(self):
         return {

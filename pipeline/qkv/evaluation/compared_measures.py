@@ -18,8 +18,6 @@ from .compared_alignment import Scored
 from .matched_systems import System
 from .sentence_measures import HeadMeasures, SentenceMeasure, heads_of, measures_of
 
-Measures = Mapping[str, SentenceMeasure]
-
 
 def compare_measures(systems: Sequence[Scored], scores: Sequence[Mapping[str, CorpusScore]], samples: int) -> list[str]:
     """Compares what is kept of each sentence: scores, error rates, and means over all heads of what is measured of

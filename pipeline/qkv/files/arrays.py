@@ -35,8 +35,8 @@ def _fault(members: list[ZipInfo], size: int) -> str | None:
     if len({member.filename for member in members}) < len(members):
         return "it has two members of one name"
     for member in members:
-        if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED) or member.flag_bits & 1:
-            return f"{member.filename} is encrypted, or compressed in another way"
+        if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):  # zipfile sets no limit to what others unpack to
+            return f"{member.filename} is compressed in another way"
     return None
 
 

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import zipfile
-import zlib
 from itertools import groupby, takewhile
 from pathlib import Path
 from types import TracebackType
@@ -78,7 +77,7 @@ class ArchiveWriter:
         lines = self._whole_shards() if go_on else []
         try:
             self._sites, self._sinks = self._stored_sites(lines[0]) if lines else (None, [])
-        except (*DAMAGE, KeyError, zipfile.BadZipFile, zlib.error):  # then all is recorded again
+        except DAMAGE:  # then all is recorded again
             lines = []
         # Deleted before the shards, since no line may outlive its shard.
         write_atomically(self._path / SENTENCES, "".join(map(json_line, lines)).encode())

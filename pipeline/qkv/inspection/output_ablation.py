@@ -14,7 +14,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import pandas as pd
 import tensorflow as tf
 
 from ..attention.cross_attention import CrossAttention
@@ -26,18 +25,6 @@ from ..text.batches import Batch, forced_batch
 from ..text.tokenizer import PAD
 from .head_effects import EFFECTS, HeadEffects
 from .perturbation import NOWHERE, check_perturbable, cross_attention_layers, measure_changes
-
-
-def ablation_table(
-    model: keras.Model,
-    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
-    *,
-    batch_tokens: int = FORCED_BATCH_TOKENS,
-    workers: int = 1,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Returns the table of `ablation_effects`, whose arguments it takes; see `HeadEffects.table`."""
-    return ablation_effects(model, pairs, batch_tokens=batch_tokens, workers=workers, seed=seed).table()
 
 
 def ablation_effects(

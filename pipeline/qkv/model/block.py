@@ -6,7 +6,6 @@ Letters: B batch, T positions, D model width.
 import keras
 from keras.src.backend import get_keras_mask
 
-from ..attention.flat_settings import flatten_settings
 from ..attention.self_attention import SelfAttention
 from ..layers.dynamic_shape import check_sizes
 from .constructor import ConstructorConfig
@@ -67,7 +66,7 @@ class Block(ConstructorConfig, keras.Layer):
             "dropout": self.attention_dropout,
             "dtype": self.dtype_policy,
         }
-        return {**defaults, **flatten_settings(settings or {})}
+        return {**defaults, **(settings or {})}
 
     def _residual(self, name):
         return Residual(self.norm, self.dropout, name=name, dtype=self.dtype_policy)

@@ -16,7 +16,6 @@ from ..errors import DAMAGE, InputError
 from ..files.run_directory import RunDirectory
 from ..inspection.recorder import AttentionRecorder
 from ..model.build import build_model
-from ..model.unset_values import unset_values
 from ..runtime.devices import parallel_batches
 from ..text import europarl_words, moses
 from ..text.banned import BannedPhrases
@@ -221,8 +220,7 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     check_weights_file(weights, config.model.least_parameters(tokenizer.vocabulary_size))
     if run.is_trained():
         check_digests(run, "tokenizer", *(("model",) if weights == run.model else ()))
-    with unset_values():
-        model = build_model(config.model, tokenizer.vocabulary_size)
+    model = build_model(config.model, tokenizer.vocabulary_size)
     if weights == run.model:
         _load_weights(model, weights)
         check_golden(run, model, tokenizer.vocabulary_size)

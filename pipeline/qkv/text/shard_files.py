@@ -10,8 +10,6 @@ import hashlib
 import json
 import logging
 import time
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +71,7 @@ class ShardFiles:
                 return _reading(arrays)
         except FileNotFoundError:
             return None
-        except (*DAMAGE, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        except DAMAGE as error:
             log.warning("%s is damaged (%s) and is made again", self._path(number), error)
             return None
 

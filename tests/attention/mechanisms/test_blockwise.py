@@ -179,16 +179,6 @@ def test_steps_over_cached_keys_give_what_all_queries_give_at_once():
         assert_close(one, (context[:, t : t + 1], weights[:, :, t : t + 1]), 1e-6)
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_weights_of_rows_are_those_rows_of_the_weights(score):
-    query, key, value = inputs()
-    mechanism = make_two(score, 4, (query, key, value))[1]
-    for name in ("none", "one row for all", "each head"):
-        weights = mechanism(query, key, value, mask=MASKS[name])[1]
-        found = mechanism.weights_of_rows(query, key, [3, 0], mask=MASKS[name])
-        np.testing.assert_allclose(found, weights.numpy()[:, :, [3, 0]], atol=1e-6)
-
-
 def test_scores_of_ten_thousand_stay_finite_and_choose_the_highest():
     query, key, value = inputs()
     query = query * 1e4

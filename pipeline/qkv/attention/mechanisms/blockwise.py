@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from ...layers.dynamic_shape import check_sizes, dynamic_shape
+from ...layers.dynamic_shape import check_sizes
 from ..masks import masked_softmax
 from .mechanism import PairwiseMechanism
 from .online_softmax import attend, score_matrix
@@ -18,8 +18,7 @@ class Blockwise(PairwiseMechanism):
     is compared once more, because the gradient computes the scores again.
 
     Weights are computed separately from the context, and take memory for T * S numbers. A graph (`tf.function`,
-    `jax.jit`) omits them if they are not used; eager execution always computes them. `weights_of_rows` computes those
-    of a few queries alone.
+    `jax.jit`) omits them if they are not used; eager execution always computes them.
 
     Args:
         block_size: the maximum number of queries or keys in a block; blocks are smaller if they would hold too many
@@ -59,34 +58,14 @@ class Blockwise(PairwiseMechanism):
         query, key, *learnt = (ops.cast(x, "float32") for x in self.score.prepare(query, key))
         return query, key, learnt
 
-    def _weights(self, query, key, learnt, mask):
-        return self.weigh(score_matrix(self.score.comparison, query, key, learnt, self.block_size), mask)
-
     def call(self, query, key, value, mask=None, training=None):  # type: ignore[override]
         mask = None if mask is None else ops.convert_to_tensor(mask, "bool")
         query, key, learnt = self._prepare(query, key)
-        weights = self._weights(query, key, learnt, mask)
+        weights = self.weigh(score_matrix(self.score.comparison, query, key, learnt, self.block_size), mask)
         context = attend(
             self.score.comparison, query, key, ops.cast(value, "float32"), learnt, mask, limit=self.block_size
         )
         return ops.cast(context, value.dtype), weights
-
-    def weights_of_rows(self, query, key, rows, mask=None):
-        """Computes the weights of some queries, using memory for these alone.
-
-        Args:
-            query: `(B, H, T, K)`.
-            key: `(B, H, S, K)`.
-            rows: int `(R,)`, positions of queries.
-            mask: as in the call.
-
-        Returns:
-            float32 `(B, H, R, S)`: those rows of the weights that a call returns.
-        """
-        if mask is not None and dynamic_shape(mask)[2] != 1:
-            mask = ops.take(mask, rows, axis=2)
-        query, key, learnt = self._prepare(ops.take(query, rows, axis=2), key)
-        return self._weights(query, key, learnt, mask)
 
     def get_config(self):
         return {**super().get_config(), "block_size": self.block_size}
