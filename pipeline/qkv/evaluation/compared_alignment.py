@@ -29,8 +29,8 @@ def compare_error_rates(systems: Sequence[Scored], samples: int) -> tuple[list[d
 
     Returns:
         For each the columns `AER ±`, half the width of the 95 % interval of a bootstrap over sentences in percent, and
-            `AER p` against the first by approximate randomisation; not-a-number for evaluations of versions that did
-            not keep what each sentence counts.
+            `AER p` against the first by approximate randomisation; not-a-number for evaluations without the file
+            of what each sentence counts.
         Lines that say of which differences nothing is known, and of which runs there is no interval.
 
     Raises:
@@ -48,7 +48,9 @@ def compare_error_rates(systems: Sequence[Scored], samples: int) -> tuple[list[d
                 if row["AER p"] >= SIGNIFICANT:
                     lines.append(_explain(system, systems[0], own, counts[0], row["AER p"]))
         elif "alignment" in system.metrics:
-            lines.append(f"{system.name}: no interval of its AER, {NOT_KEPT}")
+            lines.append(
+                f"{system.name}: no interval of its AER, for {system.evaluation.sentence_alignment.name} is missing"
+            )
         rows.append(row)
     return rows, lines
 
@@ -92,5 +94,3 @@ def read_counts(system: Scored) -> np.ndarray | None:
 
 
 SIGNIFICANT = 0.05
-
-NOT_KEPT = "since an older version did not keep what each sentence counts; evaluate again"

@@ -89,7 +89,7 @@ def compare_heads(systems: Sequence[System], matches: Sequence[MatchedHeads | No
         for name in unmatched
     ]
     if not blocks:
-        return ["no measures of single heads: an older version did not keep them; evaluate again", *lines]
+        return ["no measures of single heads: sentence_heads.csv is missing; evaluate again", *lines]
     title = (
         "each layer and head, numbered as in the first, with 95 % intervals over sentences; p against the first, "
         "corrected for all heads of a table (Holm)"

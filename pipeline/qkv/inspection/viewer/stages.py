@@ -25,8 +25,8 @@ def stages_of_training(root: Path, facts: Sequence[str] = ()) -> list[ViewerRun]
     archives = probe_archives(RunDirectory.open(root).probes)
     if not archives:
         raise InputError(
-            f"{root}: no attention over training: none of inspection.probes has a reference, "
-            "or the run has had no validation yet, or was trained with an earlier version"
+            f"{root}: no attention over training: none of inspection.probes has a reference, or the run has had no "
+            "validation yet"
         )
     count = min(MOST_STAGES, len(archives))
     chosen = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
