@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from qkv.commands.train import parse_train_arguments
 from qkv.config import RunConfig
-from qkv.config.command_line import parse_train_arguments
 from qkv.errors import InputError
 
 MINIMAL = """\

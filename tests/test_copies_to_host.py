@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from qkv.config.names import SITES
+from qkv.config.names.inspection import SITES
 from qkv.decoding.beam import BeamSettings
 from qkv.decoding.forced_graph import make_forced_graph
 from qkv.decoding.search import BeamSearch, GreedySearch

@@ -29,7 +29,7 @@ from qkv.alignment.aligner import Direction
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.commands import align, translate, view
 from qkv.config import load_run_config
-from qkv.config.names import REMOVALS, SOURCE_SCORERS
+from qkv.config.names.inspection import REMOVALS, SOURCE_SCORERS
 from qkv.evaluation import request as command
 from qkv.evaluation.resumable import evaluation_folder
 from qkv.evaluation.translations import read_translations

@@ -16,8 +16,7 @@ import pytest
 import tensorflow as tf
 
 from qkv.commands import compare, draw, view
-from qkv.config.run import dump
-from qkv.config.started_run import load_started_run
+from qkv.config.run import dump, load_started_run
 from qkv.errors import InputError
 from qkv.files.run_directory import MADE_BY, RunDirectory
 from qkv.inspection import ArchiveWriter, archive_format

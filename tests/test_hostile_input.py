@@ -12,7 +12,7 @@ import pytest
 
 from qkv.commands import evaluate, train
 from qkv.config import RunConfig
-from qkv.config.messages import alternatives, sections_of, walk
+from qkv.config.schema import alternatives, sections_of, walk
 from qkv.config.yaml import DEEPEST, MOST_BYTES, dump_yaml
 from qkv.errors import InputError
 from qkv.files.paths import name_problem, refuse_other_than_file

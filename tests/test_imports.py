@@ -171,9 +171,9 @@ def test_settings_stop_at_the_door():
     assert readers == {
         "qkv.alignment.given_text",
         "qkv.alignment.gold",
+        "qkv.commands.cli",
         "qkv.commands.command_paths",
         "qkv.decoding.build",
-        "qkv.commands.doctor",
         "qkv.commands.evaluate",
         "qkv.commands.export",
         "qkv.evaluation.evaluated",

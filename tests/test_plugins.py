@@ -65,7 +65,7 @@ def first_key(site):
 @pytest.fixture(autouse=True)
 def tables_as_they_were():
     """Whatever a test registers goes with it."""
-    listed = [names.SCORES, names.MECHANISMS, names.SCHEDULES, names.METRICS]
+    listed = [names.model.SCORES, names.model.MECHANISMS, names.training.SCHEDULES, names.translation.METRICS]
     tables = [*listed, SCORES, MECHANISMS, SCHEDULES, METRICS, MEASURES]
     before = [dict(table) for table in tables]
     yield
@@ -140,7 +140,7 @@ def test_a_name_that_is_taken_or_cannot_be_written_is_refused(name, told):
 
 def test_the_facts_of_a_registered_score_are_those_of_its_class():
     register_score("mine")(SCORES["dot"])
-    assert names.SCORES["mine"].by_angle
-    assert names.SCORES["mine"].is_product
+    assert names.model.SCORES["mine"].by_angle
+    assert names.model.SCORES["mine"].is_product
     register_score("other")(SCORES["concat"])
-    assert not names.SCORES["other"].by_angle
+    assert not names.model.SCORES["other"].by_angle

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from qkv.config.names import MECHANISMS
+from qkv.config.names.model import MECHANISMS
 from qkv.config.run import flat_settings
 from tests.benchmarks.random_configs import Draw, check_run, fields_of, names_of, write_corpora
 

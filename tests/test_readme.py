@@ -23,8 +23,8 @@ import pytest
 
 from qkv import __main__ as program
 from qkv.attention.scores import SCORES
+from qkv.commands.train import parse_train_arguments
 from qkv.config import load_run_config, names
-from qkv.config.command_line import parse_train_arguments
 from tests.recipes import SHIPPING, recipe
 
 pytestmark = pytest.mark.slow
@@ -284,7 +284,7 @@ def training_command(run):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    tables = [names.SCORES, SCORES]
+    tables = [names.model.SCORES, SCORES]
     before = [dict(table) for table in tables]
     yield Folder(tmp_path_factory.mktemp("readme"))
     for table, rows in zip(tables, before, strict=True):  # without what plugins registered

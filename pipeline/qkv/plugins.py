@@ -41,10 +41,10 @@ def register_score(name: str, *, meaning: str = "a plugin's") -> Callable[[type[
         ValueError: the name is taken or cannot be written in a config.
     """
 
-    def row(score: type[Score]) -> names.Score:
-        return names.Score(meaning, score.projected, score.by_angle, score.is_product)
+    def row(score: type[Score]) -> names.model.Score:
+        return names.model.Score(meaning, score.projected, score.by_angle, score.is_product)
 
-    return _decorator(name, names.SCORES, row, SCORES)
+    return _decorator(name, names.model.SCORES, row, SCORES)
 
 
 def register_mechanism(
@@ -56,16 +56,16 @@ def register_mechanism(
     Args:
         name: what configs call it.
         meaning: what it does, for help texts.
-        refused: the sites of `names.ATTENTION_SITES` where it cannot be used, each with the reason.
+        refused: the sites of `names.model.ATTENTION_SITES` where it cannot be used, each with the reason.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
 
-    def row(mechanism: type[Mechanism]) -> names.Mechanism:
+    def row(mechanism: type[Mechanism]) -> names.model.Mechanism:
         biased = mechanism.takes_bias or not mechanism.uses_score
-        distances = tuple(kind for kind in names.RELATIVE_POSITIONS if biased or kind != "alibi")
-        return names.Mechanism(
+        distances = tuple(kind for kind in names.model.RELATIVE_POSITIONS if biased or kind != "alibi")
+        return names.model.Mechanism(
             meaning,
             refused,
             mechanism.uses_score,
@@ -74,7 +74,7 @@ def register_mechanism(
             has_sink=mechanism.has_sink,
         )
 
-    return _decorator(name, names.MECHANISMS, row, MECHANISMS)
+    return _decorator(name, names.model.MECHANISMS, row, MECHANISMS)
 
 
 def register_schedule(
@@ -90,7 +90,9 @@ def register_schedule(
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    return _decorator(name, names.SCHEDULES, lambda _: names.Schedule(meaning, ends_at_zero), SCHEDULES)
+    return _decorator(
+        name, names.training.SCHEDULES, lambda _: names.training.Schedule(meaning, ends_at_zero), SCHEDULES
+    )
 
 
 def register_metric(
@@ -109,8 +111,8 @@ def register_metric(
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    row = names.Metric(title or name, digits, lower_is_better)
-    return _decorator(name, names.METRICS, lambda _: row, METRICS)
+    row = names.translation.Metric(title or name, digits, lower_is_better)
+    return _decorator(name, names.translation.METRICS, lambda _: row, METRICS)
 
 
 def register_callback(
@@ -126,7 +128,7 @@ def register_callback(
     Raises:
         ValueError: the name is taken or cannot be written in a config.
     """
-    return _decorator(name, names.CALLBACKS, lambda _: names.Callback(meaning), CALLBACKS)
+    return _decorator(name, names.training.CALLBACKS, lambda _: names.training.Callback(meaning), CALLBACKS)
 
 
 def register_measure(name: str, **row: Any) -> Callable[[Callable], Callable]:

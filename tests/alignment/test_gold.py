@@ -9,7 +9,7 @@ import pytest
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.gold import alignment_metrics, choose_readout, head_table, read_gold_set
 from qkv.alignment.readout import ChosenReadout
-from qkv.config.names import EXTRACTIONS
+from qkv.config.names.inspection import EXTRACTIONS
 from qkv.errors import InputError
 from qkv.inspection.record import Record
 from qkv.text.corpus import Corpus

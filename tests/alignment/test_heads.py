@@ -7,7 +7,7 @@ import pytest
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.heads import best_row, score_heads, sentence_counts_of, table_of_counts
 from qkv.alignment.symmetrise import grow_diag
-from qkv.config.names import EXTRACTIONS
+from qkv.config.names.inspection import EXTRACTIONS
 from qkv.text.pharaoh import GoldAlignment
 from tests.alignment.test_word_matrix import one_hot, word_matrix_by_loops
 

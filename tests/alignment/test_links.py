@@ -5,7 +5,7 @@ import pytest
 
 from qkv.alignment.links import as_links, extract_links
 from qkv.alignment.word_matrix import word_matrix
-from qkv.config.names import EXTRACTIONS
+from qkv.config.names.inspection import EXTRACTIONS
 from tests.alignment.test_word_matrix import one_hot
 
 

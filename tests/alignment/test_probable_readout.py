@@ -12,7 +12,7 @@ from qkv.alignment.heads import LINK_COUNTS, table_of_counts
 from qkv.alignment.link_probabilities import LinkProbabilities
 from qkv.alignment.probable_readout import ProbableReadout, score_probable
 from qkv.alignment.readout import ChosenReadout, describe_readout
-from qkv.config.names import PROBABLE
+from qkv.config.names.inspection import PROBABLE
 from qkv.evaluation.archive_scores import scores_with_probabilities
 from qkv.text.corpus import Corpus
 from qkv.text.words import BETWEEN_SPACES

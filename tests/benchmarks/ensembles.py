@@ -14,7 +14,7 @@ from pathlib import Path
 from qkv.runtime.import_tensorflow import importing_tensorflow
 
 with importing_tensorflow():
-    from qkv.config.started_run import settings_of_set
+    from qkv.config.run import settings_of_set
     from qkv.metrics.bleu import make_bleu
     from qkv.run.trained_ensemble import load_runs
     from qkv.run.trained_run import TrainedRun

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
-from qkv.config.started_run import settings_of_set
+from qkv.config.run import settings_of_set
 from qkv.evaluation.request import EvaluationSet
 from qkv.evaluation.tokenised import TokenisedSet
 from qkv.inspection.faithfulness import passes

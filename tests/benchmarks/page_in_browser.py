@@ -20,7 +20,7 @@ import numpy as np
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
-from qkv.config.names import SITES
+from qkv.config.names.inspection import SITES
 from qkv.decoding.build import build_search
 from qkv.live import packed_model
 from qkv.live.model_page import write_model_page

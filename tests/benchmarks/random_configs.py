@@ -32,12 +32,12 @@ from unittest import mock
 from pydantic.fields import FieldInfo
 
 from qkv.config import RunConfig
-from qkv.config.base import OneOf, Settings
-from qkv.config.corpus import CorpusSettings
-from qkv.config.corpus_list import ListedCorpusSettings
+from qkv.config.corpus import CorpusSettings, ListedCorpusSettings
 from qkv.config.inspection import Probe
-from qkv.config.names import ARCHITECTURES, BLEU_TOKENIZERS
+from qkv.config.names.model import ARCHITECTURES
+from qkv.config.names.translation import BLEU_TOKENIZERS
 from qkv.config.run import dump, make_run_config
+from qkv.config.schema import OneOf, Settings
 from qkv.errors import InputError
 from tests.failing_files import Killed, failing
 from tests.tiny_runs import ROOT, small_settings, write_small_corpus

@@ -29,7 +29,7 @@ OF_ATTENTION = [
 ]
 OF_MECHANISMS = [
     (AttentionSettings, MECHANISMS[name], {key: key for key in row.settings})
-    for name, row in names.MECHANISMS.items()
+    for name, row in names.model.MECHANISMS.items()
     if row.settings
 ]
 # A single layer drops nothing unless it is told to, as in Keras: dropout is compared for models alone.

@@ -1,6 +1,6 @@
 """Text that a config gives to the model."""
 
-from qkv.config.corpus_list import ListedCorpusSettings
+from qkv.config.corpus import ListedCorpusSettings
 from qkv.config.decoding import DecodingSettings
 from qkv.config.inspection import Probe
 

@@ -12,7 +12,7 @@ from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.tiny_models import MODELS, RECURRENT, make_model
 from tests.tiny_transformer import SOURCE, shared_transformer
 
-SITES = [name for name, site in names.SITES.items() if site.forced]
+SITES = [name for name, site in names.inspection.SITES.items() if site.forced]
 L = 9  # of targets; sources have 7 tokens
 B, S, H, LAYERS = *SOURCE.shape, 2, 2
 

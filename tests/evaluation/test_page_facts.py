@@ -21,7 +21,7 @@ METRICS = {
 
 @pytest.fixture
 def config(config_file):
-    from qkv.config.started_run import load_started_run
+    from qkv.config.run import load_started_run
 
     return load_started_run(config_file)
 

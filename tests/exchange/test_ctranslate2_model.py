@@ -6,7 +6,7 @@ import ctranslate2
 import numpy as np
 import pytest
 
-from qkv.config.names import QUANTIZATIONS
+from qkv.commands.export import QUANTIZATIONS
 from qkv.errors import InputError
 from qkv.exchange.ctranslate2_model import TOKENIZER_FILE, write_ctranslate2
 from tests.conftest import SENTENCES

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qkv.config.names import SITES, WORD_MARKS
+from qkv.config.names.inspection import SITES
+from qkv.config.names.text import WORD_MARKS
 from qkv.inspection import AttentionArchive
 from qkv.inspection.archive_format import METADATA, OPTIONAL
 from tests.inspection.conftest import softmax

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qkv.config.names import HEAD_TYPES
+from qkv.config.names.inspection import HEAD_TYPES
 from qkv.inspection.head_types import COLUMNS, HeadTypesMeter
 from qkv.inspection.named_heads import named_heads
 from qkv.inspection.split_score import in_float64, split_score

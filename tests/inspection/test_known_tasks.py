@@ -9,7 +9,7 @@ import tensorflow as tf
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.links import as_links, extract_links
 from qkv.alignment.word_matrix import row_words, word_matrix
-from qkv.config.names import LABEL_SIDES
+from qkv.config.names.inspection import LABEL_SIDES
 from qkv.decoding.forced import forced_pass
 from qkv.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
 from qkv.inspection.faithfulness.scorers import Scorer, score_diagonal

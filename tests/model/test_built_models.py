@@ -5,7 +5,7 @@ import pytest
 
 from qkv.config.attention import AttentionSettings
 from qkv.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
-from qkv.config.names import MECHANISMS
+from qkv.config.names.model import MECHANISMS
 from qkv.model.build import MODELS, build_model
 from tests.tiny_transformer import SOURCE, TARGET
 

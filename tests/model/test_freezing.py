@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.config.names import ARCHITECTURES, MODEL_PARTS, PARTS_MISSING
+from qkv.config.names.model import ARCHITECTURES, MODEL_PARTS, PARTS_MISSING
 from qkv.errors import InputError
 from qkv.model.freezing import PARTS, describe_parameters, freeze_parts, weights_of_part
 from qkv.training.optimizers import make_optimizer

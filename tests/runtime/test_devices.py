@@ -100,7 +100,7 @@ def test_one_line_says_what_is_computed_on(processor, monkeypatch):
     assert describe_devices("mixed_float16") == line
     visible = pretend_gpus(monkeypatch, (8, 0), (8, 0), name="A100")
     assert "on 2 GPUs (A100, compute capability 8.0; A100, compute capability 8.0) in" in describe_devices("float32")
-    visible.clear()  # as by --devices 0, and no GPU is missed then
+    visible.clear()  # as by --run.devices 0, and no GPU is missed then
     assert describe_devices("float32") == "computing on the processor, 2 cores, in float32"
 
 
@@ -200,5 +200,5 @@ def test_a_gpu_computes_more_at_once_and_nothing_side_by_side(monkeypatch):
     assert devices.slices_per_update() == devices.parallel_batches() == GPU.matrix_groups == 1
     for name in ("loss_chunk_tokens", "divergence_chunk_tokens", "search_sentences"):
         assert getattr(GPU, name) > getattr(CPU, name)
-    visible.clear()  # as by --devices 0
+    visible.clear()  # as by --run.devices 0
     assert sizes() is CPU

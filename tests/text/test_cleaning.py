@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.config.names import CORPUS_PROBLEMS
+from qkv.config.names.text import CORPUS_PROBLEMS
 from qkv.errors import InputError
 from qkv.text.cleaning import Findings, digest_pairs, find_empty, find_odd_pairs, select_pairs
 from qkv.text.corpus import Corpus

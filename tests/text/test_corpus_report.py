@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qkv.config.names import CORPUS_PROBLEMS
+from qkv.config.names.text import CORPUS_PROBLEMS
 from qkv.text.cleaning import Findings
 from qkv.text.corpus import Corpus
 from qkv.text.corpus_report import MOST_LINES, describe_overlap, report_findings, report_overlap

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qkv.config.names import WORD_UNITS
+from qkv.config.names.text import WORD_UNITS
 from qkv.text import pair_reader, token_links
 from qkv.text.bpe_dropout import BPEDropout
 from qkv.text.corpus import Corpus

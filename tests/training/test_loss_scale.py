@@ -167,7 +167,7 @@ def test_several_devices_in_float16_are_refused():
         model, optimizer, updates = make_half("float32")
     model.dtype_policy = keras.dtype_policies.DTypePolicy("mixed_float16")
     strategy_of_two = type("Two", (), {"num_replicas_in_sync": 2, "scope": strategy.scope})()
-    with pytest.raises(InputError, match=r"mixed_float16 on several devices.*--devices 1"):
+    with pytest.raises(InputError, match=r"mixed_float16 on several devices.*--run\.devices 1"):
         TrainStep(model, optimizer, updates.step.loss, strategy_of_two)
 
 

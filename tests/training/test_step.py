@@ -133,7 +133,7 @@ def test_a_compiled_update_is_that_of_the_graph_and_each_shape_is_counted():
 def test_xla_on_several_devices_is_refused():
     model, optimizer, step = make_step()
     strategy = type("Two", (), {"num_replicas_in_sync": 2})()
-    with pytest.raises(InputError, match=r"training\.xla: compiles for one device; expected --devices 1"):
+    with pytest.raises(InputError, match=r"training\.xla: compiles for one device; expected --run\.devices 1"):
         TrainStep(model, optimizer, step.loss, strategy, xla=True)
 
 

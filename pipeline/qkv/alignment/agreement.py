@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..config.names import LABEL_SIDES
+from ..config.names.inspection import LABEL_SIDES
 from ..inspection.record import Record
 from .readout import AlignmentReadout, all_readouts, links_of_heads
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..config import load_run_config
-from ..config.started_run import settings_of_set
+from ..config.run import settings_of_set
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
 from ..text.corpus import Corpus, read_corpus
@@ -17,7 +17,7 @@ def read_set(root: Path, name: str) -> Corpus:
 
     Args:
         root: the folder of the run.
-        name: one of `config.names.DATA_SETS`.
+        name: one of `config.names.text.DATA_SETS`.
 
     Raises:
         InputError: there is no such run or set, or the set joins corpora with tags.

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
-from ..config.names import SITES
+from ..config.names.inspection import SITES
 from ..errors import InputError
 from ..inspection.record import Record
 from ..text.corpus import Corpus, read_corpus

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from ..config.names import LABEL_SIDES
+from ..config.names.inspection import LABEL_SIDES
 from ..inspection.record import Record
 from ..statistics.sentence_bootstrap import ratio_interval
 from ..text.pharaoh import GoldAlignment, Link

@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from ..config.names import LABEL_SIDES
+from ..config.names.inspection import LABEL_SIDES
 from ..inspection.record import Record
 from ..statistics.logistic_regression import probability_of
 from ..text.pharaoh import Link

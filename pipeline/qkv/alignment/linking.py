@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from ..config.names import MEAN_WEIGHTS, PROBABLE
+from ..config.names.inspection import MEAN_WEIGHTS, PROBABLE
 from ..inspection.record import Record
 from ..text.pharaoh import Link
 from .calibration import Calibration
@@ -58,8 +58,8 @@ def make_linking(
     """Returns how the words of a pair are linked.
 
     Args:
-        way: how runs are combined: one of `config.names.SYMMETRISATIONS` or `PROBABLE`, which are of one run or of two
-            opposite ones, or `MEAN_WEIGHTS`, which is of any number.
+        way: how runs are combined: one of `names.inspection.SYMMETRISATIONS` or `PROBABLE`, which are of one run or of
+            two opposite ones, or `MEAN_WEIGHTS`, which is of any number.
         calibration: needed for `PROBABLE` and `with_probabilities`.
         with_probabilities: whether links have their probabilities.
         reverse: for `MEAN_WEIGHTS`, of each run, whether it reads the target and writes the source.

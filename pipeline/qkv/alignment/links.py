@@ -57,17 +57,17 @@ EXTRACTORS: dict[str, Callable[[Readings], np.ndarray]] = {
     "grow-diag-over-0.02": lambda readings: readings.grown & (readings.matrix > 0.02),
     **{f"over-{threshold}": _over(threshold) for threshold in (0.1, 0.2, 0.3, 0.4)},
 }
-"""The function of each of `config.names.EXTRACTIONS`."""
+"""The function of each of `config.names.inspection.EXTRACTIONS`."""
 
 
 def extract_links(matrix: np.ndarray, extraction: str) -> np.ndarray:
-    """Extracts links in one of the ways of `config.names.EXTRACTIONS`.
+    """Extracts links in one of the ways of `config.names.inspection.EXTRACTIONS`.
 
     Of equal weights the first wins; a row or column of zeros links nothing.
 
     Args:
         matrix: `(..., target words, source words)`, as `word_matrix` returns it.
-        extraction: one of `config.names.EXTRACTIONS`.
+        extraction: one of `config.names.inspection.EXTRACTIONS`.
 
     Returns:
         A bool array of the same shape.

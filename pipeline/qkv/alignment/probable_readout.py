@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..config.names import PROBABLE
+from ..config.names.inspection import PROBABLE
 from ..inspection.record import Record
 from ..statistics.reliability import reliability_table
 from ..statistics.sentence_bootstrap import ratio_interval
@@ -24,7 +24,7 @@ from .readout import ChosenReadout
 class ProbableReadout(ChosenReadout):
     """A chosen readout, and the probabilities of links in its layer.
 
-    Its `extraction` is one of `config.names.EXTRACTIONS`, or `PROBABLE`: the links with a probability above the
+    Its `extraction` is one of `names.inspection.EXTRACTIONS`, or `PROBABLE`: the links with a probability above the
     threshold of the calibration. `plain` is the readout without probabilities.
     """
 

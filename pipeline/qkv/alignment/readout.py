@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from ..config.names import LABEL_SIDES, PROBABLE, SITES
+from ..config.names.inspection import LABEL_SIDES, PROBABLE, SITES
 from ..inspection.record import Record
 from ..text.pharaoh import Link
 from .links import as_links, extract_links
@@ -36,7 +36,7 @@ class AlignmentReadout:
         layer: from 0.
         head: from 0, or `mean` for the average of the layer's heads.
         side: the target tokens that the rows align, `output` or `input`; see `row_words`.
-        extraction: which words are linked, one of `config.names.EXTRACTIONS`.
+        extraction: which words are linked, one of `config.names.inspection.EXTRACTIONS`.
         site: the attention that is read, one of `aligned_sites()`.
     """
 

@@ -1,6 +1,6 @@
 """The readout of a run: as the command line names it, as gold alignments choose it, or its last layer."""
 
-from ..config.names import EXTRACTIONS, LABEL_SIDES
+from ..config.names.inspection import EXTRACTIONS, LABEL_SIDES
 from ..errors import InputError
 from ..files.paths import sha256
 from ..inspection.recorder import AttentionRecorder

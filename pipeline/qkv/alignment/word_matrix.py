@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..config.names import LABEL_SIDES
+from ..config.names.inspection import LABEL_SIDES
 from ..inspection.record import Record
 
 

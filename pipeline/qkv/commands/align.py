@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config.names import DATA_SETS, EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS, describe
+from ..config.names import describe
+from ..config.names.inspection import EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS
+from ..config.names.text import DATA_SETS
 from ..errors import InputError, invocation
 from ..runtime.import_tensorflow import importing_tensorflow
 from .cli import ArgumentParser, add_normalize_option, add_workers_option, exit_cleanly

@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
+from ..config.decoding import DecodingSettings
+from ..config.run import RunConfig, RunSettings
+from ..config.schema import expectation
 from ..errors import InputError, LostWorkerError, did_you_mean, mistake, refusal
 from ..files.paths import is_unicode, name_problem
 from ..runtime.plugin_files import load_plugins, take_plugins
@@ -221,3 +224,66 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
             return _fail(f"error: {output}{refused}", 1) if refused else _fail(f"error: {mistaken}", 2)
 
     return command
+
+
+WIDEST_REQUIRED = 200
+"""The widest beam that is divided among hypotheses by the phrases that they have met: memory grows with its square."""
+
+
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
+    """Adds an option for every setting of decoding."""
+    group = parser.add_argument_group("decoding (defaults: the settings of the run)")
+    for name, field in DecodingSettings.model_fields.items():
+        text = f"{field.description} ({expectation(field)})".replace("%", "%%")
+        group.add_argument(f"--{name}", metavar="VALUE", help=text)
+
+
+def add_seed_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the seed of sampling, which `with_decoding` reads."""
+    text = f"With sampling: seed of the draws ({expectation(RunSettings.model_fields['seed'])}; default: the run's)"
+    parser.add_argument("--seed", metavar="VALUE", help=text)
+
+
+def add_given_options(parser: argparse.ArgumentParser, note: str = "") -> None:
+    """Adds the files of what is known of translations, as `options.prefix`, `options.require` and `options.ban`."""
+    group = parser.add_argument_group(
+        f"what is known of the translations{note}", "All in the form of the training text."
+    )
+    group.add_argument(
+        "--prefix",
+        type=Path,
+        metavar="FILE",
+        help="a line for each sentence, with which its translation begins; empty for none. The last word may be the "
+        "beginning of one",
+    )
+    group.add_argument(
+        "--require",
+        type=Path,
+        metavar="FILE",
+        help="a line for each sentence: words or phrases that its translation contains as whole words, separated by "
+        "tabs; empty for none. Needs a beam",
+    )
+    group.add_argument(
+        "--ban",
+        type=Path,
+        metavar="FILE",
+        help="words or phrases, one a line, that no translation contains as whole words",
+    )
+
+
+def check_required(config: RunConfig, options: argparse.Namespace) -> None:
+    """Checks that the search can meet requirements, if there are any.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if options.require is None:
+        return
+    decoding = config.decoding
+    if decoding.search != "beam":
+        raise InputError(f"--require: needs a beam, and decoding.search is {decoding.search}; expected --search beam")
+    if not 2 <= decoding.beam_size <= WIDEST_REQUIRED:
+        raise InputError(
+            f"--require: needs a beam of 2 to {WIDEST_REQUIRED} hypotheses, and decoding.beam_size is "
+            f"{decoding.beam_size}; expected, for example, --beam_size 5"
+        )

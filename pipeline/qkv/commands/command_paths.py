@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from ..config import RunConfig
 from ..config.ancestor import check_ancestor
-from ..config.members import check_members
+from ..config.ensemble import check_members
 from ..files.paths import check_file_to_write, check_folder_to_write, check_text, check_writable, matching_files
 from ..files.run_directory import RunDirectory, find_evaluation
 

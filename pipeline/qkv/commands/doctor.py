@@ -3,12 +3,12 @@
 import logging
 import sys
 
-from ..config.command_line import parse_train_arguments
 from ..errors import InputError, invocation
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import OutputHandler
 from .cli import DEBUG_HELP, PLUGINS_HELP, exit_cleanly
 from .command_paths import check_config_paths
+from .train import parse_train_arguments
 
 HELP = f"""usage: {invocation("doctor")} CONFIG [--section.key VALUE ...]
 

@@ -4,7 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..config.names import LABEL_SIDES, SITES, describe
+from ..config.names import describe
+from ..config.names.inspection import LABEL_SIDES, SITES
 from ..errors import InputError, invocation
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number

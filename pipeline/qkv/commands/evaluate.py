@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from ..config.members import check_members_search, results_name
-from ..config.names import BLEU_TOKENIZERS, describe
-from ..config.options import add_decoding_options, add_given_options, check_required, with_decoding_options
-from ..config.started_run import load_started_run, settings_of_set
+from ..config.ensemble import check_members_search, results_name
+from ..config.names import describe
+from ..config.names.translation import BLEU_TOKENIZERS
+from ..config.run import load_started_run, settings_of_set, with_decoding
 from ..errors import InputError, invocation
 from ..files.paths import name_problem
 from ..files.run_directory import RunDirectory
@@ -15,10 +15,13 @@ from ..runtime.import_tensorflow import importing_tensorflow
 from .cli import (
     ArgumentParser,
     add_checkpoint_option,
+    add_decoding_options,
+    add_given_options,
     add_members_argument,
     add_normalize_option,
     add_run_argument,
     add_workers_option,
+    check_required,
     exit_cleanly,
     log_to_output,
     whole_number,
@@ -124,7 +127,7 @@ def check_options(options: argparse.Namespace) -> None:
         raise InputError(f"--name: {problem}")
     directory = RunDirectory.open(options.run)
     directory.evaluation(name).check_writable()
-    config = with_decoding_options(load_started_run(directory.config), options)
+    config = with_decoding(load_started_run(directory.config), vars(options))
     check_members_search(config, options.others)
     check_required(config, options)
     check_spreadable(config, options.workers)

@@ -4,11 +4,10 @@ import argparse
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..config.names import EXPORT_FORMATS, QUANTIZATIONS, describe
-from ..config.options import add_decoding_options, with_decoding_options
-from ..config.started_run import load_started_run
+from ..config.names import describe
+from ..config.run import load_started_run, with_decoding
 from ..errors import InputError, invocation
 from ..files.atomic import new_folder
 from ..files.json import write_json
@@ -16,13 +15,43 @@ from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..version import installed_versions
-from .cli import ArgumentParser, add_checkpoint_option, add_run_argument, exit_cleanly, log_to_output, whole_number
+from .cli import (
+    ArgumentParser,
+    add_checkpoint_option,
+    add_decoding_options,
+    add_run_argument,
+    exit_cleanly,
+    log_to_output,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from ..run.trained_run import TrainedRun
 
 CHECKED_SENTENCES = 100
 log = logging.getLogger(__name__)
+
+
+class ExportFormat(NamedTuple):
+    """A format in which a run can be exported.
+
+    - meaning: what it is.
+    - packages: those that load it.
+    """
+
+    meaning: str
+    packages: tuple[str, ...]
+
+
+EXPORT_FORMATS = {
+    "saved_model": ExportFormat(
+        "TensorFlow's SavedModel, strings in and out, also for TensorFlow Serving", ("tensorflow", "tensorflow-text")
+    ),
+    "ctranslate2": ExportFormat("CTranslate2, which needs the package ctranslate2", ("ctranslate2",)),
+    "marian": ExportFormat("a MarianMTModel of Hugging Face with its tokenizer", ("transformers", "torch")),
+}
+QUANTIZATIONS = ("float32", "bfloat16", "float16", "int16", "int8")
+"""The number formats of CTranslate2's weights."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -71,7 +100,7 @@ def main(arguments: list[str]) -> None:
     for option, of in (("quantization", "ctranslate2"), ("at", "saved_model")):
         if getattr(options, option) is not None and options.format != of:
             raise InputError(f"--{option}: no effect with --format {options.format}; leave it out")
-    config = with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)
+    config = with_decoding(load_started_run(RunDirectory.open(options.run).config), vars(options))
     if config.tokenizer.kind == "given":
         raise InputError(
             f"{options.run}: an imported run, whose tokenizer is two models and a list; export the model from where it "
@@ -95,7 +124,7 @@ def main(arguments: list[str]) -> None:
             from ..run.trained_run import load_run
 
         run = load_run(options.run, options.checkpoint)
-        run = run.with_config(with_decoding_options(run.config, options))
+        run = run.with_config(with_decoding(run.config, vars(options)))
         manifest: dict[str, Any] = _describe(run, options)
         exported = _write(run, folder, options, manifest)
         sentences = read_check_sentences(run, options.source, options.sentences) if options.sentences else []

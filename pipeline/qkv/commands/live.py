@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..config.started_run import load_started_run
+from ..config.run import load_started_run
 from ..errors import InputError, invocation
 from ..files.run_directory import RunDirectory
 from ..runtime.import_tensorflow import importing_tensorflow

@@ -4,7 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..config.names import BLEU_TOKENIZERS, describe
+from ..config.names import describe
+from ..config.names.translation import BLEU_TOKENIZERS
 from ..errors import InputError, invocation
 from ..files.run_directory import EvaluationDirectory, find_evaluation
 from .cli import ArgumentParser, exit_cleanly, log_to_output

@@ -7,15 +7,8 @@ from dataclasses import replace
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
-from ..config.members import check_members_search
-from ..config.options import (
-    add_decoding_options,
-    add_given_options,
-    add_seed_option,
-    check_required,
-    with_decoding_options,
-)
-from ..config.started_run import load_started_run
+from ..config.ensemble import check_members_search
+from ..config.run import load_started_run, with_decoding
 from ..errors import invocation
 from ..files.run_directory import RunDirectory
 from ..run.processes import RunParts, Spreading, check_spreadable
@@ -25,10 +18,14 @@ from ..text.arriving_lines import ArrivingLines
 from .cli import (
     ArgumentParser,
     add_checkpoint_option,
+    add_decoding_options,
+    add_given_options,
     add_members_argument,
     add_normalize_option,
     add_run_argument,
+    add_seed_option,
     add_workers_option,
+    check_required,
     exit_cleanly,
 )
 
@@ -63,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Translates standard input, as its lines arrive."""
     options = make_parser().parse_args(arguments)
-    config = with_decoding_options(load_started_run(RunDirectory.open(options.run).config), options)
+    config = with_decoding(load_started_run(RunDirectory.open(options.run).config), vars(options))
     check_members_search(config, options.others)  # what is wrong is told first
     check_required(config, options)
     check_spreadable(config, options.workers)
@@ -73,7 +70,7 @@ def main(arguments: list[str]) -> None:
         from ..text.given_files import GivenFiles
 
     loaded = load_runs([options.run, *options.others], options.checkpoint)
-    run = loaded.with_config(with_decoding_options(loaded.config, options))
+    run = loaded.with_config(with_decoding(loaded.config, vars(options)))
     given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
     run = replace(run, banned=given.banned)
     format_line = format_best if options.n_best is None else format_n_best

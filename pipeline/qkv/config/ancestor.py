@@ -7,9 +7,8 @@ from pathlib import Path
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
 from .model import ArchitectureSettings
-from .names import MECHANISMS
-from .run import RunConfig, flat_settings
-from .started_run import load_started_run
+from .names.model import MECHANISMS
+from .run import RunConfig, flat_settings, load_started_run
 
 FREE = re.compile(r"model\.((\w+_)?dropout|source_loss)")
 """Settings of a model that may change: they are no part of what its weights compute."""

@@ -4,15 +4,16 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import MOST_UNITS, OneOf, Settings
-from .names import MECHANISMS, RELATIVE_POSITIONS, SCORES, describe, fixed_weights, mechanisms_at
+from .names import describe
+from .names.model import MECHANISMS, RELATIVE_POSITIONS, SCORES, fixed_weights, mechanisms_at
+from .schema import MOST_UNITS, OneOf, Settings
 
 
 class AttentionSettings(Settings):
     """How the attention of one site works."""
 
     site: ClassVar[str] = "encoder_self"
-    """The site, one of `names.ATTENTION_SITES`, to which these settings apply."""
+    """The site, one of `names.model.ATTENTION_SITES`, to which these settings apply."""
 
     mechanism: Annotated[str, OneOf(MECHANISMS, extensible=True)] = Field(
         default="softmax", description=f"What is done with the scores. {describe(MECHANISMS)}."

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import MOST_COUNTED, Settings
+from .schema import MOST_COUNTED, Settings
 
 
 class BatchSettings(Settings):

@@ -9,7 +9,9 @@ from .data import DataSettings
 from .decoding import DecodingSettings
 from .inspection import InspectionSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
-from .names import EUROPARL_LANGUAGES, MODEL_PARTS, PARTS_MISSING, SCHEDULES, WHOLE_MODEL
+from .names.model import MODEL_PARTS, PARTS_MISSING, WHOLE_MODEL
+from .names.text import EUROPARL_LANGUAGES
+from .names.training import SCHEDULES
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
 

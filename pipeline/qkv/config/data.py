@@ -1,17 +1,99 @@
-"""The settings of the parallel text."""
+"""The settings of the text: section `data`."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import OneOf, Settings
-from .corpus import CorpusSettings, has_files
-from .corpus_list import ListedCorpusSettings, TrainingTextSettings, check_list
-from .filters import FilterSettings
-from .names import BLEU_TOKENIZERS, CORPUS_ACTIONS, bleu_tokenizer_of, describe
-from .normalize import NormalizeSettings
-from .words import WordSettings
+from .corpus import CorpusSettings, ListedCorpusSettings, TrainingTextSettings, check_list, has_files
+from .names import describe
+from .names.text import CORPUS_ACTIONS, SCRIPTS, WORD_UNITS
+from .names.translation import BLEU_TOKENIZERS, bleu_tokenizer_of
+from .schema import OneOf, Settings
+
+
+class FilterSettings(Settings):
+    """Which further training pairs are left out. All are off unless they are set; `corpus_report.json` counts what each
+    leaves out."""
+
+    source_script: Annotated[str, OneOf(SCRIPTS)] | None = Field(
+        default=None, description="Script of the source, such as Latin; null: not judged."
+    )
+    target_script: Annotated[str, OneOf(SCRIPTS)] | None = Field(
+        default=None, description="Script of the target; null: not judged."
+    )
+    script_share: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="Leave out pairs with a side of which fewer letters than this share are of its script.",
+    )
+    identical: bool = Field(
+        default=False,
+        description="Whether to leave out pairs with the same text on both sides, white space and capitals apart.",
+    )
+    digits: bool = Field(
+        default=False,
+        description="Whether to leave out pairs whose sides have different digits, whatever their order and script.",
+    )
+    max_character_ratio: float | None = Field(
+        default=None,
+        ge=1,
+        le=100_000,
+        description="Leave out pairs whose longer side, of more than 20 characters, has more than this many times as "
+        "many characters as the shorter; null: keep them.",
+    )
+    near_duplicates: bool = Field(
+        default=False,
+        description="Whether to leave out pairs that equal an earlier one but for capitals, digits, marks and spaces.",
+    )
+
+    @field_validator("source_script", "target_script", mode="before")
+    @classmethod
+    def _spell_script(cls, value: object) -> object:
+        return value.title() if isinstance(value, str) else value
+
+
+class NormalizeSettings(Settings):
+    """What is done to a sentence that a person has written, so that it looks like the training text.
+
+    Sentences that look like it already stay as they are; sets are never changed.
+    """
+
+    lowercase: bool = Field(
+        default=False,
+        description="Whether to lower-case it. Where the training text has capitals, only the first word is "
+        "lower-cased, unless the training text has it with its capital or begins its sentences with capitals.",
+    )
+    moses: bool = Field(
+        default=False,
+        description="Whether to unify punctuation and to divide words from marks as Moses does for the language.",
+    )
+    europarl: bool = Field(
+        default=False,
+        description="Whether to divide and lower-case words as the text of data/manythings is (English and French).",
+    )
+
+    @model_validator(mode="after")
+    def _check_division(self) -> Self:
+        if self.moses and self.europarl:
+            raise ValueError("expected either moses or europarl, found both")
+        return self
+
+
+Unit = Annotated[str, OneOf(WORD_UNITS)]
+
+
+class WordSettings(Settings):
+    """What counts as a word where attention is shown and words are aligned."""
+
+    source: Unit | None = Field(
+        default=None,
+        description=f"What counts as a word of the source. {describe(WORD_UNITS)}. null: spaces, or subwords if the "
+        "text is found to have no spaces between words.",
+    )
+    target: Unit | None = Field(default=None, description="The same for the target.")
+
 
 Action = Annotated[str, OneOf(CORPUS_ACTIONS)]
 

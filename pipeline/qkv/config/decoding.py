@@ -4,8 +4,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import OneOf, Settings, composed
-from .names import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES, describe
+from .names import describe
+from .names.translation import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
+from .schema import OneOf, Settings, composed
 
 
 class DecodingSettings(Settings):

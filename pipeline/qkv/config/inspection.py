@@ -4,9 +4,10 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from .base import MOST_COUNTED, OneOf, Settings, composed
 from .corpus import CorpusSettings, has_files
-from .names import SITES, describe
+from .names import describe
+from .names.inspection import SITES
+from .schema import MOST_COUNTED, OneOf, Settings, composed
 
 
 class Probe(Settings):

@@ -1,29 +1,28 @@
 """Checks settings against their schema, and reports everything that is wrong in one readable message."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, Tag, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from ..errors import InputError, did_you_mean
-from .base import OneOf
-from .field_types import alternatives, is_section, item_of_list, tags_of_lists
+from .schema import (
+    SECTION,
+    alternatives,
+    expectation,
+    is_section,
+    item_of_list,
+    kind_in_words,
+    sections_of,
+    tags_of_lists,
+    walk,
+)
 from .yaml import Origins, parse_yaml
 
 Schema = TypeVar("Schema", bound=BaseModel)
-
-_KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "text", Path: "a path"}
-_SECTION = "a section of keys and values"
-_LIMITS = {
-    "ge": ">= {}",
-    "gt": "> {}",
-    "le": "<= {}",
-    "lt": "< {}",
-    "min_length": "that is not empty",
-}
 
 
 def validate(schema: type[Schema], values: Mapping[str, Any], origins: Origins) -> Schema:
@@ -56,48 +55,6 @@ def parse_value(key: str, field: FieldInfo, text: str) -> Any:
         return parse_yaml(text)
     except ValueError as error:
         raise InputError(f"{key}: expected {expectation(field)}, found {_shown(text)} (command line)") from error
-
-
-def walk(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Yields every dotted key of a schema with its field, each section before its keys; a key that several variants
-    share comes once."""
-    seen: set[str] = set()
-    for name, field in schema.model_fields.items():
-        yield f"{prefix}{name}", field
-        for section in sections_of(field).values():
-            for key, below in walk(section, f"{prefix}{name}."):
-                if key not in seen:
-                    seen.add(key)
-                    yield key, below
-
-
-def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
-    """Returns the schemas of the keys under a field, if it is a section; by tag, if one key chooses among several
-    schemas."""
-    sections = {}
-    for kind in alternatives(field.annotation):
-        schema, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
-        if is_section(schema):
-            sections[next((note.tag for note in notes if isinstance(note, Tag)), "")] = schema
-    return sections
-
-
-def expectation(field: FieldInfo) -> str:
-    """Returns what a field takes, in words, such as "an integer >= 1 or null"."""
-    first, *others = alternatives(field.annotation)
-    kinds = [_limited(_kind(first, field.metadata), field.metadata), *(_kind(kind) for kind in others)]
-    return " or ".join(dict.fromkeys(kinds))
-
-
-def _limited(kind: str, metadata: Sequence[Any]) -> str:
-    """Adds limits, such as ">= 1", to the name of a kind."""
-    limits = [
-        text.format(getattr(limit, name))
-        for limit in metadata
-        for name, text in _LIMITS.items()
-        if getattr(limit, name, None) is not None
-    ]
-    return " ".join([kind, " and ".join(limits)]).strip()
 
 
 def _resolve(schema: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, FieldInfo | None, list[str]]:
@@ -143,9 +100,9 @@ def _describe(schema: type[BaseModel], details: ErrorDetails) -> tuple[str, str]
         expected = f"expected one of {', '.join(names)}, found {found!r}"
         return f"{key}.architecture", f"{expected}{did_you_mean(found, names)}"
     if field is None:
-        wanted = _SECTION
+        wanted = SECTION
     elif isinstance(details["loc"][-1], int):
-        wanted = _kind(item_of_list(field.annotation))
+        wanted = kind_in_words(item_of_list(field.annotation))
     else:
         wanted = expectation(field)
     found = "nothing" if details["type"] == "missing" else _shown(details["input"])
@@ -165,22 +122,3 @@ def _shown(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     text = "a section of keys" if isinstance(value, Mapping) else repr(value)
     return text if len(text) <= 60 else text[:59] + "…"
-
-
-def _kind(kind: Any, metadata: Sequence[Any] = ()) -> str:
-    if get_origin(kind) is Annotated:
-        kind, *metadata = get_args(kind)
-        own = [limit for note in metadata if isinstance(note, FieldInfo) for limit in note.metadata]
-        return _limited(_kind(kind, metadata), own)
-    if kind is type(None):
-        return "null"
-    names = next((limit for limit in metadata if isinstance(limit, OneOf)), None)
-    if names is not None:
-        return names.expectation
-    if get_origin(kind) is Literal:
-        values = get_args(kind)
-        return ("one of " if len(values) > 1 else "") + ", ".join(map(str, values))
-    if get_origin(kind) is tuple:
-        item = get_args(kind)[0]
-        return "a list of sections" if is_section(item) else "a list of " + _kind(item).removeprefix("one of ")
-    return _KINDS.get(kind, _SECTION)

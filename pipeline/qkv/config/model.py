@@ -6,8 +6,8 @@ from typing import Annotated, Any, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from .attention import AttentionSettings, DecoderOnlyAttention, TransformerAttention
-from .base import MOST_UNITS, OneOf, Probability, Settings
-from .names import (
+from .names import describe
+from .names.model import (
     ACTIVATIONS,
     ARCHITECTURES,
     MECHANISMS,
@@ -16,10 +16,10 @@ from .names import (
     POSITIONS,
     RECURRENT_DECODERS,
     TIED_EMBEDDINGS,
-    describe,
     fixed_weights,
     recurrent_attentions,
 )
+from .schema import MOST_UNITS, OneOf, Probability, Settings
 
 Architecture = Annotated[str, OneOf(ARCHITECTURES)]
 ARCHITECTURE_HELP = f"Kind of model. {describe(ARCHITECTURES)}."

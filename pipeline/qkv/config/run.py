@@ -1,17 +1,20 @@
 """The settings of a run: what each means, its unit, its range and its default.
 
-`load_run_config` reads them from YAML, `qkv.config.command_line` adds overrides from the command line. Relative
-paths are relative to the working directory.
+`load_run_config` reads them from YAML, `qkv.commands.train` adds overrides from the command line. Relative paths are
+relative to the working directory.
 """
 
-from collections.abc import Iterator, Mapping
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from ..errors import InputError
 from ..files.paths import name_problem
-from .base import Settings
+from ..files.run_directory import refuse_newer
 from .batches import BatchSettings
 from .checks import (
     check_coverage,
@@ -25,15 +28,18 @@ from .checks import (
     check_tag,
     check_xla,
 )
+from .corpus import CorpusSettings, ListedCorpusSettings
 from .data import DataSettings
 from .decoding import DecodingSettings
 from .inspection import InspectionSettings
-from .messages import validate
+from .messages import parse_value, validate
 from .model import ModelSettings, TransformerSettings
-from .renamed import rename_keys
+from .names.training import SCHEDULES
+from .names.translation import bleu_tokenizer_of
+from .schema import Settings
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
-from .yaml import Origins, dump_yaml, read_yaml
+from .yaml import Origins, dump_yaml, read_yaml, replaced
 
 
 class RunSettings(Settings):
@@ -46,8 +52,7 @@ class RunSettings(Settings):
         default=None,
         ge=0,
         le=1024,
-        description="Number of GPUs of this machine to train on, the first ones; 0: none, the processor; null: all. "
-        "--devices is short for it.",
+        description="Number of GPUs of this machine to train on, the first ones; 0: none, the processor; null: all.",
     )
     deterministic: bool = Field(
         default=False,
@@ -111,7 +116,6 @@ def load_run_config(path: str | Path) -> RunConfig:
 
 def make_run_config(values: Mapping[str, Any], origins: Origins, default_name: str) -> RunConfig:
     """Validates settings from files or the command line; `origins` tells error messages where each came from."""
-    values, origins = rename_keys(values, origins)
     run = values.get("run", {})
     named = {**values, "run": {"name": default_name, **run}} if isinstance(run, Mapping) else values
     return validate(RunConfig, named, origins)
@@ -129,3 +133,105 @@ def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
             yield from flat_settings(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def load_started_run(path: Path) -> RunConfig:
+    """Reads the settings of a run from the `config.yaml` in its folder.
+
+    Raises:
+        InputError: the file is missing or is not a valid config.
+    """
+    values, origins = read_started_run(path)
+    return make_run_config(values, origins, default_name=path.parent.name)
+
+
+def read_started_run(path: Path) -> tuple[dict[str, Any], Origins]:
+    """Reads the keys and values of a run's config; a key that its version did not have gets the value by which that
+    version worked.
+
+    Raises:
+        InputError: the file cannot be read, or was written by a newer version.
+    """
+    refuse_newer(path)
+    values, origins = read_yaml(path)
+    data = values.get("data")
+    if isinstance(data, Mapping) and "bleu_tokenizer" not in data and data.get("tokenized") is not True:
+        before = "13a"  # whatever the language
+        if bleu_tokenizer_of(str(data.get("target_language"))) != before:
+            values = replaced(values, ["data", "bleu_tokenizer"], before)
+    return values, origins
+
+
+def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings | Sequence[ListedCorpusSettings]:
+    """Returns the settings of the `train`, `validation` or `test` set of a run; those of `train` may be several.
+
+    Raises:
+        InputError: the config, which was read from `path`, has no such set.
+    """
+    settings = getattr(config.data, name)
+    if settings is None:
+        raise InputError(f"{path}: data.{name} is null; give your own text with --source")
+    return settings
+
+
+# How long to train and on what, how to save and inspect, what counts as a word there, and how the finished model
+# translates.
+HARMLESS = re.compile(
+    r"run\.(name|directory|devices|deterministic)|training\.(max_\w+|checkpoint_every_minutes)|inspection\..+"
+    r"|decoding\.(?!max_target_|tag).+|data\.(normalize|words|cache)(\..+)?"
+)
+HARMLESS_IN_WORDS = (
+    "--training.max_updates, --training.max_epochs and --training.max_minutes (unless the learning rate falls to zero "
+    "there), --training.checkpoint_every_minutes, --run.devices, --run.deterministic, and the settings of decoding, "
+    "inspection, data.normalize, data.words and data.cache"
+)
+
+
+def changes_of_result(start: RunConfig, now: RunConfig, same: Callable[[Any, Any], bool] = operator.eq) -> list[str]:
+    """Lists the changes that would alter the rest of the training, as `key: value at the start, not value now`.
+
+    Args:
+        start: the settings at the start.
+        now: the settings now.
+        same: whether two values of a key, as JSON has them, mean the same.
+    """
+    before, after = (dict(flat_settings(config.model_dump(mode="json"))) for config in (start, now))
+    keys = [key for key in {**before, **after} if not same(before.get(key), after.get(key))]
+    schedule = SCHEDULES[start.training.schedule]
+    return [
+        f"{key}: {before.get(key)}, not {after.get(key)}"
+        for key in keys
+        if not HARMLESS.fullmatch(key)
+        or (schedule.ends_at_zero and key == "training.max_updates")
+        or (schedule.measures_total and key.startswith("training.max_"))
+    ]
+
+
+def with_decoding(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
+    """Returns the config with the settings of decoding, and the seed, that options replace. Asking for more
+    translations than the beam of the config holds widens it, unless its size is given as well.
+
+    Args:
+        config: all settings.
+        options: the text of each by its name, or None to leave it as it is; other options are not read.
+
+    Raises:
+        InputError: a value is wrong or contradicts others.
+    """
+    given = {
+        f"decoding.{name}": parse_value(f"decoding.{name}", field, text)
+        for name, field in DecodingSettings.model_fields.items()
+        if (text := options.get(name)) is not None
+    }
+    if (seed := options.get("seed")) is not None:
+        given["run.seed"] = parse_value("run.seed", RunSettings.model_fields["seed"], seed)
+    n_best = given.get("decoding.n_best")
+    if isinstance(n_best, int) and "decoding.beam_size" not in given:
+        given["decoding.beam_size"] = max(n_best, config.decoding.beam_size)
+    values = config.model_dump()
+    for key, value in given.items():
+        values = replaced(values, key.split("."), value)
+    changed = validate(RunConfig, values, dict.fromkeys(given, "command line"))
+    if seed is not None and changed.decoding.search != "sampling":
+        raise InputError("--seed: no effect in beam search; expected --search sampling as well")
+    return changed

@@ -4,8 +4,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from .base import MOST_COUNTED, OneOf, Settings
-from .names import TOKENIZERS, describe
+from .names import describe
+from .names.text import TOKENIZERS
+from .schema import MOST_COUNTED, OneOf, Settings
 
 
 class TokenizerSettings(Settings):

@@ -2,7 +2,7 @@
 settings."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from ..files.paths import refuse_other_than_file
 
 Origins = dict[str, str]
 """Where the setting of each dotted key came from, for error messages: {"model.d_model": "configs/tiny.yaml:12"}."""
-
 # Scalars as YAML 1.2 has them. PyYAML's own rules, of YAML 1.1, read the language code `no` as false, the number `1e-9`
 # as text, `010` as 8 and `1:30` as 90.
 _SCALARS = {
@@ -23,11 +22,8 @@ _SCALARS = {
     "float": (r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?", list("-+.0123456789")),
     "merge": (r"<<", ["<"]),
 }
-
-
 NOT_YAML = (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
 """What PyYAML raises: values that are not of the type that they are marked as (`!!bool x`) end in errors of Python."""
-
 MOST_BYTES = 1 << 18  # PyYAML reads some tens of kilobytes a second
 MOST_VALUES = 20_000
 DEEPEST = 20
@@ -150,3 +146,12 @@ def _keys(node: yaml.Node | None, prefix: str = "") -> Iterator[tuple[str, int]]
     for name, place, value in children:
         yield f"{prefix}{name}", place.start_mark.line + 1
         yield from _keys(value, f"{prefix}{name}.")
+
+
+def replaced(section: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:
+    """Returns a copy of a section with one value changed; YAML's anchors let two sections share one object."""
+    name, *rest = keys
+    if rest:
+        below = section.get(name) or {}
+        value = replaced(below, rest, value) if isinstance(below, Mapping) else below  # the schema refuses it later
+    return {**section, name: value}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from ..config.names import SITES
+from ..config.names.inspection import SITES
 from ..layers.dynamic_shape import dynamic_shape
 
 
@@ -38,7 +38,7 @@ def forced_pass(model, source, target_input, target_output, sites=()) -> Teacher
         target_input: int `(B, T)`, from BOS on.
         target_output: int `(B, U)`, up to EOS. Pass no columns where only attention is wanted: the logits of U
             positions cost as much as one or two layers.
-        sites: which attention to return, among those `config.names.SITES` that a forced pass gives.
+        sites: which attention to return, among those `config.names.inspection.SITES` that a forced pass gives.
     """
     return forced_decode(model, model.encode(source, training=False), target_input, target_output, sites)
 

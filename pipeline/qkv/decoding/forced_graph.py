@@ -17,7 +17,7 @@ def make_forced_graph(model: keras.Model, sites: Sequence[str] = ()) -> ForcedGr
 
     Args:
         model: any `TranslationModel`.
-        sites: which attention to return: any of `config.names.SITES`.
+        sites: which attention to return: any of `config.names.inspection.SITES`.
     """
 
     def read(source, target_input, target_output):

@@ -13,7 +13,7 @@ from ..alignment.gold import GoldSet, alignment_metrics, choose_readout, head_co
 from ..alignment.heads import HeadCounts, sentence_counts_of, table_of_counts
 from ..alignment.probable_readout import ProbableReadout, score_probable
 from ..alignment.readout import ChosenReadout, aligned_sites
-from ..config.names import PROBABLE
+from ..config.names.inspection import PROBABLE
 from ..errors import InputError
 from ..inspection.archive import AttentionArchive
 from ..inspection.record import Record

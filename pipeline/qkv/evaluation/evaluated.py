@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ..config import RunConfig
-from ..config.started_run import load_started_run
+from ..config.run import load_started_run
 from ..errors import InputError, invocation
 from ..files.run_directory import EvaluationDirectory, RunDirectory
 from .metrics_file import read_manifest, read_metrics

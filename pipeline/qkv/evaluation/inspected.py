@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..alignment.readout import aligned_sites
-from ..config.names import MECHANISMS, SITES
+from ..config.names.inspection import SITES
+from ..config.names.model import MECHANISMS
 from ..decoding.translator import Translation
 from ..files.json import read_json_object, write_json
 from ..files.paths import sha256

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..config import RunConfig
 from ..config.model import ArchitectureSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
-from ..config.started_run import load_started_run
+from ..config.run import load_started_run
 from ..errors import InputError
 from ..files.json import read_json_object
 from ..files.run_directory import EvaluationDirectory, RunDirectory

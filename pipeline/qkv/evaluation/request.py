@@ -8,9 +8,8 @@ from pathlib import Path
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config import RunConfig
-from ..config.members import results_name
-from ..config.options import with_decoding_options
-from ..config.started_run import settings_of_set
+from ..config.ensemble import results_name
+from ..config.run import settings_of_set, with_decoding
 from ..metrics.bleu import check_bleu_tokenizer
 from ..run.processes import RunParts, Spreading
 from ..run.trained_ensemble import load_runs
@@ -93,7 +92,7 @@ def read_request(options: argparse.Namespace) -> EvaluationRequest:
         InputError: options, files or the run do not fit together.
     """
     run = load_runs([options.run, *options.others], options.checkpoint)
-    run = run.with_config(_replace_bleu_tokenizer(with_decoding_options(run.config, options), options))
+    run = run.with_config(_replace_bleu_tokenizer(with_decoding(run.config, vars(options)), options))
     data = _read_own_set(options, run) if options.source else _read_configured_set(options, run)
     given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
     prefixes, required = given.take(len(data.source))

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..config.names import SITES, WORD_UNITS
+from ..config.names.inspection import SITES
+from ..config.names.text import WORD_UNITS
 from ..files.json import parse_json
 from .record import Record
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..config.names import SITES
+from ..config.names.inspection import SITES
 from ..errors import DAMAGE, InputError
 from ..files.atomic import write_atomically
 from .archive_format import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..config.names import RECORD_MODES
+from ..config.names.inspection import RECORD_MODES
 from ..errors import InputError
 from ..text.pharaoh import GoldAlignment, write_gold
 from .archive import AttentionArchive
@@ -36,10 +36,10 @@ def write_archive(
         folder: where it is written; made if missing.
         sentences: the sentence pairs with their tokens.
         weights: for each sentence the cross-attention `(layer, head, target token, source token)`, after the softmax
-            and before dropout, without padding; or a mapping from sites (`cross` and others of `config.names.SITES`)
-            to such arrays. NumPy arrays, or what NumPy can read. They may come from a generator: those of 256 sentences
-            are held in memory.
-        marks: how the spelling of tokens shows where words begin, one of `config.names.WORD_MARKS`; or one for the
+            and before dropout, without padding; or a mapping from sites (`cross` and others of
+            `config.names.inspection.SITES`) to such arrays. NumPy arrays, or what NumPy can read. They may come from a
+            generator: those of 256 sentences are held in memory.
+        marks: how the spelling of tokens shows where words begin, one of `config.names.text.WORD_MARKS`; or one for the
             source and one for the target.
         special_tokens: tokens that belong to no word, such as `</s>`.
         mode: where the targets come from: `forced` for given text, `greedy`, `beam` or `sampling` for the model's own.

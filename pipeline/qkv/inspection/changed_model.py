@@ -7,12 +7,12 @@ from typing import Any
 import keras
 
 from ..attention.attention_layer import AttentionLayer
-from ..config.names import ATTENTION_SITES, MECHANISMS
+from ..config.names.model import ATTENTION_SITES, MECHANISMS
 from .intervention import Intervention, intervene
 
 
 def changeable_layers(model: keras.Model) -> dict[str, Sequence[AttentionLayer]]:
-    """Returns the attention layers whose heads can be changed, for each of `config.names.ATTENTION_SITES` that has any.
+    """Returns the attention layers whose heads can be changed, for each of `names.model.ATTENTION_SITES` that has any.
 
     They are those of a Transformer whose weights are shares; other architectures have none.
     """
@@ -40,7 +40,7 @@ class ChangedModel:
 
     Args:
         model: the Transformer.
-        interventions: for each of `config.names.ATTENTION_SITES`, what is replaced there; their parts may be variables,
+        interventions: for each of `names.model.ATTENTION_SITES`, what is replaced there; their parts may be variables,
             so that a graph that was traced once follows them.
     """
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-from ..config.names import WORD_MARKS, describe
+from ..config.names import describe
+from ..config.names.text import WORD_MARKS
 from ..errors import InputError
 from ..files.paths import is_unicode
 from ..text.word_marks import other_marks, spell_words, words_by_marks

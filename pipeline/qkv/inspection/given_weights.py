@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..config.names import SITES
+from ..config.names.inspection import SITES
 from ..errors import InputError
 from .record import Record
 

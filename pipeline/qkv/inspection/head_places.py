@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..config.names import HEAD_TYPES, SITES
+from ..config.names.inspection import HEAD_TYPES, SITES
 from ..text.pharaoh import GoldAlignment
 from .measures import is_punctuation
 from .record import Record

@@ -19,7 +19,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from ..config.names import HEAD_TYPES
+from ..config.names.inspection import HEAD_TYPES
 from ..statistics.paired_tests import holm
 from ..statistics.permutation_bound import PermutedSums, drawn_sums, p_at_most, permuted_sums
 from ..text.pharaoh import GoldAlignment

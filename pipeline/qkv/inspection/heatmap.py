@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ..config.names import LABEL_SIDES
+from ..config.names.inspection import LABEL_SIDES
 from ..files.atomic import write_output
 from .heatmap_labels import axis_labels, figure_title
 from .heatmap_sheet import SLANT, Sheet
@@ -31,7 +31,7 @@ def attention_figure(
 
     Args:
         record: the sentence.
-        site: any of `config.names.SITES`; the record must hold it.
+        site: any of `config.names.inspection.SITES`; the record must hold it.
         layer: index of the layer.
         head: index of the head, or None for all heads side by side; they are never averaged.
         side: which target tokens label the rows: `output` (row t predicts it) or `input` (row t was computed from it).

@@ -1,6 +1,6 @@
 """The texts of a heat map: its title, and the labels of rows and columns."""
 
-from ..config.names import LABEL_SIDES, SITES
+from ..config.names.inspection import LABEL_SIDES, SITES
 from .record import Record
 
 LABEL_CHARACTERS = 18

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..config.names import SITES
+from ..config.names.inspection import SITES
 from .record import Record
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ..config.names import HEAD_TYPES
+from ..config.names.inspection import HEAD_TYPES
 from ..errors import DAMAGE, InputError
 
 Place = tuple[str, int, int]
@@ -17,7 +17,7 @@ Place = tuple[str, int, int]
 class TypedHead(NamedTuple):
     """The type of a head.
 
-    - type: one of `config.names.HEAD_TYPES`.
+    - type: one of `config.names.inspection.HEAD_TYPES`.
     - share: of the weight of all rows that have such a place, from 0 to 1.
     - p: at most the p-value, after Holm's correction.
     """

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..attention.cross_attention import CrossAttention
-from ..config.names import OUTPUT_ABLATIONS
+from ..config.names.inspection import OUTPUT_ABLATIONS
 from ..decoding.forced import forced_decode
 from ..runtime.parallel import in_order
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
@@ -45,7 +45,7 @@ def ablation_effects(
         seed: of the tokens of other sentences, one for each target token, the same for all heads.
 
     Returns:
-        The effects of each layer, head and one of `config.names.OUTPUT_ABLATIONS`. A single sentence has none to be
+        The effects of each layer, head and one of `names.inspection.OUTPUT_ABLATIONS`. A single sentence has none to be
         resampled from, so it has no such effect.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..config.names import SITES
+from ..config.names.inspection import SITES
 from ..decoding.forced_graph import ForcedGraph, make_forced_graph
 from ..decoding.translator import Translation
 from ..runtime.parallel import in_order
@@ -28,7 +28,7 @@ class AttentionRecorder:
     Args:
         model: any `TranslationModel`.
         tokenizer: the tokenizer with which it was trained.
-        sites: the attention sites that it can record: any of `config.names.SITES`.
+        sites: the attention sites that it can record: any of `config.names.inspection.SITES`.
         batch_tokens: the maximum number of positions of either side of a batch, padding included.
         max_positions: the maximum number of tokens that the model accepts on either side; longer sentences are cut.
         workers: number of batches read in parallel.

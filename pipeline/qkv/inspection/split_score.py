@@ -19,7 +19,7 @@ from ..attention.mechanisms import Softmax
 from ..attention.relative_positions import rotation
 from ..attention.scores import PRODUCTS
 from ..attention.self_attention import SelfAttention
-from ..config.names import ATTENTION_SITES
+from ..config.names.model import ATTENTION_SITES
 from ..errors import InputError, did_you_mean
 from .changed_model import changeable_layers
 from .inside import Pair, read_inside
@@ -36,7 +36,7 @@ def in_float64(model: keras.Model) -> keras.Model:
 
 
 def explained_sites(model: keras.Model) -> list[str]:
-    """Returns those of `config.names.ATTENTION_SITES` whose scores can be split."""
+    """Returns those of `config.names.model.ATTENTION_SITES` whose scores can be split."""
     layers = changeable_layers(model)
     every = [layer for found in layers.values() for layer in found]
     if len(layers) < len(ATTENTION_SITES) or any(type(layer.mechanism) is not Softmax for layer in every):
@@ -46,7 +46,7 @@ def explained_sites(model: keras.Model) -> list[str]:
 
 
 def layer_name(site: str, layer: int) -> str:
-    """Returns the name of a layer of one of `config.names.ATTENTION_SITES`, such as `decoder.0.cross`."""
+    """Returns the name of a layer of one of `config.names.model.ATTENTION_SITES`, such as `decoder.0.cross`."""
     side, kind = ("decoder", "cross") if site == "cross" else site.split("_")
     return f"{side}.{layer}.{kind}"
 

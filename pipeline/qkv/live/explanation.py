@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..config.names import ATTENTION_SITES
+from ..config.names.model import ATTENTION_SITES
 from ..errors import InputError
 from ..inspection.split_score import layer_name, split_score
 from ..run.trained_run import TrainedRun

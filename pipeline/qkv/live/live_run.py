@@ -4,7 +4,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..config.names import SITES
+from ..config.names.inspection import SITES
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translation, Translator
 from ..errors import InputError

@@ -7,7 +7,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from ..config.names import SITES
+from ..config.names.inspection import SITES
 from ..evaluation.page_facts import page_facts
 from ..files.atomic import write_output
 from ..inspection.named_heads import describe_types, read_head_types

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..config.names import SITES
+from ..config.names.inspection import SITES
 from ..inspection.intervention import CHANGES
 from ..inspection.viewer.page import embed_json, viewer_page
 from ..inspection.viewer.viewer_run import ViewerRun

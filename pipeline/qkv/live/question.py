@@ -26,7 +26,7 @@ class HeadChange(_Part):
     """One head whose weights are replaced.
 
     Attributes:
-        site: where, one of `config.names.ATTENTION_SITES`.
+        site: where, one of `config.names.model.ATTENTION_SITES`.
         layer: index of its layer.
         head: its index.
         change: how, a key of `inspection.intervention.CHANGES`.
@@ -42,7 +42,7 @@ class GivenRow(_Part):
     """One row of weights that is given.
 
     Attributes:
-        site: where, one of `config.names.ATTENTION_SITES`.
+        site: where, one of `config.names.model.ATTENTION_SITES`.
         layer: index of its layer.
         head: index of its head.
         query: index of the row.
@@ -87,7 +87,7 @@ class ScoreQuestion(_Part):
         text: the sentence as it was typed.
         run: index of the run.
         target: ids of the translation.
-        site: where, one of `config.names.ATTENTION_SITES`.
+        site: where, one of `config.names.model.ATTENTION_SITES`.
         layer: index of its layer.
         head: index of its head.
         query: index of the row.

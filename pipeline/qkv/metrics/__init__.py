@@ -1,6 +1,6 @@
 """The metrics of translations by name, which validation and evaluation measure.
 
-A new metric is a function in `METRICS` and a row in `qkv.config.names.METRICS`. Then validation measures it, the
+A new metric is a function in `METRICS` and a row in `names.translation.METRICS`. Then validation measures it, the
 progress line and `history.csv` show it, evaluation writes it, and the best checkpoint can be chosen by it.
 """
 

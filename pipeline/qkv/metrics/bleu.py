@@ -9,7 +9,7 @@ import sacrebleu
 from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 from sacrebleu.utils import SACREBLEU_DIR
 
-from ..config.names import BLEU_TOKENIZERS
+from ..config.names.translation import BLEU_TOKENIZERS
 from ..errors import InputError
 
 LEAST_BLEU_FOR_TER = 1.0
@@ -20,7 +20,7 @@ def check_bleu_tokenizer(name: str, key: str = "data.bleu_tokenizer") -> None:
     """Checks that a tokenizer of BLEU can be used here.
 
     Args:
-        name: one of `BLEU_TOKENIZERS` in `qkv.config.names`.
+        name: one of `config.names.translation.BLEU_TOKENIZERS`.
         key: the setting or option that names it, for the message.
 
     Raises:
@@ -49,7 +49,7 @@ def make_bleu(tokenizer: str, effective_order: bool = False) -> sacrebleu.BLEU:
     """Makes sacreBLEU's BLEU (Papineni et al. 2002; Post 2018).
 
     Args:
-        tokenizer: how text is split into words, one of `BLEU_TOKENIZERS` in `qkv.config.names`.
+        tokenizer: how text is split into words, one of `config.names.translation.BLEU_TOKENIZERS`.
         effective_order: whether to leave out n-grams longer than the text, as the score of a single sentence needs.
     """
     # "force" only silences the warning about tokenised text.

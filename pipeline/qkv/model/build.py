@@ -10,7 +10,7 @@ from ..config.model import (
     RecurrentSettings,
     TransformerSettings,
 )
-from ..config.names import MECHANISMS
+from ..config.names.model import MECHANISMS
 from .decoder_only import DecoderOnly
 from .interface import TranslationModel
 from .recurrent import Recurrent

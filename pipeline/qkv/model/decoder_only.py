@@ -38,7 +38,7 @@ class DecoderOnly(TranslationModel):
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
-        positions: a key of `config.names.POSITIONS`.
+        positions: a key of `config.names.model.POSITIONS`.
         positions_on: "input" or "queries_and_keys"; without effect on "rotary" and "alibi".
         activation: of the feed-forward networks.
         tie_embeddings: which embeddings share one table: "all" (source, target and output), "target" (target and

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from ..config.names import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
+from ..config.names.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
 from ..layers.dropout import Dropout
 from ..layers.dynamic_shape import check_sizes, dynamic_shape
 from ..layers.row_product import row_product
@@ -102,7 +102,7 @@ class PositionalEmbedding(keras.Layer):
     """Adds positions to embeddings and applies dropout.
 
     Args:
-        kind: a key of `config.names.POSITIONS`; nothing is added for "rotary" and "alibi", which act on self-attention.
+        kind: a key of `names.model.POSITIONS`; nothing is added for "rotary" and "alibi", which act on self-attention.
         site: "input" adds a vector for each position; "queries_and_keys" leaves that to every attention layer, which
             takes it from `on_queries_and_keys`, so that values stay free of it (Carion et al. 2020, DETR, equation 7).
         max_positions: number of positions.

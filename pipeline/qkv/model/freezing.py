@@ -22,7 +22,7 @@ PARTS = {name: re.compile(rf"[^/]+/({layers})/.+") for name, layers in _LAYERS.i
 
 
 def weights_of_part(model: keras.Model, part: str) -> list[keras.Variable]:
-    """Returns the weights of a part of a model, one of `config.names.MODEL_PARTS`."""
+    """Returns the weights of a part of a model, one of `config.names.model.MODEL_PARTS`."""
     return [variable for variable in model.weights if PARTS[part].fullmatch(variable.path)]
 
 

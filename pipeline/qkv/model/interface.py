@@ -122,7 +122,7 @@ class TranslationModel(ConstructorConfig, keras.Model):
         return ()
 
     def sinks(self, memory, output) -> dict[str, tuple]:
-        """Returns the share of each row that went to no key, for each of `config.names.SITES` with a sink:
+        """Returns the share of each row that went to no key, for each of `config.names.inspection.SITES` with a sink:
         tuples over layers of float32 `(B, H, queries)`.
 
         Args:

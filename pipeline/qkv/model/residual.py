@@ -2,7 +2,7 @@
 
 import keras
 
-from ..config.names import NORMS
+from ..config.names.model import NORMS
 from ..layers.dropout import Dropout
 from ..layers.layer_normalization import LayerNormalization
 

@@ -20,7 +20,7 @@ def token_distances(kind, block, query_positions, key_positions=None) -> Distanc
     """Computes what the self-attention layers of a stack take.
 
     Args:
-        kind: the model's positions; for all but those of `config.names.RELATIVE_POSITIONS` there is nothing.
+        kind: the model's positions; for all but those of `config.names.model.RELATIVE_POSITIONS` there is nothing.
         block: one of the stack's blocks, whose self-attention has the heads of all.
         query_positions: int `(T,)` or `(B, T)`, where the queries stand.
         key_positions: int `(S,)` or `(B, S)`, where the keys stand: those of a cache, then those of the queries; the

@@ -36,7 +36,7 @@ class Transformer(TranslationModel):
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
-        positions: a key of `config.names.POSITIONS`. "rotary" and "alibi" act on both self-attentions: tokens of two
+        positions: a key of `names.model.POSITIONS`. "rotary" and "alibi" act on both self-attentions: tokens of two
             sentences have no distance, so cross-attention has no positions then.
         positions_on: "input", or "queries_and_keys" of every attention (Carion et al. 2020, DETR, section A.4).
         activation: of the feed-forward networks.

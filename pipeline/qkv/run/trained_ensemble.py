@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ..config import RunConfig
-from ..config.members import check_members, member_names
+from ..config.ensemble import check_members, member_names
 from ..decoding.ensemble import Ensemble
 from .trained_run import TrainedRun, load_run
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from ..config import RunConfig
-from ..config.started_run import load_started_run
+from ..config.run import load_started_run
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translator
 from ..errors import DAMAGE, InputError

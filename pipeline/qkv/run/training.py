@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 
 from ..config import RunConfig
-from ..config.names import SCHEDULES
+from ..config.names.training import SCHEDULES
 from ..decoding.build import build_translator
 from ..decoding.search import GreedySearch
 from ..errors import invocation

@@ -7,7 +7,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from ..config.names import CORPUS_ACTIONS, CORPUS_PROBLEMS
+from ..config.names.text import CORPUS_ACTIONS, CORPUS_PROBLEMS
 from ..errors import InputError
 from .corpus import Corpus
 from .line import is_empty

@@ -10,7 +10,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from ..config.names import CORPUS_FILTERS
+from ..config.names.text import CORPUS_FILTERS
 from .repeated import find_repeated
 
 SHORT_CHARACTERS = 20
@@ -30,7 +30,7 @@ class TextFilters:
     """Which pairs are left out, by `CORPUS_FILTERS`.
 
     Args:
-        source_script: the script of the source, one of `config.names.SCRIPTS`; None for any.
+        source_script: the script of the source, one of `config.names.text.SCRIPTS`; None for any.
         target_script: that of the target.
         script_share: a side has at least this share of letters of its script, if it has letters.
         identical: whether sides that are the same text, white space and capitals apart, are left out.

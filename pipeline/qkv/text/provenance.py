@@ -11,8 +11,7 @@ from typing import Any
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
 from ..config.data import DataSettings
-from ..config.resume import HARMLESS_IN_WORDS, changes_of_result
-from ..config.run import make_run_config
+from ..config.run import HARMLESS_IN_WORDS, changes_of_result, make_run_config
 from ..errors import InputError
 from ..files.json import read_json_object, write_json
 from ..files.paths import files_like, is_pattern, sha256

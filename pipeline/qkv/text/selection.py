@@ -9,7 +9,7 @@ import numpy as np
 
 from ..config import RunConfig
 from ..config.data import DataSettings
-from ..config.names import CORPUS_FILTERS, CORPUS_PROBLEMS
+from ..config.names.text import CORPUS_FILTERS, CORPUS_PROBLEMS
 from ..errors import InputError
 from ..files.arrays import ArrayStore
 from .cleaning import CHUNK_PAIRS, Findings, find_odd_pairs, select_pairs

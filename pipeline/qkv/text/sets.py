@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..config import RunConfig
-from ..config.corpus import CorpusSettings
-from ..config.corpus_list import ListedCorpusSettings
+from ..config.corpus import CorpusSettings, ListedCorpusSettings
 from ..config.data import DataSettings
 from ..errors import InputError
 from ..files.atomic import write_atomically

@@ -63,7 +63,7 @@ MARKS: dict[str, Marks] = {
     ),
     "none": Marks(lambda token, before: True, lambda tokens: "".join(tokens).replace("\u2581", "")),
 }
-"""The functions of each of `config.names.WORD_MARKS`."""
+"""The functions of each of `config.names.text.WORD_MARKS`."""
 
 
 def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[str]) -> list[int | None]:
@@ -71,7 +71,7 @@ def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[s
 
     Args:
         tokens: the tokens of a sentence.
-        marks: one of `config.names.WORD_MARKS`.
+        marks: one of `config.names.text.WORD_MARKS`.
         special_tokens: such as `</s>`.
     """
     begins, special = MARKS[marks].begins, set(special_tokens)

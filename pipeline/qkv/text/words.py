@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class WordUnits(NamedTuple):
-    """What counts as a word on each side, by the names of `config.names.WORD_UNITS`."""
+    """What counts as a word on each side, by the names of `config.names.text.WORD_UNITS`."""
 
     source: str = "spaces"
     target: str = "spaces"
@@ -75,7 +75,7 @@ class WordCutter:
     """How the sentences of a run are cut into words.
 
     Args:
-        source: the unit of the source, one of `config.names.WORD_UNITS`; None to judge by the text.
+        source: the unit of the source, one of `config.names.text.WORD_UNITS`; None to judge by the text.
         target: that of the target.
         tokenized: whether words are known to be separated by spaces.
         count_tokens: count the tokens of each source and of each target, where subwords may count as words.
@@ -124,7 +124,7 @@ def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | No
     Args:
         text: the sentence.
         token_ends: the byte after each token.
-        unit: one of `config.names.WORD_UNITS`.
+        unit: one of `config.names.text.WORD_UNITS`.
     """
     if unit == "subwords":
         return list(range(len(token_ends)))

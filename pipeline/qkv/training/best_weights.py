@@ -7,7 +7,7 @@ from typing import NamedTuple
 import keras
 
 from ..config import RunConfig
-from ..config.names import rank
+from ..config.names.translation import rank
 from .checkpoint import Progress, load_checkpoint, load_mean
 from .checkpoint_folder import Checkpoints
 

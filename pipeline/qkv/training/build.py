@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from ..config import RunConfig
-from ..config.names import SCHEDULES
+from ..config.names.training import SCHEDULES
 from ..decoding.forced_graph import make_forced_graph
 from ..decoding.translator import Translator
 from ..files.run_directory import RunDirectory

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import keras
 
-from ..config.names import rank
+from ..config.names.translation import rank
 from ..errors import InputError
 from .checkpoint import Progress, load_checkpoint, save_checkpoint
 

@@ -30,10 +30,10 @@ def check_several_devices(is_half: bool, xla: bool) -> None:
     if is_half:  # the optimizer cannot be asked within a condition there
         raise InputError(
             "training.precision: mixed_float16 on several devices cannot leave out an update; expected float32 or, "
-            "from compute capability 8.0 on, mixed_bfloat16, or --devices 1"
+            "from compute capability 8.0 on, mixed_bfloat16, or --run.devices 1"
         )
     if xla:
-        raise InputError("training.xla: compiles for one device; expected --devices 1, or training.xla false")
+        raise InputError("training.xla: compiles for one device; expected --run.devices 1, or training.xla false")
 
 
 def too_large(update: int, batch: Batch) -> InputError:

@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from ..config.names import rank
+from ..config.names.translation import rank
 from .checkpoint import Progress
 from .checkpoint_folder import Checkpoints
 from .failures import check_finite

@@ -38,7 +38,7 @@ SCHEDULES: dict[str, Callable[[Any, int, int | None], Any]] = {
     "cosine": cosine,
     "constant": constant,
 }
-"""The functions that compute the share of the peak after warm-up, one for each of `names.SCHEDULES`.
+"""The functions that compute the share of the peak after warm-up, one for each of `names.training.SCHEDULES`.
 
 Each takes the update, a float tensor that counts from 1; the number of warm-up updates, at least 1; and the update at
 which zero is reached, or None.
@@ -67,7 +67,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(self, kind, peak, warmup_updates, total_updates=None):
         if kind not in SCHEDULES:
             raise ValueError(f"schedule: expected one of {', '.join(SCHEDULES)}, found {kind!r}")
-        if names.SCHEDULES[kind].ends_at_zero and not total_updates:
+        if names.training.SCHEDULES[kind].ends_at_zero and not total_updates:
             raise ValueError(f"schedule: {kind} needs total_updates")
         self.kind = kind
         self.peak = peak

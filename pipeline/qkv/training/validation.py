@@ -25,7 +25,7 @@ class Validation:
         self.bleu_tokenizer = bleu_tokenizer
 
     def __call__(self) -> dict[str, float]:
-        """Returns each of `METRICS` in `qkv.config.names`, its name preceded by `val_`."""
+        """Returns each of `config.names.translation.METRICS`, its name preceded by `val_`."""
         likelihood = self.meter.measure()
         translations = [translation.text for translation in self.translator.translate(self.corpus.source)]
         inputs = MetricInputs(translations, self.corpus.target, likelihood, self.bleu_tokenizer)

@@ -19,8 +19,7 @@ import sacrebleu
 
 from qkv.commands.cli import exit_cleanly
 from qkv.config import RunConfig
-from qkv.config.run import dump, make_run_config
-from qkv.config.started_run import load_started_run, read_started_run
+from qkv.config.run import dump, load_started_run, make_run_config, read_started_run
 from qkv.files.atomic import new_folder
 from qkv.files.run_directory import MADE_BY, RunDirectory
 from qkv.model.build import build_model

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qkv.config.names import SOURCE_SCORERS
+from qkv.config.names.inspection import SOURCE_SCORERS
 from qkv.inspection.faithfulness.scorers import Scorer, as_shares, draw_noise, score_diagonal, score_sources
 
 

@@ -19,8 +19,9 @@ from tests.recipes import TRAINING, recipe
 
 def test_every_callback_of_keras_is_either_listed_or_refused():
     classes = {name for name, found in vars(keras.callbacks).items() if inspect.isclass(found)}
-    assert classes - {"Callback", "CallbackList"} == set(names.CALLBACKS) | set(names.REFUSED_CALLBACKS)
-    assert set(CALLBACKS) == set(names.CALLBACKS)
+    listed = set(names.training.CALLBACKS) | set(names.training.REFUSED_CALLBACKS)
+    assert classes - {"Callback", "CallbackList"} == listed
+    assert set(CALLBACKS) == set(names.training.CALLBACKS)
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_the_table_of_epochs_is_in_the_folder_of_the_run_and_goes_on_when_a_run_
 
 
 def test_what_a_plugin_returns_must_be_a_callback(tmp_path, monkeypatch):
-    monkeypatch.setitem(names.CALLBACKS, "odd", names.Callback("odd"))
+    monkeypatch.setitem(names.training.CALLBACKS, "odd", names.training.Callback("odd"))
     monkeypatch.setitem(CALLBACKS, "odd", lambda: 3)
     with pytest.raises(InputError, match=r"odd: expected a keras\.callbacks\.Callback, found int"):
         make_callback("odd", {}, tmp_path)
@@ -119,9 +120,9 @@ class StubbedMLflow:
 @pytest.fixture
 def registered():
     """Registers the example of the page, and takes it away again."""
-    before = dict(names.CALLBACKS), dict(CALLBACKS)
+    before = dict(names.training.CALLBACKS), dict(CALLBACKS)
     yield lambda: exec(recipe("register_callback", TRAINING), {})
-    for table, rows in zip((names.CALLBACKS, CALLBACKS), before, strict=True):
+    for table, rows in zip((names.training.CALLBACKS, CALLBACKS), before, strict=True):
         table.clear()
         table.update(rows)
 

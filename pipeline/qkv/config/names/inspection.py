@@ -47,7 +47,6 @@ SITES = {
         "decoder self-attention", ("target", "target"), "the decoder's self-attention", weighed_at="decoder_self"
     ),
 }
-
 LABEL_SIDES = {
     "output": "output tokens (being predicted)",
     "input": "input tokens (just read)",
@@ -89,7 +88,6 @@ HEAD_TYPES = {
     "bos": HeadType("BOS sink", "BOS", "the target's beginning-of-sentence token", ("decoder",)),
 }
 """What heads are named after, where a permutation control allows it."""
-
 SYMMETRISATIONS = ("grow-diag-final-and", "grow-diag", "intersection", "union")
 EXTRACTIONS = {
     "target": "each target word with the source word that it attends to most",
@@ -107,10 +105,8 @@ MEAN_WEIGHTS = "mean-weights"
 PROBABLE = "probable"
 """The way of linking that is no function of the weights alone: links whose calibrated probability is above a threshold
 that is chosen on pairs with gold links."""
-
 RECORD_MODES = ("greedy", "beam", "sampling", "forced")
 """Where the target of a record comes from: a search, or a given text."""
-
 SOURCE_SCORERS = {
     "gold": "the source tokens of the words that gold links name",
     "weights": "cross-attention weights of a head, or their mean over the heads of a layer or of all layers",
@@ -120,14 +116,12 @@ SOURCE_SCORERS = {
     "random": "an order that is drawn for each target token",
 }
 """What orders the source tokens by how much they are said to matter to a target token."""
-
 REMOVALS = {
     "hard": "the first tokens of the order are masked",
     "mean": "the mean of the hard removal over its shares",
     "soft": "each unit of an embedding is dropped with a probability in proportion to the score",
 }
 """How source tokens are taken away from a model."""
-
 OUTPUT_ABLATIONS = {
     "mean": "its mean over all target tokens",
     "resampled": "its output at a target token of another sentence",

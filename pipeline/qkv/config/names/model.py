@@ -1,4 +1,6 @@
-"""Architectures and the parts that they can be made of."""
+"""Architectures, their parts, scores and attention mechanisms."""
+
+from dataclasses import dataclass
 
 ARCHITECTURES = {
     "transformer": "encoder and decoder of Transformer blocks",
@@ -47,3 +49,110 @@ PARTS_MISSING = {
 }
 """The parts that an architecture does not have."""
 ACTIVATIONS = ("relu", "gelu", "silu")
+
+
+@dataclass(frozen=True)
+class Score:
+    """How queries and keys are compared.
+
+    Attributes:
+        meaning: the formula, for help texts.
+        projected: whether a recurrent model projects both sides first; the other scores have matrices of their own.
+        by_angle: whether scores grow as the angle between query and key shrinks, which `lsh` relies on.
+        is_product: whether the score is `q k^T` up to a factor, so that `W_Q W_K^T` has a meaning.
+    """
+
+    meaning: str
+    projected: bool = False
+    by_angle: bool = False
+    is_product: bool = False
+
+
+SCORES = {
+    "scaled_dot": Score("q.k / sqrt(size)", projected=True, by_angle=True, is_product=True),
+    "dot": Score("q.k", projected=True, by_angle=True, is_product=True),
+    "general": Score("q.Wk"),
+    "cosine": Score("cos(q, k) times a learnt scale", projected=True, by_angle=True),
+    "additive": Score("v.tanh(q + k)", projected=True),
+    "concat": Score("v.tanh(W[q; k])"),
+}
+ATTENTION_SITES = ("encoder_self", "decoder_self", "cross")
+"""Where a Transformer attends; a decoder-only model has `decoder_self` alone."""
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """What is done with the scores.
+
+    Attributes:
+        meaning: for help texts.
+        refused: for each of `ATTENTION_SITES` where it cannot be used, the reason.
+        compares: whether queries are compared with keys at all, so that it needs a score.
+        holds_weights: whether it computes all weights on its way, so that dropout can act on them.
+        settings: the config keys that only this mechanism reads.
+        gives_shares: whether its weights are shares of a row, at least 0 and together at most 1.
+        distances: which of `RELATIVE_POSITIONS` it can see.
+        guided: whether its weights can be taught word links.
+        has_sink: whether weight may go to no key at all.
+    """
+
+    meaning: str
+    refused: tuple[tuple[str, str], ...] = ()
+    compares: bool = True
+    holds_weights: bool = True
+    settings: tuple[str, ...] = ()
+    gives_shares: bool = True
+    distances: tuple[str, ...] = ()
+    guided: bool = False
+    has_sink: bool = False
+
+
+MECHANISMS = {
+    "softmax": Mechanism("the definition", distances=("rotary", "alibi"), guided=True),
+    "sink": Mechanism(
+        "softmax with a learnt sink, to which weight goes that no key deserves",
+        distances=("rotary", "alibi"),
+        guided=True,
+        has_sink=True,
+    ),
+    "blockwise": Mechanism(
+        "the same result as softmax without holding all weights in memory",
+        holds_weights=False,
+        settings=("block_size",),
+        distances=("rotary",),
+    ),
+    "linformer": Mechanism(
+        "keys and values mixed down to a fixed number",
+        refused=(
+            ("decoder_self", "mixes all positions before it weighs them, so it cannot hide the future from a decoder"),
+        ),
+        settings=("projected_length",),
+        gives_shares=False,  # it mixes with weights of any sign
+    ),
+    "lsh": Mechanism(
+        "attention within buckets of similar vectors",
+        refused=(
+            ("decoder_self", "has no step that adds one token to a cache, so it cannot translate token by token"),
+            ("cross", "makes queries and keys by one projection, so it works for self-attention only"),
+        ),
+        settings=("buckets", "chunk_length", "rounds"),
+    ),
+    "one_hot": Mechanism("all weight on the key with the highest score", distances=("rotary", "alibi")),
+    "uniform": Mechanism("equal weights", compares=False, distances=("rotary", "alibi")),
+    "last": Mechanism("all weight on the last position", compares=False, distances=("rotary", "alibi")),
+}
+
+
+def mechanisms_at(site: str) -> list[str]:
+    """Returns the mechanisms that can be used at one of `ATTENTION_SITES`."""
+    return [name for name, mechanism in MECHANISMS.items() if site not in dict(mechanism.refused)]
+
+
+def fixed_weights() -> list[str]:
+    """Returns the mechanisms that do not compare queries with keys."""
+    return [name for name, mechanism in MECHANISMS.items() if not mechanism.compares]
+
+
+def recurrent_attentions() -> list[str]:
+    """Returns the values that a recurrent model's `cross_attention` can have: a score, fixed weights, or none."""
+    return [*SCORES, *fixed_weights(), "none"]

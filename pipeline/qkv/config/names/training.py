@@ -1,6 +1,5 @@
-"""Schedules, optimizers, metrics and callbacks."""
+"""Schedules, optimizers and callbacks."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,52 +31,10 @@ SCHEDULES = {
         measures_total=True,
     ),
 }
-
 OPTIMIZERS = {
     "adam": "Kingma and Ba 2015",
     "muon": "orthogonal updates for matrices (Jordan et al. 2024), Adam for embeddings and vectors",
 }
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A measure of translations on the validation set.
-
-    Attributes:
-        title: how progress lines and tables name it.
-        digits: decimals that are printed.
-        lower_is_better: its direction.
-        chooses: whether checkpoints can be chosen by it.
-    """
-
-    title: str
-    digits: int = 2
-    lower_is_better: bool = False
-    chooses: bool = True
-
-
-METRICS = {
-    "loss": Metric("loss", digits=3, lower_is_better=True),
-    "perplexity": Metric("perplexity", lower_is_better=True, chooses=False),
-    "token_accuracy": Metric("accuracy", digits=3),
-    "bleu": Metric("BLEU"),
-}
-
-
-def choosing_metrics() -> list[str]:
-    """Returns the metrics by which the best checkpoint can be chosen."""
-    return [name for name, metric in METRICS.items() if metric.chooses]
-
-
-def rank(metric: str, validation: Mapping[str, float]) -> tuple[float, float]:
-    """Returns by what validations are ordered, the best first: a metric, and among equals the loss.
-
-    Args:
-        metric: without `val_`.
-        validation: the value of every metric, by its name with `val_`.
-    """
-    value = validation[f"val_{metric}"]
-    return value if METRICS[metric].lower_is_better else -value, validation["val_loss"]
 
 
 @dataclass(frozen=True)

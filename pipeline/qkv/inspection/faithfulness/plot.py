@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ...config.names import SOURCE_SCORERS
+from ...config.names.inspection import SOURCE_SCORERS
 from ..heatmap import COLOURS
 from .effects_table import MEASURES
 from .scorers import Scorer

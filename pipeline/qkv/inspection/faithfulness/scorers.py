@@ -15,7 +15,7 @@ MEAN = "mean"
 class Scorer(NamedTuple):
     """What orders the source tokens.
 
-    - scorer: one of `config.names.SOURCE_SCORERS`.
+    - scorer: one of `config.names.inspection.SOURCE_SCORERS`.
     - layer: from 0, `mean`, or empty for what has no layers.
     - head: from 0, `mean`, or empty for what has no heads.
     """

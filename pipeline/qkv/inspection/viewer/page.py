@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...config.names import LABEL_SIDES, SITES, Site
+from ...config.names.inspection import LABEL_SIDES, SITES, Site
 from ...files.atomic import write_output
 from .viewer_run import ViewerRun, measure_labels
 

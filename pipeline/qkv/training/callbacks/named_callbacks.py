@@ -31,14 +31,14 @@ def make_callback(name: str, arguments: Mapping[str, Any], folder: Path) -> kera
     """Makes a callback.
 
     Args:
-        name: one of `config.names.CALLBACKS`.
+        name: one of `config.names.training.CALLBACKS`.
         arguments: what it is made with.
         folder: of the run, in which arguments that name a file have it.
 
     Raises:
         InputError: it does not take these arguments.
     """
-    row, make = names.CALLBACKS[name], CALLBACKS[name]
+    row, make = names.training.CALLBACKS[name], CALLBACKS[name]
     given = {**dict(row.defaults), **arguments}
     try:
         inspect.signature(make).bind(**given)

@@ -8,7 +8,7 @@ from typing import TextIO
 import keras
 import pandas as pd
 
-from ...config.names import METRICS
+from ...config.names.translation import METRICS
 from ...files.atomic import write_atomically
 from ...runtime.streams import Control
 from ..checkpoint import Progress

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qkv.config.resume import changes_of_result
+from qkv.config.run import changes_of_result
 from tests.config_files import parsed, problem
 
 

@@ -1,6 +1,61 @@
-"""How sacreBLEU splits text into the words of which BLEU is made."""
+"""How translations are searched and scored."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+SEARCHES = {
+    "beam": "the best of several hypotheses (greedy search with beam_size 1)",
+    "sampling": "tokens drawn at random",
+}
+LENGTH_DIVISORS = {
+    "gnmt": "((5 + n) / 6) ^ length_penalty for n tokens",
+    "power": "n ^ length_penalty, as in Marian and Hugging Face",
+}
+BEAM_ENDS = {
+    "full": "beam_size hypotheses have ended",
+    "worst": "moreover the best open one, as long as it is, ranks no higher than any of them, as in Hugging Face",
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure of translations on the validation set.
+
+    Attributes:
+        title: how progress lines and tables name it.
+        digits: decimals that are printed.
+        lower_is_better: its direction.
+        chooses: whether checkpoints can be chosen by it.
+    """
+
+    title: str
+    digits: int = 2
+    lower_is_better: bool = False
+    chooses: bool = True
+
+
+METRICS = {
+    "loss": Metric("loss", digits=3, lower_is_better=True),
+    "perplexity": Metric("perplexity", lower_is_better=True, chooses=False),
+    "token_accuracy": Metric("accuracy", digits=3),
+    "bleu": Metric("BLEU"),
+}
+
+
+def choosing_metrics() -> list[str]:
+    """Returns the metrics by which the best checkpoint can be chosen."""
+    return [name for name, metric in METRICS.items() if metric.chooses]
+
+
+def rank(metric: str, validation: Mapping[str, float]) -> tuple[float, float]:
+    """Returns by what validations are ordered, the best first: a metric, and among equals the loss.
+
+    Args:
+        metric: without `val_`.
+        validation: the value of every metric, by its name with `val_`.
+    """
+    value = validation[f"val_{metric}"]
+    return value if METRICS[metric].lower_is_better else -value, validation["val_loss"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +94,6 @@ BLEU_TOKENIZERS = {
     "spm": BleuTokenizer("an old name of flores101", downloads=True),
     "spBLEU-1K": BleuTokenizer("subwords for 1,000 languages", downloads=True),
 }
-
 _CHINESE = {"zh", "zho", "chi", "cmn", "yue", "wuu", "hak", "gan", "hsn", "cdo", "cjy", "lzh"}
 _BY_CHARACTER = {"ja", "jpn", "ko", "kor", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bur"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from qkv.config.data import DataSettings
-from qkv.config.names import bleu_tokenizer_of
+from qkv.config.names.translation import bleu_tokenizer_of
 
 FILES = {"source": "a", "target": "b"}
 CASES = {

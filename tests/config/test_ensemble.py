@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from qkv.commands import evaluate, translate
-from qkv.config.members import check_members, check_members_search, member_names, results_name
-from qkv.config.run import dump, make_run_config
-from qkv.config.started_run import load_started_run
+from qkv.config.ensemble import check_members, check_members_search, member_names, results_name
+from qkv.config.run import dump, load_started_run, make_run_config
 from qkv.errors import InputError
 from tests.tiny_runs import small_settings
 

@@ -1,16 +1,15 @@
 """The runs of an ensemble: whether their models can translate together, and what they are called."""
 
-import argparse
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from ..errors import InputError, invocation
 from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
 from .checks import check_coverage
-from .run import RunConfig
-from .started_run import load_started_run
+from .run import RunConfig, load_started_run
 
 LANGUAGES = ("source_language", "target_language")
 
@@ -78,7 +77,7 @@ def member_names(roots: Sequence[Path]) -> list[str]:
     return names
 
 
-def results_name(options: argparse.Namespace) -> str:
+def results_name(options: Any) -> str:
     """Returns the name of the folder of an evaluation: attention over references, over translations of which something
     was given, or of an ensemble must not replace that over translations."""
     origin = options.source.name if options.source else options.set  # with its suffix: test.en is not the set test

@@ -16,19 +16,15 @@ from hypothesis import strategies as st
 
 import qkv.config
 from qkv.commands.cli import exit_cleanly
+from qkv.commands.train import make_parser, parse_train_arguments
 from qkv.config import RunConfig, load_run_config
-from qkv.config.base import Settings
-from qkv.config.command_line import parse_train_arguments
-from qkv.config.corpus import CorpusSettings
-from qkv.config.corpus_list import ListedCorpusSettings
+from qkv.config.corpus import CorpusSettings, ListedCorpusSettings
 from qkv.config.data import DataSettings
 from qkv.config.inspection import InspectionSettings, Probe
-from qkv.config.messages import sections_of, walk
 from qkv.config.model import BlocksSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
-from qkv.config.options import make_parser
 from qkv.config.run import dump
-from qkv.config.start import CallbackSettings
-from qkv.config.training import TrainingSettings
+from qkv.config.schema import Settings, sections_of, walk
+from qkv.config.training import CallbackSettings, TrainingSettings
 from qkv.config.yaml import dump_yaml, parse_yaml
 from qkv.errors import InputError
 from tests.config_files import MINIMAL, parsed, problem
@@ -367,7 +363,7 @@ class TestCommandLine:
                 if not field.is_required() and isinstance(field.default, int | float):
                     assert described.group(1) == f"default {str(field.default).lower()}"
 
-    @pytest.mark.parametrize("module", ["qkv.config.run", "qkv.config.command_line"])
+    @pytest.mark.parametrize("module", ["qkv.config.run", "qkv.commands.train"])
     def test_nothing_heavy_is_imported(self, module: str):
         heavy = "{'tensorflow', 'keras', 'pandas', 'numpy', 'matplotlib'}"
         program = (
@@ -396,7 +392,9 @@ class TestResume:
         assert (resumed.training.max_updates, resumed.model.d_model) == (50, 64)
 
     def test_a_resumed_run_may_move_to_other_devices(self, run: Path):
-        resumed = parse_train_arguments(["--resume", str(run), "--devices", "1", "--run.deterministic", "true"]).config
+        resumed = parse_train_arguments(
+            ["--resume", str(run), "--run.devices", "1", "--run.deterministic", "true"]
+        ).config
         assert (resumed.run.devices, resumed.run.deterministic, resumed.model.d_model) == (1, True, 64)
 
     def test_a_resumed_run_keeps_all_other_settings(self, run: Path):
@@ -463,18 +461,12 @@ def test_a_sentence_is_drawn_where_there_are_no_probes_to_draw():
     assert drawn(heatmap_sentences=0) == 0
 
 
-@pytest.mark.parametrize("arguments", [["--devices", "2"], ["--devices=2"], ["--run.devices", "2"]])
-def test_devices_is_short_for_the_key_of_the_run(arguments, config_file: Path):
-    config = parsed(config_file, *arguments)
-    assert config.run.devices == 2 and parsed(config_file).run.devices is None
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--devices", "-1"], r"run\.devices: expected an integer >= 0 and <= 1024 or null, found -1"),
-        (["--devices", "two"], r"run\.devices: expected an integer"),
-        (["--device", "2"], r"--device: no such option; did you mean --devices\?"),
+        (["--run.devices", "-1"], r"run\.devices: expected an integer >= 0 and <= 1024 or null, found -1"),
+        (["--run.devices", "two"], r"run\.devices: expected an integer"),
+        (["--devices", "2"], r"--devices: no such option; did you mean --run\.devices\?"),
         (
             ["--batches.batch_tokens", "0"],
             r"batches\.batch_tokens: expected an integer >= 1 and <= 10000000 or auto",

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from qkv.config.command_line import parse_train_arguments
+from qkv.commands.train import parse_train_arguments
 from qkv.config.run import dump, load_run_config, make_run_config
 from qkv.errors import InputError
 
