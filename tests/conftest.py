@@ -18,23 +18,11 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 import hypothesis
 import pytest
 
-from tests.config_files import MINIMAL
-
 # Nothing here imports TensorFlow beforehand: pytest reads this file once more in the process that runs no tests.
 
 # A busy machine is no reason to fail.
 hypothesis.settings.register_profile("qkv", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("qkv")
-
-SENTENCES = [
-    "the cat sees the dog",
-    "the dog sees a small cat",
-    "Éva voit le chat à côté du chien",
-    "le petit chien voit Éva",
-    "der große Hund läuft über die Straße",
-    "die Katze läuft zu dem Hund",
-    "où est le cœur de l'été ?",
-]
 
 
 def pytest_collection_modifyitems(items):
@@ -77,6 +65,7 @@ def tokenizers(tmp_path_factory):
     """A tokenizer of each kind, trained on `SENTENCES`."""
     from qkv.text.tokenizer import Tokenizer
     from qkv.text.tokenizer_training import train_tokenizer
+    from tests.support.text import SENTENCES
 
     folder = tmp_path_factory.mktemp("tokenizers")
     for kind, size in (("bpe", 80), ("unigram", 50)):
@@ -92,14 +81,24 @@ def tokenizer(tokenizers):
 @pytest.fixture(scope="module")
 def browser():
     """Chromium, started once for the tests of a file."""
-    from tests.browser import open_browser
+    from tests.support.pages import open_browser
 
     with open_browser() as started:
         yield started
 
 
 @pytest.fixture
+def make_record():
+    """Makes records with random weights."""
+    from tests.support.records import build_record
+
+    return build_record
+
+
+@pytest.fixture
 def config_file(tmp_path: Path) -> Path:
+    from tests.support.tiny_runs import MINIMAL
+
     path = tmp_path / "small.yaml"
     path.write_text(MINIMAL)
     return path

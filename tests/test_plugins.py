@@ -17,7 +17,7 @@ from qkv.inspection.measures import MEASURES
 from qkv.metrics import METRICS
 from qkv.plugins import register_schedule, register_score
 from qkv.training.schedule import SCHEDULES, WarmupSchedule
-from tests.tiny_runs import small_settings, write_small_corpus
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 PLUGIN = """
 from keras import ops

@@ -7,7 +7,7 @@ import pytest
 
 from qkv.alignment.agreement import most_agreeing
 from qkv.alignment.readout import AlignmentReadout
-from tests.inspection.viewer.test_page import make_record
+from tests.support.viewer import make_record
 
 PAIRS = [("the cat sleeps", "le chat dort bien"), ("a b c d", "u v w"), ("one two", "un deux trois")]
 

@@ -8,7 +8,7 @@ from qkv.errors import InputError
 from qkv.evaluation.archive_scores import score_alignments
 from qkv.inspection import ArchiveWriter, AttentionArchive
 from qkv.text.pharaoh import GoldAlignment
-from tests.inspection.conftest import build_record
+from tests.support.records import build_record
 
 LINK = GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (2, 1)}))
 

@@ -11,31 +11,14 @@ from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.link_probabilities import LinkProbabilities
 from qkv.statistics.logistic_regression import fit_logistic
 from qkv.text.pharaoh import GoldAlignment
-from tests.inspection.conftest import EMPTY_SIDES
+from tests.support.records import EMPTY_SIDES, noisy_pairs
 
 PAIRS = 90
 
 
-def noisy_pairs(make_record, count):
-    """Records of 4 source and 3 target words, each target word linked with one source word: the head looks there
-    mostly, and elsewhere otherwise."""
-    generator = np.random.default_rng(1)
-    records, gold = [], []
-    for number in range(count):
-        true = generator.integers(4, size=3)
-        scores = generator.normal(size=(1, 1, 4, 5))
-        scores[0, 0, np.arange(3), true] += 2.5
-        record = make_record(number, (0, 1, 2, 3, None), (0, 1, 2, None), layers=1, heads=1)
-        record.attention["cross"][:] = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
-        links = frozenset((int(i), j) for j, i in enumerate(true))
-        records.append(record)
-        gold.append(GoldAlignment(links - {(int(true[0]), 0)}, links))  # the first word's link is only possible
-    return records, gold
-
-
 @pytest.fixture(scope="module")
 def pairs():
-    from tests.inspection.conftest import build_record
+    from tests.support.records import build_record
 
     return noisy_pairs(build_record, PAIRS)
 

@@ -9,7 +9,7 @@ from qkv.alignment.given_words import number_words, read_given_words
 from qkv.errors import InputError
 from qkv.text import moses
 from qkv.text.words import words_of
-from tests.tiny_runs import ROOT
+from tests.support import ROOT
 
 SENTENCES = ["猫吃苹果。", "", "你好!"]
 

@@ -9,7 +9,7 @@ from qkv.alignment.heads import best_row, score_heads, sentence_counts_of, table
 from qkv.alignment.symmetrise import grow_diag
 from qkv.config.names.inspection import EXTRACTIONS
 from qkv.text.pharaoh import GoldAlignment
-from tests.alignment.test_word_matrix import one_hot, word_matrix_by_loops
+from tests.support.oracles import one_hot, word_matrix_by_loops
 
 
 def gold_of(*links):

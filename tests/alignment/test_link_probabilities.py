@@ -5,7 +5,7 @@ import pytest
 
 from qkv.alignment.link_probabilities import LinkProbabilities, link_features, number_of_features, pair_features
 from qkv.alignment.word_matrix import row_words, word_matrix
-from tests.inspection.conftest import EMPTY_SIDES
+from tests.support.records import EMPTY_SIDES
 
 
 def largest_other(weights, row, column, along_row):

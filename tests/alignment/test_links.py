@@ -6,7 +6,7 @@ import pytest
 from qkv.alignment.links import as_links, extract_links
 from qkv.alignment.word_matrix import word_matrix
 from qkv.config.names.inspection import EXTRACTIONS
-from tests.alignment.test_word_matrix import one_hot
+from tests.support.oracles import one_hot
 
 
 def test_a_target_word_without_tokens_is_a_zero_row_and_gets_no_link():

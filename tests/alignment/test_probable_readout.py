@@ -16,7 +16,7 @@ from qkv.config.names.inspection import PROBABLE
 from qkv.evaluation.archive_scores import scores_with_probabilities
 from qkv.text.corpus import Corpus
 from qkv.text.words import BETWEEN_SPACES
-from tests.alignment.test_calibration import noisy_pairs
+from tests.support.records import noisy_pairs
 
 READOUT = ChosenReadout(0, "mean", "output", "mutual", chosen_on="development")
 

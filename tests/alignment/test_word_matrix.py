@@ -6,25 +6,10 @@ import numpy as np
 import pytest
 
 from qkv.alignment.word_matrix import eos_argmax_counts, row_words, word_counts, word_matrix
+from tests.support.oracles import one_hot, word_matrix_by_loops
 
 SOURCE = (0, 0, 1, 2, 2, None)  # three words in five pieces, then EOS
 TARGET = (0, 1, 1, 1, 2, 3, 3, None)
-
-
-def word_matrix_by_loops(weights, source_words, row_words, n_source, n_target):
-    matrix = np.zeros((n_target, n_source))
-    for j in range(n_target):
-        rows = [t for t, word in enumerate(row_words) if word == j]
-        for i in range(n_source):
-            for t in rows:
-                for s, word in enumerate(source_words):
-                    if word == i:
-                        matrix[j, i] += weights[t, s] / len(rows)
-    return matrix
-
-
-def one_hot(columns, width):
-    return np.eye(width, dtype=np.float32)[list(columns)]
 
 
 @pytest.mark.parametrize("side", ["output", "input"])

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from qkv.attention.additive import AdditiveAttention
-from tests import oracles
-from tests.layer_contract import stir
+from tests.support import oracles
+from tests.support.layer_contract import stir
 
 
 @pytest.fixture

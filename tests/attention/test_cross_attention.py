@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qkv.attention import CrossAttention
-from tests.layer_contract import stir
+from tests.support.layer_contract import stir
 
 B, N, T, S, HEADS = 2, 3, 2, 5, 2
 

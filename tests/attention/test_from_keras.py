@@ -7,7 +7,7 @@ import pytest
 from qkv.attention import CrossAttention, MultiHeadAttention
 from qkv.attention.additive import AdditiveAttention
 from qkv.attention.from_keras import read_keras_attention
-from tests.layer_contract import stir
+from tests.support.layer_contract import stir
 
 X, MEMORY = (np.random.default_rng(0).normal(size=shape).astype("float32") for shape in ((2, 3, 8), (2, 5, 6)))
 MASK = np.random.default_rng(1).random((2, 1, 3, 5)) < 0.6

@@ -9,7 +9,7 @@ from qkv.attention.mechanisms import Linformer
 from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.scores import SCORES
 from qkv.attention.self_attention import SelfAttention
-from tests.layer_contract import assert_close, stir
+from tests.support.layer_contract import assert_close, stir
 
 B, T, S, H, K, V = 2, 3, 5, 4, 4, 6
 

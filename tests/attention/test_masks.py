@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qkv.attention.masks import causal_mask, masked_softmax, padding_mask
-from tests.oracles import softmax
+from tests.support.oracles import softmax
 
 
 def numbers(*shape, seed=0):

@@ -8,8 +8,8 @@ from qkv.attention.cross_attention import CrossAttention
 from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.scores import SCORES
 from qkv.attention.self_attention import SelfAttention
-from tests import oracles
-from tests.layer_contract import stir
+from tests.support import oracles
+from tests.support.layer_contract import stir
 
 
 @pytest.fixture

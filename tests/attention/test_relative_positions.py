@@ -11,8 +11,8 @@ from qkv.attention import relative_positions
 from qkv.attention.masks import causal_mask
 from qkv.attention.relative_positions import alibi_bias, alibi_slopes, rotate, rotation
 from qkv.attention.self_attention import SelfAttention
-from tests import oracles
-from tests.layer_contract import assert_close, stir
+from tests.support import oracles
+from tests.support.layer_contract import assert_close, stir
 
 B, H, T, K = 2, 4, 5, 6
 

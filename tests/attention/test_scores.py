@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from qkv.attention.scores import SCORES, Additive, Cosine, General, make_score
-from tests import oracles
-from tests.layer_contract import stir
+from tests.support import oracles
+from tests.support.layer_contract import stir
 
 
 def learnt(layer):

@@ -17,8 +17,8 @@ from pathlib import Path
 from qkv.commands import train
 from qkv.config.yaml import dump_yaml
 from tests.benchmarks.kill_every_write import CHANGES, forked
-from tests.benchmarks.run_contents import contents, differing
-from tests.tiny_runs import small_settings, write_small_corpus
+from tests.support.run_contents import contents, differing
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 LARGE = "1g"
 

@@ -102,7 +102,7 @@ def archive(folder: Path) -> Read:
     """An attention archive."""
     from qkv.inspection.archive import AttentionArchive
     from qkv.inspection.archive_writer import ArchiveWriter
-    from tests.inspection.viewer.test_page import make_record
+    from tests.support.viewer import make_record
 
     with ArchiveWriter(folder / "attention", manifest={}, sentences_per_shard=2) as writer:
         for id_ in range(5):
@@ -232,7 +232,7 @@ def prepared(folder: Path) -> Read:
     from qkv.files.run_directory import RunDirectory
     from qkv.text.prepare import load_text, prepare_text
     from qkv.text.prepared_tokenizer import _was_prepared_from
-    from tests.tiny_runs import small_settings, write_small_corpus
+    from tests.support.tiny_runs import small_settings, write_small_corpus
 
     values = small_settings(write_small_corpus(folder / "text"), folder)
     values["data"] |= {"validation": {"pairs": 10}, "test": {"pairs": 10}}
@@ -260,7 +260,7 @@ def unfinished(folder: Path) -> Read:
     from qkv.inspection.archive import AttentionArchive
     from qkv.inspection.archive_writer import ArchiveWriter
     from qkv.text.encoded import EncodedSentences
-    from tests.inspection.viewer.test_page import make_record
+    from tests.support.viewer import make_record
 
     texts = demo_lines("test.en").decode().splitlines()[:5]
     tokens = EncodedSentences.from_rows([[4, 5]] * 5)

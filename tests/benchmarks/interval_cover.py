@@ -3,7 +3,7 @@
     python -m tests.benchmarks.interval_cover            # 1,000 synthetic test sets of each; minutes
     python -m tests.benchmarks.interval_cover --sets 200
 
-The sentences are those of `tests/synthetic_sentences.py`. For BLEU and chrF it also says what the paired bootstrap of
+The sentences are those of `tests/support/populations.py`. For BLEU and chrF it also says what the paired bootstrap of
 sacreBLEU gives, whose p is that of one side.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from sacrebleu.significance import _compute_p_value, estimate_ci
 
 from qkv.statistics.sentence_bootstrap import interval, sentence_counts
-from tests.synthetic_sentences import (
+from tests.support.populations import (
     FAMILIES,
     SENTENCES,
     corpus_populations,

@@ -23,8 +23,9 @@ _ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 from qkv.config.yaml import dump_yaml
-from tests.benchmarks.run_contents import contents_but_names, differing
-from tests.tiny_runs import ROOT, small_settings, write_small_corpus
+from tests.support import ROOT
+from tests.support.run_contents import contents_but_names, differing
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 CHANGES = {
     "model.dropout": 0.1,

@@ -16,7 +16,7 @@ import time
 from itertools import count
 from pathlib import Path
 
-from tests.benchmarks.run_contents import differing
+from tests.support.run_contents import differing
 
 ROOT = Path(__file__).parents[2]
 

@@ -39,9 +39,9 @@ from qkv.config.yaml import dump_yaml
 from qkv.files.atomic import delete_temporary_files_below
 from qkv.files.run_directory import RunDirectory
 from qkv.training.callbacks.tensorboard import TensorBoard
-from tests.benchmarks.run_contents import contents, differing
-from tests.failing_files import _File as AskingFile
-from tests.tiny_runs import small_settings, write_small_corpus
+from tests.support.failing_files import _File as AskingFile
+from tests.support.run_contents import contents, differing
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 CHANGES = {
     "training.max_updates": 2,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from tests.locks import locked
+from tests.support.locks import locked
 
 ROOT = Path(__file__).parents[2]
 ONLY_A_FILE = {"namex": "Apache-2.0"}  # it ships the text of its licence, but does not say the name

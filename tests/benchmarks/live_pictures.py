@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from qkv.runtime.import_tensorflow import importing_tensorflow
-from tests.browser import open_browser, open_page
+from tests.support.pages import open_browser, open_page
 
 with importing_tensorflow():
     from qkv.live.serve import load_live_runs, serve

@@ -27,8 +27,8 @@ from qkv.live.model_page import write_model_page
 from qkv.model.build import build_model
 from qkv.run.trained_run import load_run
 from qkv.text.corpus import read_corpus
-from tests.browser import open_browser, open_page
-from tests.live.test_packed_text import MARKS, ODD, lines_with
+from tests.support.pages import open_browser, open_page
+from tests.support.text import MARKS, ODD, lines_with
 
 SENTENCES, LINES, TIMED = 200, 2000, 50
 READY = "#extension[data-ready=true]"

@@ -39,8 +39,9 @@ from qkv.config.names.translation import BLEU_TOKENIZERS
 from qkv.config.run import dump, make_run_config
 from qkv.config.schema import OneOf, Settings
 from qkv.errors import InputError
-from tests.failing_files import Killed, failing
-from tests.tiny_runs import ROOT, small_settings, write_small_corpus
+from tests.support import ROOT
+from tests.support.failing_files import Killed, failing
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 UPDATES = 3
 WRITES = 40
@@ -320,7 +321,7 @@ def check_run(config: RunConfig, folder: Path, generator: random.Random, kill_pr
     import evaluate
     from qkv.commands import view
     from qkv.inspection import AttentionArchive
-    from tests.benchmarks.run_contents import contents_but_names, differing
+    from tests.support.run_contents import contents_but_names, differing
 
     path = folder / "drawn.yaml"
     path.write_text(dump(config), encoding="utf-8")

@@ -18,8 +18,9 @@ sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 from qkv.config.yaml import dump_yaml
 from tests.benchmarks.workers import EQUAL, WorkerRuns, last_arrays
-from tests.recipes import recipe
-from tests.tiny_runs import ROOT, small_settings
+from tests.support import ROOT
+from tests.support.documents import recipe
+from tests.support.tiny_runs import small_settings
 
 UPDATES = 40
 

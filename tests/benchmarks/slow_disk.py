@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.benchmarks.kill_every_write import Trial, evaluation_trial, export_trial, places, training_trial
-from tests.benchmarks.run_contents import contents, differing
+from tests.support.run_contents import contents, differing
 
 
 def waiting(seconds: float, killed_at: int | None = None) -> Callable[[int], None]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support import ROOT
+
 NAMED = Path(__file__).with_name("mutation") / "named.csv"
 
 

@@ -31,10 +31,9 @@ sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 from qkv.config.yaml import dump_yaml
 from tests.benchmarks.kill import CHANGES, after, while_writing
-from tests.benchmarks.run_contents import contents_but_names, differing
-from tests.patience import PATIENCE_SECONDS
-from tests.tiny_runs import small_settings, write_small_corpus
-from tests.worker_runs import clusters, finish, start
+from tests.support.processes import PATIENCE_SECONDS, clusters, finish, start
+from tests.support.run_contents import contents_but_names, differing
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 TRY_AGAIN, INTERRUPTED = 75, 130
 # Waits for a minute only for a worker that was killed before it had come; its graphs are not worth optimizing.

@@ -16,7 +16,7 @@ from qkv.commands import align
 from qkv.inspection import AttentionArchive
 from qkv.run.trained_run import load_run
 from qkv.text.pharaoh import read_pharaoh
-from tests.tiny_runs import ROOT
+from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
 

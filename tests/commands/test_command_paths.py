@@ -11,8 +11,8 @@ from qkv.commands.command_paths import check_config_paths
 from qkv.config.yaml import dump_yaml
 from qkv.errors import InputError
 from qkv.files.paths import check_file_to_write, check_text, check_writable, is_pattern, matching_files
-from tests.missing_modules import run_without
-from tests.tiny_runs import small_config, small_settings, write_small_corpus
+from tests.support.processes import run_without
+from tests.support.tiny_runs import small_config, small_settings, write_small_corpus
 
 EVERY_COMMAND = """
 import contextlib, importlib, io, json, sys

@@ -12,8 +12,8 @@ import sacrebleu
 from qkv.commands import compare, measure
 from qkv.config.run import dump, make_run_config
 from qkv.inspection import Sentence, write_archive
-from tests.files.test_atomic import read_pipe
-from tests.tiny_runs import small_settings, write_small_corpus
+from tests.support.processes import read_pipe
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 SENTENCES = [
     f"the {a} {b} sees a {c} tree near the {d} ." for a in "abcd" for b in "efgh" for c in "ijk" for d in "lmn"

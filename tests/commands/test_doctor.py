@@ -9,7 +9,7 @@ import yaml
 
 from qkv.commands import doctor
 from qkv.config.run import dump, make_run_config
-from tests.tiny_runs import small_config, write_small_corpus
+from tests.support.tiny_runs import small_config, write_small_corpus
 
 pytestmark = pytest.mark.slow
 

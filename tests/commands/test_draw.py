@@ -6,7 +6,7 @@ import pytest
 
 from qkv.commands import draw
 from qkv.inspection import ArchiveWriter
-from tests.inspection.viewer.test_page import make_record
+from tests.support.viewer import make_record
 
 
 @pytest.fixture

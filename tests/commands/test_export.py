@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,9 @@ from qkv.commands import export
 from qkv.exchange import parity
 from qkv.files.atomic import temporary_path
 from qkv.files.paths import sha256
+from tests.support import ROOT
 
-RUN = Path(__file__).parents[1] / "kept_runs" / "0.1.0" / "transformer"
+RUN = ROOT / "kept_runs" / "0.1.0" / "transformer"
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 from qkv.commands import evaluate
 from qkv.commands.import_marian import main
-from tests.exchange.imported_run import MARIAN, read_expected
-from tests.tiny_runs import ROOT
+from tests.support import ROOT
+from tests.support.marian import MARIAN, read_expected
 
 PAGE = ROOT / "pipeline" / "qkv" / "exchange" / "README.md"
 COMMANDS = [

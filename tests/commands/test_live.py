@@ -6,7 +6,7 @@ import pytest
 
 from qkv.commands import live
 from qkv.errors import InputError
-from tests.random_runs import random_run
+from tests.support.random_runs import random_run
 
 
 @pytest.fixture

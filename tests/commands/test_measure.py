@@ -5,7 +5,6 @@ import csv
 import json
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +12,11 @@ import pytest
 from qkv.commands import measure
 from qkv.inspection import AttentionArchive, Sentence, write_archive
 from qkv.text.pharaoh import GoldAlignment
-from tests.inspection.viewer.test_page import embedded
-from tests.missing_modules import run_without
+from tests.support import ROOT
+from tests.support.processes import run_without
+from tests.support.viewer import embedded
 
-KEPT = Path(__file__).parents[1] / "kept_archives"
+KEPT = ROOT / "kept_archives"
 NAMES = ("bart", "marian", "t5")
 
 COMMANDS = """

@@ -27,9 +27,9 @@ from qkv.config.schema import Settings, sections_of, walk
 from qkv.config.training import CallbackSettings, TrainingSettings
 from qkv.config.yaml import dump_yaml, parse_yaml
 from qkv.errors import InputError
-from tests.config_files import MINIMAL, parsed, problem
+from tests.support import ROOT
+from tests.support.tiny_runs import MINIMAL, parsed, problem
 
-ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 SECTIONS = {
     kind

@@ -14,7 +14,7 @@ from qkv.config.yaml import dump_yaml
 from qkv.decoding.translator import Translator
 from qkv.text.arriving_lines import WINDOW_LINES
 from tests.benchmarks.stream import growth, sentences
-from tests.tiny_runs import small_settings, write_small_corpus
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 WINDOWS, SETTLED = 6, 2
 BYTES_PER_LINE = 40  # less than an object that is kept for each line

@@ -4,9 +4,9 @@ import pytest
 
 from qkv.commands import view
 from qkv.inspection import ArchiveWriter
-from tests.config_files import MINIMAL
-from tests.files.test_atomic import read_pipe
-from tests.inspection.viewer.test_page import embedded, make_record
+from tests.support.processes import read_pipe
+from tests.support.tiny_runs import MINIMAL
+from tests.support.viewer import embedded, make_record
 
 
 def write_evaluation(root, name, source="the cat sleeps", sentences=1):

@@ -3,7 +3,7 @@
 import pytest
 
 from qkv.config.run import changes_of_result
-from tests.config_files import parsed, problem
+from tests.support.tiny_runs import parsed, problem
 
 
 def test_nothing_is_normalised_by_default(config_file):

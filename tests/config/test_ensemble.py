@@ -9,7 +9,7 @@ from qkv.commands import evaluate, translate
 from qkv.config.ensemble import check_members, check_members_search, member_names, results_name
 from qkv.config.run import dump, load_started_run, make_run_config
 from qkv.errors import InputError
-from tests.tiny_runs import small_settings
+from tests.support.tiny_runs import small_settings
 
 
 @pytest.fixture

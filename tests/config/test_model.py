@@ -6,7 +6,7 @@ import pytest
 
 from qkv.config import load_run_config
 from qkv.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
-from tests.config_files import parsed, problem
+from tests.support.tiny_runs import parsed, problem
 
 REFUSED = [
     ("{attention: {cross: {mechanism: lsh}}}", "attention.cross.mechanism: lsh makes queries and keys by one"),

@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import sacrebleu
@@ -23,8 +22,7 @@ from qkv.model.recurrent import DECODERS
 from qkv.text.europarl_words import PATTERNS
 from qkv.text.word_marks import MARKS
 from qkv.training.callbacks.named_callbacks import CALLBACKS
-
-ROOT = Path(__file__).parents[2]
+from tests.support import ROOT
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from qkv.commands.cli import add_decoding_options, add_seed_option
 from qkv.config import load_run_config
 from qkv.config.run import dump, load_started_run, make_run_config, with_decoding
 from qkv.errors import InputError
-from tests.tiny_runs import small_settings
+from tests.support.tiny_runs import small_settings
 
 
 @pytest.fixture

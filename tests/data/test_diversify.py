@@ -8,7 +8,7 @@ import yaml
 
 from data.diversify import main, turned
 from qkv.config import load_run_config
-from tests.tiny_runs import PAIRS, small_settings, write_small_corpus
+from tests.support.tiny_runs import PAIRS, small_settings, write_small_corpus
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import yaml
 
 from data.eflomal_links import main
 from qkv.text.pharaoh import read_pharaoh
-from tests.tiny_runs import small_settings, write_small_corpus
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 PROGRAM = f"""#!{sys.executable}
 import sys

@@ -22,9 +22,9 @@ from data.multi30k import prepare as multi30k
 from qkv.errors import InputError
 from qkv.files import lock as file_lock
 from qkv.files.atomic import temporary_path, write_atomically
+from tests.support import ROOT
 
 WRITTEN = {"multi30k": ("train.en", "lc.norm.tok/train.en"), "manythings": ("fra.txt", "tokenized.tsv")}
-ROOT = Path(__file__).resolve().parents[2]
 TABLE = b"Go.\tVa !\nHi.\tSalut !\nRun!\tCours !\nRun!\tCourez !\n"
 WORDS = st.sampled_from("abcdefgh")
 

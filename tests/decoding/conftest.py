@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from qkv.text.tokenizer import BOS, EOS, PAD
-from tests.tiny_transformer import shared_transformer
+from tests.support.tiny_models import shared_transformer
 
 
 @pytest.fixture(scope="session")

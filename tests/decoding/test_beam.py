@@ -1,7 +1,6 @@
 """Beam search, held against brute force on a tiny vocabulary, greedy search, and full passes of every model."""
 
 import functools
-import itertools
 
 import numpy as np
 import pytest
@@ -13,11 +12,18 @@ from qkv.decoding.greedy import greedy_search
 from qkv.decoding.hypotheses import TOP_K_CHUNK, top_k_of_many
 from qkv.model.interface import rows_for_each
 from qkv.text.tokenizer import BOS, EOS, PAD
-from tests.tiny_models import MODELS, SOURCE, shared_model
-
-V = EOS + 4
-LETTERS = [token for token in range(V) if token not in (PAD, BOS, EOS)]
-L = 4
+from tests.support.searches import (
+    LETTERS,
+    MOST_LETTERS,
+    V,
+    brute_force,
+    chains,
+    log_probabilities,
+    next_of_chain,
+    normalized,
+    words,
+)
+from tests.support.tiny_models import MODELS, SOURCE, shared_model
 
 
 def in_graph(function, *arguments):
@@ -32,25 +38,6 @@ def in_graph(function, *arguments):
 HOWS = {"eagerly": lambda function, *arguments: function, "in a graph": in_graph}
 
 
-def chains(batch, seed=0):
-    """Log-probabilities of the next token given the last one, for each sentence: `(batch, V, V)`, PAD and BOS never."""
-    logits = np.random.default_rng(seed).normal(size=(batch, V, V)) * 2
-    logits[:, :, [PAD, BOS]] = -1e9
-    return normalized(logits)
-
-
-def normalized(logits):
-    return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype("float32")
-
-
-def next_of_chain(tokens, chain, state):
-    """A model that knows only the last token; its state is all tokens read so far, to see what becomes of it."""
-    rows = rows_for_each(chain, ops.shape(tokens)[0])
-    logits = ops.take_along_axis(rows, ops.expand_dims(tokens, -1), axis=1)[:, 0]
-    history, step = state
-    return logits, (ops.slice_update(history, (0, step), tokens), step + 1)
-
-
 @functools.cache
 def searcher(settings, length, how, coverage):
     """The search as a function of chains and longest lengths; a graph is traced once for all batches."""
@@ -63,31 +50,10 @@ def searcher(settings, length, how, coverage):
     return HOWS[how](run, chains(1), np.ones(1, "int32"))
 
 
-def search(chain, settings, max_lengths=None, length=L, how="in a graph", coverage=None):
+def search(chain, settings, max_lengths=None, length=MOST_LETTERS, how="in a graph", coverage=None):
     most = np.array(max_lengths or [length] * len(chain), "int32")
     found = searcher(settings, length, how, coverage)(chain, most)
     return type(found)(*map(np.asarray, found))
-
-
-def log_probabilities(chain, tokens):
-    return [float(chain[last, token]) for last, token in zip([BOS, *tokens], tokens, strict=False)]
-
-
-def brute_force(chain, settings, length=L, allowed=lambda tokens: True):
-    """All hypotheses that end within a length, best first."""
-    found = []
-    for n in range(length):
-        for letters in itertools.product(LETTERS, repeat=n):
-            tokens = [*letters, EOS]
-            if not allowed(tokens):
-                continue
-            score = sum(log_probabilities(chain, tokens)) / ((5 + len(tokens)) / 6) ** settings.length_penalty
-            found.append((score, tokens))
-    return sorted(found, key=lambda pair: -pair[0])
-
-
-def words(row):
-    return [int(token) for token in row if token != PAD]
 
 
 @pytest.mark.parametrize("how", HOWS)

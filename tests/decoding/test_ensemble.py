@@ -10,9 +10,9 @@ from qkv.decoding.ensemble import Ensemble
 from qkv.decoding.forced import forced_pass
 from qkv.text.batches import pad
 from qkv.text.tokenizer import BOS, PAD
-from tests.decoding.test_search import SEARCHES, L, found_by, words
-from tests.tiny_models import MODELS, SOURCE, TARGET, make_model, shared_model
-from tests.tiny_transformer import SIZES
+from tests.support.searches import MOST_TOKENS as L
+from tests.support.searches import SEARCHES, found_by, words
+from tests.support.tiny_models import MODELS, SIZES, SOURCE, TARGET, make_model, shared_model
 
 
 def model_of(name):

@@ -9,8 +9,7 @@ from qkv.decoding.forced import forced_pass
 from qkv.decoding.greedy import greedy_search
 from qkv.model.recurrent import Recurrent
 from qkv.text.tokenizer import BOS, EOS, PAD
-from tests.tiny_models import MODELS, RECURRENT, make_model
-from tests.tiny_transformer import SOURCE, shared_transformer
+from tests.support.tiny_models import MODELS, RECURRENT, SOURCE, make_model, shared_transformer
 
 SITES = [name for name, site in names.inspection.SITES.items() if site.forced]
 L = 9  # of targets; sources have 7 tokens

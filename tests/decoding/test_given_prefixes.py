@@ -10,11 +10,11 @@ from qkv.decoding.build import build_search
 from qkv.decoding.translator import Translator
 from qkv.text.batches import pad
 from qkv.text.tokenizer import BOS, EOS, PAD
-from tests.conftest import SENTENCES
-from tests.decoding.test_beam import LETTERS, brute_force, chains, next_of_chain
-from tests.decoding.test_beam import L as LONGEST
-from tests.decoding.test_search import SEARCHES, L, forced_scores, words
-from tests.tiny_models import MODELS, SOURCE, shared_model
+from tests.support.searches import LETTERS, SEARCHES, brute_force, chains, forced_scores, next_of_chain, words
+from tests.support.searches import MOST_LETTERS as LONGEST
+from tests.support.searches import MOST_TOKENS as L
+from tests.support.text import SENTENCES
+from tests.support.tiny_models import MODELS, SOURCE, shared_model
 
 
 def beginning_with(prefix):

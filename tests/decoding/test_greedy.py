@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from qkv.decoding.greedy import greedy_search
 from qkv.text.tokenizer import BOS, EOS, PAD, UNK
-from tests.tiny_transformer import SOURCE, shared_transformer
+from tests.support.tiny_models import SOURCE, shared_transformer
 
 LETTERS = "acdgort"
 FIRST = EOS + 1  # the id of the first letter

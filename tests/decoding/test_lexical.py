@@ -19,10 +19,9 @@ from qkv.text.banned import BannedPhrases, make_ban_table
 from qkv.text.required import tokens_needed, write_phrase
 from qkv.text.token_text import TokenText
 from qkv.text.tokenizer import BOS, EOS, PAD
-from tests.conftest import SENTENCES
-from tests.decoding.test_beam import log_probabilities, next_of_chain, normalized, words
-from tests.tiny_models import MODELS, SOURCE, shared_model
-from tests.toy_tokenizer import SPECIAL, ToyTokenizer, contains_words
+from tests.support.searches import log_probabilities, next_of_chain, normalized, words
+from tests.support.text import SENTENCES, SPECIAL, ToyTokenizer, contains_words
+from tests.support.tiny_models import MODELS, SOURCE, shared_model
 
 TOY = ToyTokenizer([*SPECIAL, "▁a", "b", "▁b", "ab", "▁c"])
 TOKENS = TokenText(TOY, tokenized=True)

@@ -7,8 +7,7 @@ import tensorflow as tf
 from qkv.decoding.forced import forced_decode
 from qkv.decoding.saliency import gradient_times_input
 from qkv.text.tokenizer import EOS
-from tests.tiny_models import MODELS, shared_model
-from tests.tiny_transformer import SOURCE, TARGET
+from tests.support.tiny_models import MODELS, SOURCE, TARGET, shared_model
 
 pytestmark = pytest.mark.minutes
 

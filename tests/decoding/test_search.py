@@ -2,37 +2,13 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from qkv.config.decoding import DecodingSettings
 from qkv.decoding.build import build_search
 from qkv.decoding.search import BeamSearch, GreedySearch, Sampling
 from qkv.text.tokenizer import BOS, EOS, PAD
-from tests.tiny_models import MODELS, SOURCE, shared_model
-
-L = 8
-
-
-def found_by(search, model, source=SOURCE, most=L):
-    def run(source, most):
-        return search(model, model.encode(source, training=False)._replace(self_attention=()), most, L)
-
-    signature = (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32))
-    found = tf.function(run, input_signature=signature, autograph=False)(source, np.full(len(source), most, "int32"))
-    return type(found)(*(x.numpy() for x in found))
-
-
-def words(row):
-    return [int(token) for token in row if token != PAD]
-
-
-def forced_scores(model, ids):
-    """Log-probabilities of all tokens `(B, n, L)` from one pass over whole targets."""
-    rows = ids.reshape(-1, L)
-    targets = np.concatenate([np.full((len(rows), 1), BOS), rows[:, :-1]], 1).astype("int32")
-    logits = np.asarray(model(np.repeat(SOURCE, ids.shape[1], 0), targets, training=False))
-    scores = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    return np.take_along_axis(scores, rows[..., None], -1).reshape(ids.shape)
+from tests.support.searches import MOST_TOKENS, SEARCHES, forced_scores, found_by, words
+from tests.support.tiny_models import MODELS, SOURCE, shared_model
 
 
 @pytest.mark.parametrize("settings", [{"beam_size": 1}, {"search": "sampling", "n_best": 2}])
@@ -40,17 +16,7 @@ def test_a_target_that_reaches_its_limit_ends_in_eos_if_that_is_forced(settings)
     model = shared_model(MODELS["transformer"][0], **MODELS["transformer"][1])
     search = build_search(DecodingSettings(**settings, force_eos=True, min_length=20), seed=1)
     found = found_by(search, model, most=5)
-    assert all(len(words(row)) == 5 and words(row).index(EOS) == 4 for row in found.ids.reshape(-1, L))
-
-
-SEARCHES = {
-    "greedy": DecodingSettings(beam_size=1),
-    "beam": DecodingSettings(beam_size=4, n_best=3),
-    "beam with penalties": DecodingSettings(
-        beam_size=4, n_best=3, length_penalty=0.6, coverage_penalty=0.4, min_length=3, no_repeat_ngram=2
-    ),
-    "sampling": DecodingSettings(search="sampling", n_best=3, temperature=0.8, top_k=9, top_p=0.9),
-}
+    assert all(len(words(row)) == 5 and words(row).index(EOS) == 4 for row in found.ids.reshape(-1, MOST_TOKENS))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +28,7 @@ SEARCHES = {
 def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gives_them(name, settings):
     model = shared_model(MODELS[name][0], **MODELS[name][1])
     found = found_by(build_search(settings, seed=1), model)
-    assert found.ids.shape == (len(SOURCE), settings.n_best, L)
+    assert found.ids.shape == (len(SOURCE), settings.n_best, MOST_TOKENS)
     assert np.all(np.isfinite(found.scores))
     assert found.scores.shape == found.ids.shape[:2]
     if settings.kind == "beam":  # those that ended, best first, then those that did not, best first
@@ -102,8 +68,8 @@ def test_constraints_hold_in_every_search(make):
         tokens = words(row)
         return len(set(tokens)) < len(tokens) or (EOS in tokens and len(tokens) <= 4)
 
-    assert any(breaks(row) for row in free.ids.reshape(-1, L))  # or the constraints would say nothing
-    assert not any(breaks(row) for row in found.ids.reshape(-1, L))
+    assert any(breaks(row) for row in free.ids.reshape(-1, MOST_TOKENS))  # or the constraints would say nothing
+    assert not any(breaks(row) for row in found.ids.reshape(-1, MOST_TOKENS))
 
 
 def test_sampling_is_settled_by_its_seed():

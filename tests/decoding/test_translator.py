@@ -10,7 +10,7 @@ from qkv.decoding.hypotheses import Hypotheses
 from qkv.decoding.translator import LENGTH_MULTIPLE, Translator
 from qkv.errors import InputError
 from qkv.text.tokenizer import BOS, EOS, PAD
-from tests.conftest import SENTENCES
+from tests.support.text import SENTENCES
 
 LINES = [SENTENCES[0], "", SENTENCES[2], "dog", "   ", *SENTENCES[3:], "chat"]
 MOST = 24

@@ -3,7 +3,6 @@
 import shutil
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -22,10 +21,11 @@ from qkv.inspection import AttentionArchive
 from qkv.inspection.measures import MEASURES
 from qkv.run.trained_run import load_run
 from qkv.text.corpus import Corpus
-from tests.conftest import SENTENCES
-from tests.random_runs import random_run
+from tests.support import ROOT
+from tests.support.random_runs import random_run
+from tests.support.text import SENTENCES
 
-KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0/transformer"
+KEPT = ROOT / "kept_runs/0.1.0/transformer"
 
 
 class GradientsComputedError(Exception):

@@ -1,6 +1,4 @@
-"""What an evaluation writes about faithfulness, without gold alignments; with them: tests/test_end_to_end.py."""
-
-from pathlib import Path
+"""What an evaluation writes about faithfulness, without gold alignments; with them, it is journeys/test_end_to_end."""
 
 import numpy as np
 import pandas as pd
@@ -12,8 +10,9 @@ from qkv.evaluation.request import EvaluationRequest, EvaluationSet
 from qkv.evaluation.tokenised import TokenisedSet
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.run.trained_run import load_run
+from tests.support import ROOT
 
-KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0"
+KEPT = ROOT / "kept_runs/0.1.0"
 SOURCES, REFERENCES = ["the cat eats", "", "the apple", "a dog"], ["le chat mange", "un", "la pomme", "un chien"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from qkv.config.run import RunConfig
 from qkv.evaluation.page_facts import describe_model, page_facts, read_page_facts
 from qkv.files.run_directory import EvaluationDirectory, RunDirectory
-from tests.config_files import MINIMAL
+from tests.support.tiny_runs import MINIMAL
 
 METRICS = {
     "mode": "translated",

@@ -8,7 +8,7 @@ from qkv.commands.evaluate import make_parser
 from qkv.config.run import make_run_config
 from qkv.evaluation import request
 from qkv.files.run_directory import RunDirectory
-from tests.tiny_runs import small_settings, write_small_corpus
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from qkv.files.run_directory import EvaluationDirectory
 from qkv.inspection.archive import AttentionArchive
 from qkv.inspection.archive_writer import ArchiveWriter
 from qkv.text.encoded import EncodedSentences
-from tests.inspection.viewer.test_page import make_record
+from tests.support.viewer import make_record
 
 SENTENCES = ["a", "b c", "", "d e f", "g", "h i", "j k l m"]
 SHARD = 2

@@ -9,7 +9,7 @@ from qkv.errors import InputError
 from qkv.evaluation.sentence_measures import heads_of, measures_of
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.statistics.sentence_bootstrap import interval, sentence_counts
-from tests.synthetic_sentences import (
+from tests.support.populations import (
     FAMILIES,
     SCORED_SETS,
     corpus_populations,

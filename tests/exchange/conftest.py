@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.exchange.imported_run import MARIAN
+from tests.support.marian import MARIAN
 
 
 @pytest.fixture(scope="package")

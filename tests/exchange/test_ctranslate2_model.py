@@ -9,9 +9,9 @@ import pytest
 from qkv.commands.export import QUANTIZATIONS
 from qkv.errors import InputError
 from qkv.exchange.ctranslate2_model import TOKENIZER_FILE, write_ctranslate2
-from tests.conftest import SENTENCES
-from tests.random_runs import random_run
-from tests.recipes import SHIPPING, recipe
+from tests.support.documents import SHIPPING, recipe
+from tests.support.random_runs import random_run
+from tests.support.text import SENTENCES
 
 SOURCES = SENTENCES[:3]
 TARGETS = ["le chat", "un petit chien voit le chat à côté du chien", "der Hund"]

@@ -5,21 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 from qkv.errors import InputError
 from qkv.exchange.marian_export import write_marian
 from qkv.exchange.marian_run import import_marian
 from qkv.run.trained_run import load_run
-from tests.conftest import SENTENCES
-from tests.random_runs import random_run
+from tests.support.marian import arrays_of
+from tests.support.random_runs import random_run
+from tests.support.text import SENTENCES
 
 SOURCES = SENTENCES[:4]
 TARGETS = ["le chat", "un petit chien voit le chat à côté du chien", "der ☃ Hund", ""]
-
-
-def arrays_of(folder):
-    return load_file(folder / "model.safetensors")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from qkv.decoding.forced import forced_pass
 from qkv.text.batches import forced_batch
 from qkv.text.tokenizer import BOS, EOS
-from tests.exchange.imported_run import our_ids, read_expected
+from tests.support.marian import our_ids, read_expected
 
 
 @pytest.fixture(scope="module")

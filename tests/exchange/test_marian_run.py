@@ -17,7 +17,7 @@ from qkv.commands.import_marian import main
 from qkv.exchange.marian_weights import torch_name
 from qkv.files.atomic import temporary_path
 from qkv.files.paths import sha256
-from tests.exchange.imported_run import MARIAN
+from tests.support.marian import MARIAN
 
 
 @pytest.fixture

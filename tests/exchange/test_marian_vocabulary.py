@@ -10,7 +10,7 @@ from qkv.errors import InputError
 from qkv.exchange.marian_config import read_marian_config
 from qkv.exchange.marian_vocabulary import NONE, read_marian_vocabulary
 from qkv.text.tokenizer import BOS
-from tests.exchange.imported_run import MARIAN
+from tests.support.marian import MARIAN
 
 SOURCE = {"</s>": 0, "<unk>": 1, "a": 2, ">>fra<<": 3, "b": 4, "<pad>": 5}
 TARGET = {"</s>": 0, "<unk>": 1, "b": 2, "c": 3, "<s>": 4, "<pad>": 5}

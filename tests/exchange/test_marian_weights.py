@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qkv.exchange.marian_weights import SafetensorsFile
-from tests.exchange.imported_run import MARIAN
+from tests.support.marian import MARIAN
 
 
 def write(path, header, data=b"\0" * 16, length=None):

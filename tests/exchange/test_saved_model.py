@@ -14,8 +14,8 @@ from qkv.alignment.readout import AlignmentReadout
 from qkv.decoding.build import build_search, build_translator
 from qkv.errors import InputError
 from qkv.exchange.parity import check_parity, searches
-from tests.conftest import SENTENCES
-from tests.random_runs import random_run
+from tests.support.random_runs import random_run
+from tests.support.text import SENTENCES
 
 pytest.importorskip("tensorflow_text")
 from qkv.exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model

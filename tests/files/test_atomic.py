@@ -6,7 +6,6 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -24,8 +23,9 @@ from qkv.files.atomic import (
     write_output,
 )
 from qkv.files.lock import folder_locked
+from tests.support import ROOT
+from tests.support.processes import read_pipe
 
-ROOT = Path(__file__).parents[2]
 OTHERS = (".env.template", ".bashrc.20240101", ".htaccess.disabled", ".npmrc.original", ".text.a1b2c3d4.en")
 
 
@@ -36,20 +36,6 @@ def umask(mask):
         yield
     finally:
         os.umask(before)
-
-
-@contextlib.contextmanager
-def read_pipe(path):
-    """Makes a pipe with a name, and yields a list that holds what was written into it within the block."""
-    if not hasattr(os, "mkfifo"):
-        pytest.skip("this system has no pipes with names")
-    os.mkfifo(path)
-    read = []
-    reader = threading.Thread(target=lambda: read.append(path.read_bytes()), daemon=True)
-    reader.start()
-    yield read
-    assert stat.S_ISFIFO(path.lstat().st_mode)
-    reader.join()
 
 
 def permissions(path):

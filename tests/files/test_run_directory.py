@@ -5,16 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from qkv.commands.cli import exit_cleanly
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
-from tests.patience import PATIENCE_SECONDS
+from tests.support import ROOT
+from tests.support.processes import PATIENCE_SECONDS
 
-ROOT = Path(__file__).parents[2]
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -54,7 +53,7 @@ import sys, time
 from pathlib import Path
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
-from tests.patience import PATIENCE_SECONDS
+from tests.support.processes import PATIENCE_SECONDS
 root, end = Path(sys.argv[1]), time.monotonic() + PATIENCE_SECONDS
 for _ in range(20):
     while True:

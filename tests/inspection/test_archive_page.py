@@ -13,9 +13,9 @@ from qkv.config.names.inspection import SITES
 from qkv.config.names.text import WORD_MARKS
 from qkv.inspection import AttentionArchive
 from qkv.inspection.archive_format import METADATA, OPTIONAL
-from tests.inspection.conftest import softmax
-from tests.recipes import ARCHIVE, recipe
-from tests.tiny_runs import ROOT
+from tests.support import ROOT
+from tests.support.documents import ARCHIVE, recipe
+from tests.support.records import softmax
 
 KEPT = ROOT / "tests" / "kept_archives"
 

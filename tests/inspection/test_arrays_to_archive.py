@@ -10,8 +10,8 @@ import pytest
 from qkv.errors import InputError
 from qkv.inspection import AttentionArchive, Sentence, write_archive
 from qkv.text.pharaoh import GoldAlignment
-from tests.inspection.conftest import softmax
-from tests.missing_modules import run_without
+from tests.support.processes import run_without
+from tests.support.records import softmax
 
 SENTENCES = [
     Sentence(["▁the", "▁ca", "t", "</s>"], ["▁le", "▁chat", "</s>"], start="<pad>", reference="un chat"),

@@ -11,8 +11,8 @@ from qkv.inspection.head_types import COLUMNS, HeadTypesMeter
 from qkv.inspection.named_heads import named_heads
 from qkv.inspection.split_score import in_float64, split_score
 from qkv.text.pharaoh import GoldAlignment
-from tests.inspection.conftest import EMPTY_SIDES, build_record
-from tests.known_heads import KNOWN, known_sentences, known_transformer
+from tests.support.known_heads import KNOWN, known_sentences, known_transformer
+from tests.support.records import EMPTY_SIDES, build_record
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from qkv.inspection.heads_table import HeadsMeter, heads_table
 from qkv.inspection.measures import MEASURES, measure_site
 from qkv.statistics.sentence_bootstrap import ratio_interval
-from tests.inspection.conftest import EMPTY_SIDES
-from tests.inspection.test_measures import measures_by_loops
+from tests.support.oracles import measures_by_loops
+from tests.support.records import EMPTY_SIDES
 
 
 @pytest.mark.parametrize("site", ["cross", "encoder", "decoder"])

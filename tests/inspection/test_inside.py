@@ -16,8 +16,7 @@ from qkv.model.decoder_only import DecoderOnly
 from qkv.model.interface import TranslationModel
 from qkv.model.recurrent import Recurrent
 from qkv.model.transformer import Transformer
-from tests.tiny_models import MODELS, RECURRENT, every_site, shared_model
-from tests.tiny_transformer import SIZES
+from tests.support.tiny_models import MODELS, RECURRENT, SIZES, every_site, shared_model
 
 CLEAN = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
 CORRUPTED = [5, 9, 8, 11, 7, 3], [2, 7, 6, 13]

@@ -14,7 +14,7 @@ from qkv.inspection.intervention import (
     uniform,
     without_top,
 )
-from tests.tiny_transformer import SOURCE, TARGET, make_transformer, shared_transformer
+from tests.support.tiny_models import SOURCE, TARGET, make_transformer, shared_transformer
 
 ALLOWED = np.array([[1, 1, 1, 1, 0], [1, 0, 1, 0, 0], [0, 0, 1, 0, 0]], bool)[None, None]
 WEIGHTS = np.array([[0.1, 0.5, 0.3, 0.1, 0], [0.25, 0, 0.75, 0, 0], [0, 0, 1, 0, 0]], np.float32)[None, None]

@@ -6,24 +6,7 @@ import numpy as np
 import pytest
 
 from qkv.inspection.measures import MEASURES, is_punctuation, measure
-
-
-def measures_by_loops(weights, eos, others):
-    """The definitions, one cell at a time, for one head."""
-    T, S = weights.shape
-    totals = dict.fromkeys(["entropy", "relative_entropy", "confidence", "diagonality", "agreement", "eos_share"], 0.0)
-    for t in range(T):
-        entropy = -sum(float(w) * math.log(float(w)) for w in weights[t] if w > 0)
-        totals["entropy"] += entropy / T
-        totals["relative_entropy"] += (entropy / math.log(S) if S > 1 else 0.0) / T
-        totals["confidence"] += float(max(weights[t])) / T
-        totals["eos_share"] += float(weights[t, eos]) / T if eos is not None else math.nan
-        for s in range(S):
-            here, there = (t / (T - 1) if T > 1 else 0.5), (s / (S - 1) if S > 1 else 0.5)
-            totals["diagonality"] += float(weights[t, s]) * (1 - abs(here - there)) / T
-            for other in others:
-                totals["agreement"] += min(float(weights[t, s]), float(other[t, s])) / T / len(others)
-    return totals
+from tests.support.oracles import measures_by_loops
 
 
 @pytest.mark.parametrize(("T", "S", "eos"), [(4, 7, 6), (7, 4, 0), (1, 5, 4), (5, 1, 0), (1, 1, None), (3, 2, None)])

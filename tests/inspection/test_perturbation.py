@@ -9,7 +9,7 @@ from qkv.inspection.intervention import CHANGES, Intervention, intervene, one_he
 from qkv.inspection.perturbation import perturbation_table
 from qkv.text.batches import forced_batch
 from qkv.text.tokenizer import EOS
-from tests.tiny_transformer import shared_transformer
+from tests.support.tiny_models import shared_transformer
 
 PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 15, 4], [9, EOS])]
 

@@ -9,8 +9,8 @@ from qkv.inspection.forced_pairs import pair_references
 from qkv.inspection.recorder import AttentionRecorder
 from qkv.text.tokenizer import BOS, EOS
 from qkv.text.words import words_of
-from tests.conftest import SENTENCES
-from tests.tiny_transformer import shared_transformer
+from tests.support.text import SENTENCES
+from tests.support.tiny_models import shared_transformer
 
 SOURCES = [*SENTENCES[:4], "", "dog", SENTENCES[4]]
 REFERENCES = ["le chat voit le chien", "le chien", "", "the small dog sees Éva", "Éva", "le chien et le chat", "dog"]

@@ -8,7 +8,7 @@ import pytest
 from qkv.inspection.heads_table import heads_table
 from qkv.inspection.measures import MEASURES, measure_site
 from qkv.inspection.sentences import coverage, sentence_row
-from tests.inspection.conftest import EMPTY_SIDES
+from tests.support.records import EMPTY_SIDES
 
 
 def row_of(record):

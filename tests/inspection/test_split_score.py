@@ -7,8 +7,7 @@ from qkv.errors import InputError
 from qkv.inspection.inside import read_inside
 from qkv.inspection.split_score import explained_sites, in_float64, split_score
 from qkv.model.decoder_only import DecoderOnly
-from tests.tiny_models import DECODER_ONLY, every_site, shared_model
-from tests.tiny_transformer import shared_transformer
+from tests.support.tiny_models import DECODER_ONLY, every_site, shared_model, shared_transformer
 
 PAIR = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
 LAYERS = ["encoder.1.self", "decoder.0.cross", "decoder.1.self", "decoder.1.cross"]

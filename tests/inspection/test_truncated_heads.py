@@ -11,8 +11,8 @@ from qkv.inspection.truncated_heads import (
     rank_projections,
     truncate_heads,
 )
-from tests.layer_contract import stir
-from tests.tiny_transformer import SOURCE, TARGET, make_transformer
+from tests.support.layer_contract import stir
+from tests.support.tiny_models import SOURCE, TARGET, make_transformer
 
 generator = np.random.default_rng(0)
 TARGETS, SOURCES = (generator.normal(size=(2, length, 10)).astype("float32") for length in (3, 6))

@@ -2,17 +2,16 @@
 
 import json
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.patience import PATIENCE_SECONDS
+from tests.support import ROOT
+from tests.support.processes import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "pipeline" / "qkv" / "lessons"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
 SOLUTION = re.compile(r"^# %% (\S+)\n(.*?)(?=^# %% |\Z)", re.MULTILINE | re.DOTALL)

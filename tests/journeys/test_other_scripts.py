@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.journeys.commands import run
-from tests.journeys.texts import chinese_like, demo_pairs, hebrew_like
+from tests.support.journeys import run
+from tests.support.text import chinese_like, demo_pairs, hebrew_like
 
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 

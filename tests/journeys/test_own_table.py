@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from tests.journeys.commands import ROOT, run
-from tests.journeys.texts import demo_pairs, write_table
+from tests.support import ROOT
+from tests.support.journeys import run
+from tests.support.text import demo_pairs, write_table
 
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 

@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from tests.journeys.commands import ROOT, command, environment, run
+from tests.support import ROOT
+from tests.support.journeys import command, environment, run
 
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 

@@ -23,7 +23,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from tests.recipes import recipe
+from tests.support.documents import recipe
 
 HERE = Path(__file__).parent
 DEMO = HERE.parents[1] / "data" / "demo"

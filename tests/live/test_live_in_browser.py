@@ -11,8 +11,8 @@ from qkv.live.examples import find_examples
 from qkv.live.live_run import LiveRun
 from qkv.live.question import Question, ScoreQuestion
 from qkv.live.serve import serve
-from tests.browser import open_page
-from tests.random_runs import random_run
+from tests.support.pages import open_page
+from tests.support.random_runs import random_run
 
 TEXT = "the small cat sees Éva"
 OTHER = "le chat voit le chien"

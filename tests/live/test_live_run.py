@@ -15,10 +15,9 @@ from qkv.model.decoder_only import DecoderOnly
 from qkv.run.trained_run import load_run
 from qkv.text.batches import forced_batch
 from qkv.text.tokenizer import BOS, EOS
-from tests.random_runs import random_run
-from tests.tiny_models import DECODER_ONLY, shared_model
-from tests.tiny_runs import ROOT
-from tests.tiny_transformer import shared_transformer
+from tests.support import ROOT
+from tests.support.random_runs import random_run
+from tests.support.tiny_models import DECODER_ONLY, shared_model, shared_transformer
 
 TEXT = "the small cat sees Éva"
 OFF = HeadChange(site="cross", layer=0, head=1, change="zeroed")

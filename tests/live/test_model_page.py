@@ -13,8 +13,8 @@ from qkv.inspection.measures import measure_site
 from qkv.inspection.sentences import sentence_row, under_attended_words
 from qkv.live.alternatives import Alternatives
 from qkv.live.model_page import write_model_page
-from tests.browser import open_page
-from tests.random_runs import random_run
+from tests.support.pages import open_page
+from tests.support.random_runs import random_run
 
 PROBES = [{"source": "the cat sees the dog"}, {"source": "le petit chien voit Éva"}]
 HOSTILE = "</script><script>document.title='broken'</script> & <b>bold</b> \u202eرجل é 猫 \ud83d\ude00"

@@ -13,8 +13,8 @@ from qkv.errors import InputError
 from qkv.live import packed_model
 from qkv.live.packed_model import check_model, model_settings, named_arrays, pack
 from qkv.text.tokenizer import BOS, EOS
-from tests.live.engine import scripts_in
-from tests.random_runs import random_run
+from tests.support.pages import scripts_in
+from tests.support.random_runs import random_run
 
 SOURCES = [[5, 9, 14, 30, 7], [8], [11, 12, 13, 14, 15, 4, 40, 41, 42]]
 TRANSLATE = """async ({packed, sources, off}) => {

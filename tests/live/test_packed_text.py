@@ -1,7 +1,6 @@
 """SentencePiece and the normalisation of typed text in JavaScript give what the libraries give, on hostile lines."""
 
 import random
-import unicodedata
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,43 +15,9 @@ from qkv.text.look import measure_look
 from qkv.text.subword_model import SentencePieceModel
 from qkv.text.tokenizer import Tokenizer
 from qkv.text.tokenizer_training import train_tokenizer
-from tests.conftest import SENTENCES
-from tests.live.engine import scripts_in
-from tests.random_runs import random_run
-
-ODD = [
-    *"  \t\u00a0\u3000\u2003\u200b\u200d\ufeff\u2581\u2581ΩшЖ中文日本éﬁ①Ａ½ǅ😀𝔘\x00\x01\x7f\x85\u2028\ue000",
-    *"\uffff\U0010ffff<>&'\"",
-    *["e\u0301", "ｆｕｌｌ", "👩‍👩‍👧", "</s>", "<s>", "<unk>", "<pad>", "ΩΩΩ", " \u2581 ", "\u2047"],
-]
-MARKS = [
-    *".,!?;:'\"()[]{}<>&%$#@*/-_`|~^+=…„“”«»‘’´–—\u00a0 \t\r€£½²ºªÉßİΣ中文１٣\u0301\u2028\x85\ufeff😀\u00ad\u200b",
-    *["''", "...", "....", "n't", "'s", "'ll", "Mr.", "p.m.", "U.S.", "No.", "12.30", "1,000", "3,", "nº\u00a0"],
-    *["DOTMULTI", "o'clock", "l'homme", "aujourd'hui", "M.", "it's", "\u00a0%", "start-up"],
-]
-
-
-def any_character(chance):
-    """A character of any script that Python knows; a browser may know newer ones."""
-    while True:
-        character = chr(chance.choice([chance.randrange(0xA0, 0x2FFF), chance.randrange(0xE000, 0x1FFFF)]))
-        if unicodedata.category(character) != "Cn":
-            return character
-
-
-def lines_with(odd, seed, count=200):
-    """Lines of words and odd parts, with and without spaces between them."""
-    chance = random.Random(seed)
-    words = [word for sentence in SENTENCES for word in sentence.split(" ")]
-    lines = []
-    for _ in range(count):
-        line = ""
-        for _ in range(chance.choice([0, 1, 2, 4, 8, 16])):
-            kind = chance.random()
-            line += chance.choice(words if kind < 0.45 else odd if kind < 0.9 else [any_character(chance)])
-            line += " " * chance.choice([0, 0, 1, 1, 1, 3])
-        lines.append(line.capitalize() if chance.random() < 0.3 else line)
-    return [*SENTENCES, *lines]
+from tests.support.pages import scripts_in
+from tests.support.random_runs import random_run
+from tests.support.text import MARKS, ODD, SENTENCES, lines_with
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])

@@ -15,8 +15,8 @@ from qkv.live.live_run import Answer
 from qkv.live.page import live_page
 from qkv.live.question import MOST_CHARACTERS, Question, ScoreQuestion
 from qkv.live.server import MOST_BYTES, MOST_WAITING, LivePage
-from tests.inspection.viewer.opened import make_record
-from tests.patience import PATIENCE_SECONDS
+from tests.support.processes import PATIENCE_SECONDS
+from tests.support.viewer import make_record
 
 TOKEN = "secret"
 HEADERS = {TOKEN_HEADER: TOKEN, "Host": "localhost:8000"}

@@ -10,7 +10,7 @@ from qkv.errors import InputError
 from qkv.metrics.likelihood import Likelihood, LikelihoodMeter
 from qkv.text.encoded import EncodedSentences
 from qkv.text.tokenizer import BOS, EOS
-from tests.tiny_transformer import make_transformer, shared_transformer
+from tests.support.tiny_models import make_transformer, shared_transformer
 
 
 def encoded(*lengths, seed):

@@ -12,8 +12,7 @@ from qkv.model.build import MODELS as ARCHITECTURES
 from qkv.model.decoder_only import DecoderOnly
 from qkv.model.recurrent import Recurrent
 from qkv.model.transformer import Transformer
-from tests.tiny_models import DECODER_ONLY, MODELS, every_site, make_model, shared_model
-from tests.tiny_transformer import SIZES, SOURCE, TARGET
+from tests.support.tiny_models import DECODER_ONLY, MODELS, SIZES, SOURCE, TARGET, every_site, make_model, shared_model
 
 B, S, T = 3, 7, 5
 SIDES = ("encoder", "decoder")

@@ -7,7 +7,7 @@ from qkv.config.attention import AttentionSettings
 from qkv.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from qkv.config.names.model import MECHANISMS
 from qkv.model.build import MODELS, build_model
-from tests.tiny_transformer import SOURCE, TARGET
+from tests.support.tiny_models import SOURCE, TARGET
 
 SIZES = {"max_positions": 12, "dropout": 0.0}
 BLOCKS = SIZES | {"d_model": 8, "num_heads": 2, "d_ff": 12}

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from qkv.attention.scores import SCORES
-from tests.tiny_transformer import SOURCE, TARGET, make_transformer, shared_transformer
+from tests.support.tiny_models import SOURCE, TARGET, make_transformer, shared_transformer
 
 T = 5
 

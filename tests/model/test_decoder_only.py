@@ -10,8 +10,7 @@ from qkv.text.batches import Batch
 from qkv.training.loss import cross_entropy
 from qkv.training.step import TrainStep
 from qkv.training.total_loss import TotalLoss
-from tests.tiny_models import DECODER_ONLY, make_model, shared_model
-from tests.tiny_transformer import SOURCE, TARGET
+from tests.support.tiny_models import DECODER_ONLY, SOURCE, TARGET, make_model, shared_model
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from qkv.model.freezing import PARTS, describe_parameters, freeze_parts, weights
 from qkv.training.optimizers import make_optimizer
 from qkv.training.step import TrainStep
 from qkv.training.total_loss import TotalLoss
-from tests.config_files import MINIMAL, problem
-from tests.tiny_models import MODELS, make_model, shared_model
-from tests.training.tiny_batches import batch_of
+from tests.support.tiny_models import MODELS, make_model, shared_model
+from tests.support.tiny_runs import MINIMAL, problem
+from tests.support.training import batch_of
 
 KINDS = {"Transformer": "transformer", "Recurrent": "recurrent", "DecoderOnly": "decoder_only"}
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from qkv.attention.scores import SCORES
-from tests.tiny_transformer import SOURCE, shared_transformer
+from tests.support.tiny_models import SOURCE, shared_transformer
 
 T = 5
 TARGET = np.array([[2, 7, 10, 13, 5], [2, 4, 8, 12, 9], [2, 16, 15, 6, 14]], "int32")

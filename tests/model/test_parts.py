@@ -8,8 +8,8 @@ from qkv.model.embedding import PositionalEmbedding, TokenEmbedding, make_embedd
 from qkv.model.feed_forward import FeedForward
 from qkv.model.interface import rows_for_each
 from qkv.model.residual import Residual
-from tests import oracles
-from tests.layer_contract import stir
+from tests.support import oracles
+from tests.support.layer_contract import stir
 
 
 @pytest.mark.parametrize("width", [6, 7])

@@ -5,9 +5,8 @@ import pytest
 import tensorflow as tf
 
 from qkv.model.recurrent import Recurrent
-from tests import oracles
-from tests.tiny_models import RECURRENT, make_model, shared_model
-from tests.tiny_transformer import SOURCE, TARGET
+from tests.support import oracles
+from tests.support.tiny_models import RECURRENT, SOURCE, TARGET, make_model, shared_model
 
 SETTINGS = RECURRENT | {"hidden_dim": 6, "attention_dim": 5}
 

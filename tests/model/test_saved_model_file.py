@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 
-from tests.tiny_transformer import SOURCE, TARGET, shared_transformer
+from tests.support.tiny_models import SOURCE, TARGET, shared_transformer
 
 VARIANTS = {
     "plain": {},

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from qkv.model.transformer import Transformer
-from tests import oracles
-from tests.layer_contract import stir
-from tests.tiny_transformer import SIZES, SOURCE, TARGET, make_transformer, shared_transformer
+from tests.support import oracles
+from tests.support.layer_contract import stir
+from tests.support.tiny_models import SIZES, SOURCE, TARGET, make_transformer, shared_transformer
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 

@@ -1,14 +1,13 @@
 """What a run computes for sentences as text, and with that of another sentence in the place of its own."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from qkv.errors import InputError
 from qkv.run.trained_run import load_run
+from tests.support import ROOT
 
-KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0"
+KEPT = ROOT / "kept_runs/0.1.0"
 CLEAN = "the cat eats the apple .", "le chat noir mange la pomme ."
 CORRUPTED = "the cat eats the tree .", CLEAN[1]
 

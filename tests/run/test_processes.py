@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,11 +16,11 @@ from qkv.config.yaml import dump_yaml
 from qkv.errors import InputError, LostWorkerError
 from qkv.run import processes
 from qkv.text import arriving_lines
-from tests.tiny_runs import small_settings, write_small_corpus
+from tests.support import ROOT
+from tests.support.tiny_runs import small_settings, write_small_corpus
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 EVALUATE = """
 import sys
 import evaluate

@@ -2,7 +2,6 @@
 
 import io
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +9,9 @@ import pytest
 from qkv.commands import translate
 from qkv.run.trained_ensemble import TrainedEnsemble, load_runs
 from qkv.run.trained_run import TrainedRun
+from tests.support import ROOT
 
-KEPT = Path(__file__).parents[1] / "kept_runs/0.1.0"
+KEPT = ROOT / "kept_runs/0.1.0"
 ROOTS = [KEPT / name for name in ("transformer", "decoder_only")]
 LINES = ["the cat eats the apple .", "a"]
 

@@ -13,7 +13,7 @@ import pytest
 from qkv.errors import InputError
 from qkv.run.weights_file import EXPECTED, WEIGHTS, check_weights_file, extracted_weights
 from qkv.training.checkpoint import Progress, save_checkpoint
-from tests.tiny_models import MODELS, make_model
+from tests.support.tiny_models import MODELS, make_model
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ import pytest
 
 from qkv.errors import InputError, LostWorkerError
 from qkv.runtime.cluster import Cluster, count_workers, meet
-from tests.patience import PATIENCE_SECONDS
-from tests.worker_runs import free_ports
+from tests.support.processes import PATIENCE_SECONDS, free_ports
 
 ADDRESS = "localhost:1"
 TASK = {"type": "worker", "index": 0}

@@ -24,8 +24,8 @@ from qkv.runtime.devices import (
     use_gpus,
     visible_gpus,
 )
-from tests.pretended_gpus import pretend_gpus
-from tests.tiny_runs import ROOT
+from tests.support import ROOT
+from tests.support.devices import pretend_gpus
 
 
 def test_loading_what_loads_runs_makes_products_of_float32_full():

@@ -18,7 +18,7 @@ from qkv.runtime.import_tensorflow import (
     hidden,
     importing_tensorflow,
 )
-from tests.tiny_runs import ROOT
+from tests.support import ROOT
 
 
 def test_hidden_libraries_cannot_be_imported_until_the_block_ends(monkeypatch):

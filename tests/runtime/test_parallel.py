@@ -14,22 +14,18 @@ import pytest
 
 from qkv.runtime.machine import is_running
 from qkv.runtime.parallel import in_order, in_processes, stream_in_processes
-from tests.patience import PATIENCE_SECONDS
+from tests.support.processes import PATIENCE_SECONDS
 
 STARTS_AND_WAITS = """
 import time
 from qkv.runtime.parallel import in_processes
-from tests.runtime.test_parallel import tell_process
+from tests.support.processes import tell_process
 
 if __name__ == "__main__":
     for process in in_processes(tell_process, range(2), 2):
         print(process, flush=True)
         time.sleep(1000)
 """
-
-
-def tell_process(item):
-    return os.getpid()
 
 
 @pytest.mark.parametrize("compute", [in_processes, stream_in_processes])

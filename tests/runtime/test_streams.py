@@ -15,7 +15,7 @@ from qkv.commands.cli import exit_cleanly, log_to_output
 from qkv.errors import refusal
 from qkv.runtime.streams import Control, EscapingStream, Messages
 from qkv.training.callbacks.progress import ProgressLine
-from tests.tiny_runs import ROOT
+from tests.support import ROOT
 
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 CASES = {

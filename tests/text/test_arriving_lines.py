@@ -11,7 +11,7 @@ import pytest
 from qkv.errors import InputError
 from qkv.text import arriving_lines
 from qkv.text.arriving_lines import ArrivingLines
-from tests.patience import PATIENCE_SECONDS
+from tests.support.processes import PATIENCE_SECONDS
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from qkv.text import banned
 from qkv.text.banned import NONE, make_ban_table, read_banned
 from qkv.text.token_text import TokenText
 from qkv.text.tokenizer import EOS, PAD
-from tests.conftest import SENTENCES
-from tests.toy_tokenizer import PIECES, ToyTokenizer, contains_words
+from tests.support.text import PIECES, SENTENCES, ToyTokenizer, contains_words
 
 LETTERS = [token for token in range(len(PIECES)) if token > EOS]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from qkv.text.batch_plan import _cut_into_batches, batches_by_length, epoch_tokens, plan_batches
 from qkv.text.batches import collate
 from qkv.text.tokenizer import PAD
-from tests.encoded_text import LENGTHS, sentences_of
+from tests.support.text import LENGTHS, sentences_of
 
 
 def plan(pairs, batch_tokens=64, length_multiple=1, seed=7, epoch=0):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from qkv.text.batches import collate, pad
 from qkv.text.tokenizer import BOS, EOS, PAD
-from tests.encoded_text import LENGTHS, sentences_of
+from tests.support.text import LENGTHS, sentences_of
 
 
 def test_a_batch_has_the_sentences_with_bos_and_eos_in_their_places():

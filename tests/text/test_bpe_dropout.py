@@ -9,7 +9,7 @@ from qkv.text import bpe_dropout
 from qkv.text.bpe_dropout import BPEDropout
 from qkv.text.tokenizer import UNK
 from qkv.text.words import words_of
-from tests.conftest import SENTENCES
+from tests.support.text import SENTENCES
 
 PIECES = ["<pad>", "<unk>", "<s>", "</s>", "ab", "bc", "abc", "aba", "a", "b", "c"]
 SCORES = [0.0, 0, 0, 0, 0, -1, -2, -3, -4, -5, -6]

@@ -6,23 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qkv.text.components import find_components
-
-
-def walk(sources, targets):
-    """The first pair that can be reached from each pair by stepping between pairs with a sentence in common."""
-    first = {}
-    for start in range(len(sources)):
-        if start in first:
-            continue
-        waiting = [start]
-        while waiting:
-            here = waiting.pop()
-            if here not in first:
-                first[here] = start
-                waiting += [
-                    i for i in range(len(sources)) if sources[i] == sources[here] or targets[i] == targets[here]
-                ]
-    return [first[i] for i in range(len(sources))]
+from tests.support.oracles import walk
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=25))

@@ -6,7 +6,7 @@ import pytest
 from qkv.errors import InputError
 from qkv.text import encoded
 from qkv.text.encoded import EncodedSentences, encode_sentences
-from tests.conftest import SENTENCES
+from tests.support.text import SENTENCES
 
 
 def rows(sentences):

@@ -5,7 +5,7 @@ import pytest
 from qkv.errors import InputError
 from qkv.text.encoded import encode_sentences
 from qkv.text.encoded_pairs import EncodedPairs
-from tests.conftest import SENTENCES
+from tests.support.text import SENTENCES
 
 
 def rows(sentences):

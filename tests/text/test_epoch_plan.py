@@ -7,7 +7,7 @@ from qkv.text import epoch_plan
 from qkv.text.batch_plan import plan_batches
 from qkv.text.encoded_pairs import EncodedPairs
 from qkv.text.epoch_plan import EpochPlan
-from tests.encoded_text import sentences_of
+from tests.support.text import sentences_of
 
 PAIRS = 203
 SETTINGS = {"batch_tokens": 64, "length_multiple": 1, "seed": 7}

@@ -12,7 +12,7 @@ from qkv.errors import InputError
 from qkv.text.given_tokenizer import GivenTokenizer, load_tokenizer, read_model
 from qkv.text.tokenizer import BOS, EOS, PAD, UNK
 from qkv.text.words import words_of
-from tests.exchange.imported_run import MARIAN, our_ids_of_text, read_expected
+from tests.support.marian import MARIAN, our_ids_of_text, read_expected
 
 TEXTS = st.text(st.sampled_from("abelmoqst½ﬁ漢 \u00a0"), max_size=25)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from qkv.errors import InputError
 from qkv.text.corpus import Corpus
 from qkv.text.held_out import LARGEST_COMPONENT, hold_out
-from tests.text.test_components import walk
+from tests.support.oracles import walk
 
 SENTENCES = st.integers(0, 40).map(str) | st.just("")
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from qkv.text.encoded_pairs import EncodedPairs
 from qkv.text.joined_pairs import draw_joined_pairs
-from tests.encoded_text import sentences_of
+from tests.support.text import sentences_of
 
 LONGEST = {"max_source_tokens": 14, "max_target_tokens": 11}
 

@@ -12,7 +12,7 @@ from qkv.files.run_directory import RunDirectory
 from qkv.text import pair_reader
 from qkv.text.prepare import load_text, prepare_text
 from qkv.training.input import TrainingBatches
-from tests.tiny_runs import small_config, write_small_corpus
+from tests.support.tiny_runs import small_config, write_small_corpus
 
 TAGGED = {"data.max_source_tokens": 60, "data.joined_pairs": 0.5, "data.max_target_tokens": 60}
 

@@ -9,7 +9,7 @@ from qkv.text.corpus import Corpus
 from qkv.text.look import measure_look
 from qkv.text.overlap import SharedSentenceFinder
 from qkv.text.pair_reader import PairReader, read_pairs
-from tests.conftest import SENTENCES
+from tests.support.text import SENTENCES
 
 SOURCES = [*SENTENCES, "", "A long sentence , which has more than sixty characters in all ."]
 TARGETS = [*SENTENCES[3:], *SENTENCES[:3], " ", "short ."]

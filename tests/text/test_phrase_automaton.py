@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from qkv.text.phrase_automaton import PhraseAutomaton
 from qkv.text.token_text import END, TokenText
-from tests.toy_tokenizer import SPECIAL, ToyTokenizer, contains_words
+from tests.support.text import SPECIAL, ToyTokenizer, contains_words
 
 LETTERS = st.text(st.sampled_from("ab. é"), max_size=10)
 PHRASES = st.lists(LETTERS.map(lambda text: " ".join(text.split())).filter(bool), min_size=1, max_size=4, unique=True)

@@ -20,7 +20,8 @@ from qkv.text.prepare import load_text, prepare_text
 from qkv.text.provenance import data_sha256, recorded_sha256
 from qkv.text.tokenizer import EOS
 from qkv.training.input import TrainingBatches
-from tests.tiny_runs import ROOT, small_config, small_settings, write_small_corpus
+from tests.support import ROOT
+from tests.support.tiny_runs import small_config, small_settings, write_small_corpus
 
 JOINED = {
     "data.joined_pairs": 1.0,

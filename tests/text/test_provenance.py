@@ -8,7 +8,7 @@ from qkv.files.json import write_json
 from qkv.files.run_directory import RunDirectory
 from qkv.text import provenance
 from qkv.text.provenance import check_prepared, check_settings, data_sha256, record_states
-from tests.tiny_runs import small_config, write_small_corpus
+from tests.support.tiny_runs import small_config, write_small_corpus
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ from qkv.errors import InputError
 from qkv.text.banned import read_banned
 from qkv.text.required import MOST_PHRASES, RequiredFile, tokens_needed, write_phrase
 from qkv.text.token_text import TokenText
-from tests.conftest import SENTENCES
-from tests.toy_tokenizer import PIECES, SPECIAL, ToyTokenizer
+from tests.support.text import PIECES, SENTENCES, SPECIAL, ToyTokenizer
 
 
 @pytest.fixture

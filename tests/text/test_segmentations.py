@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from qkv.text.bpe_dropout import BPEDropout
 from qkv.text.encoded import encode_sentences
 from qkv.text.segmentations import make_word_sampler, sample_segmentation
-from tests.conftest import SENTENCES
+from tests.support.text import SENTENCES
 
 SETTINGS = {"bpe": (0.5, 0.0), "unigram": (0.0, 0.2)}
 

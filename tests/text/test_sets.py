@@ -5,35 +5,18 @@ import logging
 
 import pytest
 
-from qkv.config.run import make_run_config
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
 from qkv.text.corpus import read_corpus
 from qkv.text.prepare import load_text, prepare_text
 from qkv.text.provenance import recorded_sha256
 from qkv.text.sets import hold_out_sets, with_held_out_files
-from tests.tiny_runs import small_settings, write_small_corpus
-
-
-def held_out_config(corpus, folder, **sets):
-    """The settings of a small run whose sets are held out from its training files."""
-    values = small_settings(corpus, folder, {"data.on_over_long": "drop"})
-    sets = sets or {"validation": {"share": 0.1}, "test": {"pairs": 7}}
-    return make_run_config(values | {"data": values["data"] | sets}, {}, default_name="run")
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    return write_small_corpus(tmp_path / "text")
+from tests.support.tiny_runs import held_out_config, lines_of
 
 
 @pytest.fixture
 def run(tmp_path):
     return RunDirectory.create(tmp_path / "run")
-
-
-def lines_of(path):
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 def test_a_run_keeps_its_held_out_pairs_with_their_links_and_reports_where_they_were(corpus, run):

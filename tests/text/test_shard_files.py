@@ -11,7 +11,7 @@ from qkv.text.corpus import Corpus
 from qkv.text.filters import TextFilters
 from qkv.text.pair_reader import PairReader, read_pairs
 from qkv.text.shard_files import ShardFiles, folder_name
-from tests.conftest import SENTENCES
+from tests.support.text import SENTENCES
 
 SOURCES = [*SENTENCES, "", "Some &apos; ÉCRIT 3"]
 TARGETS = [*SENTENCES[2:], *SENTENCES[:2], "x", "y 3"]

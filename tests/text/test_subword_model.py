@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qkv.text.subword_model import SentencePieceModel, load_subword_model
-from tests.conftest import SENTENCES
-from tests.missing_modules import run_without
+from tests.support.processes import run_without
+from tests.support.text import SENTENCES
 
 KINDS = ["bpe", "unigram"]
 TEXTS = st.lists(

@@ -6,7 +6,7 @@ from qkv.errors import InputError
 from qkv.text.tagged_text import beyond_tag, find_tag, tagged_lines, without_tag
 from qkv.text.tokenizer import EOS, Tokenizer
 from qkv.text.tokenizer_training import train_tokenizer
-from tests.conftest import SENTENCES
+from tests.support.text import SENTENCES
 
 TAGS = ("<back>", "<de>")
 

@@ -19,7 +19,7 @@ from qkv.text.segmentations import make_word_sampler, sample_segmentation
 from qkv.text.token_links import WordFinder, WordNumbers, find_words_of_pairs, link_matrices, link_tokens
 from qkv.text.tokenizer import UNK
 from qkv.text.words import BETWEEN_SPACES, NO_WORD, WordUnits, words_of
-from tests.conftest import SENTENCES
+from tests.support.text import SENTENCES
 
 LINKS = [{(0, 0), (1, 2), (1, 0)}, set(), {(2, 1)}, {(0, 1), (0, 0), (3, 2)}]
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from qkv.text.token_text import DIVIDING, END, NOTHING, SPACE, UNSURE, TokenText, contains
 from qkv.text.tokenizer import BOS, EOS, PAD
-from tests.conftest import SENTENCES
-from tests.toy_tokenizer import SPECIAL, ToyTokenizer, contains_words
+from tests.support.text import SENTENCES, SPECIAL, ToyTokenizer, contains_words
 
 TEXTS = st.text(st.sampled_from("ab. é"), max_size=12)
 

@@ -11,7 +11,7 @@ from qkv.errors import InputError
 from qkv.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from qkv.text.tokenizer_training import train_tokenizer
 from qkv.text.words import words_of
-from tests.conftest import SENTENCES
+from tests.support.text import SENTENCES
 
 LETTERS = "aeoéßœÉStdchu?"
 TEXTS = st.text(st.sampled_from(LETTERS + "  "), max_size=25)

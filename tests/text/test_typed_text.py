@@ -2,7 +2,6 @@
 
 import functools
 import logging
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,9 +11,10 @@ from qkv.errors import InputError
 from qkv.text import europarl_words, moses
 from qkv.text.look import measure_look
 from qkv.text.typed_text import MOST_CHARACTERS, MOST_CUT_LINES, Normalizer, TypedText, find_difference
-from tests.conftest import SENTENCES
+from tests.support import ROOT
+from tests.support.text import SENTENCES
 
-DEMO = Path(__file__).parents[2] / "data" / "demo"
+DEMO = ROOT / "data" / "demo"
 
 
 def lines_of(name):

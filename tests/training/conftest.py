@@ -3,19 +3,7 @@
 import pytest
 
 from qkv.commands.train import train
-from tests.tiny_runs import small_config, write_small_corpus
-
-# keep_checkpoints is large, so that runs can be compared in the middle too.
-LIVELY = {
-    "training.max_updates": 8,
-    "training.keep_checkpoints": 9,
-    "training.early_stopping.metric": "loss",
-    "data.on_duplicate": "keep",
-    "inspection.probes": [
-        {"source": "Jane visits Africa .", "reference": "Jane visite l'Afrique ."},
-        {"source": "a * star | and [brackets]"},
-    ],
-}
+from tests.support.tiny_runs import LIVELY, small_config, write_small_corpus
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ import pytest
 from qkv.training.best_weights import keep_best_weights
 from qkv.training.checkpoint import Progress, load_mean
 from qkv.training.checkpoint_folder import Checkpoints
-from tests.layer_contract import stir
-from tests.tiny_transformer import make_transformer
+from tests.support.layer_contract import stir
+from tests.support.tiny_models import make_transformer
 
 ROW = {"update": 1, "val_bleu": 30.0, "val_loss": 30.0}
 

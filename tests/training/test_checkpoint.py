@@ -12,10 +12,10 @@ from qkv.training.build import build_model_and_optimizer
 from qkv.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from qkv.training.checkpoint_folder import Checkpoints
 from qkv.training.optimizers import averaged_weights
-from tests.layer_contract import stir
-from tests.test_architecture_runs import MODELS
-from tests.tiny_runs import small_config
-from tests.tiny_transformer import SOURCE, TARGET, make_transformer
+from tests.support.layer_contract import stir
+from tests.support.tiny_models import SOURCE, TARGET, make_transformer
+from tests.support.tiny_runs import ARCHITECTURES as MODELS
+from tests.support.tiny_runs import small_config
 
 PROGRESS = Progress(
     update=7,

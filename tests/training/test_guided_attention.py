@@ -20,8 +20,8 @@ from qkv.training.build import build_batches
 from qkv.training.guided_attention import GuidedAttention, guided_attention_loss, with_eos
 from qkv.training.step import BATCH_SIGNATURE, TrainStep
 from qkv.training.total_loss import TotalLoss
-from tests.tiny_runs import small_config, write_small_corpus
-from tests.tiny_transformer import SOURCE, TARGET, make_transformer
+from tests.support.tiny_models import SOURCE, TARGET, make_transformer
+from tests.support.tiny_runs import small_config, write_small_corpus
 
 SIDES = ("en", "fr")
 LINKS = np.array(

@@ -8,7 +8,7 @@ from qkv.text.coarse_batches import coarse_lengths
 from qkv.text.encoded_pairs import EncodedPairs
 from qkv.text.tokenizer import PAD
 from qkv.training.input import TrainingBatches
-from tests.encoded_text import sentences_of
+from tests.support.text import sentences_of
 
 LENGTHS = coarse_lengths(24)
 

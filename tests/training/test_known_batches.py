@@ -7,7 +7,7 @@ import pytest
 
 from qkv.commands.train import train
 from qkv.training import known_batches as module
-from tests.tiny_runs import small_config, write_small_corpus
+from tests.support.tiny_runs import small_config, write_small_corpus
 
 
 def progress_of(run, update):

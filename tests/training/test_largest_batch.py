@@ -15,7 +15,7 @@ from qkv.training import largest_batch as module
 from qkv.training.largest_batch import LEAST_BATCHES, MOST_TOKENS, PROCESSOR_TOKENS, find_batch_tokens, largest
 from qkv.training.step import TrainStep
 from qkv.training.total_loss import TotalLoss
-from tests.tiny_transformer import make_transformer
+from tests.support.tiny_models import make_transformer
 
 LONGEST = 7  # of a source with EOS: 8 at a multiple of 4
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from qkv.training import loss as loss_module
-from tests import oracles
+from tests.support import oracles
 
 CHUNK = 4
 D, V = 6, 11

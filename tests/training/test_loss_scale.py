@@ -17,8 +17,8 @@ from qkv.training.optimizers import make_optimizer
 from qkv.training.step import TrainStep
 from qkv.training.total_loss import TotalLoss
 from qkv.training.updates import Updates
-from tests.tiny_transformer import make_transformer
-from tests.training.tiny_batches import batch_of
+from tests.support.tiny_models import make_transformer
+from tests.support.training import batch_of
 
 ALONE = tf.distribute.get_strategy()
 

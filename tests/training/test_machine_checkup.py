@@ -6,7 +6,7 @@ import tensorflow as tf
 from qkv.runtime import devices
 from qkv.training import machine_checkup as module
 from qkv.training.machine_checkup import describe_gpus, describe_machine, describe_memory
-from tests.pretended_gpus import pretend_gpus
+from tests.support.devices import pretend_gpus
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from qkv.runtime.cluster import read_cluster
-from tests.tiny_runs import ROOT
+from tests.support import ROOT
 
 PAGE = (ROOT / "pipeline" / "qkv" / "training" / "MACHINES.md").read_text(encoding="utf-8")
 

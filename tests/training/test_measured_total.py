@@ -16,7 +16,7 @@ from qkv.training.optimizers import make_optimizer
 from qkv.training.schedule import ClockSchedule
 from qkv.training.stopping import INTERRUPTED, Limits, StoppingRules
 from qkv.training.worker_agreement import Agreement
-from tests.training.test_loop import BATCHES, FakeBatches, FakeRun
+from tests.support.training import BATCHES, FakeBatches, FakeRun
 
 MINUTES, UPDATE_SECONDS, VALIDATION_SECONDS = 2, 0.4, 1.5
 

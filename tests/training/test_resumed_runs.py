@@ -19,8 +19,15 @@ from qkv.text.provenance import check_settings
 from qkv.training import loop
 from qkv.training.callbacks import build as callbacks_build
 from qkv.training.callbacks.probe_archive import probe_archives
-from tests.benchmarks.run_contents import contents, differing
-from tests.training.run_files import assert_same_state, events_of, history_of, state_at, weights_in
+from tests.support.run_contents import (
+    assert_same_state,
+    contents,
+    differing,
+    events_of,
+    history_of,
+    state_at,
+    weights_in,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import pytest
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
 from qkv.training.run_folder import delete_records, open_run_folder
-from tests.failing_files import every_failure
+from tests.support.failing_files import every_failure
 
 
 def test_a_new_run_that_fails_before_its_first_checkpoint_leaves_no_folder(tmp_path):

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
-from tests.patience import PATIENCE_SECONDS
-from tests.training.run_files import history_of
+from tests.support.processes import PATIENCE_SECONDS
+from tests.support.run_contents import history_of
 
 
 @pytest.fixture(scope="module")

@@ -26,10 +26,10 @@ from qkv.run.training import _report_interrupted
 from qkv.training.callbacks.probe_archive import probe_archives
 from qkv.training.progress import Progress
 from qkv.version import __version__
-from tests.layer_contract import stir
-from tests.tiny_runs import ROOT, small_config
-from tests.training.conftest import LIVELY
-from tests.training.run_files import TIMES, history_of, state_at
+from tests.support import ROOT
+from tests.support.layer_contract import stir
+from tests.support.run_contents import TIMES, history_of, state_at
+from tests.support.tiny_runs import LIVELY, small_config
 
 
 def test_history_has_a_row_for_each_validation(unbroken):

@@ -22,8 +22,7 @@ from qkv.run.trained_run import load_run
 from qkv.training.build import build_model_and_optimizer
 from qkv.training.checkup import check_up
 from qkv.training.optimizers import moving_averages
-from tests.benchmarks.run_contents import contents, differing
-from tests.training.run_files import state_at
+from tests.support.run_contents import contents, differing, state_at
 
 pytestmark = pytest.mark.slow
 

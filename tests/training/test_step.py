@@ -11,8 +11,8 @@ from qkv.text.tokenizer import PAD
 from qkv.training.optimizers import averaged_weights, moving_averages
 from qkv.training.step import TrainStep
 from qkv.training.total_loss import TotalLoss
-from tests.tiny_transformer import make_transformer
-from tests.training.tiny_batches import batch_of
+from tests.support.tiny_models import make_transformer
+from tests.support.training import batch_of
 
 
 def make_step(ema_decay=None, r_drop=0.0, **settings):

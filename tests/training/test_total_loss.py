@@ -11,8 +11,8 @@ from qkv.training.guided_attention import GuidedAttention
 from qkv.training.loss import cross_entropy
 from qkv.training.r_drop import divergence
 from qkv.training.total_loss import TotalLoss
-from tests.tiny_transformer import make_transformer
-from tests.training.tiny_batches import batch_of
+from tests.support.tiny_models import make_transformer
+from tests.support.training import batch_of
 
 
 def make_model(dropout=0.0):

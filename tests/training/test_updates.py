@@ -10,8 +10,8 @@ from qkv.training.progress import Progress
 from qkv.training.step import TrainStep
 from qkv.training.total_loss import TotalLoss
 from qkv.training.updates import Updates
-from tests.tiny_transformer import make_transformer
-from tests.training.tiny_batches import batch_of
+from tests.support.tiny_models import make_transformer
+from tests.support.training import batch_of
 
 WIDTH = 6 + 5  # positions of a sentence of `batch_of`
 

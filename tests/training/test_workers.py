@@ -11,9 +11,9 @@ import pytest
 
 from qkv.commands.train import train
 from qkv.config.run import dump
-from tests.benchmarks.run_contents import contents_but_names, differing
-from tests.tiny_runs import small_config, write_small_corpus
-from tests.worker_runs import clusters, finish, start
+from tests.support.processes import clusters, finish, start
+from tests.support.run_contents import contents_but_names, differing
+from tests.support.tiny_runs import small_config, write_small_corpus
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,9 @@ import pytest
 
 from qkv.commands.train import train
 from qkv.config.run import dump
-from tests.tiny_runs import ROOT, small_config, write_small_corpus
-from tests.worker_runs import clusters, finish, start
+from tests.support import ROOT
+from tests.support.processes import clusters, finish, start
+from tests.support.tiny_runs import small_config, write_small_corpus
 
 pytestmark = pytest.mark.minutes
 

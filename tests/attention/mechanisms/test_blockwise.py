@@ -23,7 +23,7 @@ from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.pairwise import DotProduct
 from qkv.attention.scores import SCORES, Additive, Concat
 from qkv.attention.self_attention import SelfAttention
-from tests.layer_contract import arrays, assert_close, stir
+from tests.support.layer_contract import arrays, assert_close, stir
 
 B, H, T, S, K, V = 2, 2, 5, 7, 4, 3
 OWN_SCORES = {"additive": Additive(use_bias=True), "concat": Concat(units=3)}

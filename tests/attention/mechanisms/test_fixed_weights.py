@@ -9,7 +9,7 @@ from qkv.attention.mechanisms.fixed_weights import Last, OneHot, Uniform
 from qkv.attention.mechanisms.mechanism import Softmax
 from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.self_attention import SelfAttention
-from tests import oracles
+from tests.support import oracles
 
 B, H, T, S, K, V = 2, 2, 3, 5, 4, 6
 

@@ -11,9 +11,9 @@ from qkv.attention.mechanisms.linformer import Linformer
 from qkv.attention.mechanisms.mechanism import Softmax
 from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.self_attention import SelfAttention
-from tests import oracles
-from tests.layer_contract import stir
-from tests.traced_sizes import largest_array_behind
+from tests.support import oracles
+from tests.support.devices import largest_array_behind
+from tests.support.layer_contract import stir
 
 B, H, T, S, K, V, P = 2, 2, 3, 5, 4, 6, 3
 

@@ -14,8 +14,8 @@ from qkv.attention.mechanisms.lsh import LSH
 from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.scores import ScaledDot
 from qkv.attention.self_attention import SelfAttention
-from tests import oracles
-from tests.traced_sizes import largest_array_behind
+from tests.support import oracles
+from tests.support.devices import largest_array_behind
 
 B, H, S, K, V = 2, 2, 13, 4, 3
 EVERYTHING = np.ones((1, 1, S, S), bool)

@@ -9,8 +9,8 @@ import tensorflow as tf
 from qkv.attention.mechanisms.mechanism import Softmax
 from qkv.attention.mechanisms.sink import Sink
 from qkv.attention.scores import SCORES
-from tests import oracles
-from tests.layer_contract import assert_close
+from tests.support import oracles
+from tests.support.layer_contract import assert_close
 
 B, H, T, S, K, V = 2, 2, 3, 5, 4, 6
 

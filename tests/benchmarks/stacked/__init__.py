@@ -8,7 +8,7 @@ batches, make their updates together:
     python -m tests.benchmarks.stacked.table runs/text runs/stacked              # the scores, and runs to evaluate
 
 Architecture, loss and optimizer are those of `configs/multi30k_en_de_best.yaml` (post-norm, rotary positions, one
-table of embeddings, Muon), written in JAX; `tests/test_stacked.py` compares its updates with those of
+table of embeddings, Muon), written in JAX; `tests/benchmarks/test_stacked.py` compares its updates with those of
 `qkv.training.step`. What differs: random numbers; the precision of products in float32, which is the GPU's
 (TF32); and the batches, which have few widths, see `buckets.WIDTHS`, because XLA compiles for each, and as many
 sentences as fill 1,536 positions at the mean width of their bucket.

@@ -3,7 +3,7 @@
 import numpy as np
 
 from qkv.inspection.faithfulness.matched_heads import match_heads
-from tests.inspection.conftest import build_record
+from tests.support.records import build_record
 
 
 def test_heads_that_were_exchanged_are_found_again():

@@ -6,8 +6,7 @@ import pytest
 from qkv.decoding.forced_graph import make_forced_graph
 from qkv.inspection.faithfulness.passes import ReducedReader
 from qkv.text.tokenizer import BOS, EOS, PAD
-from tests.tiny_models import MODELS, shared_model
-from tests.tiny_transformer import make_transformer, shared_transformer
+from tests.support.tiny_models import MODELS, make_transformer, shared_model, shared_transformer
 
 SOURCE_IDS, TARGET_IDS = [5, 9, 4, 16, 7, 11], [7, 10, 13, 5, EOS]
 KEPT = np.array([[1, 0, 1, 1, 0, 1], [1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0], [1, 0, 1, 1, 0, 1], [0, 1, 1, 0, 0, 0]])

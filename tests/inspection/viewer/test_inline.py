@@ -1,7 +1,7 @@
 """The page of one sentence in a notebook's cell: it works in a frame that can reach neither notebook nor network."""
 
 from qkv.inspection.viewer.inline import InlinePage
-from tests.inspection.viewer.opened import HOSTILE, make_record
+from tests.support.viewer import HOSTILE, make_record
 
 
 def test_a_cell_shows_the_page_and_keeps_it_in_its_frame(browser, tmp_path):

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from qkv.inspection.viewer.page import SCRIPTS, ViewerRun, viewer_page, write_viewer
-from tests.inspection.viewer.opened import GOLD, HEADS, HOSTILE, LAYERS, RECORDS, SCORES, embedded, make_record
-
-__all__ = ["embedded", "make_record"]  # other tests use them from here
+from tests.support.viewer import GOLD, HEADS, HOSTILE, LAYERS, RECORDS, SCORES, embedded, make_record
 
 
 @pytest.fixture(scope="module")

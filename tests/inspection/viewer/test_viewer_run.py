@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from qkv.inspection.viewer.page import ViewerRun, viewer_page
-from tests.inspection.viewer.opened import GOLD, RECORDS, embedded, make_record
+from tests.support.viewer import GOLD, RECORDS, embedded, make_record
 
 
 def test_gold_links_are_shown_where_the_target_is_the_reference():

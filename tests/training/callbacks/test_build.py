@@ -14,7 +14,7 @@ from qkv.training.callbacks.build import build_callbacks, compared_settings
 from qkv.training.callbacks.tensorboard import as_hyperparameters
 from qkv.training.checkpoint import Progress
 from qkv.training.stopping import Limits
-from tests.tiny_runs import small_config, write_small_corpus
+from tests.support.tiny_runs import small_config, write_small_corpus
 
 
 @pytest.mark.parametrize("profiled_updates", [None, 3])

@@ -13,8 +13,8 @@ from qkv.commands.train import train
 from qkv.config import names
 from qkv.errors import InputError
 from qkv.training.callbacks.named_callbacks import CALLBACKS, make_callback
-from tests.config_files import MINIMAL, parsed, problem
-from tests.recipes import TRAINING, recipe
+from tests.support.documents import TRAINING, recipe
+from tests.support.tiny_runs import MINIMAL, parsed, problem
 
 
 def test_every_callback_of_keras_is_either_listed_or_refused():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from qkv.training.optimizers import make_optimizer
-from tests.tiny_transformer import make_transformer
+from tests.support.tiny_models import make_transformer
 
 RATE = 0.01
 

@@ -5,16 +5,8 @@ import html as escaping
 import pytest
 
 from qkv.inspection.viewer.page import ViewerRun, viewer_page
-from tests.browser import open_page
-from tests.inspection.viewer.opened import (
-    RECORDS,
-    make_record,
-    open_viewer,
-    press,
-    read_cells,
-    read_state,
-    wait_until,
-)
+from tests.support.pages import open_page
+from tests.support.viewer import RECORDS, make_record, open_viewer, press, read_cells, read_state, wait_until
 
 KEYS = ("id", "site", "layer", "head", "side", "view", "words", "hideEos", "pin", "query", "sort", "only")
 

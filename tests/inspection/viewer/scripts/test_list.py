@@ -6,7 +6,7 @@ import pytest
 from qkv.inspection.measures import MEASURES, measure_site
 from qkv.inspection.sentences import SENTENCE_MEASURES, sentence_row
 from qkv.inspection.viewer.page import ViewerRun, viewer_page
-from tests.inspection.viewer.opened import (
+from tests.support.viewer import (
     GOLD,
     RECORDS,
     SCORES,

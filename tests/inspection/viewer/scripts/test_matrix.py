@@ -7,16 +7,7 @@ import pytest
 
 from qkv.alignment.word_matrix import row_words, word_matrix
 from qkv.inspection.viewer.page import ViewerRun, viewer_page
-from tests.inspection.viewer.opened import (
-    GOLD,
-    RECORDS,
-    make_record,
-    open_viewer,
-    press,
-    read_cells,
-    read_state,
-    wait_until,
-)
+from tests.support.viewer import GOLD, RECORDS, make_record, open_viewer, press, read_cells, read_state, wait_until
 
 RECORD = RECORDS[0]
 CELL = ".cell[data-row='{}'][data-column='{}']"

@@ -7,7 +7,7 @@ import pytest
 from qkv.alignment.word_matrix import row_words, word_matrix
 from qkv.inspection.viewer.page import ViewerRun, viewer_page
 from qkv.text.pharaoh import GoldAlignment
-from tests.inspection.viewer.opened import (
+from tests.support.viewer import (
     CHINESE,
     GOLD,
     HEBREW,

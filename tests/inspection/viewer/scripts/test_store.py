@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qkv.inspection.viewer.page import ViewerRun, encode_weights, viewer_page
-from tests.inspection.viewer.opened import RECORDS, make_record, open_viewer, press, read_cells, read_state
+from tests.support.viewer import RECORDS, make_record, open_viewer, press, read_cells, read_state
 
 UNITS = {"source": "spaces", "target": "spaces"}
 SITES = {"cross": [2, 3], "encoder": [1, 3]}

@@ -3,7 +3,7 @@
 import pytest
 
 from qkv.inspection.viewer.page import ViewerRun, viewer_page
-from tests.inspection.viewer.opened import RECORDS, make_record, open_viewer, press, read_state
+from tests.support.viewer import RECORDS, make_record, open_viewer, press, read_state
 
 
 @pytest.fixture(scope="module")

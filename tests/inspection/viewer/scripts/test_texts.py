@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from qkv.inspection.viewer.page import ViewerRun, viewer_page
-from tests.inspection.viewer.opened import CHINESE, HOSTILE, RECORDS, make_record, open_viewer, press, read_cells
+from tests.support.viewer import CHINESE, HOSTILE, RECORDS, make_record, open_viewer, press, read_cells
 
 
 def marked(page, kind, text=None):

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.image import imread
 
 from qkv.inspection.viewer.page import ViewerRun, viewer_page
-from tests.inspection.viewer.opened import GOLD, RECORDS, make_record, open_viewer, press, read_cells, read_state
+from tests.support.viewer import GOLD, RECORDS, make_record, open_viewer, press, read_cells, read_state
 
 
 def test_the_header_says_what_the_page_is_about(browser, tmp_path):

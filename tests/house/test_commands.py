@@ -1,0 +1,56 @@
+"""All commands as one program, and how messages name them."""
+
+import importlib
+import re
+
+import pytest
+
+from qkv.__main__ import COMMANDS, main
+from qkv.errors import invocation
+from qkv.version import __version__
+from tests.support import ROOT
+
+
+def test_every_module_that_is_a_command_is_listed():
+    modules = {path.stem for path in (ROOT / "pipeline" / "qkv" / "commands").glob("*.py")}
+    assert modules - {"__init__", "cli", "command_paths"} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_gets_its_arguments(name, monkeypatch):
+    module = importlib.import_module(f"qkv.commands.{name}")
+    monkeypatch.setattr(module, "main", lambda arguments: len(arguments))
+    assert main([name, "--debug", "x"]) == 2
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_the_help_lists_every_command(arguments, capsys):
+    status = 0
+    try:
+        status = main(arguments)
+    except SystemExit as end:
+        status = end.code
+    assert status == 0
+    assert re.findall(r"^  (\w+) +\w", capsys.readouterr().out.split("commands:")[1], re.MULTILINE) == [*COMMANDS]
+
+
+def test_the_version_is_printed(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"qkv {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [("trian", "did you mean train?; see qkv --help"), ("xyzzy", "see qkv --help"), ("--traim", "see qkv --help")],
+)
+def test_a_misspelt_command_is_answered_with_the_nearest(given, answer, capsys):
+    assert main([given, "--config", "x"]) == 2
+    assert capsys.readouterr().err == f"error: {given}: no such command; {answer}\n"
+
+
+def test_messages_name_a_command_as_it_can_be_typed(monkeypatch):
+    assert [invocation("train"), invocation("view")] == ["qkv train", "qkv view"]
+    monkeypatch.setattr("sys.argv", ["/a/clone/train.py", "--config", "x.yaml"])
+    assert [invocation("train"), invocation("evaluate")] == ["python train.py", "python evaluate.py"]
+    assert invocation("view") == "qkv view"

@@ -1,0 +1,255 @@
+"""What may import what, read from the source: the layout's order, and where each library is let in."""
+
+import ast
+import sys
+
+import pytest
+
+from tests.support import ROOT
+
+PIPELINE = ROOT / "pipeline" / "qkv"
+
+# Each may import from itself and from those before it.
+ORDER = [
+    "version",
+    "errors",
+    "files",
+    "runtime",
+    "config",
+    "text",
+    "layers",
+    "attention",
+    "model",
+    "decoding",
+    "statistics",
+    "metrics",
+    "inspection",
+    "training",
+    "run",
+    "alignment",
+    "evaluation",
+    "exchange",
+    "live",
+    "plugins",
+    "commands",
+    "__main__",
+]
+
+# What fills the gaps of notebooks is no module.
+MODULES = sorted(path for path in PIPELINE.rglob("*.py") if path.parent != PIPELINE / "lessons" / "solutions")
+
+
+def name_of(path):
+    return ".".join(path.relative_to(PIPELINE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports_of(path):
+    """Every module that a file imports, by its absolute name, also inside functions."""
+    package = path.relative_to(PIPELINE.parent).parent.parts
+    known = {name_of(module) for module in MODULES}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            below = [f"{module}.{alias.name}" for alias in node.names if f"{module}.{alias.name}" in known]
+            yield from below or [module]
+
+
+def libraries_of(path):
+    """The packages that a file imports, without those of Python itself and our own."""
+    return {module.split(".")[0] for module in imports_of(path)} - set(sys.stdlib_module_names) - {"qkv"}
+
+
+def room_of(module):
+    """The room of the layout that `qkv.ROOM...` is in."""
+    return module.split(".")[1]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if path.parent != PIPELINE or path.stem != "__init__"], ids=name_of
+)
+def test_a_module_imports_only_from_before_it(path):
+    here = room_of(name_of(path))
+    for module in imports_of(path):
+        if not module.startswith("qkv"):
+            continue
+        assert module != "qkv", f"{path}: name the module that is imported"
+        there = room_of(module)
+        assert here in ORDER and there in ORDER, f"{path} imports {module}: every room has its place in ORDER"
+        assert ORDER.index(there) <= ORDER.index(here), f"{path} imports {module}, which comes after it"
+
+
+def test_imports_inside_the_package_are_relative():
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            absolute = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            absolute += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not any(name.split(".")[0] in ("qkv",) for name in absolute), f"{path}:{node.lineno}"
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    graph = {name_of(path): {m for m in imports_of(path) if m.startswith("qkv.")} for path in MODULES}
+    done: set[str] = set()
+
+    def visit(module, above):
+        assert module not in above, " -> ".join([*above, module])
+        if module not in done:
+            for other in sorted(graph.get(module, ())):
+                visit(other, [*above, module])
+            done.add(module)
+
+    for module in graph:
+        visit(module, [])
+
+
+COMPUTE = "align doctor evaluate export import_marian live train translate"
+COMPUTE = [f"commands.{name}" for name in COMPUTE.split()]
+COMPUTE += ["run.trained_run", "training.build", "decoding.build", "exchange.parity", "evaluation.outputs"]
+
+
+@pytest.mark.parametrize("module", COMPUTE)
+def test_what_computes_in_float32_imports_what_makes_its_products_full(module):
+    graph = {name_of(path): {m for m in imports_of(path) if m.startswith("qkv.")} for path in MODULES}
+    found, ahead = set(), {f"qkv.{module}"}
+    while ahead:
+        found |= ahead
+        imported = set().union(*(graph[one] for one in ahead))
+        ahead = (imported | {one.rpartition(".")[0] for one in imported}) - found - {"qkv"}  # packages, too
+    assert "qkv.runtime.devices" in found
+
+
+@pytest.mark.parametrize("part", ["layers", "attention", "model"])
+def test_layers_need_keras_and_numpy_alone(part):
+    for path in (PIPELINE / part).rglob("*.py"):
+        of_backend = {"tensorflow"} if path.stem == "dynamic_shape" else set()  # loaded where it is the backend alone
+        assert libraries_of(path) <= {"keras", "numpy"} | of_backend, path
+
+
+def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords():
+    users = {name_of(path) for path in MODULES if libraries_of(path) & {"tensorflow_text", "sentencepiece"}}
+    of_text = ("given_tokenizer", "subword_model", "tensorflow_text_model", "tokenizer", "tokenizer_training")
+    packed = {"qkv.exchange.saved_translator", "qkv.live.packed_text"}
+    assert users == {f"qkv.text.{name}" for name in of_text} | packed
+
+
+NEED_A_MODEL = {
+    "changed_model",
+    "recorder",
+    "intervention",
+    "perturbation",
+    "passes",
+    "removal_effects",
+    "output_ablation",
+    "split_score",
+}
+NEED_A_MODEL |= {"truncated_heads", "inside", "inside_attention", "visits", "stream_parts"}
+
+
+def test_inspection_reads_and_draws_without_tensorflow_and_keras():
+    """All of it but what runs a model."""
+    users = {
+        path.stem for path in (PIPELINE / "inspection").rglob("*.py") if libraries_of(path) & {"tensorflow", "keras"}
+    }
+    assert users == NEED_A_MODEL
+
+
+def test_settings_stop_at_the_door():
+    """Commands, and what builds models, text or evaluations from settings, read a config; all else takes arguments.
+
+    The lists of names are everybody's.
+    """
+    readers = {
+        name_of(path)
+        for path in MODULES
+        if path.parent != PIPELINE / "config"
+        and any(
+            module.startswith("qkv.config") and not module.startswith("qkv.config.names") for module in imports_of(path)
+        )
+    }
+    assert readers == {
+        "qkv.alignment.given_text",
+        "qkv.alignment.gold",
+        "qkv.commands.cli",
+        "qkv.commands.command_paths",
+        "qkv.decoding.build",
+        "qkv.commands.evaluate",
+        "qkv.commands.export",
+        "qkv.evaluation.evaluated",
+        "qkv.evaluation.page_facts",
+        "qkv.evaluation.request",
+        "qkv.exchange.marian_run",
+        "qkv.commands.import_marian",
+        "qkv.commands.live",
+        "qkv.model.build",
+        "qkv.run.training",
+        "qkv.run.training_start",
+        "qkv.text.corpus",
+        "qkv.text.listed_corpora",
+        "qkv.text.prepare",
+        "qkv.text.prepared_tokenizer",
+        "qkv.text.provenance",
+        "qkv.text.selection",
+        "qkv.text.sets",
+        "qkv.text.shard_keys",
+        "qkv.commands.train",
+        "qkv.run.trained_run",
+        "qkv.run.ancestor",
+        "qkv.run.manifest",
+        "qkv.run.trained_ensemble",
+        "qkv.training.best_weights",
+        "qkv.training.build",
+        "qkv.training.callbacks.build",
+        "qkv.training.checkup_text",
+        "qkv.training.checkup",
+        "qkv.training.known_batches",
+        "qkv.commands.translate",
+    }
+
+
+# Tests that belong to no single module, or to several.
+OF_NO_MODULE = {
+    "attention/test_attention_contract",
+    "layers/test_examples",
+    "live/test_live_in_browser",
+    "attention/test_keras_masks",
+    "config/test_defaults",
+    "exchange/test_fine_tuned_marian",
+    "inspection/test_archive_page",
+    "inspection/test_known_tasks",
+    "model/test_architectures",
+    "model/test_built_models",
+    "model/test_cached_decoding",
+    "model/test_future",
+    "model/test_model_layer_contract",
+    "model/test_parts",
+    "model/test_saved_model_file",
+    "training/optimizers/test_optimizers",
+    "training/test_fewer_operations",
+    "training/test_machines",
+    "training/test_resumed_runs",
+    "training/test_run_in_tensorboard",
+    "training/test_run_training",
+    "training/test_started_from_runs",
+    "training/test_workers",
+    "training/test_workers_apart",
+    "model/test_backends",
+    "training/test_copies_to_host",
+    "files/test_failing_files",
+    "attention/test_key_value_heads",
+    "decoding/test_given_prefixes",
+    "run/test_kept_runs",
+}
+
+
+def test_every_test_file_stands_at_its_modules_path():
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        place = path.relative_to(ROOT / "tests")
+        if place.parts[0] in ("data", "benchmarks", "house", "journeys") or str(place.with_suffix("")) in OF_NO_MODULE:
+            continue
+        module = PIPELINE / place.with_name(place.name.removeprefix("test_"))
+        kinds = [module, module.with_suffix("") / "__init__.py", module.with_suffix(".js")]
+        assert any(kind.is_file() for kind in kinds), f"{path}: no {module}"
+    gone = {name for name in OF_NO_MODULE if not (ROOT / "tests" / f"{name}.py").is_file()}
+    assert not gone, f"listed and not there: {gone}"

@@ -1,0 +1,557 @@
+"""What a person can get wrong ends with status 2 and one message that says where, never with a traceback."""
+
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import evaluate
+import train
+from qkv.commands import translate
+from qkv.config import load_run_config
+from qkv.config.yaml import dump_yaml
+from tests.support import ROOT
+from tests.support.tiny_runs import small_settings, write_small_corpus
+
+ONE_UPDATE = {"training.max_updates": 1, "data.max_source_tokens": 40, "data.max_target_tokens": 40}
+
+
+@pytest.fixture
+def refused(capsys):
+    """Runs a command that must fail, and checks what it says against a pattern."""
+
+    def check(main, arguments, pattern):
+        assert main([str(argument) for argument in arguments]) == 2
+        message = capsys.readouterr().err
+        assert re.match(r"error: \S", message)
+        assert message.count("error:") == 1
+        assert "Traceback" not in message
+        assert re.search(pattern, message), message
+
+    return check
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return write_small_corpus(tmp_path / "corpus")
+
+
+@pytest.fixture
+def config(corpus, tmp_path):
+    """Writes the config of a run `runs/small` with other values of dotted keys."""
+
+    def write(**changes):
+        dotted = {key.replace("__", "."): value for key, value in changes.items()}
+        path = tmp_path / "small.yaml"
+        path.write_text(dump_yaml(small_settings(corpus, tmp_path / "runs", ONE_UPDATE | dotted)), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run, its text beside it."""
+    folder = tmp_path_factory.mktemp("trained")
+    settings = small_settings(write_small_corpus(folder / "corpus"), folder / "runs", ONE_UPDATE)
+    (folder / "small.yaml").write_text(dump_yaml(settings), encoding="utf-8")
+    assert train.main(["--config", str(folder / "small.yaml")]) == 0
+    return folder / "runs" / "small"
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A copy of the run, to be damaged."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def cut_in_half(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def join_lines(path):
+    path.write_text(path.read_text(encoding="utf-8").replace("\n", " ") + "\n", encoding="utf-8")
+
+
+def write_table(folder):
+    lines = ["english\tfrench", *(f"a b c\td e f {number}" for number in range(9))]
+    (folder / "table.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(folder / "table.tsv")
+
+
+def list_of(folder, **second):
+    first = {"source": str(folder / "train.en"), "target": str(folder / "train.fr")}
+    return {"data__train": [first, first | {key: str(folder / name) for key, name in second.items()}]}
+
+
+def list_with_damaged_gzip(folder):
+    packed = gzip.compress((folder / "train.fr").read_bytes())
+    (folder / "cut.fr.gz").write_bytes(packed[: len(packed) // 2])
+    return list_of(folder, target="cut.fr.gz")
+
+
+# Each changes the text and returns changes of settings; the message follows.
+BAD_TEXT = {
+    "a shard is missing": (
+        lambda folder: list_of(folder, source="part-*.en", target="part-*.fr"),
+        r"part-\*\.en: no file matches this pattern",
+    ),
+    "patterns of different numbers": (
+        lambda folder: list_of(folder, source="t[er]*.en", target="tr*.fr"),
+        r"t\[er\]\*\.en \(source\) stands for 2 files and .* \(target\) stands for 1 file; expected as many of each",
+    ),
+    "a corpus of a list is missing": (
+        lambda folder: list_of(folder, target="none.fr"),
+        r"none\.fr: there is no such file",
+    ),
+    "a damaged gzip file in a list": (list_with_damaged_gzip, r"cut\.fr\.gz: damaged gzip file"),
+    "a tag that is unknown": (
+        lambda folder: {"data__train": [list_of(folder)["data__train"][0] | {"tag": "<a>"}], "decoding__tag": "<b>"},
+        r"decoding\.tag: expected one of the tags of data\.train, <a>, or null, found '<b>'",
+    ),
+    "a weight below 0": (
+        lambda folder: {"data__train": [list_of(folder)["data__train"][0] | {"weight": -1}]},
+        r"data\.train\.0\.weight: expected a number >= 0 .*found -1",
+    ),
+    "missing": (
+        lambda folder: (folder / "train.fr").unlink(),
+        r"train\.fr: there is no such file",
+    ),
+    "validation missing": (
+        lambda folder: (folder / "validation.en").unlink(),
+        r"validation\.en: there is no such file",
+    ),
+    "test missing": (
+        lambda folder: (folder / "test.en").unlink(),
+        r"test\.en: there is no such file",
+    ),
+    "empty": (
+        lambda folder: (folder / "train.en").write_bytes(b""),
+        r"train\.en: the file is empty; expected UTF-8",
+    ),
+    "unequal": (
+        lambda folder: (folder / "train.en").write_text("one line\n"),
+        r"train\.en has 1 lines and .*train\.fr has 120; expected as many",
+    ),
+    "not UTF-8": (
+        lambda folder: (folder / "train.fr").write_bytes("été\n".encode("latin-1") * 120),
+        r"train\.fr:1: byte 0xe9 .* is not UTF-8, .*iconv",
+    ),
+    "a folder": (
+        lambda folder: {"data__train": {"source": str(folder), "target": str(folder)}},
+        r"corpus: this is a directory; expected a text file",
+    ),
+    "no such column": (
+        lambda folder: {
+            "data__train": {
+                "table": write_table(folder),
+                "header": True,
+                "source_column": "english",
+                "target_column": "frenhc",
+            }
+        },
+        r"table\.tsv:1: no column 'frenhc'; there are english, french; did you mean 'french'",
+    ),
+    "nothing left": (
+        lambda folder: {"data__max_source_tokens": 1},
+        r"train\.fr: no training pair is left; see data\.on_\*",
+    ),
+    "an error that is asked for": (
+        lambda folder: {"data__on_over_long": "error", "data__max_source_tokens": 5},
+        r"train\.fr:1: over long, .* because data\.on_over_long is error",
+    ),
+    "too many tokens wanted": (
+        lambda folder: {"tokenizer__vocabulary_size": 30_000},
+        r"tokenizer\.vocabulary_size: 30000 does not fit the training text: .*too high",
+    ),
+    "too few tokens wanted": (
+        lambda folder: {"tokenizer__vocabulary_size": 32},
+        r"tokenizer\.vocabulary_size: 32 does not fit the training text: .*required_chars",
+    ),
+    "validation too long": (
+        lambda folder: [join_lines(folder / f"validation.{suffix}") for suffix in ("en", "fr")],
+        r"all 1 pairs have a side of model\.max_positions \(64\) tokens or more",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TEXT)
+def test_training_on_bad_text_is_refused_and_leaves_no_run_behind(case, config, corpus, tmp_path, refused):
+    spoil, pattern = BAD_TEXT[case]
+    changes = spoil(corpus)
+    path = config(**(changes if isinstance(changes, dict) else {}))
+    refused(train.main, ["--config", path], pattern)
+    assert not (tmp_path / "runs" / "small").exists()
+
+
+BAD_SETTINGS = {
+    "misspelt in the file": (["model:\n  d_modle: 8\n"], [], r"model\.d_modle.*did you mean model\.d_model"),
+    "misspelt on the command line": ([], ["--model.d_modle", "8"], r"--model\.d_modle: no such option; did you mean"),
+    "wrong type": (
+        [],
+        ["--model.d_model", "wide"],
+        r"model\.d_model: expected an integer >= 1 and <= 65536, found 'wide'",
+    ),
+    "out of range": ([], ["--model.dropout", "1"], r"model\.dropout: expected a number >= 0 and < 1, found 1"),
+    "no value": ([], ["--model.dropout"], r"model\.dropout.*expected one argument; see --help"),
+    "no file": (None, [], r"small\.yaml: cannot be read as a config file: No such file"),
+    "no YAML": (["data: [\n"], [], r"small\.yaml:2: this is not valid YAML"),
+    "nothing": ([""], [], r"small\.yaml: expected sections of settings .* found nothing"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SETTINGS)
+def test_bad_settings_are_refused_before_anything_is_made(case, config, tmp_path, refused):
+    texts, arguments, pattern = BAD_SETTINGS[case]
+    path = config()
+    if texts is None:
+        path.unlink()
+    elif texts:
+        path.write_text(texts[0])
+    refused(train.main, ["--config", path, *arguments], pattern)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pattern"),
+    [
+        ([], "expected either --config FILE or --resume RUN, found neither"),
+        (["--config", "a.yaml", "--resume", "b"], "expected either .* found both"),
+        (["surplus"], "surplus; see --help"),
+    ],
+)
+def test_training_says_which_arguments_it_takes(arguments, pattern, refused):
+    refused(train.main, arguments, pattern)
+
+
+def test_a_run_directory_that_exists_is_refused_and_left_as_it_is(config, tmp_path, refused):
+    (tmp_path / "runs" / "small").mkdir(parents=True)
+    (tmp_path / "runs" / "small" / "mine").write_text("kept")
+    refused(
+        train.main,
+        ["--config", config()],
+        r"runs/small: the run exists already\. Continue it: python train\.py --resume",
+    )
+    assert (tmp_path / "runs" / "small" / "mine").read_text() == "kept"
+
+
+def test_a_folder_that_cannot_be_made_is_named(config, tmp_path, refused):
+    (tmp_path / "runs").write_text("a file where the folder of runs should be")
+    refused(train.main, ["--config", config()], "runs/small: cannot be created: .*runs is a file; expected a folder")
+
+
+def test_a_missing_run_is_named_by_every_command(tmp_path, refused):
+    refused(train.main, ["--resume", tmp_path / "nowhere"], "nowhere: there is no run to resume here")
+    refused(evaluate.main, [tmp_path / "nowhere"], "nowhere: no such run; expected a folder that train.py has created")
+    refused(translate.main, [tmp_path / "nowhere"], "nowhere: no such run; expected a folder that train.py has created")
+
+
+def test_a_folder_that_is_no_run_is_named_by_every_command(tmp_path, refused):
+    refused(train.main, ["--resume", tmp_path], "there is no run to resume here: .*config.yaml is missing")
+    refused(evaluate.main, [tmp_path], "not a run, it has no config.yaml")
+    refused(translate.main, [tmp_path], "not a run, it has no config.yaml")
+
+
+def change_config(run, old, new):
+    path = run / "config.yaml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+BAD_RUNS_TO_RESUME = {
+    "no checkpoint": (
+        lambda run: shutil.rmtree(run / "checkpoints"),
+        r"checkpoints: no checkpoint to continue from; delete the run's folder and start it anew",
+    ),
+    "damaged checkpoint": (
+        lambda run: cut_in_half(run / "checkpoints" / "update-00000001.npz"),
+        r"update-00000001\.npz: the checkpoint is missing or damaged",
+    ),
+    "another width": (
+        lambda run: change_config(run, "d_model: 8", "d_model: 12"),
+        r"config\.yaml: changed since the run began:\n  model\.d_model: 8, not 12\n",
+    ),
+    "another depth": (
+        lambda run: change_config(run, "encoder_layers: 1", "encoder_layers: 2"),
+        r"config\.yaml: changed since the run began:\n  model\.encoder_layers: 1, not 2\n",
+    ),
+    "damaged tokenizer": (
+        lambda run: cut_in_half(run / "tokenizer" / "sentencepiece.model"),
+        r"sentencepiece\.model: not a tokenizer; expected the SentencePiece model that train\.py wrote",
+    ),
+    "damaged encoded text": (
+        lambda run: cut_in_half(run / "encoded" / "train.source.ids.npy"),
+        r"train\.source: the encoded text is missing or damaged .*; train anew",
+    ),
+    "damaged config": (
+        lambda run: change_config(run, "d_model: 8", "d_model: eight"),
+        r"model\.d_model: expected an integer >= 1 and <= 65536, found 'eight'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RUNS_TO_RESUME)
+def test_a_damaged_run_is_not_resumed_but_kept(case, run, refused):
+    spoil, pattern = BAD_RUNS_TO_RESUME[case]
+    spoil(run)
+    files = sorted(run.rglob("*"))
+    refused(train.main, ["--resume", run, "--training.max_updates", "2"], pattern)
+    assert sorted(run.rglob("*")) == files
+
+
+def test_a_resumed_run_keeps_its_settings(run, refused):
+    refused(train.main, ["--resume", run, "--model.d_model", "12"], "--model.d_model: 8, not 12: a resumed run keeps")
+
+
+def test_a_run_is_not_resumed_with_another_validation_text(run, refused):
+    validation = load_run_config(run / "config.yaml").data.validation
+    shorter = {}
+    for key in ("source", "target"):
+        path = getattr(validation, key)
+        shorter[str(path)] = str(run / path.name)
+        (run / path.name).write_text("\n".join(path.read_text(encoding="utf-8").splitlines()[:3]), encoding="utf-8")
+    for old, new in shorter.items():
+        change_config(run, old, new)
+    expected = r"changed since the run began:\n  data\.validation\.source: .*, not .*\n  data\.validation\.target: "
+    refused(train.main, ["--resume", run], expected)
+    remove_settings(run / "corpus_report.json")
+    refused(train.main, ["--resume", run], "3 pairs, expected 10 as when the run began")
+
+
+def remove_settings(report):
+    """Makes a report like those of versions that did not keep settings."""
+    kept = json.loads(report.read_text(encoding="utf-8"))
+    del kept["settings"]
+    report.write_text(json.dumps(kept), encoding="utf-8")
+
+
+def change_manifest(run, **facts):
+    path = run / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | facts), encoding="utf-8")
+
+
+BAD_RUNS = {
+    "cut model": (
+        lambda run: cut_in_half(run / "model.keras"),
+        r"model\.keras: the weights do not fit the run's config, or the file is damaged",
+    ),
+    "no model at all": (
+        lambda run: (run / "model.keras").write_bytes(b"nothing"),
+        r"model\.keras: the weights do not fit the run's config, or the file is damaged",
+    ),
+    "model and no checkpoints": (
+        lambda run: [(run / "model.keras").unlink(), shutil.rmtree(run / "checkpoints")],
+        r"model\.keras: missing, so there are no weights to translate with; restore the file",
+    ),
+    "another width": (
+        lambda run: change_config(run, "d_model: 8", "d_model: 12"),
+        r"model\.keras: the weights do not fit the run's config",
+    ),
+    "another depth": (
+        lambda run: change_config(run, "encoder_layers: 1", "encoder_layers: 2"),
+        r"model\.keras: the weights do not fit the run's config",
+    ),
+    "neither manifest nor checkpoints": (
+        lambda run: [(run / "manifest.json").unlink(), shutil.rmtree(run / "checkpoints")],
+        r"manifest\.json: missing or damaged",
+    ),
+    "cut manifest": (
+        lambda run: cut_in_half(run / "manifest.json"),
+        r"manifest\.json: missing or damaged; delete the file if it is there, then have it written again: "
+        r"python train\.py --resume \S+\n$",
+    ),
+    "manifest of another kind": (
+        lambda run: (run / "manifest.json").write_text("[]"),
+        r"manifest\.json: missing or damaged",
+    ),
+    "manifest of words": (
+        lambda run: (run / "manifest.json").write_text('{"golden_logits": ["one", "two"]}'),
+        r"manifest\.json: missing or damaged",
+    ),
+    "manifest with too few numbers": (
+        lambda run: (run / "manifest.json").write_text('{"precision": "float32", "golden_logits": [9]}'),
+        r"manifest\.json: missing or damaged",
+    ),
+    "manifest of another run": (
+        lambda run: change_manifest(run, golden_logits=[9] * 8),
+        r"model\.keras: the model gives other numbers than when it was saved \(expected 9\.0000",
+    ),
+    "model of another run": (
+        lambda run: change_manifest(run, model_sha256="0" * 64),
+        r"model\.keras: not the file that training wrote: its SHA-256 is not the model_sha256 of manifest\.json",
+    ),
+    "tokenizer of another run": (
+        lambda run: change_manifest(run, tokenizer_sha256="0" * 64),
+        r"sentencepiece\.model: not the file that training wrote: its SHA-256 is not the tokenizer_sha256",
+    ),
+    "run of a newer version": (
+        lambda run: change_config(run, "# made by qkv 0.", "# made by qkv 9."),
+        r"made by qkv 9\.1\.0, and this is qkv 0\.1\.0, .*; upgrade qkv to use this run",
+    ),
+    "damaged tokenizer": (
+        lambda run: cut_in_half(run / "tokenizer" / "sentencepiece.model"),
+        r"sentencepiece\.model: not a tokenizer",
+    ),
+    "no tokenizer": (
+        lambda run: (run / "tokenizer" / "sentencepiece.model").unlink(),
+        r"sentencepiece\.model: not a tokenizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", [translate, evaluate], ids=["translate", "evaluate"])
+@pytest.mark.parametrize("case", BAD_RUNS)
+def test_a_damaged_run_neither_translates_nor_is_evaluated(case, command, run, refused):
+    spoil, pattern = BAD_RUNS[case]
+    spoil(run)
+    refused(command.main, [run], pattern)
+    assert not (run / "evaluations").exists()
+
+
+A_TEXT = ROOT / "LICENSE"
+BAD_OPTIONS = {
+    "alignments alone": (["--source", A_TEXT, "--alignments", A_TEXT], "--alignments needs --reference"),
+    "reference alone": (["--reference", A_TEXT], "--reference needs --source"),
+    "forced alone": (["--source", A_TEXT, "--forced"], "--forced needs --reference"),
+    "a name with a slash": (["--name", "a/b"], "--name: expected the name of a folder, without slashes"),
+    "unknown": (["--sauce", "a"], r"unrecognized arguments: --sauce a; did you mean --source\?; see --help"),
+    "no such set": (["--set", "train"], "--set: expected one of test, validation, found 'train'; see --help"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_OPTIONS)
+def test_options_that_do_not_fit_are_refused_in_one_line(case, trained, refused, capsys):
+    arguments, pattern = BAD_OPTIONS[case]
+    refused(evaluate.main, [trained, *arguments], pattern)
+    refused(translate.main, [trained, "--sauce"], "^error: unrecognized arguments: --sauce; see --help\n$")
+    refused(translate.main, [], "^error: the following arguments are required: RUN; see --help\n$")
+
+
+def own_text(folder, reference="d e f\ng h\n", links="0-0 1-1\n0-1\n"):
+    (folder / "own.en").write_text("a b c\nd e\n")
+    (folder / "own.fr").write_text(reference)
+    (folder / "own.align").write_text(links)
+    names = (("source", "en"), ("reference", "fr"), ("alignments", "align"))
+    return [argument for name, suffix in names for argument in (f"--{name}", folder / f"own.{suffix}")]
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ({"links": "0-0 1-1\n"}, r"own\.align: 1 lines of alignments for the 2 pairs"),
+        ({"links": "0-0 1-1\n0:1\n"}, r"own\.align:2: '0:1' is no link; expected i-j"),
+        ({"reference": "d e f\n"}, r"own\.en has 2 lines and .*own\.fr has 1"),
+    ],
+)
+def test_text_of_ones_own_that_does_not_fit_is_named(text, pattern, trained, tmp_path, refused):
+    refused(evaluate.main, [trained, *own_text(tmp_path, **text)], pattern)
+    assert not (trained / "evaluations").exists()
+
+
+def test_a_missing_text_of_ones_own_is_named(trained, tmp_path, refused):
+    refused(evaluate.main, [trained, "--source", tmp_path / "nowhere.en"], r"nowhere\.en: there is no such file")
+
+
+@pytest.mark.parametrize(
+    ("options", "pattern"),
+    [
+        (["--require", A_TEXT, "--beam_size", "1"], "--require: needs a beam of 2 to 200 .*beam_size is 1; expected"),
+        (
+            ["--require", A_TEXT, "--beam_size", 201],
+            "--require: needs a beam of 2 to 200 .*beam_size is 201; expected",
+        ),
+        (["--require", A_TEXT, "--search", "sampling"], "--require: needs a beam, .* sampling; expected --search beam"),
+        (["--require", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
+        (["--ban", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
+    ],
+)
+def test_phrases_that_a_search_cannot_keep_to_are_refused_by_both_commands(options, pattern, trained, refused):
+    for command in (translate, evaluate):
+        refused(command.main, [trained, *options], pattern)
+
+
+@pytest.mark.parametrize("option", ["prefix", "require", "ban"])
+def test_what_is_given_has_no_effect_on_references(option, trained, refused):
+    refused(evaluate.main, [trained, "--forced", f"--{option}", A_TEXT], f"--{option} has no effect; leave one of")
+
+
+@pytest.mark.parametrize(
+    ("files", "pattern"),
+    [
+        ({"require": "le\t\n\n"}, r"require:1: an empty phrase"),
+        ({"require": "le\n漢\n"}, r"require:2: '漢' cannot be written with this vocabulary: it has no token for '漢'"),
+        ({"require": "le\n"}, r"require: 1 lines, and there are more sentences to translate"),
+        ({"require": "le\n\n\n"}, r"require: 3 lines, and only 2 sentences to translate"),
+        ({"require": "le\nle la\n", "ban": "la\n"}, r"require:2: 'le la' is required, and 'la' is banned"),
+        ({"prefix": "le la le\n\n", "ban": "la\n"}, r"prefix:1: contains 'la', which is banned; remove it from one"),
+        ({"ban": "la\n\n"}, r"ban:2: an empty line; expected a word or phrase on each line"),
+    ],
+)
+def test_phrases_that_do_not_fit_are_named_by_their_line(files, pattern, trained, tmp_path, monkeypatch, refused):
+    options = []
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        options += [f"--{name}", tmp_path / name]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a b c\nd e\n")))
+    refused(translate.main, [trained, *options], pattern)
+    if "3 lines" not in pattern:  # the run's sets have more
+        refused(evaluate.main, [trained, *own_text(tmp_path), *options], pattern)
+        assert not (trained / "evaluations").exists()
+
+
+def test_standard_input_that_is_not_utf8_is_named_by_its_line(trained, monkeypatch, refused):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("a\nété\n".encode("latin-1"))))
+    refused(translate.main, [trained], r"standard input:2: byte 0xe9 is not UTF-8, .* it is LATIN1")
+
+
+@pytest.mark.parametrize(
+    ("data", "pattern"),
+    [
+        (b"\xed\xa0\x80\n", "standard input:1: byte 0xed is not UTF-8, .* it is LATIN1; "),
+        (
+            b"\x1f\x8b\x08\x00\xff",
+            "standard input: this is packed by gzip; expected UTF-8 text: unpack it",
+        ),
+        (b"a\n\xff\xfe", "standard input:2: byte 0xff is not UTF-8, .* it is LATIN1; "),
+        (b"\xff\xfea\0\n\0", "standard input:1: byte 0xff is not UTF-8, .* it is UTF-16; "),
+    ],
+)
+def test_standard_input_with_lone_surrogates_or_of_another_kind_is_named(data, pattern, trained, monkeypatch, refused):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    refused(translate.main, [trained], pattern)
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", 0),
+        (b"\xef\xbb\xbfa\r\nb\n\n\rc\n\0\n\x01\x7f\n" + "a\u2028b\x85c\x0bd\nno line feed at the end".encode(), 8),
+        (b"word " * 200_000 + b"\n" + b"w" * 1_000_000, 2),
+    ],
+    ids=["nothing", "a mark, mixed ends, control characters and other separators, no end", "1 MB of words, 1 MB word"],
+)
+def test_standard_input_gives_a_line_for_every_line(data, lines, trained, monkeypatch, capsysbinary):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert translate.main([str(trained), "--beam_size", "1"]) == 0
+    assert capsysbinary.readouterr().out.count(b"\n") == lines
+
+
+def test_a_library_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path, config):
+    (tmp_path / "keras.py").write_text("raise OSError('undefined symbol: _ZN10tensorflow')")
+    config().rename(tmp_path / "config.yaml")
+    (tmp_path / "model.keras").touch()
+    command = [sys.executable, "-m", "qkv", "translate", tmp_path]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, input="")
+    assert answer.returncode == 2 and answer.stdout == ""
+    assert answer.stderr.startswith("error: TensorFlow or its libraries cannot be loaded: undefined symbol: _ZN10")
+    assert answer.stderr.endswith("python -m pip install -r requirements.txt\n")

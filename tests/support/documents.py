@@ -1,0 +1,16 @@
+"""The code of pages, as it is written."""
+
+import re
+from pathlib import Path
+
+from tests.support import ROOT
+
+ARCHIVE = ROOT / "pipeline" / "qkv" / "inspection" / "ARCHIVE.md"
+TRAINING = ROOT / "pipeline" / "qkv" / "training" / "README.md"
+SHIPPING = ROOT / "pipeline" / "qkv" / "exchange" / "SHIPPING.md"
+
+
+def recipe(word: str, page: Path = ARCHIVE) -> str:
+    """Returns the block of Python in which a word stands, the first one that has it."""
+    blocks = re.findall(r"```py(?:thon)?\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    return next(block for block in blocks if word in block)

@@ -1,0 +1,80 @@
+"""Runs the commands of a clone as a person does: in a shell's folder of their own, by their names."""
+
+import contextlib
+import importlib
+import io
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support import ROOT
+
+
+class Ended(NamedTuple):
+    """What a command left."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def run(folder: Path, *words: str, given: str | None = None) -> Ended:
+    """Runs `python train.py ...`, `python evaluate.py ...` or `qkv NAME ...` in a folder.
+
+    It runs within this process: a process of its own would import TensorFlow once more for every command, which takes
+    longer than most of them. That commands run in processes of their own is for `test_installed_package.py`.
+
+    Args:
+        folder: where the command runs.
+        words: the command without `python`, such as "train.py" or "-m qkv translate".
+        given: its standard input.
+
+    Raises:
+        AssertionError: the command failed.
+    """
+    name, arguments = (words[2], words[3:]) if words[0] == "-m" else (words[0].removesuffix(".py"), words[1:])
+    output, errors = (_stream(b"") for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, _logging_as_in_a_new_process():
+        patch.chdir(folder)
+        patch.setattr("sys.argv", [words[0], *arguments])
+        for name, stream in (("stdin", _stream((given or "").encode())), ("stdout", output), ("stderr", errors)):
+            patch.setattr(sys, name, stream)
+        status = importlib.import_module(f"qkv.commands.{name}").main(list(arguments))
+    ended = Ended(status, *(stream.buffer.getvalue().decode() for stream in (output, errors)))
+    assert ended.status == 0, f"{words}\n{ended.stdout}\n{ended.stderr}"
+    return ended
+
+
+def _stream(content: bytes) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", write_through=True)
+
+
+@contextlib.contextmanager
+def _logging_as_in_a_new_process() -> Iterator[None]:
+    """Without handlers, so that a command adds its own, which go with it."""
+    loggers = [logging.getLogger(name) for name in (None, "qkv")]
+    before = [(logger.handlers[:], logger.level) for logger in loggers]
+    for logger in loggers:
+        logger.handlers.clear()
+    try:
+        yield
+    finally:
+        for logger, (handlers, level) in zip(loggers, before, strict=True):
+            logger.handlers[:] = handlers
+            logger.setLevel(level)
+
+
+def command(*words: str) -> list[str]:
+    """Returns the words of a command, its script found in the repository."""
+    script = [str(ROOT / words[0])] if words[0].endswith(".py") else [words[0]]
+    return [sys.executable, *script, *words[1:]]
+
+
+def environment() -> dict[str, str]:
+    """Returns an environment in which this clone's package is found."""
+    return {**os.environ, "PYTHONPATH": str(ROOT / "pipeline"), "PYTHONUTF8": "1"}

@@ -1,0 +1,31 @@
+"""Runs with random weights, which no training made: what is converted need not be able to translate."""
+
+import numpy as np
+
+from qkv.files.run_directory import RunDirectory
+from qkv.model.build import build_model
+from qkv.run.trained_run import TrainedRun
+from tests.support.tiny_runs import small_config
+
+RANDOM_SIZES = {
+    "d_model": 12,
+    "num_heads": 3,
+    "d_ff": 20,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "max_positions": 64,
+    "positions_on": "input",
+}
+
+
+def random_run(tokenizer, folder, **settings) -> TrainedRun:
+    """A run whose weights, biases and norms are all random."""
+    changes = {f"model.{key}": value for key, value in (RANDOM_SIZES | settings).items()}
+    config = small_config(folder, folder, "random", changes)
+    model = build_model(config.model, tokenizer.vocabulary_size)
+    generator = np.random.default_rng(1)
+    for variable in model.trainable_variables:
+        mean = 1.0 if variable.name == "gamma" else 0.0
+        variable.assign(generator.normal(mean, 0.3, variable.shape))
+    run = RunDirectory(folder / "random")
+    return TrainedRun(run, config, tokenizer, model, run.model)

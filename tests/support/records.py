@@ -1,0 +1,70 @@
+"""Records of attention with random weights."""
+
+import numpy as np
+
+from qkv.inspection.record import Record
+from qkv.text.pharaoh import GoldAlignment
+
+EMPTY_SIDES: list[tuple[tuple[int | None, ...], ...]] = [
+    ((None,), (0, 1, None)),
+    ((0, 1, None), (None,)),
+    ((None,), (None,)),
+]
+"""Words of source and target tokens where source, target or both are empty."""
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return (exponentials / exponentials.sum(axis=-1, keepdims=True)).astype(np.float32)
+
+
+def build_record(
+    id: int = 0,  # noqa: A002 - the name of the field
+    source_words: tuple[int | None, ...] = (0, 0, 1, 2, None),
+    target_words: tuple[int | None, ...] = (0, 1, 1, None),
+    layers: int = 2,
+    heads: int = 3,
+    seed: int | None = None,
+    **changes: object,
+) -> Record:
+    """Random weights; source and target differ in length unless a test says otherwise."""
+    generator = np.random.default_rng(id if seed is None else seed)
+    S, T = len(source_words), len(target_words)
+    target = [f"▁t{i}" if word is not None else "</s>" for i, word in enumerate(target_words)]
+    values: dict[str, object] = {
+        "id": id,
+        "source": f"source {id}",
+        "reference": None,
+        "hypothesis": 'a "quoted"\u2028 hypothesis, é漢',
+        "source_tokens": [f"▁s{i}" if word is not None else "</s>" for i, word in enumerate(source_words)],
+        "target_input_tokens": ["<s>", *target[:-1]],
+        "target_output_tokens": target,
+        "source_words": list(source_words),
+        "target_words": list(target_words),
+        "token_log_probabilities": (-generator.random(T)).tolist(),
+        "mode": "forced",
+        "truncated": False,
+        "attention": {
+            "cross": softmax(generator.normal(size=(layers, heads, T, S))),
+            "encoder": softmax(generator.normal(size=(layers, heads, S, S))),
+            "decoder": softmax(np.where(np.tri(T) > 0, generator.normal(size=(layers, heads, T, T)), -1e9)),
+        },
+    }
+    return Record(**(values | changes))
+
+
+def noisy_pairs(make_record, count):
+    """Records of 4 source and 3 target words, each target word linked with one source word: the head looks there
+    mostly, and elsewhere otherwise."""
+    generator = np.random.default_rng(1)
+    records, gold = [], []
+    for number in range(count):
+        true = generator.integers(4, size=3)
+        scores = generator.normal(size=(1, 1, 4, 5))
+        scores[0, 0, np.arange(3), true] += 2.5
+        record = make_record(number, (0, 1, 2, 3, None), (0, 1, 2, None), layers=1, heads=1)
+        record.attention["cross"][:] = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+        links = frozenset((int(i), j) for j, i in enumerate(true))
+        records.append(record)
+        gold.append(GoldAlignment(links - {(int(true[0]), 0)}, links))  # the first word's link is only possible
+    return records, gold

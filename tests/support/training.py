@@ -1,0 +1,86 @@
+"""Batches of four sentence pairs of made-up ids, and training without text and a model."""
+
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from qkv.text.batches import Batch, pad
+from qkv.text.tokenizer import BOS, EOS
+from qkv.training.checkpoint_folder import Checkpoints
+from qkv.training.loop import Training
+from qkv.training.step import TrainStepMetrics
+from qkv.training.stopping import Limits, StoppingRules
+from qkv.training.worker_agreement import Agreement
+
+SOURCES = [[4, 5, 6, EOS], [7, EOS], [8, 9, EOS], [5, 4, 8, 7, 6, EOS]]
+TARGETS = [[9, 8], [7, 7, 6, 5], [4], [6, 6, 9]]
+
+
+def batch_of(rows):
+    """The batch of the pairs with these numbers, all padded to the same lengths."""
+    return Batch(
+        pad([SOURCES[row] for row in rows], 6),
+        pad([[BOS, *TARGETS[row]] for row in rows], 5),
+        pad([[*TARGETS[row], EOS] for row in rows], 5),
+    )
+
+
+BATCHES = 3  # of an epoch
+
+
+class FakeBatches:
+    """Epochs of three batches that say where they stand."""
+
+    strategy = tf.distribute.get_strategy()
+
+    accumulated = 1
+
+    def plan(self, epoch):
+        return SimpleNamespace(is_end=lambda batch: batch == BATCHES)
+
+    def epoch(self, epoch, first_batch=0):
+        return ((epoch, batch) for batch in range(first_batch, BATCHES))
+
+
+class FakeRun:
+    """A model of one number, which counts updates; `metrics` are what validations find, the last again and again."""
+
+    def __init__(self, metrics=(1.0,), metric="loss", folder=None, patience=None, validate_every=2, log_every=1):
+        self.model = keras.Sequential(
+            [keras.Input((1,)), keras.layers.Dense(1, use_bias=False, name="number")], name="count"
+        )
+        self.model.trainable_variables[0].assign([[0.0]])
+        self.optimizer = keras.optimizers.Adam(0.5)
+        self.optimizer.build(self.model.trainable_variables)
+        self.metrics = list(metrics)
+        self.metric = metric
+        self.seen = []
+        self.checkpoints = Checkpoints(folder, keep=9) if folder else None
+        self.patience = patience
+        self.settings = {"validate_every": validate_every, "log_every": log_every}
+
+    def training(self, **limits):
+        return Training(
+            self.model,
+            self.optimizer,
+            self._update,
+            FakeBatches(),
+            self._validate,
+            self.checkpoints,
+            stopping=StoppingRules(
+                Limits(**limits), self.metric, self.patience, agreement=Agreement(FakeBatches.strategy)
+            ),
+            metric=self.metric,
+            **self.settings,
+        )
+
+    def _update(self, batch):
+        self.seen.append(batch)
+        self.model.trainable_variables[0].assign_add([[1.0]])
+        return TrainStepMetrics(np.float32(6), np.float32(3), np.float32(1))
+
+    def _validate(self):
+        value = self.metrics.pop(0) if len(self.metrics) > 1 else self.metrics[0]
+        return {"val_loss": 1.0, f"val_{self.metric}": value}

@@ -1,0 +1,82 @@
+"""How often an update, a search and the archive's reader would wait for a GPU: by the kernels that TensorFlow has."""
+
+import pytest
+import tensorflow as tf
+
+from qkv.config.names.inspection import SITES
+from qkv.decoding.beam import BeamSettings
+from qkv.decoding.forced_graph import make_forced_graph
+from qkv.decoding.search import BeamSearch, GreedySearch
+from qkv.decoding.translator import Translator
+from qkv.layers.dropout import Dropout
+from qkv.training.optimizers import make_optimizer
+from qkv.training.step import TrainStep
+from qkv.training.total_loss import TotalLoss
+from tests.support.devices import copies_to_host, without_kernels
+from tests.support.tiny_models import MODELS, make_transformer, shared_transformer
+
+
+def update_of(model, optimizer, **settings):
+    optimizer = make_optimizer(optimizer, 0.001, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    optimizer.build(model.trainable_variables)
+    step = TrainStep(model, optimizer, TotalLoss(model, **settings), tf.distribute.get_strategy(), clip_norm=1.0)
+    return step._update_graph.get_concrete_function()
+
+
+@pytest.fixture(scope="module")
+def update():
+    """Two layers on either side, of which every part is used: 12 layers of dropout, 13 normalisations."""
+    return update_of(make_transformer(dropout=0.1), "muon", r_drop=1.0, label_smoothing=0.1)
+
+
+def test_an_update_copies_a_seed_for_each_dropout_to_the_host_and_hardly_more(update):
+    copies = copies_to_host(update)
+    seeds = copies.pop("Cast(int32) -> StatelessRandomGetKeyCounter")
+    assert seeds == 12
+    assert sum(copies.values()) <= 4, copies
+
+
+def test_no_masks_random_words_travel():
+    def edges():
+        numbers = tf.TensorSpec([None, None, 8])
+        drop = Dropout(0.5, seed=1)
+        layer = tf.function(lambda x: drop(x, training=True))
+        return {edge.split(" -> ")[0] for edge in copies_to_host(layer.get_concrete_function(numbers))}
+
+    assert "StatelessRandomUniformIntV2(int32)" not in edges()
+    with pytest.MonkeyPatch.context() as patch:  # as on other backends
+        patch.setattr("keras.backend.backend", lambda: "jax")
+        assert "StatelessRandomUniformIntV2(int32)" in edges()
+
+
+def test_the_reader_and_the_searches_copy_little():
+    model = shared_transformer()
+    reader = make_forced_graph(model, [site for site in SITES if site != "gradients"]).get_concrete_function()
+    assert sum(copies_to_host(reader).values()) <= 2
+    for search, most in ((GreedySearch(), 6), (BeamSearch(BeamSettings(3, 2, 1.0, 0.0)), 54)):
+        graph = Translator(model, None, search=search, max_positions=12)._graphs[()].get_concrete_function()
+        assert sum(copies_to_host(graph).values()) <= most, search
+        assert without_kernels(graph) == set()
+    assert without_kernels(reader) == set()
+
+
+def test_every_operation_of_an_update_has_a_kernel_for_gpus(update):
+    assert without_kernels(update) == set()
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("name", ["recurrent", "decoder-only"])
+def test_every_operation_of_other_architectures_has_a_kernel_for_gpus(name):
+    architecture, sizes = MODELS[name]
+    model = architecture(**sizes | {"dropout": 0.1})
+    model.build((None, None), (None, None))
+    assert without_kernels(update_of(model, "adam")) == set()
+
+
+def test_what_has_no_kernel_and_what_is_copied_is_found():
+    """The two findings that the tests above hold down."""
+    ids = tf.TensorSpec([4, None], tf.int32)
+    assert without_kernels(tf.function(lambda x: tf.split(x, 2)).get_concrete_function(ids)) == {"Split(int32)"}
+    numbers = tf.TensorSpec([None, 8], tf.float32)
+    words = tf.function(lambda x: tf.reshape(tf.cast(x, tf.int32), (-1,))).get_concrete_function(numbers)
+    assert copies_to_host(words) == {"Cast(int32) -> Reshape": 1}
