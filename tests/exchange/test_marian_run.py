@@ -61,7 +61,7 @@ def test_the_command_says_how_to_go_on(tmp_path, capsys):
     assert main([str(MARIAN), str(tmp_path / "opus"), "--target_language", "de"]) == 0
     said = capsys.readouterr().out
     assert "en to de, 1 + 2 layers of width 16, 153 tokens" in said and ">>fra<< >>deu<<" in said
-    assert f"evaluate.py {tmp_path / 'opus'} --source FILE" in said
+    assert f"evaluate {tmp_path / 'opus'} --source FILE" in said
 
 
 def test_a_folder_that_is_used_is_left_alone(tmp_path, capsys):

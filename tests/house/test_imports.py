@@ -1,6 +1,7 @@
 """What may import what, read from the source: the layout's order, and where each library is let in."""
 
 import ast
+import functools
 import sys
 
 import pytest
@@ -43,18 +44,28 @@ def name_of(path):
     return ".".join(path.relative_to(PIPELINE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
+NAMES = {name_of(path) for path in MODULES}
+
+
+@functools.cache
 def imports_of(path):
     """Every module that a file imports, by its absolute name, also inside functions."""
     package = path.relative_to(PIPELINE.parent).parent.parts
-    known = {name_of(module) for module in MODULES}
+    found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else ()
             module = ".".join([*above, *([node.module] if node.module else [])])
-            below = [f"{module}.{alias.name}" for alias in node.names if f"{module}.{alias.name}" in known]
-            yield from below or [module]
+            found |= {f"{module}.{alias.name}" for alias in node.names} & NAMES or {module}
+    return found
+
+
+@functools.cache
+def graph():
+    """The modules of ours that each of them imports, by name."""
+    return {name_of(path): {module for module in imports_of(path) if module.startswith("qkv.")} for path in MODULES}
 
 
 def libraries_of(path):
@@ -90,17 +101,16 @@ def test_imports_inside_the_package_are_relative():
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    graph = {name_of(path): {m for m in imports_of(path) if m.startswith("qkv.")} for path in MODULES}
     done: set[str] = set()
 
     def visit(module, above):
         assert module not in above, " -> ".join([*above, module])
         if module not in done:
-            for other in sorted(graph.get(module, ())):
+            for other in sorted(graph().get(module, ())):
                 visit(other, [*above, module])
             done.add(module)
 
-    for module in graph:
+    for module in graph():
         visit(module, [])
 
 
@@ -111,11 +121,10 @@ COMPUTE += ["run.trained_run", "training.build", "decoding.build", "exchange.par
 
 @pytest.mark.parametrize("module", COMPUTE)
 def test_what_computes_in_float32_imports_what_makes_its_products_full(module):
-    graph = {name_of(path): {m for m in imports_of(path) if m.startswith("qkv.")} for path in MODULES}
     found, ahead = set(), {f"qkv.{module}"}
     while ahead:
         found |= ahead
-        imported = set().union(*(graph[one] for one in ahead))
+        imported = set().union(*(graph()[one] for one in ahead))
         ahead = (imported | {one.rpartition(".")[0] for one in imported}) - found - {"qkv"}  # packages, too
     assert "qkv.runtime.devices" in found
 
