@@ -1,4 +1,4 @@
-"""Settings that options replace, and the config of a run that an earlier version started."""
+"""Settings of a run: what options replace."""
 
 import argparse
 
@@ -6,9 +6,8 @@ import pytest
 
 from qkv.commands.cli import add_decoding_options, add_seed_option
 from qkv.config import load_run_config
-from qkv.config.run import dump, load_started_run, make_run_config, with_decoding
+from qkv.config.run import with_decoding
 from qkv.errors import InputError
-from tests.support.tiny_runs import small_settings
 
 
 @pytest.fixture
@@ -70,36 +69,3 @@ def test_the_seed_replaces_that_of_the_run(changed):
 def test_a_seed_that_cannot_be_used_is_refused(options, message, changed):
     with pytest.raises(InputError, match=message):
         changed(*options)
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write_config(without=(), **data):
-        settings = small_settings(tmp_path, tmp_path, {f"data.{key}": value for key, value in data.items()})
-        lines = dump(make_run_config(settings, {}, "run")).splitlines()
-        path = tmp_path / "config.yaml"
-        path.write_text("\n".join(line for line in lines if not line.strip().startswith(without)), encoding="utf-8")
-        return path
-
-    return write_config
-
-
-@pytest.mark.parametrize(
-    ("language", "tokenized", "before", "now"),
-    [
-        ("zh", False, "13a", "zh"),
-        ("th", False, "13a", "char"),
-        ("de", False, "13a", "13a"),
-        ("zh", True, "none", "none"),
-    ],
-)
-def test_a_run_without_a_tokenizer_of_bleu_keeps_the_one_that_it_was_trained_with(
-    write, language, tokenized, before, now
-):
-    path = write(target_language=language, tokenized=tokenized)
-    assert load_started_run(path).data.scoring_tokenizer == now
-    path = write(without=("bleu_tokenizer:",), target_language=language, tokenized=tokenized)
-    assert "bleu_tokenizer" not in path.read_text(encoding="utf-8")
-    found = load_started_run(path).data
-    assert found.scoring_tokenizer == before
-    assert (found.bleu_tokenizer is None) == (before == now)  # so that the same command continues the run

@@ -193,7 +193,7 @@ def test_settings_stop_at_the_door():
         "qkv.commands.live",
         "qkv.model.build",
         "qkv.run.training",
-        "qkv.run.training_start",
+        "qkv.run",
         "qkv.text.corpus",
         "qkv.text.listed_corpora",
         "qkv.text.prepare",

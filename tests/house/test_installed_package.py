@@ -51,7 +51,7 @@ from qkv.attention import AdditiveAttention, CrossAttention, MultiHeadAttention,
 from qkv.config import load_run_config
 from qkv.inspection import AttentionArchive, Sentence, write_archive
 from qkv.inspection.bridges import bertviz_arguments, write_inseq, write_soft_alignments
-from qkv.commands.train import train
+from qkv.run import train
 print(qkv.__file__)
 """
     assert run(site, "-c", code).split() == [str(site / "qkv" / "__init__.py")]

@@ -10,8 +10,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import evaluate
 from qkv.commands import translate
-from qkv.commands.train import train
 from qkv.inspection import AttentionArchive
+from qkv.run import train
 from tests.support.tiny_runs import ARCHITECTURES, small_config, write_small_corpus
 
 pytestmark = [pytest.mark.minutes, pytest.mark.slow]

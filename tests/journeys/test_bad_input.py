@@ -422,7 +422,7 @@ BAD_OPTIONS = {
     "reference alone": (["--reference", A_TEXT], "--reference needs --source"),
     "forced alone": (["--source", A_TEXT, "--forced"], "--forced needs --reference"),
     "a name with a slash": (["--name", "a/b"], "--name: expected the name of a folder, without slashes"),
-    "unknown": (["--sauce", "a"], r"unrecognized arguments: --sauce a; did you mean --source\?; see --help"),
+    "unknown": (["--sauce", "a"], r"--sauce: no such option; did you mean --source\?"),
     "no such set": (["--set", "train"], "--set: expected one of test, validation, found 'train'; see --help"),
 }
 
@@ -431,7 +431,7 @@ BAD_OPTIONS = {
 def test_options_that_do_not_fit_are_refused_in_one_line(case, trained, refused, capsys):
     arguments, pattern = BAD_OPTIONS[case]
     refused(evaluate.main, [trained, *arguments], pattern)
-    refused(translate.main, [trained, "--sauce"], "^error: unrecognized arguments: --sauce; see --help\n$")
+    refused(translate.main, [trained, "--sauce"], "^error: --sauce: no such option; see --help\n$")
     refused(translate.main, [], "^error: the following arguments are required: RUN; see --help\n$")
 
 

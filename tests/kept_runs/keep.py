@@ -13,9 +13,9 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
-from qkv.commands.train import train
 from qkv.config.run import make_run_config
 from qkv.config.yaml import read_yaml
+from qkv.run import train
 from qkv.run.trained_run import load_run
 
 HERE = Path(__file__).parent

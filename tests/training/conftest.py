@@ -2,7 +2,7 @@
 
 import pytest
 
-from qkv.commands.train import train
+from qkv.run import train
 from tests.support.tiny_runs import LIVELY, small_config, write_small_corpus
 
 

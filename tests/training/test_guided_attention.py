@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.commands.train import train
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
+from qkv.run import train
 from qkv.run.trained_run import load_run
 from qkv.text.batches import Batch
 from qkv.text.pharaoh import read_pharaoh

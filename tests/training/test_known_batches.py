@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from qkv.commands.train import train
+from qkv.run import train
 from qkv.training import known_batches as module
 from tests.support.tiny_runs import small_config, write_small_corpus
 

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qkv.commands.train import main, train
+from qkv.commands.train import main
 from qkv.config import load_run_config
 from qkv.errors import InputError
 from qkv.files.atomic import temporary_path
 from qkv.files.run_directory import RunDirectory
+from qkv.run import train
 from qkv.run.trained_run import load_run
 from qkv.text.provenance import check_settings
 from qkv.training import loop

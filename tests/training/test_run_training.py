@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 
 from qkv.commands import view
-from qkv.commands.train import train
 from qkv.config import load_run_config
 from qkv.errors import InputError
 from qkv.files.json import write_json
 from qkv.files.paths import sha256
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection import AttentionArchive
+from qkv.run import train
 from qkv.run.trained_run import load_run
 from qkv.run.training import _report_interrupted
 from qkv.training.callbacks.probe_archive import probe_archives

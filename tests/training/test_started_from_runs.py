@@ -9,13 +9,13 @@ import keras
 import numpy as np
 import pytest
 
-from qkv.commands.train import train
 from qkv.config import load_run_config
 from qkv.config.ancestor import check_ancestor
 from qkv.errors import InputError
 from qkv.files.paths import sha256
 from qkv.files.run_directory import RunDirectory
 from qkv.model.freezing import weights_of_part
+from qkv.run import train
 from qkv.run.ancestor import take_ancestor
 from qkv.run.manifest import golden_logits
 from qkv.run.trained_run import load_run

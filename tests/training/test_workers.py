@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qkv.commands.train import train
 from qkv.config.run import dump
+from qkv.run import train
 from tests.support.processes import clusters, finish, start
 from tests.support.run_contents import contents_but_names, differing
 from tests.support.tiny_runs import small_config, write_small_corpus
@@ -34,12 +34,12 @@ from pathlib import Path
 import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from qkv.run import training_start
-from qkv.commands.train import train
+from qkv.run import training
+from qkv.run import train
 from qkv.config import load_run_config
 from qkv.training import build
 build.slices_per_update = lambda: 1  # as on GPUs, the only devices of which one process takes several
-training_start.make_strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+training.make_strategy = lambda: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 sys.exit(max(train(load_run_config(Path(path))) for path in sys.argv[1:]))
 """
 

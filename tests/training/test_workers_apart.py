@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qkv.commands.train import train
 from qkv.config.run import dump
+from qkv.run import train
 from tests.support import ROOT
 from tests.support.processes import clusters, finish, start
 from tests.support.tiny_runs import small_config, write_small_corpus

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Protocol, TextIO, cast
 from ..config.decoding import DecodingSettings
 from ..config.run import RunConfig, RunSettings
 from ..config.schema import expectation
-from ..errors import InputError, LostWorkerError, did_you_mean, mistake, refusal
+from ..errors import InputError, LostWorkerError, did_you_mean, mistake, nearest_key, refusal
 from ..files.paths import is_unicode, name_problem
 from ..runtime.plugin_files import load_plugins, take_plugins
 from ..runtime.streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, prepare_streams
@@ -31,8 +31,8 @@ class ArgumentParser(HelpPrinter, argparse.ArgumentParser):
     The options themselves are read by `exit_cleanly`; here they only appear in the help.
     """
 
-    def __init__(self, prog: str | None = None, description: str = "") -> None:
-        super().__init__(prog=prog, description=description)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         common = self.add_argument_group("options of every command")
         common.add_argument("--plugins", metavar="FILE", help=PLUGINS_HELP)
         common.add_argument("--debug", action="store_true", help=DEBUG_HELP)
@@ -43,13 +43,23 @@ class ArgumentParser(HelpPrinter, argparse.ArgumentParser):
         """Parses arguments, and checks the paths among them."""
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            known = [name for name in self._option_string_actions if name.startswith("--")]
-            meant = did_you_mean(unknown[0].partition("=")[0], known)
-            if not unknown[0].startswith("-") and any(action.nargs in ("*", "+") for action in self._actions):
-                meant = "; give all folders side by side, before the options"
-            raise InputError(f"unrecognized arguments: {' '.join(unknown)}{meant}; see --help")
+            self._refuse(unknown)
         check_paths(options)
         return options
+
+    def _refuse(self, unknown: Sequence[str]) -> NoReturn:
+        names = [argument[2:].partition("=")[0] for argument in unknown if argument.startswith("--")]
+        if not names:
+            many = any(action.nargs in ("*", "+") for action in self._actions)
+            hint = "; give all folders side by side, before the options" if many else ""
+            raise InputError(f"unrecognized arguments: {' '.join(unknown)}{hint}; see --help")
+        known = [name[2:] for name in self._option_string_actions if name.startswith("--")]
+        meant = {name: nearest_key(name, known) for name in names}
+        problems = (
+            f"--{name}: no such option; " + (f"did you mean --{near}?" if near else "see --help")
+            for name, near in meant.items()
+        )
+        raise InputError("\n  ".join(problems))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Checks a choice; called by the standard parser."""

@@ -7,55 +7,27 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import jsonargparse
 from pydantic.fields import FieldInfo
 
+from ..config import RunConfig, load_run_config
 from ..config.messages import parse_value
-from ..config.run import (
-    HARMLESS_IN_WORDS,
-    RunConfig,
-    changes_of_result,
-    dump,
-    make_run_config,
-    read_started_run,
-)
+from ..config.run import HARMLESS_IN_WORDS, changes_of_result, dump, load_started_run
 from ..config.schema import expectation, sections_of, walk
-from ..config.yaml import Origins, read_yaml, replaced
-from ..errors import InputError, LostWorkerError, invocation, nearest_key
+from ..errors import InputError, LostWorkerError, invocation
+from ..run import train
 from ..runtime.cluster import meet, read_cluster
-from ..runtime.import_tensorflow import importing_tensorflow
-from ..runtime.streams import HelpPrinter, write_result
-from .cli import exit_cleanly, log_to_output
+from ..runtime.streams import write_result
+from .cli import ArgumentParser, exit_cleanly, log_to_output
 from .command_paths import check_config_paths
 
-if TYPE_CHECKING:
-    import keras
-
-
 TELLING_MINUTES = 1.0
-
-
-def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence["keras.callbacks.Callback"] = ()) -> int:
-    """Trains a new run, or continues one.
-
-    Args:
-        config: all settings; if a run is resumed, its own settings.
-        resume: the folder of the run to continue, or None for a new run.
-        callbacks: further callbacks; `qkv.training.loop` says what they are given.
-
-    Returns:
-        The exit status: 0, or 130 where the run was interrupted and can be resumed.
-
-    Raises:
-        InputError: the text, the run or its checkpoint does not fit the settings, or BLEU cannot be computed here.
-        LostWorkerError: of several workers, another one has ended, hangs, or has not started.
-    """
-    with importing_tensorflow():
-        from ..run.training import run_training
-
-    return run_training(config, resume, callbacks)
+USAGE = f"""{invocation("train")} --config FILE [--section.key VALUE ...] [--print_config]
+       {invocation("train")} --resume RUN [--section.key VALUE ...]"""
+DESCRIPTION = """Trains a translator. Settings come from FILE; options override them. Write a VALUE as in YAML: 0.1,
+true, null, [cross, encoder]. To resume an interrupted run, give the same command again. With --resume, settings come
+from the run, and options that would change its result are refused."""
 
 
 @exit_cleanly
@@ -93,61 +65,37 @@ class TrainArguments:
     resume: Path | None = None
 
 
-def parse_train_arguments(argv: Sequence[str]) -> TrainArguments:
+def parse_train_arguments(arguments: Sequence[str]) -> TrainArguments:
     """Parses the arguments after the program's name. `run.name` is always set in the result.
 
     Raises:
         InputError: an argument or a setting is wrong.
         SystemExit: with status 0, after printing what `--help` or `--print_config` asks for.
     """
-    refuse_unknown_options(argv)
-    try:
-        given = make_parser().parse_args(argv, defaults=False)
-    except argparse.ArgumentError as error:
-        raise InputError(f"{error.message}; see --help") from error
-    overrides = {key: parse_value(key, field, given[key]) for key, field in settable_keys() if key in given}
-    config_file, resume = given.get("config"), given.get("resume")
-    if (config_file is None) == (resume is None):
-        found = "neither" if resume is None else "both"
+    given = vars(make_parser().parse_args(arguments))
+    if ("config" in given) == ("resume" in given):
+        found = "both" if "config" in given else "neither"
         raise InputError(f"expected either --config FILE or --resume RUN, found {found}; see --help")
-    if resume:
-        config = _load_resumed(Path(resume), overrides)
+    overrides = {key: parse_value(key, field, given[key]) for key, field in settable_keys() if key in given}
+    run: Path | None
+    if "resume" in given:
+        config = _load_resumed(run := Path(given["resume"]), overrides)
     else:
-        config = _load(Path(config_file), overrides)
-        assert config.run.name  # set by `_load`
-        resume = _find_started_run(config, config.run.directory / config.run.name)
-    if given.get("print_config"):
+        config = load_run_config(given["config"], overrides)
+        run = _find_started_run(config)
+    if "print_config" in given:
         write_result(dump(config))
         raise SystemExit(0)
-    _refuse_imported(config, given)
-    return TrainArguments(config, Path(resume) if resume else None)
+    _refuse_imported(config, given.get("config") or given["resume"])
+    return TrainArguments(config, run)
 
 
-def _refuse_imported(config: RunConfig, given: Any) -> None:
-    if config.tokenizer.kind == "given" and config.training.start_from is None:
-        data = {f"data.{name}": getattr(config.data, name) for name in ("train", "validation")}
-        missing = [key for key, value in data.items() if value is None]
-        missing += ["training.max_updates (or max_epochs, max_minutes)"] * config.training.has_no_limit
-        has = f"; it has no {', '.join(missing)}" if missing else ""
-        raise InputError(
-            f"{given.get('config') or given.get('resume')}: tokenizer.kind is given, so this is an imported run, which "
-            f"is not trained itself{has}. Train a new run that starts from it: --training.start_from RUN with text and "
-            f"a limit, or use it with {invocation('evaluate')} and {invocation('translate')}"
-        )
-
-
-def _load(path: Path, overrides: dict[str, Any]) -> RunConfig:
-    values, origins = read_yaml(path)
-    return _overridden(values, origins, overrides, path.stem)
-
-
-def _load_resumed(run: Path, overrides: dict[str, Any]) -> RunConfig:
+def _load_resumed(run: Path, overrides: Mapping[str, Any]) -> RunConfig:
     path = run / "config.yaml"
     if not path.is_file():
         raise InputError(f"{run}: there is no run to resume here: {path} is missing")
-    values, origins = read_started_run(path)
-    config = _overridden(values, origins, overrides, run.name)
-    if changes := changes_of_result(_overridden(values, origins, {}, run.name), config):
+    config = load_started_run(path, overrides)
+    if changes := changes_of_result(load_started_run(path), config):
         raise InputError(
             f"--{', --'.join(changes)}: a resumed run keeps its settings, except {HARMLESS_IN_WORDS}; "
             "for other settings start a new run with --config and --run.name"
@@ -155,13 +103,13 @@ def _load_resumed(run: Path, overrides: dict[str, Any]) -> RunConfig:
     return config
 
 
-def _find_started_run(config: RunConfig, run: Path) -> Path | None:
+def _find_started_run(config: RunConfig) -> Path | None:
     """Returns the folder of a run that was started with these settings, or None if there is none."""
+    run = config.run.directory / str(config.run.name)
     path = run / "config.yaml"
     if not path.is_file():
         return None
-    values, origins = read_started_run(path)
-    if changes := changes_of_result(_overridden(values, origins, {}, run.name), config):
+    if changes := changes_of_result(load_started_run(path), config):
         shown = "\n  ".join(changes)
         raise InputError(
             f"{run}: the run exists already, and was started with other settings:\n  {shown}\nResume it as it is: "
@@ -170,43 +118,27 @@ def _find_started_run(config: RunConfig, run: Path) -> Path | None:
     return run
 
 
-def _overridden(values: dict[str, Any], origins: Origins, overrides: dict[str, Any], default_name: str) -> RunConfig:
-    data = values.get("data")
-    if isinstance(data, Mapping) and isinstance(data.get("train"), list):
-        for key in overrides:
-            if key.startswith("data.train."):
-                raise InputError(
-                    f"--{key}: data.train is a list of corpora ({origins.get('data.train', 'config')}), so that the "
-                    "option does not say which is meant; change the list in a config file"
-                )
-    for key, value in overrides.items():
-        values = replaced(values, key.split("."), value)
-    config = make_run_config(values, {**origins, **dict.fromkeys(overrides, "command line")}, default_name)
-    if config.run.name is not None:
-        return config
-    return config.model_copy(update={"run": config.run.model_copy(update={"name": default_name})})
+def _refuse_imported(config: RunConfig, place: str) -> None:
+    if config.tokenizer.kind == "given" and config.training.start_from is None:
+        data = {f"data.{name}": getattr(config.data, name) for name in ("train", "validation")}
+        missing = [key for key, value in data.items() if value is None]
+        missing += ["training.max_updates (or max_epochs, max_minutes)"] * config.training.has_no_limit
+        has = f"; it has no {', '.join(missing)}" if missing else ""
+        raise InputError(
+            f"{place}: tokenizer.kind is given, so this is an imported run, which "
+            f"is not trained itself{has}. Train a new run that starts from it: --training.start_from RUN with text and "
+            f"a limit, or use it with {invocation('evaluate')} and {invocation('translate')}"
+        )
 
 
-USAGE = f"""{invocation("train")} --config FILE [--section.key VALUE ...] [--print_config]
-       {invocation("train")} --resume RUN [--section.key VALUE ...]"""
-DESCRIPTION = """Trains a translator. Settings come from FILE; options override them. Write a VALUE as in YAML: 0.1,
-true, null, [cross, encoder]. To resume an interrupted run, give the same command again. With --resume, settings come
-from the run, and options that would change its result are refused."""
-
-
-class _Parser(HelpPrinter, jsonargparse.ArgumentParser):
-    pass
-
-
-def make_parser() -> jsonargparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of `train.py`; its help lists every key with its meaning, range and default."""
-    parser = _Parser(
+    parser = ArgumentParser(
         prog=invocation("train"),
         usage=USAGE,
         description=DESCRIPTION,
-        formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=8),  # type: ignore[arg-type]
-        print_config=None,  # our own prints the settings after validation
-        exit_on_error=False,
+        formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=8),
+        argument_default=argparse.SUPPRESS,  # what is not given is not there
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -214,13 +146,11 @@ def make_parser() -> jsonargparse.ArgumentParser:
     )
     parser.add_argument("--resume", metavar="RUN", help="Folder of a run to resume with its own settings.")
     parser.add_argument("--print_config", action="store_true", help="Print all settings as a config file and exit.")
-    parser.add_argument("--plugins", metavar="FILE", help="Python file that registers a score, mechanism or the like.")
-    parser.add_argument("--debug", action="store_true", help="Show the traceback of an error.")
     _add_sections(parser)
     return parser
 
 
-def _add_sections(parser: jsonargparse.ArgumentParser) -> None:
+def _add_sections(parser: argparse.ArgumentParser) -> None:
     """Adds each section as a group of options; a section with the same keys as an earlier one refers to it."""
     shown: set[tuple[str, ...]] = set()
     keys: set[str] = set()
@@ -254,21 +184,3 @@ def _default(field: FieldInfo) -> str:
 def settable_keys() -> list[tuple[str, FieldInfo]]:
     """Returns every dotted key that has a value, with its field; sections have none."""
     return [(key, field) for key, field in walk(RunConfig) if not sections_of(field)]
-
-
-def refuse_unknown_options(argv: Sequence[str]) -> None:
-    """Refuses options that do not exist, and suggests the ones that were probably meant.
-
-    Raises:
-        InputError: an option does not exist; the message names all such options.
-    """
-    own = ["config", "resume", "print_config", "plugins", "debug", "help"]
-    keys = [key for key, _ in settable_keys()] + own
-    problems = []
-    for argument in argv:
-        name = argument[2:].partition("=")[0]
-        if argument.startswith("--") and name not in keys:
-            meant = nearest_key(name, keys)
-            problems.append(f"--{name}: no such option" + (f"; did you mean --{meant}?" if meant else "; see --help"))
-    if problems:
-        raise InputError("\n  ".join(problems))

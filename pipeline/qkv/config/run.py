@@ -35,7 +35,6 @@ from .inspection import InspectionSettings
 from .messages import parse_value, validate
 from .model import ModelSettings, TransformerSettings
 from .names.training import SCHEDULES
-from .names.translation import bleu_tokenizer_of
 from .schema import Settings
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
@@ -104,21 +103,64 @@ class RunConfig(Settings):
         return self
 
 
-def load_run_config(path: str | Path) -> RunConfig:
+def load_run_config(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunConfig:
     """Reads a config file; `run.name` defaults to the name of the file.
+
+    Args:
+        path: of the file.
+        overrides: values of the command line by dotted key, which replace those of the file.
 
     Raises:
         InputError: the file is missing or is not a valid config; the message lists every mistake.
     """
-    values, origins = read_yaml(Path(path))
-    return make_run_config(values, origins, default_name=Path(path).stem)
+    return make_run_config(*read_yaml(Path(path)), Path(path).stem, overrides)
 
 
-def make_run_config(values: Mapping[str, Any], origins: Origins, default_name: str) -> RunConfig:
-    """Validates settings from files or the command line; `origins` tells error messages where each came from."""
+def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None) -> RunConfig:
+    """Reads the settings of a run from the `config.yaml` in its folder, after which it is named.
+
+    Args:
+        path: of the file.
+        overrides: see `load_run_config`.
+
+    Raises:
+        InputError: the file is missing, is not a valid config, or was written by a newer version.
+    """
+    refuse_newer(path)
+    return make_run_config(*read_yaml(path), path.parent.name, overrides)
+
+
+def make_run_config(
+    values: Mapping[str, Any],
+    origins: Origins,
+    default_name: str,
+    overrides: Mapping[str, Any] | None = None,
+) -> RunConfig:
+    """Makes the settings of a run from nested values.
+
+    Args:
+        values: as in a config file.
+        origins: where each came from, for messages.
+        default_name: `run.name`, unless the values name the run.
+        overrides: see `load_run_config`.
+
+    Raises:
+        InputError: a value is wrong or contradicts others; the message lists every mistake.
+    """
+    overrides, data = overrides or {}, values.get("data")
+    if isinstance(data, Mapping) and isinstance(data.get("train"), list):
+        for key in overrides:
+            if key.startswith("data.train."):
+                raise InputError(
+                    f"--{key}: data.train is a list of corpora ({origins.get('data.train', 'config')}), so that the "
+                    "option does not say which is meant; change the list in a config file"
+                )
+    for key, value in overrides.items():
+        values = replaced(values, key.split("."), value)
     run = values.get("run", {})
-    named = {**values, "run": {"name": default_name, **run}} if isinstance(run, Mapping) else values
-    return validate(RunConfig, named, origins)
+    if isinstance(run, Mapping) and run.get("name") is None:
+        values = replaced(values, ["run", "name"], default_name)
+    return validate(RunConfig, values, {**origins, **dict.fromkeys(overrides, "command line")})
 
 
 def dump(config: RunConfig) -> str:
@@ -133,33 +175,6 @@ def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
             yield from flat_settings(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def load_started_run(path: Path) -> RunConfig:
-    """Reads the settings of a run from the `config.yaml` in its folder.
-
-    Raises:
-        InputError: the file is missing or is not a valid config.
-    """
-    values, origins = read_started_run(path)
-    return make_run_config(values, origins, default_name=path.parent.name)
-
-
-def read_started_run(path: Path) -> tuple[dict[str, Any], Origins]:
-    """Reads the keys and values of a run's config; a key that its version did not have gets the value by which that
-    version worked.
-
-    Raises:
-        InputError: the file cannot be read, or was written by a newer version.
-    """
-    refuse_newer(path)
-    values, origins = read_yaml(path)
-    data = values.get("data")
-    if isinstance(data, Mapping) and "bleu_tokenizer" not in data and data.get("tokenized") is not True:
-        before = "13a"  # whatever the language
-        if bleu_tokenizer_of(str(data.get("target_language"))) != before:
-            values = replaced(values, ["data", "bleu_tokenizer"], before)
-    return values, origins
 
 
 def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings | Sequence[ListedCorpusSettings]:

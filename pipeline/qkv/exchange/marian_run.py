@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..files.atomic import new_folder, replaced_when_done, write_atomically
 from ..files.json import write_json
 from ..files.paths import sha256
-from ..files.run_directory import MADE_BY, RunDirectory
+from ..files.run_directory import RunDirectory
 from ..model.build import build_model
 from ..run.manifest import write_imported_manifest
 from ..text.given_tokenizer import SIDES, GivenTokenizer, read_model
@@ -47,7 +47,7 @@ def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[
         run = RunDirectory(temporary)
         model = build_model(config.model, tokenizer.vocabulary_size)
         assign_arrays(model, arrays)
-        write_atomically(run.config, (MADE_BY + dump(config)).encode())
+        run.write_config(dump(config))
         with replaced_when_done(run.model) as path:
             model.save(path)
         ancestor = {"format": "marian", "folder": str(folder), "sha256": _digests(folder, weights.path)}

@@ -15,6 +15,7 @@ from .atomic import (
     is_temporary,
     refuse_folder,
     refuse_link,
+    write_atomically,
 )
 from .lock import folder_locked
 from .paths import refuse_other_than_file
@@ -82,6 +83,10 @@ class RunDirectory:
     def evaluation(self, name: str) -> "EvaluationDirectory":
         """Returns the folder of the evaluation on the set of that name."""
         return EvaluationDirectory(self.root / "evaluations" / name)
+
+    def write_config(self, settings: str) -> None:
+        """Writes the text of all settings, below the version that made the run."""
+        write_atomically(self.config, (MADE_BY + settings).encode())
 
     def locked(self) -> AbstractContextManager[None]:
         """Keeps other processes from training the run within the block.

@@ -1,8 +1,39 @@
-"""A run on disk.
+"""A run on disk, and `train`, which makes one.
 
+- `training`: one training, from its settings to `model.keras`
 - `manifest`: what a run was made from, with digests
 - `trained_run`, `trained_ensemble`: finished runs, opened, alone or together
 - `ancestor`: the run that a training starts from
 - `processes`: the work of a run over several processes of this machine
-- `training_start`, `training`: one training, from its settings to `model.keras`
 """
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..config import RunConfig
+from ..runtime.import_tensorflow import importing_tensorflow
+
+if TYPE_CHECKING:
+    import keras
+
+
+def train(config: RunConfig, resume: Path | None = None, callbacks: Sequence["keras.callbacks.Callback"] = ()) -> int:
+    """Trains a new run, or continues one.
+
+    Args:
+        config: all settings; if a run is resumed, its own settings.
+        resume: the folder of the run to continue, or None for a new run.
+        callbacks: further callbacks; `qkv.training.loop` says what they are given.
+
+    Returns:
+        The exit status: 0, or 130 where the run was interrupted and can be resumed.
+
+    Raises:
+        InputError: the text, the run or its checkpoint does not fit the settings, or BLEU cannot be computed here.
+        LostWorkerError: of several workers, another one has ended, hangs, or has not started.
+    """
+    with importing_tensorflow():
+        from .training import run_training
+
+    return run_training(config, resume, callbacks)

@@ -1,45 +1,55 @@
-"""One training: opens its folder, prepares the text, builds the model, runs the loop, and saves `model.keras`."""
+"""One training, from settings to `model.keras`: opens the run's folder, prepares the text, builds the model, trains."""
 
 import logging
-from collections.abc import Sequence
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ..config import RunConfig
 from ..config.names.training import SCHEDULES
+from ..config.run import dump, flat_settings
 from ..decoding.build import build_translator
 from ..decoding.search import GreedySearch
-from ..errors import invocation
+from ..errors import LostWorkerError, invocation
 from ..files.atomic import replaced_when_done
 from ..files.run_directory import RunDirectory
 from ..metrics.bleu import check_bleu_tokenizer
 from ..metrics.low_bleu import count_words, explain_low_bleu
-from ..runtime.devices import choose_devices
+from ..runtime.devices import choose_devices, describe_devices, make_strategy, resolve_precision, slow_precision
 from ..runtime.machine import keep_freed_memory
 from ..runtime.workers import Workers, join_workers, noticing_lost_workers
-from ..text.prepare import TrainingText
+from ..text.prepare import TrainingText, load_text, prepare_text
+from ..text.provenance import check_prepared, check_settings, data_sha256, prepared_sha256
+from ..text.sets import with_held_out_files
 from ..training.advice import how_to_lengthen, shortcoming
 from ..training.best_weights import KeptWeights, keep_best_weights
 from ..training.build import build_checkpoints, build_model_and_optimizer, build_training
 from ..training.callbacks.build import build_callbacks, callback_params, make_callbacks
 from ..training.callbacks.projector import write_projector
 from ..training.checkpoint import Progress
+from ..training.checkpoint_folder import Checkpoints
 from ..training.known_batches import known_batches
 from ..training.replica_seeds import give_replicas_own_seeds
-from ..training.run_folder import open_run_folder
-from ..training.same_start import check_same_settings, wait_for_text
+from ..training.same_start import check_same_settings, check_same_text, restore_together, wait_for_text
 from ..training.stopping import INTERRUPTED, StoppingRules
 from ..training.worker_agreement import Agreement
+from .ancestor import Ancestor, take_ancestor
 from .manifest import write_manifest
-from .training_start import compared_settings, read_same_text, restore, start_devices
 
+ROUNDS, ROUND_SECONDS = 10, 0.5
 log = logging.getLogger(__name__)
 
 
 def run_training(config: RunConfig, resume: Path | None, callbacks: Sequence[keras.callbacks.Callback]) -> int:
-    """Trains a new run, or continues one: see `qkv.commands.train.train`."""
+    """Trains a new run, or continues one: see `qkv.run.train`."""
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
     choose_devices(config.run.devices, config.run.deterministic)
@@ -88,6 +98,129 @@ def _run_training(
             _report_finished(config, run, text, progress, reason, kept)
         agreement.of_chief(None, "to save the model")
         return 0
+
+
+def start_devices(config: RunConfig) -> tf.distribute.Strategy:
+    """Makes the strategy, and says what is computed on."""
+    strategy = make_strategy()
+    keras.utils.set_random_seed(config.run.seed)
+    precision = resolve_precision(config.training.precision)
+    log.info("%s", describe_devices(precision))
+    if advice := slow_precision(precision):
+        log.warning("%s", advice)
+    return strategy
+
+
+def compared_settings(config: RunConfig) -> dict[str, Any]:
+    """Returns the settings that all workers must have; where the run is may differ from one machine to the next."""
+    return {key: value for key, value in flat_settings(config.model_dump(mode="json")) if key != "run.directory"}
+
+
+@contextmanager
+def open_run_folder(
+    root: Path, resume: Path | None, writes: bool, wait: Callable[[], None] = lambda: None
+) -> Iterator[RunDirectory]:
+    """Opens the folder of a run for the time of its training.
+
+    Args:
+        root: where a new run goes. If it fails before its first checkpoint, its folder is deleted, unless it failed
+            for the loss of another worker: then the same command goes on with the text that is prepared.
+        resume: the run to continue, or None for a new one.
+        writes: whether this worker writes the run. Other workers read it, and where they do not see it, they get a
+            temporary folder.
+        wait: waits until the text is prepared, for a worker that writes nothing.
+
+    Raises:
+        InputError: the run exists already, or does not exist, or another process trains it, or parts of it are links.
+    """
+    if not writes:
+        wait()
+        run = RunDirectory(resume or root)
+        if _appears(run.corpus_report):
+            yield run
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            yield RunDirectory(Path(folder))
+    elif resume:
+        run = RunDirectory.open(resume)
+        with run.locked():
+            run.check_writable()
+            run.delete_leftovers()
+            yield run
+    else:
+        run = RunDirectory.create(root)
+        with run.locked():
+            run.check_unused()  # another process may have trained it in between
+            run.delete_leftovers()
+            try:
+                yield run
+            except BaseException as error:
+                if not (isinstance(error, LostWorkerError) or Checkpoints(run.checkpoints).all()):
+                    run.delete()  # or the corrected command would be refused, since the run exists
+                raise
+
+
+def _appears(path: Path) -> bool:
+    """Returns whether a file is there, or comes within seconds: what another machine has written on a shared folder
+    may be seen late."""
+    for _ in range(ROUNDS):
+        if path.is_file():
+            return True
+        time.sleep(ROUND_SECONDS)
+    return path.is_file()
+
+
+def read_same_text(
+    config: RunConfig, run: RunDirectory, workers: Workers | None
+) -> tuple[Ancestor | None, TrainingText]:
+    """Copies the run that this one starts from, if there is one, prepares the text or reads what is prepared, and
+    compares it with that of the other workers."""
+    ancestor, text = _take_ancestor_and_text(config, run)
+    if workers is not None:
+        check_same_text(workers, data_sha256(with_held_out_files(config, run).data, run) | prepared_sha256(run))
+    return ancestor, text
+
+
+def _take_ancestor_and_text(config: RunConfig, run: RunDirectory) -> tuple[Ancestor | None, TrainingText]:
+    if not run.config.is_file():  # at once, so that the same command finds the run
+        run.write_config(dump(config))
+    ancestor = take_ancestor(config, run)
+    keras.utils.set_random_seed(config.run.seed)  # after a model was loaded, as if there had been none
+    if not run.corpus_report.is_file():
+        return ancestor, prepare_text(config, run)
+    check_settings(config, run)
+    text = load_text(config, run)
+    check_prepared(run)
+    return ancestor, text
+
+
+def restore(
+    config: RunConfig,
+    run: RunDirectory,
+    checkpoints: Checkpoints,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    workers: Workers | None,
+    ancestor: Ancestor | None,
+) -> Progress:
+    """Loads the newest checkpoint, or else the weights of the run that this one starts from, if there is either, and
+    cleans up what is not needed any more."""
+    started = bool(checkpoints.all()) or run.model.is_file()
+    if ancestor is not None and not started:
+        ancestor.load(model, optimizer)
+    progress = restore_together(workers, checkpoints, model, optimizer, started)
+    if workers is not None and not workers.is_chief:
+        return progress
+    run.write_config(dump(config))  # a resumed run may have new limits
+    checkpoints.delete_superseded(progress) if started else delete_records(run)
+    return progress
+
+
+def delete_records(run: RunDirectory) -> None:
+    """Deletes the files that callbacks wrote in a training that was killed before its first checkpoint."""
+    run.history.unlink(missing_ok=True)
+    for folder in (run.tensorboard, run.probes):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _save_model(

@@ -19,7 +19,8 @@ import sacrebleu
 
 from qkv.commands.cli import exit_cleanly
 from qkv.config import RunConfig
-from qkv.config.run import dump, load_started_run, make_run_config, read_started_run
+from qkv.config.run import dump, load_started_run, make_run_config
+from qkv.config.yaml import read_yaml
 from qkv.files.atomic import new_folder
 from qkv.files.run_directory import MADE_BY, RunDirectory
 from qkv.model.build import build_model
@@ -56,7 +57,7 @@ def score(run: RunDirectory, folder: Path) -> list[dict[str, object]]:
 
 def config_of(run: RunDirectory, root: Path, reverse: bool) -> RunConfig:
     """Returns the settings of the run `root` with the text of a run, source and target exchanged if in reverse."""
-    values, origins = read_started_run(run.config)
+    values, origins = read_yaml(run.config)
     data = values["data"]
     if reverse:
         data["source_language"], data["target_language"] = data["target_language"], data["source_language"]

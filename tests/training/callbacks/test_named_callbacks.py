@@ -9,9 +9,9 @@ import keras
 import pandas as pd
 import pytest
 
-from qkv.commands.train import train
 from qkv.config import names
 from qkv.errors import InputError
+from qkv.run import train
 from qkv.training.callbacks.named_callbacks import CALLBACKS, make_callback
 from tests.support.documents import TRAINING, recipe
 from tests.support.tiny_runs import MINIMAL, parsed, problem

@@ -4,7 +4,7 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
-from qkv.training.run_folder import delete_records, open_run_folder
+from qkv.run.training import delete_records, open_run_folder
 from tests.support.failing_files import every_failure
 
 
