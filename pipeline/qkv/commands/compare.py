@@ -4,15 +4,15 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..errors import InputError, invocation
+from ..errors import InputError
 from ..files.atomic import write_output
-from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=invocation("compare"),
+        "compare",
         description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
         "first run (paired bootstrap), the same of the alignment error rate (approximate randomisation), loss, search, "
         "seed, parameters, updates and minutes of training; below, where they were measured, entropy, agreement and "
@@ -31,7 +31,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="also compare each layer and head, with intervals, and with p-values that are corrected for their number "
         "(Holm); the heads of each run are matched to those of the first",
     )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table to this CSV file")
+    parser.add_argument("--csv", type=file_to_write, metavar="FILE", help="also write the table to this CSV file")
     parser.add_argument(
         "--fail_if_worse",
         action="store_true",

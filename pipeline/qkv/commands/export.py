@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config.names import describe
 from ..config.run import load_started_run, with_decoding
-from ..errors import InputError, invocation
+from ..errors import InputError
 from ..files.atomic import new_folder
 from ..files.json import write_json
 from ..files.paths import sha256
-from ..files.run_directory import RunDirectory
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..version import installed_versions
 from .cli import (
@@ -21,6 +20,7 @@ from .cli import (
     add_decoding_options,
     add_run_argument,
     exit_cleanly,
+    folder_to_write,
     log_to_output,
     whole_number,
 )
@@ -57,13 +57,13 @@ QUANTIZATIONS = ("float32", "bfloat16", "float16", "int16", "int8")
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=invocation("export"),
+        "export",
         description="Exports a trained run for another program, into a new folder. Sentences are then translated by "
         "both; the folder's manifest.json says how many translations are equal, and a model that gives other "
         "log-probabilities is not written. What the other program cannot do is refused by its name in the config.",
     )
     add_run_argument(parser)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder to write; it must not exist yet")
+    parser.add_argument("folder", type=folder_to_write, metavar="FOLDER", help="folder to write; it must not exist yet")
     parser.add_argument(
         "--format", choices=EXPORT_FORMATS, required=True, help=f"which format. {describe(EXPORT_FORMATS)}"
     )
@@ -100,11 +100,12 @@ def main(arguments: list[str]) -> None:
     for option, of in (("quantization", "ctranslate2"), ("at", "saved_model")):
         if getattr(options, option) is not None and options.format != of:
             raise InputError(f"--{option}: no effect with --format {options.format}; leave it out")
-    config = with_decoding(load_started_run(RunDirectory.open(options.run).config), vars(options))
+    options.run.check_weights(options.checkpoint)
+    config = with_decoding(load_started_run(options.run.config), vars(options))
     if config.tokenizer.kind == "given":
         raise InputError(
-            f"{options.run}: an imported run, whose tokenizer is two models and a list; export the model from where it "
-            "was imported"
+            f"{options.run.root}: an imported run, whose tokenizer is two models and a list; export the model from "
+            "where it was imported"
         )
     if config.decoding.tag is not None and options.format != "ctranslate2":
         raise InputError(
@@ -123,8 +124,7 @@ def main(arguments: list[str]) -> None:
             from ..exchange.parity import check_parity, read_check_sentences
             from ..run.trained_run import load_run
 
-        run = load_run(options.run, options.checkpoint)
-        run = run.with_config(with_decoding(run.config, vars(options)))
+        run = load_run(options.run.root, options.checkpoint).with_config(config)
         manifest: dict[str, Any] = _describe(run, options)
         exported = _write(run, folder, options, manifest)
         sentences = read_check_sentences(run, options.source, options.sentences) if options.sentences else []
