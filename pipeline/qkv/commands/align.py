@@ -4,7 +4,6 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.names import describe
@@ -118,13 +117,6 @@ def _add_probability_options(parser: argparse.ArgumentParser) -> None:
         help="write the probability that a link is right after it, as in 0-0:0.93. It is calibrated on the gold "
         "alignments that RUN's config names (inspection.choose_head_on, or else the validation set)",
     )
-    parser.add_argument(
-        "--calibration",
-        type=Path,
-        metavar="FILE",
-        help="take probabilities from the link_calibration.json of an evaluation of RUN, so that no gold alignments "
-        "are needed; for a single run, and with --probabilities",
-    )
 
 
 @exit_cleanly
@@ -154,7 +146,7 @@ def main(arguments: list[str]) -> None:
         runs = [one.plain() for one in runs]
     directions = choose_readouts(runs, options.subwords)
     calibrated = options.probabilities or options.symmetrise == PROBABLE
-    calibration = link_calibration(directions, options.calibration) if calibrated else None
+    calibration = link_calibration(directions) if calibrated else None
     reverse = [direction.reverse for direction in directions]
     linking = make_linking(options.symmetrise, calibration, options.probabilities, reverse)
     links = align_in_processes(directions, linking, options.subwords, options.workers)
@@ -181,8 +173,6 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError(
             f"--more_runs needs --symmetrise {MEAN_WEIGHTS}, and no --probabilities; change these, or leave it out"
         )
-    if options.calibration and (options.reverse or not options.probabilities):
-        raise InputError("--calibration needs --probabilities and a single run; leave it out, or REVERSE_RUN")
     if options.subwords and (options.source_words or options.target_words):
         raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
 

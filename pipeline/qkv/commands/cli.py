@@ -6,7 +6,7 @@ import functools
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
@@ -36,6 +36,9 @@ from ..runtime.streams import HelpPrinter, Messages, OutputHandler, can_flush, d
 
 EVALUATED_HELP = "folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive"
 TRY_AGAIN = 75  # EX_TEMPFAIL of <sysexits.h>
+CONFIG_ALONE = ("length_divisor", "beam_end", "renormalize", "force_eos", "max_target_extra")
+"""Settings of decoding that are no options: a run has them from the program that it was imported from."""
+
 WIDEST_REQUIRED = 200
 """The widest beam that is divided among hypotheses by the phrases that they have met: memory grows with its square."""
 
@@ -244,12 +247,13 @@ def add_bleu_option(parser: argparse.ArgumentParser, default: str) -> None:
     )
 
 
-def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """Adds an option for every setting of decoding."""
+def add_decoding_options(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
+    """Adds an option for each setting of decoding, but for those of `CONFIG_ALONE` and `without`."""
     group = parser.add_argument_group("decoding (defaults: the settings of the run)")
     for name, field in DecodingSettings.model_fields.items():
-        text = f"{field.description} ({expectation(field)})".replace("%", "%%")
-        group.add_argument(f"--{name}", metavar="VALUE", help=text)
+        if name not in (*CONFIG_ALONE, *without):
+            text = f"{field.description} ({expectation(field)})".replace("%", "%%")
+            group.add_argument(f"--{name}", metavar="VALUE", help=text)
 
 
 def add_seed_option(parser: argparse.ArgumentParser) -> None:
