@@ -48,8 +48,8 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Reads the archive, measures it, writes the files, and prints a short table."""
     options = make_parser().parse_args(arguments)
-    read, folder = _find_folders(options)
     chosen = options.choose_on and find_evaluation(options.choose_on, "test")[1]
+    read, folder = _find_folders(options)
     log_to_output()
     from ..evaluation.archive_scores import archive_metrics, score_alignments
     from ..evaluation.archive_tables import write_archive_files
