@@ -11,7 +11,7 @@ from qkv.commands.evaluate import results_name
 from qkv.config.run import dump, make_run_config
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
-from tests.tiny_runs import small_settings
+from tests.support.tiny_runs import small_settings
 
 
 @pytest.fixture
