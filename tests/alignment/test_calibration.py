@@ -1,12 +1,14 @@
 """Calibration on records whose attention is known to be right as often as it says."""
 
+import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from qkv.alignment import calibration
-from qkv.alignment.calibration import FOLDS, LEAST_PAIRS, MOST_PAIRS, calibrate, error_of_links
+from qkv.alignment.calibration import FOLDS, LEAST_PAIRS, MOST_PAIRS, calibrate, error_of_links, write_calibration
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.link_probabilities import LinkProbabilities
 from qkv.statistics.logistic_regression import fit_logistic
@@ -27,6 +29,17 @@ def pairs():
 def calibrated(pairs):
     records, gold = pairs
     return calibrate(([record] for record in records), gold, [0], "development")
+
+
+def test_the_file_of_a_calibration_has_its_numbers_and_null_for_an_unknown_error(calibrated, tmp_path):
+    path = tmp_path / "link_calibration.json"
+    write_calibration(path, calibrated)
+    found = json.loads(path.read_text())
+    assert found["coefficients"] == list(calibrated.probabilities.coefficients)
+    assert found["expected_calibration_error"] == calibrated.error
+    assert (found["pairs"], found["chosen_on"]) == (PAIRS, "development")
+    write_calibration(path, replace(calibrated, reliability=()))
+    assert json.loads(path.read_text(), parse_constant=pytest.fail)["expected_calibration_error"] is None
 
 
 def test_no_pair_is_judged_by_a_fit_that_has_seen_it(pairs, monkeypatch):

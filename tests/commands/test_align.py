@@ -11,14 +11,9 @@ import pytest
 import evaluate
 import train
 from qkv.alignment import align_pairs
-from qkv.alignment.aligned_text import AlignedText
-from qkv.alignment.aligner import Direction, choose_readouts
-from qkv.alignment.calibration_file import write_calibration
-from qkv.alignment.link_calibration import link_calibration
 from qkv.commands import align
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection import AttentionArchive
-from qkv.run.trained_run import load_run
 from qkv.text.pharaoh import read_pharaoh
 from tests.support import ROOT
 from tests.support.trained_runs import with_other_weights
@@ -204,7 +199,7 @@ def test_further_runs_that_cannot_count_are_refused(run, text, runs, capsys):
     assert "expected a run from en to zh or back" in capsys.readouterr().err
 
 
-def test_links_have_probabilities_by_gold_links_or_a_file(run, text, tmp_path, capsys):
+def test_links_have_probabilities_by_gold_links(run, text, tmp_path, capsys):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--at", "0,0,output"]
     assert align.main([str(run), *files, "--output", str(tmp_path / "plain")]) == 0
     command = [str(run), *files, "--probabilities"]
@@ -215,33 +210,8 @@ def test_links_have_probabilities_by_gold_links_or_a_file(run, text, tmp_path, c
     assert align.main([*command, "--workers", "2"]) == 0
     assert capsys.readouterr().out == (tmp_path / "links").read_text(encoding="utf-8")
 
-    calibration = tmp_path / "link_calibration.json"
-    loaded = load_run(run)
-    direction = Direction.of(loaded, AlignedText(*zip(*PAIRS, strict=True)), "0,0,output")
-    write_calibration(calibration, link_calibration(choose_readouts([direction])))
-    assert align.main([*command, "--calibration", str(calibration), "--output", str(tmp_path / "again")]) == 0
-    assert (tmp_path / "again").read_text() == (tmp_path / "links").read_text()
-    found = json.loads(calibration.read_text())
-    for changed, message in (
-        ({"weights": ["0" * 64]}, "calibrated for the weights 000000000000, but those of"),
-        ({"layers": [3]}, "coefficients of one of 1 layers, found"),
-        ({"coefficients": [0.5, 0.5]}, "found 2 of the layers [0]; evaluate again"),
-    ):
-        calibration.write_text(json.dumps(found | changed))
-        assert align.main([*command, "--calibration", str(calibration)]) == 2
-        assert message in capsys.readouterr().err
 
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--probabilities", "--subwords"], "leave out --subwords"),
-        (["--calibration", "a.json"], "--calibration needs --probabilities and a single run"),
-        (["RUN", "--calibration", "a.json", "--probabilities"], "leave it out, or REVERSE_RUN"),
-    ],
-)
-def test_options_of_probabilities_that_contradict_others_are_refused(run, text, options, message, capsys):
+def test_probabilities_of_links_between_subwords_are_refused(run, text, capsys):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh")]
-    options = [str(run) if option == "RUN" else option for option in options]
-    assert align.main([str(run), *options, *files]) == 2
-    assert message in capsys.readouterr().err
+    assert align.main([str(run), "--probabilities", "--subwords", *files]) == 2
+    assert "leave out --subwords" in capsys.readouterr().err

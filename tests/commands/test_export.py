@@ -1,7 +1,9 @@
 """The command that exports: what it leaves, what it says, what it refuses."""
 
 import json
+import re
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,18 +14,19 @@ from qkv.files.atomic import temporary_path
 from qkv.files.paths import sha256
 from tests.support import ROOT
 
-RUN = ROOT / "kept_runs" / "0.1.0" / "transformer"
+RUN = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
 
 
 @pytest.fixture
-def place(tmp_path):
-    lines = "the cat sees the dog .\n\na small cat sleeps .\n"
-    (tmp_path / "three.en").write_text(lines, encoding="utf-8")
+def place(tmp_path, monkeypatch):
+    """An empty folder; the run's validation set has three lines."""
+    lines = SimpleNamespace(source=["the cat sees the dog .", "", "a small cat sleeps ."])
+    monkeypatch.setattr(parity, "read_corpus", lambda settings: lines)
     return tmp_path
 
 
 def export_run(place, *options):
-    return export.main([str(RUN), str(place / "exported"), "--source", str(place / "three.en"), *options])
+    return export.main([str(RUN), str(place / "exported"), *options])
 
 
 def test_a_folder_says_what_it_was_made_from_and_how_it_was_checked(place, caplog):
@@ -35,7 +38,19 @@ def test_a_folder_says_what_it_was_made_from_and_how_it_was_checked(place, caplo
     assert manifest["check"]["sentences"] == manifest["check"]["equal"]["greedy"] == 2  # the empty line is left out
     assert manifest["check"]["largest_difference_of_log_probabilities"] < 1e-5
     assert "2 of 2 by greedy search" in caplog.text and "with length_divisor power" in caplog.text
-    assert sorted(path.name for path in place.iterdir()) == ["exported", "three.en"]
+    assert sorted(path.name for path in place.iterdir()) == ["exported"]
+
+
+def test_a_run_that_samples_is_exported_with_a_beam(place):
+    copy = shutil.copytree(RUN, place / "run")
+    config = copy / "config.yaml"
+    text = config.read_text(encoding="utf-8")
+    text = re.sub("search: beam", "search: sampling", re.sub("top_k: 0", "top_k: 10", text))
+    config.write_text(text, encoding="utf-8")
+    options = ["--format", "ctranslate2", "--sentences", "0"]
+    assert export.main([str(copy), str(place / "exported"), *options]) == 0
+    decoding = json.loads((place / "exported" / "manifest.json").read_text(encoding="utf-8"))["decoding"]
+    assert (decoding["search"], decoding["top_k"]) == ("beam", 0)
 
 
 def test_a_model_that_gives_other_numbers_is_not_written(place, capsys, monkeypatch):
@@ -54,12 +69,12 @@ def test_a_model_that_gives_other_numbers_is_not_written(place, capsys, monkeypa
     monkeypatch.setattr(ctranslate2_model, "LoadedCTranslate2", Wrong)
     assert export_run(place, "--format", "ctranslate2") == 2
     assert "the exported model gives log-probabilities that differ by" in capsys.readouterr().err
-    assert [path.name for path in place.iterdir()] == ["three.en"]
+    assert not list(place.iterdir())
 
 
 def test_without_sentences_nothing_is_checked(place, monkeypatch):
     monkeypatch.setattr(parity, "check_parity", None)
-    (place / "three.en").write_text("\n\n", encoding="utf-8")
+    monkeypatch.setattr(parity, "read_corpus", lambda settings: SimpleNamespace(source=["", ""]))
     assert export_run(place, "--format", "ctranslate2", "--quantization", "int8") == 0
     manifest = json.loads((place / "exported" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["checked"] is False and manifest["quantization"] == "int8"
@@ -70,7 +85,7 @@ def test_without_sentences_nothing_is_checked(place, monkeypatch):
     [
         (["--format", "saved_model", "--quantization", "int8"], "--quantization: no effect with --format saved_model"),
         (["--format", "ctranslate2", "--at", "0,0,input"], "--at: no effect with --format ctranslate2"),
-        (["--format", "saved_model", "--search", "sampling"], "--search: other programs search greedily or with a"),
+        (["--format", "saved_model", "--search", "sampling"], "unrecognized arguments: --search sampling"),
         (["--format", "saved_model", "--at", "7,0,input"], "counted from 0; found '7,0,input'"),
         (["--format", "onnx"], "expected one of saved_model, ctranslate2, marian, found 'onnx'"),
         (["--format", "ctranslate2", "--sentences", "-1"], "expected an integer >= 0"),
@@ -82,14 +97,14 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(place, capsys, op
         pytest.importorskip("tensorflow_text")
     assert export_run(place, *options) == 2
     assert message in capsys.readouterr().err
-    assert [path.name for path in place.iterdir()] == ["three.en"]
+    assert not list(place.iterdir())
 
 
 @pytest.mark.parametrize("name", ["of[v1]", "of?", "of\\v"])
 def test_a_saved_model_is_not_written_where_tensorflow_would_not_find_it(place, capsys, name):
     assert export.main([str(RUN), str(place / name / "exported"), "--format", "saved_model"]) == 2
     assert "TensorFlow loads no SavedModel from a path with *, ?, [ or \\; choose another" in capsys.readouterr().err
-    assert [path.name for path in place.iterdir()] == ["three.en"]
+    assert not list(place.iterdir())
 
 
 def test_a_folder_with_files_is_left_alone(place, capsys):
@@ -104,5 +119,5 @@ def test_what_a_killed_export_left_is_deleted_by_the_next_one(place):
     left = temporary_path(place / "exported")
     shutil.copytree(RUN, left)
     assert export_run(place, "--format", "ctranslate2", "--sentences", "0") == 0
-    assert sorted(path.name for path in place.iterdir()) == ["exported", "three.en"]
+    assert sorted(path.name for path in place.iterdir()) == ["exported"]
     assert not (place / "exported" / "config.yaml").exists()

@@ -6,6 +6,7 @@ import pytest
 
 from qkv.commands import live
 from qkv.errors import InputError
+from qkv.live import live as show
 from tests.support.random_runs import random_run
 
 
@@ -42,7 +43,7 @@ def test_it_says_what_it_cannot_write(root, tmp_path, capsys, monkeypatch):
 
 
 def test_a_notebook_shows_the_page_in_a_cell(root):
-    with live.live(root) as page:
+    with show(root) as page:
         shown = page._repr_html_()
         assert shown.startswith("<iframe ") and page.address.replace("&", "&amp;") in shown
         with urlopen(page.address) as answer:
@@ -55,7 +56,7 @@ def test_at_most_four_runs_stand_side_by_side(root, capsys):
     assert live.main([*[str(root)] * 3, "--checkpoint", "both"]) == 2
     assert "runs: expected 1 to 4 side by side, found 6" in capsys.readouterr().err
     with pytest.raises(InputError, match="found 6"):
-        live.live(*[root] * 3, checkpoint="both")
+        show(*[root] * 3, checkpoint="both")
 
 
 def test_ctrl_c_ends_it(root, capsys, monkeypatch):

@@ -16,14 +16,14 @@ PACKAGE = ROOT / "pipeline" / "qkv"
 MANY_PARAMETERS = 8
 
 BUDGETS = {
-    "modules": 400,
+    "modules": 398,
     "modules with a single importer": 119,
     "modules beside the packages": 5,
     "modules in one folder": 60,
-    "lines": 40_889,
-    "lines of code": 21_943,
+    "lines": 40_822,
+    "lines of code": 21_866,
     "functions with many parameters": 21,
-    "settings and options": 291,
+    "settings and options": 272,
 }
 
 

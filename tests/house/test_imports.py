@@ -181,7 +181,6 @@ def test_settings_stop_at_the_door():
         "qkv.alignment.given_text",
         "qkv.alignment.gold",
         "qkv.commands.cli",
-        "qkv.commands.command_paths",
         "qkv.decoding.build",
         "qkv.commands.evaluate",
         "qkv.commands.export",
@@ -213,7 +212,6 @@ def test_settings_stop_at_the_door():
         "qkv.training.checkup_text",
         "qkv.training.checkup",
         "qkv.training.known_batches",
-        "qkv.commands.translate",
     }
 
 

@@ -25,6 +25,7 @@ from qkv import __main__ as program
 from qkv.attention.scores import SCORES
 from qkv.commands.train import parse_train_arguments
 from qkv.config import load_run_config, names
+from qkv.files.run_directory import RunDirectory
 from tests.support import ROOT
 from tests.support.documents import SHIPPING, recipe
 
@@ -344,7 +345,9 @@ def test_commands_of_the_other_pages_are_understood(command, folder, monkeypatch
         folder.run(command)
     elif program == "qkv" or arguments[0] == "-m":
         name, *rest = [f"qkv.commands.{arguments[0]}", *arguments[1:]] if program == "qkv" else arguments[1:]
-        monkeypatch.setattr("qkv.commands.cli.check_paths", lambda options: None)  # these runs are not made here
+        monkeypatch.setattr("qkv.files.run_directory.RunDirectory.open", RunDirectory)  # these are not made here
+        for check in ("check_text", "check_file_to_write", "check_folder_to_write"):
+            monkeypatch.setattr(f"qkv.commands.cli.{check}", lambda path: None)
         module = importlib.import_module(name)
         if hasattr(module, "make_parser"):
             module.make_parser().parse_args(rest)

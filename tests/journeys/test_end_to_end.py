@@ -33,7 +33,6 @@ from qkv.config.names.inspection import REMOVALS, SOURCE_SCORERS
 from qkv.evaluation import request as command
 from qkv.evaluation.resumable import evaluation_folder
 from qkv.evaluation.translations import read_translations
-from qkv.exchange.parity import read_check_sentences
 from qkv.files.run_directory import EvaluationDirectory, RunDirectory
 from qkv.inspection.archive import AttentionArchive
 from qkv.live.live_run import LiveRun
@@ -448,7 +447,6 @@ def test_a_sentence_is_read_alike_by_every_command_and_from_python(normalizing, 
     )
     answer = LiveRun(loaded, "live").answer(Question(text=WRITTEN))
     assert answer.record.source == READ and answer.facts["difference"] is None
-    assert read_check_sentences(loaded, tmp_path / "my.en", 1) == [READ]
 
 
 def test_text_is_normalised_for_alignment_and_linked_by_the_words_as_they_were_written(normalizing):

@@ -13,7 +13,7 @@ import pytest
 import train
 from qkv.commands import align, translate
 from qkv.config.yaml import dump_yaml
-from qkv.errors import InputError, LostWorkerError
+from qkv.errors import LostWorkerError
 from qkv.run import processes
 from qkv.text import arriving_lines
 from tests.support import ROOT
@@ -38,13 +38,6 @@ def end(item):
 def test_a_process_that_is_killed_is_told_in_one_sentence():
     with pytest.raises(LostWorkerError, match=r"one of the 2 processes of --workers was killed, .* give fewer"):
         list(processes.spread(end, [1], 2))
-
-
-def test_sampling_is_not_spread():
-    settings = SimpleNamespace(decoding=SimpleNamespace(search="sampling"))
-    processes.check_spreadable(settings, 1)
-    with pytest.raises(InputError, match="--workers: sampling draws one translation after the other"):
-        processes.check_spreadable(settings, 2)
 
 
 @pytest.fixture(scope="module")

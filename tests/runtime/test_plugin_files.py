@@ -1,18 +1,11 @@
-"""Plugin files are taken off the arguments, run once, and whatever is wrong with one is told in one line."""
+"""Plugin files are run once, and whatever is wrong with one is told in one line."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
-from qkv.commands.cli import exit_cleanly
 from qkv.errors import InputError
-from qkv.runtime.plugin_files import load_plugins, take_plugins
-
-
-def test_plugins_are_taken_off_wherever_they_stand():
-    arguments = ["run", "--plugins", "a.py", "--set", "test", "--plugins=b.py"]
-    assert take_plugins(arguments) == (["run", "--set", "test"], [Path("a.py"), Path("b.py")])
+from qkv.runtime.plugin_files import load_plugins
 
 
 def test_a_plugin_runs_once_in_a_process(tmp_path, monkeypatch):
@@ -44,13 +37,3 @@ def test_a_failing_plugin_is_reported_in_one_line(tmp_path, text, told):
         load_plugins([plugin])
     assert len(str(caught.value).splitlines()) == 1
     assert "qkv_plugin_wrong" not in sys.modules
-
-
-def test_a_missing_plugin_ends_the_command_with_status_2(tmp_path, capsys):
-    ran = []
-    command = exit_cleanly(lambda arguments: ran.append(arguments))
-    assert command(["--plugins", str(tmp_path / "absent.py")]) == 2
-    assert "absent.py: no such file" in capsys.readouterr().err
-    assert command(["--plugins"]) == 2
-    assert "expected a Python file" in capsys.readouterr().err
-    assert not ran

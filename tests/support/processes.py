@@ -88,7 +88,10 @@ def run_without(modules: Sequence[str], folder: Path, *arguments: object) -> sub
     """Runs Python in a process of its own, without these modules; `folder` gets a file that sees to it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sitecustomize.py").write_text(WITHOUT.format(names=tuple(modules)), encoding="utf-8")
-    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONIOENCODING": "utf-8"}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT / "pipeline")]),
+        "PYTHONIOENCODING": "utf-8",
+    }
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
 

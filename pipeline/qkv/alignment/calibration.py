@@ -4,12 +4,15 @@ Every figure is cross-fitted: the pairs are dealt into `FOLDS` parts, and each p
 the others, so no pair is judged by what has seen it.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
+from ..files.json import write_json
 from ..inspection.record import Record
 from ..statistics.logistic_regression import fit_logistic, probability_of
 from ..statistics.reliability import ReliabilityBin, calibration_error, reliability_table
@@ -17,6 +20,7 @@ from ..text.pharaoh import GoldAlignment
 from .error_rate import AlignmentCounts
 from .link_probabilities import LinkProbabilities, pair_features
 
+FORMAT = 1  # of the file
 FOLDS = 5
 LEAST_PAIRS = 30
 """Fewer pairs with gold links calibrate nothing."""
@@ -145,3 +149,23 @@ def _best_threshold(sentences: Sequence[_Sentence], predicted: Sequence[np.ndarr
     best = np.flatnonzero(rates == rates.min())
     middle = int(best[len(best) // 2])
     return float(_THRESHOLDS[middle]), float(rates[middle])
+
+
+def write_calibration(path: Path, calibration: Calibration) -> None:
+    """Writes a calibration as JSON: `layers` and `coefficients` of the regression, `threshold`, and what was measured
+    on pairs that the fit had not seen: `aer`, `reliability` and `expected_calibration_error`, all from 0 to 1 (the
+    last is null where no two words are likely to be linked); the number of `pairs`, and the set that they are from
+    (`chosen_on`); and the SHA-256 of the `weights`."""
+    content = {
+        "format": FORMAT,
+        "layers": list(calibration.probabilities.layers),
+        "coefficients": list(calibration.probabilities.coefficients),
+        "threshold": calibration.threshold,
+        "aer": calibration.aer,
+        "expected_calibration_error": None if math.isnan(calibration.error) else calibration.error,
+        "reliability": [one._asdict() for one in calibration.reliability],
+        "pairs": calibration.pairs,
+        "chosen_on": calibration.chosen_on,
+        "weights": list(calibration.weights),
+    }
+    write_json(path, content)

@@ -12,17 +12,16 @@ from .aligned_text import AlignedText
 from .given_words import read_given_words
 
 
-def read_set(root: Path, name: str) -> Corpus:
+def read_set(run: RunDirectory, name: str) -> Corpus:
     """Reads a set that the config of a run names.
 
     Args:
-        root: the folder of the run.
+        run: the folder of the run.
         name: one of `config.names.text.DATA_SETS`.
 
     Raises:
-        InputError: there is no such run or set, or the set joins corpora with tags.
+        InputError: there is no such set, or the set joins corpora with tags.
     """
-    run = RunDirectory.open(root)
     config = with_held_out_files(load_run_config(run.config), run)
     settings = settings_of_set(config, name, run.config)
     if config.data.tags and name == "train":

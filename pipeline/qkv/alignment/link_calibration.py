@@ -4,38 +4,32 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from ..errors import InputError
 from ..files.paths import sha256
 from .aligned_text import AlignedText
 from .aligner import Direction
 from .calibration import LEAST_PAIRS, Calibration, calibrate, with_weights
-from .calibration_file import read_calibration
 from .gold import read_choice_set
-from .link_probabilities import number_of_features
 from .probable_readout import ProbableReadout
 
 log = logging.getLogger(__name__)
 
 
-def link_calibration(directions: Sequence[Direction], path: Path | None = None) -> Calibration:
+def link_calibration(directions: Sequence[Direction]) -> Calibration:
     """Returns the calibration of the links of one direction, or of the combined links of two.
 
-    It is that of a file, or of the readout, or it is made on the gold links that the config of the first run names.
+    It is that of the readout, or it is made on the gold links that the config of the first run names.
 
     Args:
         directions: as `choose_readouts` returns them.
-        path: the file of a calibration of the run, where there is one direction.
 
     Raises:
-        InputError: there are no gold links, they are too few or count other words; or the file is not of this run.
+        InputError: there are no gold links, or they are too few or count other words.
     """
     first = directions[0]
     assert all(direction.readout is not None for direction in directions)
-    if path is not None:
-        calibration = _read_of_run(path, first)
-    elif len(directions) == 1 and isinstance(first.readout, ProbableReadout):
+    if len(directions) == 1 and isinstance(first.readout, ProbableReadout):
         calibration = first.readout.calibration
     else:
         calibration = _calibrate(directions)
@@ -48,31 +42,6 @@ def link_calibration(directions: Sequence[Direction], path: Path | None = None) 
         else f"expected calibration error {100 * calibration.error:.1f} %, error rate of the links above "
         f"{calibration.threshold:.2f} {100 * calibration.aer:.1f} % (both cross-fitted)",
     )
-    return calibration
-
-
-def _read_of_run(path: Path, direction: Direction) -> Calibration:
-    calibration, run = read_calibration(path), direction.run
-    found = sha256(run.weights)
-    if calibration.weights != (found,):
-        known = ", ".join(one[:12] for one in calibration.weights) or "none"
-        raise InputError(
-            f"{path}: calibrated for the weights {known}, but those of {run.directory.root} are {found[:12]} "
-            "(SHA-256); expected the link_calibration.json of an evaluation of this run: evaluate again"
-        )
-    record = next(run.recorder(["cross"]).record_references(["a"], ["a"]))
-    layers, heads = record.attention["cross"].shape[:2]
-    probabilities = calibration.probabilities
-    coefficients = number_of_features(heads) + 1
-    if (
-        len(probabilities.layers) != 1
-        or not 0 <= probabilities.layers[0] < layers
-        or len(probabilities.coefficients) != coefficients
-    ):
-        raise InputError(
-            f"{path}: expected {coefficients} coefficients of one of {layers} layers, found "
-            f"{len(probabilities.coefficients)} of the layers {list(probabilities.layers)}; evaluate again"
-        )
     return calibration
 
 

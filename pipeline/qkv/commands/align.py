@@ -4,15 +4,22 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.names import describe
 from ..config.names.inspection import EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS
 from ..config.names.text import DATA_SETS
-from ..errors import InputError, invocation
+from ..errors import InputError
 from ..runtime.import_tensorflow import importing_tensorflow
-from .cli import ArgumentParser, add_normalize_option, add_workers_option, exit_cleanly
+from .cli import (
+    ArgumentParser,
+    add_normalize_option,
+    add_workers_option,
+    exit_cleanly,
+    file_to_write,
+    run_folder,
+    text_file,
+)
 
 if TYPE_CHECKING:
     from ..alignment.aligner import Direction
@@ -35,7 +42,7 @@ READOUT_HELP = (
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=invocation("align"),
+        "align",
         description="Aligns the words of a parallel text by the cross-attention of a trained run. Writes one line of "
         "links per pair in Pharaoh format: source word-target word, from 0. With a run of the opposite direction the "
         "links of both are symmetrised. Layer, head and label side are those given by --at; without it they are chosen "
@@ -43,13 +50,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.epilog = READOUT_HELP
     _add_runs(parser)
-    parser.add_argument("--source", type=Path, metavar="FILE", help="source sentences, one per line")
-    parser.add_argument("--target", type=Path, metavar="FILE", help="their translations, one per line")
+    parser.add_argument("--source", type=text_file, metavar="FILE", help="source sentences, one per line")
+    parser.add_argument("--target", type=text_file, metavar="FILE", help="their translations, one per line")
     parser.add_argument(
         "--set", choices=DATA_SETS, help="align this set of RUN's config instead of --source and --target"
     )
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="write the links to this file (default: standard output)"
+        "--output", type=file_to_write, metavar="FILE", help="write the links to this file (default: standard output)"
     )
     parser.add_argument(
         "--symmetrise",
@@ -65,13 +72,13 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_runs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a run from source to target")
+    parser.add_argument("run", type=run_folder, metavar="RUN", help="folder of a run from source to target")
     parser.add_argument(
-        "reverse", type=Path, nargs="?", metavar="REVERSE_RUN", help="folder of a run from target to source"
+        "reverse", type=run_folder, nargs="?", metavar="REVERSE_RUN", help="folder of a run from target to source"
     )
     parser.add_argument(
         "--more_runs",
-        type=Path,
+        type=run_folder,
         nargs="+",
         default=[],
         metavar="RUN",
@@ -91,7 +98,7 @@ def _add_word_options(parser: argparse.ArgumentParser) -> None:
     for side in ("source", "target"):
         parser.add_argument(
             f"--{side}_words",
-            type=Path,
+            type=text_file,
             metavar="FILE",
             help=f"the {side} sentences again, with spaces between words: links are between these words. For text "
             "without spaces; otherwise its subwords count as words, or its characters if there are two runs",
@@ -109,13 +116,6 @@ def _add_probability_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write the probability that a link is right after it, as in 0-0:0.93. It is calibrated on the gold "
         "alignments that RUN's config names (inspection.choose_head_on, or else the validation set)",
-    )
-    parser.add_argument(
-        "--calibration",
-        type=Path,
-        metavar="FILE",
-        help="take probabilities from the link_calibration.json of an evaluation of RUN, so that no gold alignments "
-        "are needed; for a single run, and with --probabilities",
     )
 
 
@@ -140,12 +140,13 @@ def main(arguments: list[str]) -> None:
     text = with_given_words(corpus, options.source_words, options.target_words, names)
     normalizes = not (options.set or options.no_normalize)  # a set of the run's is as it reads it
     places = options.at, options.reverse_at
-    runs = load_directions(text, options.run, options.reverse, options.more_runs, places, normalizes)
+    more = [run.root for run in options.more_runs]
+    runs = load_directions(text, options.run.root, options.reverse and options.reverse.root, more, places, normalizes)
     if options.symmetrise == MEAN_WEIGHTS:  # no run's own links count
         runs = [one.plain() for one in runs]
     directions = choose_readouts(runs, options.subwords)
     calibrated = options.probabilities or options.symmetrise == PROBABLE
-    calibration = link_calibration(directions, options.calibration) if calibrated else None
+    calibration = link_calibration(directions) if calibrated else None
     reverse = [direction.reverse for direction in directions]
     linking = make_linking(options.symmetrise, calibration, options.probabilities, reverse)
     links = align_in_processes(directions, linking, options.subwords, options.workers)
@@ -172,8 +173,6 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError(
             f"--more_runs needs --symmetrise {MEAN_WEIGHTS}, and no --probabilities; change these, or leave it out"
         )
-    if options.calibration and (options.reverse or not options.probabilities):
-        raise InputError("--calibration needs --probabilities and a single run; leave it out, or REVERSE_RUN")
     if options.subwords and (options.source_words or options.target_words):
         raise InputError("--subwords and --source_words or --target_words name different words; give one of them")
 

@@ -6,45 +6,103 @@ import functools
 import logging
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
+from pydantic import BaseModel
+
+from ..config.ancestor import check_ancestor
 from ..config.decoding import DecodingSettings
-from ..config.run import RunConfig, RunSettings
+from ..config.ensemble import check_members, check_members_search
+from ..config.names import describe
+from ..config.names.translation import BLEU_TOKENIZERS
+from ..config.run import RunConfig, RunSettings, load_started_run, with_decoding
 from ..config.schema import expectation
-from ..errors import InputError, LostWorkerError, did_you_mean, mistake, nearest_key, refusal
-from ..files.paths import is_unicode, name_problem
-from ..runtime.plugin_files import load_plugins, take_plugins
+from ..errors import InputError, LostWorkerError, did_you_mean, invocation, mistake, nearest_key, refusal
+from ..files.paths import (
+    check_file_to_write,
+    check_folder_to_write,
+    check_text,
+    check_writable,
+    is_unicode,
+    matching_files,
+    name_problem,
+)
+from ..files.run_directory import RunDirectory
+from ..run.processes import RunParts, Spreading
+from ..runtime.plugin_files import load_plugins
 from ..runtime.streams import HelpPrinter, Messages, OutputHandler, can_flush, discard, prepare_streams
-from .command_paths import check_paths
 
-PLUGINS_HELP = "Python file of your own that registers a score, mechanism or the like; repeatable"
 EVALUATED_HELP = "folder of a run, of one evaluation (RUN/evaluations/NAME), or of an attention archive"
-DEBUG_HELP = "show the traceback of an error"
 TRY_AGAIN = 75  # EX_TEMPFAIL of <sysexits.h>
+CONFIG_ALONE = ("length_divisor", "beam_end", "renormalize", "force_eos", "max_target_extra")
+"""Settings of decoding that are no options: a run has them from the program that it was imported from."""
+
+WIDEST_REQUIRED = 200
+"""The widest beam that is divided among hypotheses by the phrases that they have met: memory grows with its square."""
 
 
-class ArgumentParser(HelpPrinter, argparse.ArgumentParser):
-    """The standard parser with the options that every command has; wrong arguments and paths raise an `InputError`.
+class _Parser(HelpPrinter, argparse.ArgumentParser):
+    """The standard parser, but wrong arguments raise an `InputError`."""
 
-    The options themselves are read by `exit_cleanly`; here they only appear in the help.
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Converts a value; called by the standard parser, which tells nothing of the `InputError` of a path."""
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            raise error.__context__ if isinstance(error.__context__, InputError) else error from None
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Checks a choice; called by the standard parser."""
+        if action.choices is not None and value not in action.choices:
+            names = [str(choice) for choice in action.choices]
+            expected = f"expected one of {', '.join(names)}, found {str(value)!r}"
+            raise argparse.ArgumentError(action, f"{expected}{did_you_mean(str(value), names)}")
+
+    def error(self, message: str) -> NoReturn:
+        """Raises what the standard parser would print; called by it."""
+        raise InputError(f"{message}; see --help")
+
+
+COMMON = _Parser(add_help=False, allow_abbrev=False)
+"""The options of every command, which `exit_cleanly` takes off its arguments."""
+
+_common = COMMON.add_argument_group("options of every command")
+_common.add_argument(
+    "--plugins",
+    type=Path,
+    action="append",
+    default=[],
+    metavar="FILE",
+    help="Python file of your own that registers a score, mechanism or the like; repeatable",
+)
+_common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+
+
+class ArgumentParser(_Parser):
+    """The parser of a command; it suggests what a misspelt option was meant to be.
+
+    Args:
+        command: the name of the command; None for a script, which is named as its file.
+        settings: see `argparse.ArgumentParser`.
     """
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        common = self.add_argument_group("options of every command")
-        common.add_argument("--plugins", metavar="FILE", help=PLUGINS_HELP)
-        common.add_argument("--debug", action="store_true", help=DEBUG_HELP)
+    def __init__(self, command: str | None = None, **settings: Any) -> None:
+        prog = invocation(command) if command else None
+        super().__init__(prog=prog, parents=[COMMON], allow_abbrev=False, **settings)
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> argparse.Namespace:
-        """Parses arguments, and checks the paths among them."""
+        """Parses arguments.
+
+        Raises:
+            InputError: an argument is wrong or unknown, or a path among them.
+        """
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
             self._refuse(unknown)
-        check_paths(options)
         return options
 
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:
@@ -61,16 +119,35 @@ class ArgumentParser(HelpPrinter, argparse.ArgumentParser):
         )
         raise InputError("\n  ".join(problems))
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Checks a choice; called by the standard parser."""
-        if action.choices is not None and value not in action.choices:
-            names = [str(choice) for choice in action.choices]
-            expected = f"expected one of {', '.join(names)}, found {str(value)!r}"
-            raise argparse.ArgumentError(action, f"{expected}{did_you_mean(str(value), names)}")
 
-    def error(self, message: str) -> NoReturn:
-        """Raises what the standard parser would print; called by it."""
-        raise InputError(f"{message}; see --help")
+def run_folder(text: str) -> RunDirectory:
+    """Opens a run, as the `type` of `add_argument`."""
+    return RunDirectory.open(Path(text))
+
+
+def text_file(text: str) -> Path:
+    """Checks that a text can be read, as the `type` of `add_argument`."""
+    check_text(path := Path(text))
+    return path
+
+
+def file_to_write(text: str) -> Path:
+    """Checks that a file can be written, as the `type` of `add_argument`."""
+    check_file_to_write(path := Path(text))
+    return path
+
+
+def folder_to_write(text: str) -> Path:
+    """Checks that files can be written into a folder, as the `type` of `add_argument`."""
+    check_folder_to_write(path := Path(text))
+    return path
+
+
+def result_name(text: str) -> str:
+    """Checks the name of a folder of results, as the `type` of `add_argument`."""
+    if problem := name_problem(text):
+        raise argparse.ArgumentTypeError(problem)
+    return text
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
@@ -87,14 +164,14 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
     """Adds the folder of a trained run, as `options.run`."""
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a trained run, such as runs/demo")
+    parser.add_argument("run", type=run_folder, metavar="RUN", help="folder of a trained run, such as runs/demo")
 
 
 def add_members_argument(parser: argparse.ArgumentParser) -> None:
     """Adds further runs, as `options.others`."""
     parser.add_argument(
         "others",
-        type=Path,
+        type=run_folder,
         nargs="*",
         default=[],
         metavar="RUN2",
@@ -136,17 +213,153 @@ def add_normalize_option(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def _read_name(text: str) -> str:
-    if problem := name_problem(text):
-        raise argparse.ArgumentTypeError(problem)
-    return text
-
-
 def add_set_option(parser: argparse.ArgumentParser) -> None:
     """Which evaluation of a run is read, as `options.set`."""
     parser.add_argument(
-        "--set", type=_read_name, default="test", metavar="NAME", help="name of the evaluation (default: test)"
+        "--set", type=result_name, default="test", metavar="NAME", help="name of the evaluation (default: test)"
     )
+
+
+def add_links_options(parser: argparse._ActionsContainer, default: str = "") -> None:
+    """Adds a file of gold links, as `options.alignments` and `options.first_index`."""
+    parser.add_argument(
+        "--alignments",
+        type=text_file,
+        metavar="FILE",
+        help=f"gold word alignments of the sentences, in Pharaoh format{default}",
+    )
+    parser.add_argument(
+        "--first_index",
+        type=int,
+        choices=(0, 1),
+        default=0,
+        help="number of the first word in --alignments (default: 0)",
+    )
+
+
+def add_bleu_option(parser: argparse.ArgumentParser, default: str) -> None:
+    """Adds the tokenizer of BLEU, as `options.bleu_tokenizer`, None for the default."""
+    parser.add_argument(
+        "--bleu_tokenizer",
+        choices=list(BLEU_TOKENIZERS),
+        metavar="NAME",
+        help=f"how sacreBLEU splits text into words (default: {default}). {describe(BLEU_TOKENIZERS)}",
+    )
+
+
+def add_decoding_options(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
+    """Adds an option for each setting of decoding, but for those of `CONFIG_ALONE` and `without`."""
+    group = parser.add_argument_group("decoding (defaults: the settings of the run)")
+    for name, field in DecodingSettings.model_fields.items():
+        if name not in (*CONFIG_ALONE, *without):
+            text = f"{field.description} ({expectation(field)})".replace("%", "%%")
+            group.add_argument(f"--{name}", metavar="VALUE", help=text)
+
+
+def add_seed_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the seed of sampling, which `with_decoding` reads."""
+    text = f"With sampling: seed of the draws ({expectation(RunSettings.model_fields['seed'])}; default: the run's)"
+    parser.add_argument("--seed", metavar="VALUE", help=text)
+
+
+def add_given_options(parser: argparse.ArgumentParser, note: str = "") -> None:
+    """Adds the files of what is known of translations, as `options.prefix`, `options.require` and `options.ban`."""
+    group = parser.add_argument_group(
+        f"what is known of the translations{note}", "All in the form of the training text."
+    )
+    group.add_argument(
+        "--prefix",
+        type=text_file,
+        metavar="FILE",
+        help="a line for each sentence, with which its translation begins; empty for none. The last word may be the "
+        "beginning of one",
+    )
+    group.add_argument(
+        "--require",
+        type=text_file,
+        metavar="FILE",
+        help="a line for each sentence: words or phrases that its translation contains as whole words, separated by "
+        "tabs; empty for none. Needs a beam",
+    )
+    group.add_argument(
+        "--ban",
+        type=text_file,
+        metavar="FILE",
+        help="words or phrases, one a line, that no translation contains as whole words",
+    )
+
+
+def read_search(options: argparse.Namespace) -> RunConfig:
+    """Returns the settings of the run with those of the search that options replace; each run can be searched so.
+
+    Raises:
+        InputError: a run has no such weights, a value is wrong, or the runs cannot translate together.
+    """
+    runs = [options.run, *options.others]
+    for run in runs:
+        run.check_weights(options.checkpoint)
+    check_members(runs)
+    config = with_decoding(load_started_run(options.run.config), vars(options))
+    check_members_search(config, options.others)
+    _check_required(config, options)
+    if options.workers > 1 and config.decoding.search == "sampling":
+        raise InputError("--workers: sampling draws one translation after the other; expected --workers 1 with it")
+    return config
+
+
+def make_spreading(options: argparse.Namespace, config: RunConfig) -> Spreading:
+    """Returns the processes that share the work of the runs, and what they need of the options."""
+    roots = tuple(run.root for run in (options.run, *options.others))
+    return Spreading(RunParts(roots, options.checkpoint, config, options.ban, bool(options.require)), options.workers)
+
+
+def _check_required(config: RunConfig, options: argparse.Namespace) -> None:
+    """Checks that the search can meet requirements, if there are any.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if options.require is None:
+        return
+    decoding = config.decoding
+    if decoding.search != "beam":
+        raise InputError(f"--require: needs a beam, and decoding.search is {decoding.search}; expected --search beam")
+    if not 2 <= decoding.beam_size <= WIDEST_REQUIRED:
+        raise InputError(
+            f"--require: needs a beam of 2 to {WIDEST_REQUIRED} hypotheses, and decoding.beam_size is "
+            f"{decoding.beam_size}; expected, for example, --beam_size 5"
+        )
+
+
+def check_config_paths(config: RunConfig) -> None:
+    """Checks the paths of a new run's config: the text, and the folder of runs.
+
+    Raises:
+        InputError: a text is missing, patterns of a corpus match different numbers of files, or a folder cannot be
+            written.
+    """
+    data = config.data
+    for path in _paths(data.model_copy(update={"cache": None})):
+        for file in matching_files(path):
+            check_text(file, pipes=False)  # it is read more than once
+    for corpus in (*data.training_corpora, data.validation, data.test):
+        if corpus is not None:
+            corpus.shards()
+    if data.cache is not None:
+        check_folder_to_write(data.cache)
+    check_writable(config.run.directory / str(config.run.name))
+    if config.training.start_from is not None:
+        check_ancestor(config)
+        RunDirectory(config.training.start_from).check_weights()
+
+
+def _paths(section: BaseModel) -> Iterator[Path]:
+    for _, value in section:
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(item, Path):
+                yield item
+            elif isinstance(item, BaseModel):
+                yield from _paths(item)
 
 
 def log_to_output() -> None:
@@ -185,8 +398,8 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
     """Makes a command report errors in one line and return a fitting exit status.
 
     An `InputError` prints `error: ...` and gives status 2, a disk that refuses to write gives 1, Ctrl-C gives 130, and
-    the loss of another worker 75. Two options may stand anywhere among the arguments and are taken off them: `--debug`
-    lets every traceback through, and `--plugins FILE` loads a plugin first.
+    the loss of another worker 75. The options of every command may stand anywhere among the arguments and are taken off
+    them: `--debug` lets every traceback through, and `--plugins FILE` loads a plugin first.
 
     Args:
         main: takes the arguments after the program's name and returns an exit status, or None for 0.
@@ -198,17 +411,18 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
     @functools.wraps(main)
     def command(arguments: list[str] | None = None) -> int:
         given = sys.argv[1:] if arguments is None else arguments
-        debug = "--debug" in given
+        debug = False
         prepare_streams()
         try:
             _refuse_unwritable(given)
-            others, plugins = take_plugins([argument for argument in given if argument != "--debug"])
-            load_plugins(plugins)
+            common, others = COMMON.parse_known_args(given)
+            debug = common.debug
+            load_plugins(common.plugins)
             try:
                 status = main(others) or 0
             except SystemExit as error:  # after --help, of a script's own parser, or within a plugin
                 sys.stdout.flush()
-                if error.code and plugins:
+                if error.code and common.plugins:
                     raise InputError(f"a plugin has ended the command: exit {error.code}; mend the plugin") from error
                 raise
             sys.stdout.flush()
@@ -234,66 +448,3 @@ def exit_cleanly(main: Callable[[list[str]], int | None]) -> Command:
             return _fail(f"error: {output}{refused}", 1) if refused else _fail(f"error: {mistaken}", 2)
 
     return command
-
-
-WIDEST_REQUIRED = 200
-"""The widest beam that is divided among hypotheses by the phrases that they have met: memory grows with its square."""
-
-
-def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """Adds an option for every setting of decoding."""
-    group = parser.add_argument_group("decoding (defaults: the settings of the run)")
-    for name, field in DecodingSettings.model_fields.items():
-        text = f"{field.description} ({expectation(field)})".replace("%", "%%")
-        group.add_argument(f"--{name}", metavar="VALUE", help=text)
-
-
-def add_seed_option(parser: argparse.ArgumentParser) -> None:
-    """Adds the seed of sampling, which `with_decoding` reads."""
-    text = f"With sampling: seed of the draws ({expectation(RunSettings.model_fields['seed'])}; default: the run's)"
-    parser.add_argument("--seed", metavar="VALUE", help=text)
-
-
-def add_given_options(parser: argparse.ArgumentParser, note: str = "") -> None:
-    """Adds the files of what is known of translations, as `options.prefix`, `options.require` and `options.ban`."""
-    group = parser.add_argument_group(
-        f"what is known of the translations{note}", "All in the form of the training text."
-    )
-    group.add_argument(
-        "--prefix",
-        type=Path,
-        metavar="FILE",
-        help="a line for each sentence, with which its translation begins; empty for none. The last word may be the "
-        "beginning of one",
-    )
-    group.add_argument(
-        "--require",
-        type=Path,
-        metavar="FILE",
-        help="a line for each sentence: words or phrases that its translation contains as whole words, separated by "
-        "tabs; empty for none. Needs a beam",
-    )
-    group.add_argument(
-        "--ban",
-        type=Path,
-        metavar="FILE",
-        help="words or phrases, one a line, that no translation contains as whole words",
-    )
-
-
-def check_required(config: RunConfig, options: argparse.Namespace) -> None:
-    """Checks that the search can meet requirements, if there are any.
-
-    Raises:
-        InputError: it cannot.
-    """
-    if options.require is None:
-        return
-    decoding = config.decoding
-    if decoding.search != "beam":
-        raise InputError(f"--require: needs a beam, and decoding.search is {decoding.search}; expected --search beam")
-    if not 2 <= decoding.beam_size <= WIDEST_REQUIRED:
-        raise InputError(
-            f"--require: needs a beam of 2 to {WIDEST_REQUIRED} hypotheses, and decoding.beam_size is "
-            f"{decoding.beam_size}; expected, for example, --beam_size 5"
-        )

@@ -4,15 +4,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..errors import InputError, invocation
+from ..errors import InputError
 from ..files.atomic import write_output
-from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write
+
+SAMPLES = 1000  # of the bootstrap and of approximate randomisation
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=invocation("compare"),
+        "compare",
         description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
         "first run (paired bootstrap), the same of the alignment error rate (approximate randomisation), loss, search, "
         "seed, parameters, updates and minutes of training; below, where they were measured, entropy, agreement and "
@@ -23,15 +25,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help=EVALUATED_HELP)
     add_set_option(parser)
     parser.add_argument(
-        "--samples", type=whole_number(100, 1_000_000), default=1000, help="number of bootstrap samples (default: 1000)"
-    )
-    parser.add_argument(
         "--heads",
         action="store_true",
         help="also compare each layer and head, with intervals, and with p-values that are corrected for their number "
         "(Holm); the heads of each run are matched to those of the first",
     )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table to this CSV file")
+    parser.add_argument("--csv", type=file_to_write, metavar="FILE", help="also write the table to this CSV file")
     parser.add_argument(
         "--fail_if_worse",
         action="store_true",
@@ -55,15 +54,15 @@ def main(arguments: list[str]) -> int:
     from ..evaluation.matched_systems import match_to_first
 
     systems = [find_evaluated(path, options.set) for path in options.runs]
-    table, of_alignment = compare(systems, options.samples)
+    table, of_alignment = compare(systems, SAMPLES)
     against = "; p against the first" if "BLEU" in table or table["AER p"].notna().any() else ""
     sys.stdout.write(f"{len(systems[0].table)} sentences{against}\n\n{as_text(table)}\n")
     for line in [*of_alignment, *means_over_seeds(systems, table)]:
         sys.stdout.write(f"\n{line}\n")
-    blocks = compare_all_measures(systems, options.samples)
+    blocks = compare_all_measures(systems, SAMPLES)
     if options.heads:
-        blocks += compare_heads(systems, match_to_first(systems), options.samples)
-    for block in [*blocks, *compare_faithfulness(systems, options.samples)]:
+        blocks += compare_heads(systems, match_to_first(systems), SAMPLES)
+    for block in [*blocks, *compare_faithfulness(systems, SAMPLES)]:
         sys.stdout.write(f"\n{block}\n")
     if options.csv:
         write_output(options.csv, csv_of(table))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from ..config.names import describe
 from ..config.names.inspection import LABEL_SIDES, SITES
-from ..errors import InputError, invocation
+from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
-from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
 MOST = 1_000_000_000
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -17,7 +17,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=invocation("draw"),
+        "draw",
         description="Draws the attention of one layer over a sentence of an evaluated run as a heat map with a panel "
         "for each head, for papers and slides.",
     )
@@ -47,7 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--output",
-        type=Path,
+        type=file_to_write,
         metavar="FILE",
         help="the picture; its suffix chooses the format: .png, .svg or .pdf (default: named after what it shows, such "
         "as demo_test_7_cross_layer_0.png)",

@@ -1,29 +1,28 @@
 """Evaluates a trained run: `python evaluate.py runs/demo`, or `--help`."""
 
 import argparse
-from pathlib import Path
+from dataclasses import replace
 
-from ..config.ensemble import check_members_search, results_name
-from ..config.names import describe
-from ..config.names.translation import BLEU_TOKENIZERS
-from ..config.run import load_started_run, settings_of_set, with_decoding
-from ..errors import InputError, invocation
+from ..config.run import RunConfig, settings_of_set
+from ..errors import InputError
 from ..files.paths import name_problem
-from ..files.run_directory import RunDirectory
-from ..run.processes import check_spreadable
 from ..runtime.import_tensorflow import importing_tensorflow
 from .cli import (
     ArgumentParser,
+    add_bleu_option,
     add_checkpoint_option,
     add_decoding_options,
     add_given_options,
+    add_links_options,
     add_members_argument,
     add_normalize_option,
     add_run_argument,
     add_workers_option,
-    check_required,
     exit_cleanly,
     log_to_output,
+    make_spreading,
+    read_search,
+    text_file,
     whole_number,
 )
 
@@ -31,7 +30,7 @@ from .cli import (
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=invocation("evaluate"),
+        "evaluate",
         description="Evaluates a trained run on a set. Writes scores, translations, the attention of every layer and "
         "head, heat maps, a page that shows them and, if there are gold alignments, alignment error rates to "
         "RUN/evaluations/NAME. With several runs it evaluates their ensemble; attention and alignment error rates are "
@@ -63,12 +62,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_measures(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--bleu_tokenizer",
-        choices=list(BLEU_TOKENIZERS),
-        metavar="NAME",
-        help=f"how sacreBLEU splits text into words (default: the run's). {describe(BLEU_TOKENIZERS)}",
-    )
+    add_bleu_option(parser, default="the run's")
     parser.add_argument(
         "--perturb",
         type=whole_number(0, 1_000_000),
@@ -90,21 +84,26 @@ def _add_measures(parser: argparse.ArgumentParser) -> None:
 
 def _add_own_text(parser: argparse.ArgumentParser) -> None:
     own = parser.add_argument_group("text of your own, instead of a set of the config")
-    own.add_argument("--source", type=Path, metavar="FILE", help="sentences to translate, one per line")
-    own.add_argument("--reference", type=Path, metavar="FILE", help="their reference translations, one per line")
+    own.add_argument("--source", type=text_file, metavar="FILE", help="sentences to translate, one per line")
+    own.add_argument("--reference", type=text_file, metavar="FILE", help="their reference translations, one per line")
     add_normalize_option(own)
-    own.add_argument("--alignments", type=Path, metavar="FILE", help="their gold word alignments, in Pharaoh format")
-    own.add_argument(
-        "--first_index",
-        type=int,
-        choices=(0, 1),
-        default=0,
-        help="number of the first word in --alignments (default: 0)",
-    )
+    add_links_options(own)
 
 
-def check_options(options: argparse.Namespace) -> None:
-    """Checks that options fit together and to the run, before TensorFlow is loaded.
+def results_name(options: argparse.Namespace) -> str:
+    """Returns the name of the folder of an evaluation: attention over references, over translations of which something
+    was given, or of an ensemble must not replace that over translations."""
+    if options.name is not None:
+        return options.name
+    origin = options.source.name if options.source else options.set  # with its suffix: test.en is not the set test
+    added = [f".{name}" for name in ("forced", "prefix", "require", "ban") if getattr(options, name)]
+    others = [run.root.absolute().name for run in options.others]
+    ensemble = f".ensemble-with-{'-and-'.join(others)}" if others else ""
+    return "".join([origin, *added, ensemble])
+
+
+def check_options(options: argparse.Namespace) -> RunConfig:
+    """Checks that options fit together and to the run, before TensorFlow is loaded. Returns the settings.
 
     Raises:
         InputError: they do not, or the run has no such set.
@@ -125,27 +124,49 @@ def check_options(options: argparse.Namespace) -> None:
         raise InputError("--faithfulness measures one model's attention; evaluate each run of the ensemble by itself")
     if problem := name_problem(name := results_name(options)):
         raise InputError(f"--name: {problem}")
-    directory = RunDirectory.open(options.run)
-    directory.evaluation(name).check_writable()
-    config = with_decoding(load_started_run(directory.config), vars(options))
-    check_members_search(config, options.others)
-    check_required(config, options)
-    check_spreadable(config, options.workers)
+    options.run.evaluation(name).check_writable()
+    config = read_search(options)
     if not options.source:
-        settings_of_set(config, options.set, directory.config)
+        settings_of_set(config, options.set, options.run.config)
+    if options.bleu_tokenizer is None:
+        return config
+    return config.model_copy(update={"data": config.data.model_copy(update={"bleu_tokenizer": options.bleu_tokenizer})})
 
 
 @exit_cleanly
 def main(arguments: list[str]) -> None:
     """Reads the command line, evaluates, and prints a short table. TensorFlow is loaded after `--help`."""
     options = make_parser().parse_args(arguments)
-    check_options(options)
+    config = check_options(options)
     log_to_output()
     with importing_tensorflow():
         from ..evaluation.evaluate_set import evaluate_set
         from ..evaluation.printed_table import print_table
-        from ..evaluation.request import read_request
+        from ..evaluation.request import EvaluationRequest, read_configured_set, read_own_set
+        from ..metrics.bleu import check_bleu_tokenizer
+        from ..run.trained_ensemble import load_runs
+        from ..text.given_files import GivenFiles
 
-    request = read_request(options)
+    check_bleu_tokenizer(
+        config.data.scoring_tokenizer, "--bleu_tokenizer" if options.bleu_tokenizer else "data.bleu_tokenizer"
+    )
+    roots = [run.root for run in (options.run, *options.others)]
+    run, name = load_runs(roots, options.checkpoint).with_config(config), results_name(options)
+    if options.source:
+        links, normalizes = (options.alignments, options.first_index), not options.no_normalize
+        data = read_own_set(run, name, options.source, options.reference, *links, normalizes)
+    else:
+        data = read_configured_set(run, name, options.set)
+    given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
+    prefixes, required = given.take(len(data.source))
+    given.check_all_taken()
+    request = EvaluationRequest(
+        replace(run, banned=given.banned),
+        replace(data, prefixes=prefixes, required=required),
+        options.forced,
+        options.perturb,
+        options.faithfulness,
+        make_spreading(options, run.config) if options.workers > 1 else None,
+    )
     metrics = evaluate_set(request)
-    print_table(metrics, request.run.directory.evaluation(request.data.name).root)
+    print_table(metrics, options.run.evaluation(name).root)

@@ -14,7 +14,7 @@ from .cli import ArgumentParser, exit_cleanly
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=invocation("import_marian"),
+        "import_marian",
         description="Makes a run of a pretrained Marian model, such as those of OPUS-MT, so that its attention can be "
         "looked at. FOLDER is what save_pretrained of Hugging Face's MarianMTModel and MarianTokenizer wrote: "
         "config.json, vocab.json, source.spm, target.spm, generation_config.json, and the weights as "

@@ -3,31 +3,29 @@
 import argparse
 import sys
 import webbrowser
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..config.run import load_started_run
-from ..errors import InputError, invocation
+from ..errors import InputError
 from ..files.run_directory import RunDirectory
+from ..live import choose_models
 from ..runtime.import_tensorflow import importing_tensorflow
-from .cli import ArgumentParser, exit_cleanly, whole_number
+from .cli import ArgumentParser, exit_cleanly, file_to_write, run_folder, whole_number
 
 if TYPE_CHECKING:
     from ..live.serve import ServedPage
-
-MOST_RUNS = 4  # side by side
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=invocation("live"),
+        "live",
         description="Opens a page on which you type sentences, see the attention of every layer and head over their "
         "translations, change it, and see what that does. Several runs answer side by side. Ctrl-C ends it.",
     )
     parser.add_argument(
-        "runs", type=Path, nargs="+", metavar="RUN", help="folder of a trained run, such as runs/demo; up to four"
+        "runs", type=run_folder, nargs="+", metavar="RUN", help="folder of a trained run, such as runs/demo; up to four"
     )
     parser.add_argument(
         "--checkpoint",
@@ -39,7 +37,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_server_options(parser)
     parser.add_argument(
         "--page",
-        type=Path,
+        type=file_to_write,
         metavar="FILE",
         help="instead, write one HTML file with the model of RUN inside, which translates greedily in the browser, "
         "without a server and without a network; only a page of the same run is overwritten",
@@ -68,56 +66,20 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no_browser", action="store_true", help="print the address only")
 
 
-def live(
-    *runs: str | Path, checkpoint: str = "best", port: int = 0, allow_hosts: Sequence[str] = (), height: int = 900
-) -> "ServedPage":
-    """Serves the page of runs from a notebook or a program; as the last value of a cell it is shown there.
-
-    Args:
-        runs: folders of trained runs, which answer side by side.
-        checkpoint: their weights: `best`, `last`, or `both` of them side by side.
-        port: 0 for any that is free.
-        allow_hosts: names by which browsers call it, where a proxy passes their requests on.
-        height: of the page in the cell, in pixels.
-
-    Returns:
-        The page, served until its `close()` or the end of the process; its `address` opens it in a browser.
-
-    Raises:
-        InputError: a run cannot be loaded, there are too many, or the port is taken.
-    """
-    from ..live.serve import load_live_runs, serve
-
-    chosen = _choose(list(map(Path, runs)), checkpoint)
-    return serve(load_live_runs(chosen), port=port, allow_hosts=allow_hosts, height=height)
-
-
 @exit_cleanly
 def main(arguments: list[str]) -> None:
     """Loads the runs, answers until Ctrl-C."""
     options = make_parser().parse_args(arguments)
-    chosen = _choose(options.runs, options.checkpoint)
+    chosen = choose_models([run.root for run in options.runs], options.checkpoint)
     if options.page is not None and len(chosen) > 1:
         raise InputError(f"--page: expected one run with one checkpoint, found {len(chosen)}")
-    for root in options.runs:
-        load_started_run(RunDirectory(root).config)  # wrong ones are told before TensorFlow is loaded
+    for root, checkpoint in chosen:  # wrong ones are told before TensorFlow is loaded
+        RunDirectory(root).check_weights(checkpoint)
+        load_started_run(RunDirectory(root).config)
     if options.page is not None:
         _write_page(*chosen[0], options.page)
     else:
         _serve(chosen, options)
-
-
-def _choose(roots: Sequence[Path], checkpoint: str) -> list[tuple[Path, str]]:
-    """Returns the folder and the checkpoint of everything that answers.
-
-    Raises:
-        InputError: there is nothing, or too much.
-    """
-    weights = ("best", "last") if checkpoint == "both" else (checkpoint,)
-    chosen = [(root, one) for root in roots for one in weights]
-    if not 1 <= len(chosen) <= MOST_RUNS:
-        raise InputError(f"runs: expected 1 to {MOST_RUNS} side by side, found {len(chosen)}")
-    return chosen
 
 
 def _write_page(root: Path, checkpoint: str, page: Path) -> None:

@@ -4,36 +4,29 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..config.names import describe
-from ..config.names.translation import BLEU_TOKENIZERS
 from ..errors import InputError, invocation
 from ..files.run_directory import EvaluationDirectory, find_evaluation
-from .cli import ArgumentParser, exit_cleanly, log_to_output
+from .cli import (
+    ArgumentParser,
+    add_bleu_option,
+    add_links_options,
+    exit_cleanly,
+    folder_to_write,
+    log_to_output,
+)
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=invocation("measure"),
+        "measure",
         description="Measures an attention archive of any program (pipeline/qkv/inspection/ARCHIVE.md), as "
         "evaluate.py measures those of a run: each layer and head (heads.csv, head_types.csv), each sentence "
         "(sentences.csv), BLEU and chrF of translations (metrics.json) and, with gold alignments, the error rate of "
         "each layer, head and side (head_alignment.csv) and the links of the best one (alignments.pharaoh).",
     )
     parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder of an attention archive")
-    parser.add_argument(
-        "--alignments",
-        type=Path,
-        metavar="FILE",
-        help="gold word alignments of its sentences, in Pharaoh format (default: the archive's own, if it has some)",
-    )
-    parser.add_argument(
-        "--first_index",
-        type=int,
-        choices=(0, 1),
-        default=0,
-        help="number of the first word in --alignments (default: 0)",
-    )
+    add_links_options(parser, " (default: the archive's own, if it has some)")
     parser.add_argument(
         "--choose_on",
         type=Path,
@@ -41,15 +34,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="archive of the same model on other sentences, with gold alignments: choose layer, head and side on it "
         "(default: on the archive itself, which is optimistic)",
     )
+    add_bleu_option(parser, default="13a")
     parser.add_argument(
-        "--bleu_tokenizer",
-        choices=list(BLEU_TOKENIZERS),
-        default="13a",
-        metavar="NAME",
-        help=f"how sacreBLEU splits translations into words (default: 13a). {describe(BLEU_TOKENIZERS)}",
-    )
-    parser.add_argument(
-        "--folder", type=Path, metavar="FOLDER", help="where the files are written (default: beside the archive's own)"
+        "--folder",
+        type=folder_to_write,
+        metavar="FOLDER",
+        help="where the files are written (default: beside the archive's own)",
     )
     return parser
 
@@ -58,6 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Reads the archive, measures it, writes the files, and prints a short table."""
     options = make_parser().parse_args(arguments)
+    chosen = options.choose_on and find_evaluation(options.choose_on, "test")[1]
     read, folder = _find_folders(options)
     log_to_output()
     from ..evaluation.archive_scores import archive_metrics, score_alignments
@@ -67,15 +58,14 @@ def main(arguments: list[str]) -> None:
     from ..metrics.bleu import check_bleu_tokenizer
     from ..text.pharaoh import read_pharaoh
 
-    check_bleu_tokenizer(options.bleu_tokenizer, "--bleu_tokenizer")
+    tokenizer = options.bleu_tokenizer or "13a"
+    check_bleu_tokenizer(tokenizer, "--bleu_tokenizer")
     archive = AttentionArchive(read.attention)
     gold = read_pharaoh(options.alignments, options.first_index) if options.alignments else archive.gold
-    choose_on = None
-    if options.choose_on:
-        choose_on = AttentionArchive(find_evaluation(options.choose_on, "test")[1].attention), str(options.choose_on)
+    choose_on = (AttentionArchive(chosen.attention), str(options.choose_on)) if chosen else None
     name = read.root.absolute().name
     readouts = score_alignments(archive, name, gold, choose_on, options.alignments, options.first_index)
-    metrics = archive_metrics(archive, name, readouts, options.bleu_tokenizer)
+    metrics = archive_metrics(archive, name, readouts, tokenizer)
     write_archive_files(archive, gold, readouts, metrics, folder)
     print_rows(metrics)
     sys.stdout.write(f"results: {folder.root}\nnext:\n  {invocation('view')} {options.archive}\n")

@@ -19,8 +19,7 @@ from ..errors import InputError, LostWorkerError, invocation
 from ..run import train
 from ..runtime.cluster import meet, read_cluster
 from ..runtime.streams import write_result
-from .cli import ArgumentParser, exit_cleanly, log_to_output
-from .command_paths import check_config_paths
+from .cli import ArgumentParser, check_config_paths, exit_cleanly, log_to_output
 
 TELLING_MINUTES = 1.0
 USAGE = f"""{invocation("train")} --config FILE [--section.key VALUE ...] [--print_config]
@@ -134,12 +133,11 @@ def _refuse_imported(config: RunConfig, place: str) -> None:
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of `train.py`; its help lists every key with its meaning, range and default."""
     parser = ArgumentParser(
-        prog=invocation("train"),
+        "train",
         usage=USAGE,
         description=DESCRIPTION,
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=8),
         argument_default=argparse.SUPPRESS,  # what is not given is not there
-        allow_abbrev=False,
     )
     parser.add_argument(
         "--config", metavar="FILE", help="YAML file with the settings of a run, such as those in configs/."

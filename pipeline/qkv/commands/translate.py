@@ -7,11 +7,6 @@ from dataclasses import replace
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
-from ..config.ensemble import check_members_search
-from ..config.run import load_started_run, with_decoding
-from ..errors import invocation
-from ..files.run_directory import RunDirectory
-from ..run.processes import RunParts, Spreading, check_spreadable
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import write_result
 from ..text.arriving_lines import ArrivingLines
@@ -25,8 +20,9 @@ from .cli import (
     add_run_argument,
     add_seed_option,
     add_workers_option,
-    check_required,
     exit_cleanly,
+    make_spreading,
+    read_search,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +35,7 @@ END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=invocation("translate"),
+        "translate",
         description="Translates standard input to standard output, one line out for each line in, as soon as it comes. "
         "With --n_best N, writes up to N lines each, in Moses' format: "
         "`number ||| translation ||| LogProbability= value ||| score`. Translations are written as they "
@@ -60,17 +56,14 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Translates standard input, as its lines arrive."""
     options = make_parser().parse_args(arguments)
-    config = with_decoding(load_started_run(RunDirectory.open(options.run).config), vars(options))
-    check_members_search(config, options.others)  # what is wrong is told first
-    check_required(config, options)
-    check_spreadable(config, options.workers)
+    config = read_search(options)  # what is wrong is told first
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
         from ..run.trained_ensemble import load_runs
         from ..text.given_files import GivenFiles
 
-    loaded = load_runs([options.run, *options.others], options.checkpoint)
-    run = loaded.with_config(with_decoding(loaded.config, vars(options)))
+    roots = [run.root for run in (options.run, *options.others)]
+    run = load_runs(roots, options.checkpoint).with_config(config)
     given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
     run = replace(run, banned=given.banned)
     format_line = format_best if options.n_best is None else format_n_best
@@ -101,8 +94,7 @@ def _translate(
 ) -> Iterable[list[list["Translation"]]]:
     if options.workers == 1:
         return starmap(run.translator.translate_ids, windows)
-    parts = RunParts((options.run, *options.others), options.checkpoint, run.config, options.ban, bool(options.require))
-    return Spreading(parts, options.workers).translate(windows)
+    return make_spreading(options, run.config).translate(windows)
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

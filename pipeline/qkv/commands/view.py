@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import InputError, invocation
+from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
-from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, whole_number
+from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
 if TYPE_CHECKING:
     from ..inspection.viewer.page import ViewerRun
@@ -35,7 +35,7 @@ class Page(NamedTuple):
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
-        prog=invocation("view"),
+        "view",
         description="Writes one HTML page that shows the attention of several evaluated runs or attention archives on "
         "the same sentences, side by side. The page of a single run is written by evaluate.py: "
         "RUN/evaluations/SET/viewer.html.",
@@ -50,7 +50,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_set_option(parser)
     parser.add_argument(
         "--output",
-        type=Path,
+        type=file_to_write,
         metavar="FILE",
         help="the page; only a page of the same evaluations is overwritten (default: named after what it shows, such "
         "as demo_and_narrow_test.html)",

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from ..errors import InputError, invocation
 from ..files.paths import sha256
@@ -14,13 +13,13 @@ from .run import RunConfig, load_started_run
 LANGUAGES = ("source_language", "target_language")
 
 
-def check_members(roots: Sequence[Path]) -> None:
+def check_members(runs: Sequence[RunDirectory]) -> None:
     """Checks that the models of several runs have one vocabulary and translate between the same languages.
 
     Raises:
         InputError: two runs have different tokenizers, or name different languages.
     """
-    first, *others = (RunDirectory.open(root) for root in roots)
+    first, *others = runs
     for other in others:
         _check_tokenizers(first, other)
         _check_languages(first, other)
@@ -53,14 +52,13 @@ def _check_languages(first: RunDirectory, other: RunDirectory) -> None:
             )
 
 
-def check_members_search(config: RunConfig, others: Sequence[Path]) -> None:
+def check_members_search(config: RunConfig, others: Sequence[RunDirectory]) -> None:
     """Checks that the models of further runs can be searched as the first run's config says.
 
     Raises:
         InputError: one cannot.
     """
-    for root in others:
-        run = RunDirectory.open(root)
+    for run in others:
         try:
             check_coverage(config.decoding, load_started_run(run.config).model)
         except ValueError as error:
@@ -75,13 +73,3 @@ def member_names(roots: Sequence[Path]) -> list[str]:
         numbered = (name if number == 1 else f"{name}-{number}" for number in count(1))
         names.append(next(one for one in numbered if one not in names))
     return names
-
-
-def results_name(options: Any) -> str:
-    """Returns the name of the folder of an evaluation: attention over references, over translations of which something
-    was given, or of an ensemble must not replace that over translations."""
-    origin = options.source.name if options.source else options.set  # with its suffix: test.en is not the set test
-    added = [f".{name}" for name in ("forced", "prefix", "require", "ban") if getattr(options, name)]
-    others = [root.absolute().name for root in options.others]
-    ensemble = f".ensemble-with-{'-and-'.join(others)}" if others else ""
-    return "".join([origin, *added, ensemble]) if options.name is None else options.name

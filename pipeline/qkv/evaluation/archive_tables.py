@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..alignment.calibration_file import write_calibration
+from ..alignment.calibration import write_calibration
 from ..alignment.probable_readout import ProbableReadout
 from ..alignment.readout import AlignmentReadout
 from ..files.atomic import write_atomically

@@ -1,21 +1,15 @@
-"""Converts the options of evaluate.py to a typed request."""
+"""What is evaluated: a run and a set, read from a config or from files."""
 
-import argparse
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
-from ..config import RunConfig
-from ..config.ensemble import results_name
-from ..config.run import settings_of_set, with_decoding
-from ..metrics.bleu import check_bleu_tokenizer
-from ..run.processes import RunParts, Spreading
-from ..run.trained_ensemble import load_runs
+from ..config.run import settings_of_set
+from ..run.processes import Spreading
 from ..run.trained_run import TrainedRun
 from ..text.corpus import read_parallel_files
-from ..text.given_files import GivenFiles
 from ..text.lines import read_lines
 from ..text.required import RequiredPhrase
 from ..text.sets import read_tagged
@@ -85,61 +79,51 @@ class EvaluationRequest:
             raise ValueError("force_references needs a set with references")
 
 
-def read_request(options: argparse.Namespace) -> EvaluationRequest:
-    """Reads the run and the set that the options name.
+def read_own_set(
+    run: TrainedRun,
+    name: str,
+    source: Path,
+    reference: Path | None = None,
+    alignments: Path | None = None,
+    first_index: int = 0,
+    normalizes: bool = True,
+) -> EvaluationSet:
+    """Reads a set that is text of one's own.
+
+    Args:
+        run: the run that is evaluated.
+        name: of the results' folder.
+        source: the sentences.
+        reference: their translations, or None.
+        alignments: the gold alignments of both, or None.
+        first_index: the number of the first word in `alignments`.
+        normalizes: whether `data.normalize` acts on the text.
 
     Raises:
-        InputError: options, files or the run do not fit together.
+        InputError: the files cannot be read, or do not fit together.
     """
-    run = load_runs([options.run, *options.others], options.checkpoint)
-    run = run.with_config(_replace_bleu_tokenizer(with_decoding(run.config, vars(options)), options))
-    data = _read_own_set(options, run) if options.source else _read_configured_set(options, run)
-    given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)
-    prefixes, required = given.take(len(data.source))
-    given.check_all_taken()
-    data = replace(data, prefixes=prefixes, required=required)
-    run = replace(run, banned=given.banned)
-    parts = RunParts((options.run, *options.others), options.checkpoint, run.config, options.ban, bool(options.require))
-    spreading = Spreading(parts, options.workers) if options.workers > 1 else None
-    return EvaluationRequest(run, data, options.forced, options.perturb, options.faithfulness, spreading)
-
-
-def _replace_bleu_tokenizer(config: RunConfig, options: argparse.Namespace) -> RunConfig:
-    """Returns the config with the tokenizer of BLEU that the options give.
-
-    Raises:
-        InputError: the tokenizer needs something that is not there.
-    """
-    given = options.bleu_tokenizer
-    check_bleu_tokenizer(given or config.data.scoring_tokenizer, "--bleu_tokenizer" if given else "data.bleu_tokenizer")
-    if given is None:
-        return config
-    return config.model_copy(update={"data": config.data.model_copy(update={"bleu_tokenizer": given})})
-
-
-def _read_own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
-    origin = options.source.name  # with its suffix: test.en must not replace the results on `test`
-    name, choose_on = results_name(options), read_choice_set(run.config, run.cutter)
-    if not options.reference:
-        source = _read_typed(run, read_lines(options.source), options, options.source, "source")
-        return EvaluationSet(name, source, choose_on=choose_on, origin=origin, own=True)
-    corpus = read_parallel_files(options.source, options.reference)
-    source = _read_typed(run, corpus.source, options, options.source, "source")
-    target = _read_typed(run, corpus.target, options, options.reference, "target")
-    corpus = replace(corpus, source=source, target=target)
+    origin = source.name  # with its suffix: test.en must not replace the results on `test`
+    # Gold links count the words as they stand, so these must keep their numbers.
+    form = {"normalizes": normalizes, "divides": alignments is None}
+    choose_on = read_choice_set(run.config, run.cutter)
+    if reference is None:
+        lines = _read_typed(run, read_lines(source), source, "source", form)
+        return EvaluationSet(name, lines, choose_on=choose_on, origin=origin, own=True)
+    corpus = read_parallel_files(source, reference)
+    corpus = replace(
+        corpus,
+        source=_read_typed(run, corpus.source, source, "source", form),
+        target=_read_typed(run, corpus.target, reference, "target", form),
+    )
     gold = None
-    if options.alignments:
-        gold = read_gold_set(
-            origin, corpus, options.alignments, options.first_index, False, run.cutter, "--first_index 1"
-        )
+    if alignments is not None:
+        gold = read_gold_set(origin, corpus, alignments, first_index, False, run.cutter, "--first_index 1")
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin, own=True)
 
 
-def _read_typed(run: TrainedRun, lines: Sequence[str], options: argparse.Namespace, path: Path, side: str) -> list[str]:
+def _read_typed(run: TrainedRun, lines: Sequence[str], path: Path, side: str, form: dict[str, bool]) -> list[str]:
     """Returns the lines of a file as the run reads them."""
     given = list(lines)
-    # Gold links count the words as they stand, so these must keep their numbers.
-    form = {"normalizes": not options.no_normalize, "divides": options.alignments is None}
     found, _ = run.typed_text(str(path), side, **form).read(given)
     changed = sum(one != other for one, other in zip(given, found, strict=True))
     if changed:
@@ -153,11 +137,20 @@ def _read_typed(run: TrainedRun, lines: Sequence[str], options: argparse.Namespa
     return found
 
 
-def _read_configured_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet:
-    settings = settings_of_set(run.config, options.set, run.directory.config)
+def read_configured_set(run: TrainedRun, name: str, set_name: str) -> EvaluationSet:
+    """Reads a set of a run's config.
+
+    Args:
+        run: the run that is evaluated.
+        name: of the results' folder.
+        set_name: `test` or `validation`.
+
+    Raises:
+        InputError: there is no such set, or its files cannot be read.
+    """
+    settings = settings_of_set(run.config, set_name, run.directory.config)
     corpus = read_tagged(settings)
-    gold = read_configured_gold(settings, options.set, run.cutter)
+    gold = read_configured_gold(settings, set_name, run.cutter)
     # Where the readout is chosen and reported on the same pairs, the result must say so: see EvaluationSet.
     choose_on = read_choice_set(run.config, run.cutter) if settings != choice_settings(run.config) else None
-    name = results_name(options)
-    return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin=options.set)
+    return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin=set_name)

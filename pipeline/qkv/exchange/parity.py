@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +10,6 @@ from ..decoding.build import build_search, build_translator
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
 from ..text.corpus import read_corpus
-from ..text.lines import read_lines
 
 TOLERANCE = 1e-3
 """The largest difference of a token's log-probability, in float32; rounding gives some 1e-5, a wrong weight whole
@@ -38,21 +36,15 @@ class ExportedModel(Protocol):
         ...
 
 
-def read_check_sentences(run: TrainedRun, source: Path | None, count: int) -> list[str]:
-    """Reads the sentences of a check: the first of a file, or of the run's validation set if none is given.
+def read_check_sentences(run: TrainedRun, count: int) -> list[str]:
+    """Reads the sentences of a check: the first of the run's validation set that the model can read.
 
     Raises:
-        InputError: there is neither.
+        InputError: the run has no such set.
     """
-    if source is not None:
-        lines: Sequence[str] = run.typed_text(str(source)).read(read_lines(source)[: 2 * count])[0]
-    else:
-        if run.config.data.validation is None:
-            raise InputError(
-                f"{run.directory.root}: the run has no validation set; name sentences for the check: --source FILE, or "
-                "--sentences 0 for no check"
-            )
-        lines = read_corpus(run.config.data.validation).source
+    if run.config.data.validation is None:
+        raise InputError(f"{run.directory.root}: the run has no validation set; give --sentences 0 for no check")
+    lines = read_corpus(run.config.data.validation).source
     longest = run.config.model.max_positions - 1
     fitting = [line for line in lines[: 2 * count] if 0 < run.tokenizer.count_tokens([line])[0] < longest]
     return fitting[:count]

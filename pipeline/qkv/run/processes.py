@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import InputError, LostWorkerError
+from ..errors import LostWorkerError
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.parallel import stream_in_processes
 from ..runtime.plugin_files import load_plugins, loaded_plugins
@@ -124,13 +124,3 @@ def spread(function: Callable[[Item], Result], items: Iterable[Item], workers: i
         raise LostWorkerError(
             f"one of the {workers} processes of --workers was killed, perhaps for want of memory; give fewer"
         ) from None
-
-
-def check_spreadable(config: Any, workers: int) -> None:
-    """Checks that the work can be spread.
-
-    Raises:
-        InputError: each translation depends on those before it.
-    """
-    if workers > 1 and config.decoding.search == "sampling":
-        raise InputError("--workers: sampling draws one translation after the other; expected --workers 1 with it")

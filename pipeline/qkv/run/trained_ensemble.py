@@ -23,6 +23,11 @@ class TrainedEnsemble(TrainedRun):
 
     runs: Mapping[str, TrainedRun] = field(default_factory=dict)
 
+    def with_config(self, config: RunConfig) -> "TrainedRun":
+        """Returns the ensemble with other settings of decoding; the longest sentence stays the models'."""
+        model = config.model.model_copy(update={"max_positions": self.config.model.max_positions})
+        return super().with_config(config.model_copy(update={"model": model}))
+
     @cached_property
     def members(self) -> dict[str, TrainedRun]:
         """The runs by their names, each with the settings of the ensemble, but with its own model, and with the
@@ -47,8 +52,8 @@ def load_runs(roots: Sequence[Path], checkpoint: str = "best") -> TrainedRun:
     """
     if len(roots) == 1:
         return load_run(roots[0], checkpoint)
-    check_members(roots)
     loaded = {root: load_run(root, checkpoint) for root in dict.fromkeys(roots)}
+    check_members([run.directory for run in loaded.values()])
     runs = dict(zip(member_names(roots), (loaded[root] for root in roots), strict=True))
     first = loaded[roots[0]]
     fewest = min(run.config.model.max_positions for run in loaded.values())

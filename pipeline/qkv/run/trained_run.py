@@ -50,7 +50,8 @@ class TrainedRun(ExplainedScores):
     banned: BannedPhrases | None = None
 
     def with_config(self, config: RunConfig) -> "TrainedRun":
-        """Returns the run with other settings of decoding."""
+        """Returns the run with other settings of decoding; sets that it has held out are read from its files."""
+        config = with_held_out_files(config, self.directory)
         return replace(self, config=config, tokenizer=self.tokenizer.with_tag(config.decoding.tag))
 
     @cached_property

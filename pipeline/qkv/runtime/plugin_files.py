@@ -11,32 +11,7 @@ from pathlib import Path
 from ..errors import InputError
 from .import_tensorflow import importing_tensorflow
 
-OPTION = "--plugins"
 _PREFIX = "qkv_plugin_"  # of the names of their modules
-
-
-def take_plugins(arguments: list[str]) -> tuple[list[str], list[Path]]:
-    """Takes `--plugins FILE` off a command's arguments; it may be given several times.
-
-    Returns:
-        The other arguments, and the files.
-
-    Raises:
-        InputError: the last argument is the option without its file.
-    """
-    others, files = [], []
-    rest = iter(arguments)
-    for argument in rest:
-        if argument == OPTION:
-            file = next(rest, None)
-            if file is None:
-                raise InputError(f"{OPTION}: expected a Python file; see --help")
-            files.append(Path(file))
-        elif argument.startswith(f"{OPTION}="):
-            files.append(Path(argument.removeprefix(f"{OPTION}=")))
-        else:
-            others.append(argument)
-    return others, files
 
 
 def load_plugins(files: list[Path]) -> None:
@@ -48,7 +23,7 @@ def load_plugins(files: list[Path]) -> None:
     for file in files:
         if not file.is_file():
             raise InputError(
-                f"{OPTION}: {file}: no such file; expected a Python file that registers a score or the like"
+                f"--plugins: {file}: no such file; expected a Python file that registers a score or the like"
             )
     if files:
         with importing_tensorflow():
@@ -68,7 +43,7 @@ def _run(file: Path) -> None:
         return  # a second command in the same process
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     if spec is None or spec.loader is None:
-        raise InputError(f"{OPTION}: {file}: expected a Python file, whose name ends in .py")
+        raise InputError(f"--plugins: {file}: expected a Python file, whose name ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -76,4 +51,4 @@ def _run(file: Path) -> None:
     except BaseException as error:  # also what would end the process without a word
         del sys.modules[name]
         reason = ": ".join(filter(None, [type(error).__name__, " ".join(str(error).split())]))
-        raise InputError(f"{OPTION}: {file}: {reason}; mend the plugin, --debug shows where") from error
+        raise InputError(f"--plugins: {file}: {reason}; mend the plugin, --debug shows where") from error

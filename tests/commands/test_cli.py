@@ -1,16 +1,14 @@
-"""Paths that are wrong are told before TensorFlow is loaded."""
+"""What all commands share: wrong paths are told before TensorFlow is loaded, and common options stand anywhere."""
 
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
 
-from qkv.commands.command_paths import check_config_paths
+from qkv.commands.cli import COMMON, check_config_paths, exit_cleanly
 from qkv.config.yaml import dump_yaml
 from qkv.errors import InputError
-from qkv.files.paths import check_file_to_write, check_text, check_writable, is_pattern, matching_files
 from tests.support.processes import run_without
 from tests.support.tiny_runs import small_config, small_settings, write_small_corpus
 
@@ -101,38 +99,6 @@ def test_every_command_tells_a_wrong_path_without_tensorflow(place):
         assert status == 2 and re.match("error: ", said) and re.search(pattern, said), f"{case}: {said}"
 
 
-def test_folders_that_are_missing_will_be_made(tmp_path):
-    check_file_to_write(tmp_path / "new" / "newer" / "file.txt")
-    assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="has no such devices")
-def test_what_a_link_leads_to_and_devices_are_checked_where_they_are(tmp_path, monkeypatch):
-    (tmp_path / "link").symlink_to("/none/of/these/text.csv")
-    (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "nowhere").symlink_to("none")
-    monkeypatch.setattr("os.access", lambda path, mode: path in (tmp_path, Path(os.devnull)))
-    check_file_to_write(Path(os.devnull))  # although nothing can be made beside it
-    with pytest.raises(InputError, match=r"text\.csv: cannot be created: / is read-only"):
-        check_file_to_write(tmp_path / "link")
-    with pytest.raises(InputError, match="zero: cannot be written; change its permissions"):
-        check_file_to_write(Path("/dev/zero"))
-    with pytest.raises(OSError, match="Too many levels of symbolic links"):
-        check_file_to_write(tmp_path / "loop")
-    with pytest.raises(InputError, match="nowhere is a link that leads nowhere; expected a folder"):
-        check_file_to_write(tmp_path / "nowhere" / "file")
-
-
-def test_a_read_only_folder_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.access", lambda path, mode: False)
-    with pytest.raises(InputError, match="is read-only; change its permissions"):
-        check_writable(tmp_path / "new" / "file.txt")
-
-
-def test_a_text_may_be_a_device():
-    check_text(Path(os.devnull))
-
-
 def test_patterns_of_a_new_run_are_checked_first(tmp_path):
     corpus = write_small_corpus(tmp_path / "corpus")
     for name, source, target, message in (
@@ -152,11 +118,18 @@ def test_patterns_of_a_new_run_are_checked_first(tmp_path):
         check_config_paths(cached)
 
 
-def test_a_pattern_below_a_folder_whose_name_has_brackets_reads_that_folder(tmp_path):
-    for folder in ("of[v1]", "ofv"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "part-1.en").touch()
-    own = tmp_path / "of[v1]"
-    assert matching_files(own / "part-*.en") == matching_files(own / "part-[12].en") == [own / "part-1.en"]
-    assert matching_files(tmp_path / "of[v]" / "part-*.en") == [tmp_path / "ofv" / "part-1.en"]
-    assert not is_pattern(own / "missing.en")
+def test_the_options_of_every_command_stand_anywhere():
+    arguments = ["run", "--plugins", "a.py", "--set", "test", "--debug", "--plugins=b.py"]
+    common, others = COMMON.parse_known_args(arguments)
+    assert (common.plugins, common.debug) == ([Path("a.py"), Path("b.py")], True)
+    assert others == ["run", "--set", "test"]
+
+
+def test_a_missing_plugin_ends_the_command_with_status_2(tmp_path, capsys):
+    ran = []
+    command = exit_cleanly(lambda arguments: ran.append(arguments))
+    assert command(["--plugins", str(tmp_path / "absent.py")]) == 2
+    assert "absent.py: no such file" in capsys.readouterr().err
+    assert command(["--plugins"]) == 2
+    assert "argument --plugins: expected one argument" in capsys.readouterr().err
+    assert not ran

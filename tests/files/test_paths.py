@@ -1,0 +1,51 @@
+"""Paths that a person gives: whether they can be read and written, and what patterns stand for."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from qkv.errors import InputError
+from qkv.files.paths import check_file_to_write, check_text, check_writable, is_pattern, matching_files
+
+
+def test_folders_that_are_missing_will_be_made(tmp_path):
+    check_file_to_write(tmp_path / "new" / "newer" / "file.txt")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="has no such devices")
+def test_what_a_link_leads_to_and_devices_are_checked_where_they_are(tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to("/none/of/these/text.csv")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nowhere").symlink_to("none")
+    monkeypatch.setattr("os.access", lambda path, mode: path in (tmp_path, Path(os.devnull)))
+    check_file_to_write(Path(os.devnull))  # although nothing can be made beside it
+    with pytest.raises(InputError, match=r"text\.csv: cannot be created: / is read-only"):
+        check_file_to_write(tmp_path / "link")
+    with pytest.raises(InputError, match="zero: cannot be written; change its permissions"):
+        check_file_to_write(Path("/dev/zero"))
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        check_file_to_write(tmp_path / "loop")
+    with pytest.raises(InputError, match="nowhere is a link that leads nowhere; expected a folder"):
+        check_file_to_write(tmp_path / "nowhere" / "file")
+
+
+def test_a_read_only_folder_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(InputError, match="is read-only; change its permissions"):
+        check_writable(tmp_path / "new" / "file.txt")
+
+
+def test_a_text_may_be_a_device():
+    check_text(Path(os.devnull))
+
+
+def test_a_pattern_below_a_folder_whose_name_has_brackets_reads_that_folder(tmp_path):
+    for folder in ("of[v1]", "ofv"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "part-1.en").touch()
+    own = tmp_path / "of[v1]"
+    assert matching_files(own / "part-*.en") == matching_files(own / "part-[12].en") == [own / "part-1.en"]
+    assert matching_files(tmp_path / "of[v]" / "part-*.en") == [tmp_path / "ofv" / "part-1.en"]
+    assert not is_pattern(own / "missing.en")
