@@ -161,11 +161,7 @@ BAD_TEXT = {
     ),
     "nothing left": (
         lambda folder: {"data__max_source_tokens": 1},
-        r"train\.fr: no training pair is left; see data\.on_\*",
-    ),
-    "an error that is asked for": (
-        lambda folder: {"data__on_over_long": "error", "data__max_source_tokens": 5},
-        r"train\.fr:1: over long, .* because data\.on_over_long is error",
+        r"train\.fr: no training pair is left; see data\.max_\*",
     ),
     "too many tokens wanted": (
         lambda folder: {"tokenizer__vocabulary_size": 30_000},

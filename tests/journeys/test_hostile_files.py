@@ -437,7 +437,7 @@ def test_a_checkpoint_keeps_of_which_run_it_is(checkpoint, tmp_path):
 def test_a_batch_that_no_epoch_has_is_refused(epoch, batch):
     """Training would look for it for ever."""
     side = EncodedSentences.from_rows([ROW, ROW])
-    sizes = {"batch_tokens": 100, "start_tokens": 8, "length_multiple": 1, "seed": 1}
+    sizes = {"batch_tokens": 100, "length_multiple": 1, "seed": 1}
     batches = TrainingBatches([EncodedPairs(side, side)], tf.distribute.get_strategy(), **sizes)
     assert len(list(batches.epoch(5))) == 1
     with pytest.raises(InputError, match=f"after {batch:,} batches of an epoch, which has"):

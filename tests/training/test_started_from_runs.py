@@ -36,7 +36,7 @@ def trained(make_config, name, **changes):
 
 
 def test_without_an_update_a_run_says_what_its_ancestor_says(unbroken, make_config):
-    changes = {"data__on_duplicate": "drop", "model__dropout": 0.3, "training__label_smoothing": 0.0}
+    changes = {"data__filters__duplicates": True, "model__dropout": 0.3, "training__label_smoothing": 0.0}
     run = trained(make_config, "same", training__start_from=str(unbroken), run__seed=5, **changes, **NO_UPDATE)
     ours, theirs = load_run(run), load_run(unbroken)
     for one, other in zip(ours.model.weights, theirs.model.weights, strict=True):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from .corpus import CorpusSettings, has_files
+from .corpus import LinkedTextSettings
 from .names import describe
 from .names.inspection import SITES
 from .schema import MOST_COUNTED, OneOf, Settings, composed
@@ -47,7 +47,7 @@ class InspectionSettings(Settings):
     viewer_sentences: int = Field(
         default=1000, ge=0, le=1_000_000, description="Show the first N sentences of a set in viewer.html."
     )
-    choose_head_on: CorpusSettings | None = Field(
+    choose_head_on: LinkedTextSettings | None = Field(
         default=None,
         description="Pairs with gold alignments on which evaluate.py chooses the layer, head and label side to report. "
         "null: data.validation, if it has alignments.",
@@ -62,11 +62,6 @@ class InspectionSettings(Settings):
     sentences_per_shard: int = Field(
         default=256, ge=1, le=100_000, description="Number of sentences in each file of the attention archive."
     )
-
-    @field_validator("choose_head_on")
-    @classmethod
-    def _check_choose_head_on(cls, value: CorpusSettings | None) -> CorpusSettings | None:
-        return value and has_files(value)
 
     @property
     def drawn_sentences(self) -> int:

@@ -22,7 +22,6 @@ from .checks import (
     check_guided_attention,
     check_has_text,
     check_inspected_attention,
-    check_measured_total,
     check_normalize,
     check_positions,
     check_tag,
@@ -99,7 +98,6 @@ class RunConfig(Settings):
         check_freeze(self.training, self.model)
         check_xla(self.training, self.model)
         check_inspected_attention(self.inspection, self.model)
-        check_measured_total(self.training, self.batches)
         return self
 
 

@@ -130,7 +130,7 @@ def _read_own_set(options: argparse.Namespace, run: TrainedRun) -> EvaluationSet
     gold = None
     if options.alignments:
         gold = read_gold_set(
-            origin, corpus, options.alignments, options.first_index, False, run.cutter, "--first_index 1"
+            origin, corpus, options.alignments, options.first_index, False, run.cutter, "give --first_index 1"
         )
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin, own=True)
 

@@ -73,8 +73,6 @@ def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute
         text.segmentations,
         strategy,
         batch_tokens=config.batches.batch_tokens,
-        start_tokens=config.batches.start_tokens,
-        doubling_epochs=config.batches.doubling_epochs,
         # so that no batch is padded beyond the last position
         length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
         seed=config.run.seed,

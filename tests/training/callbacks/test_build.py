@@ -23,7 +23,7 @@ def test_a_run_has_its_callbacks_and_a_profile_where_the_config_asks_for_one(tmp
     probes = [{"source": "un chat", "reference": "a cat"}]
     changes = {"inspection.probes": probes, "inspection.profile_updates": profiled_updates or 0}
     config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", changes)
-    batches = SimpleNamespace(full_epoch=0, updates=lambda epoch: 7)
+    batches = SimpleNamespace(updates=lambda epoch: 7)
     training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(updates=9)))
     translator = SimpleNamespace(tokenizer=None, max_positions=64)
     validation = Corpus(["a"], ["b"], [1], "text")
@@ -71,7 +71,7 @@ def test_without_probes_validation_pairs_are_shown_unless_the_list_is_empty(tmp_
     monkeypatch.setattr(build_module, "AttentionRecorder", lambda *arguments, **settings: "recorder")
     changes = {"inspection.probes": probes, "inspection.probe_updates": [0, 9]}
     config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", changes)
-    batches = SimpleNamespace(full_epoch=0, updates=lambda epoch: 7)
+    batches = SimpleNamespace(updates=lambda epoch: 7)
     training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(updates=9)))
     translator = SimpleNamespace(tokenizer=None, max_positions=64)
     validation = Corpus(["b"], ["2"], [1], "text")

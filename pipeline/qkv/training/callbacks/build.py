@@ -38,7 +38,7 @@ def callback_params(config: RunConfig, run: RunDirectory, training: Training) ->
     dotted key."""
     return {
         "epochs": config.training.max_epochs,
-        "steps": training.batches.updates(training.batches.full_epoch),
+        "steps": training.batches.updates(0),
         "verbose": 0,
         "run": str(run.root),
         "settings": dict(flat_settings(config.model_dump(mode="json"))),
@@ -62,7 +62,7 @@ def build_callbacks(
     probes = middle_pairs(validation) if given is None else [(one.source, one.reference) for one in given]
     recorder = AttentionRecorder(training.model, translator.tokenizer, max_positions=translator.max_positions)
     profiled_updates = config.inspection.profile_updates
-    epoch_updates = training.batches.updates(training.batches.full_epoch)
+    epoch_updates = training.batches.updates(0)
     return [
         *([Profile(run.tensorboard, profiled_updates)] if profiled_updates else []),
         ProgressLine(training.stopping.limits, epoch_updates, progress),
