@@ -126,7 +126,7 @@ class Draw:
         self.refused: list[str] = []
         self._random = random.Random(seed)
         self._text = text
-        changes = {"training.max_updates": UPDATES, "training.max_minutes": 60.0, "inspection.heatmap_sentences": 1}
+        changes = {"training.max_updates": UPDATES, "training.max_minutes": 60.0}
         self._values = small_settings(text, runs, changes)
 
     def config(self) -> RunConfig:

@@ -29,7 +29,6 @@ RECIPES: dict[str, dict[str, object]] = {
     "R-Drop, weight 5": {"training.r_drop": 5.0},
     "BPE-dropout 0.1": {"tokenizer.bpe_dropout": 0.1},
     "unigram pieces": {"tokenizer.kind": "unigram"},
-    "moving average 0.995": {"training.ema_decay": 0.995},
     "cosine schedule": {"training.schedule": "cosine"},
     "inverse square root": {"training.schedule": "inverse_sqrt"},
     "inverse square root, mean of 5": {"training.schedule": "inverse_sqrt", "training.average_checkpoints": 5},

@@ -20,7 +20,7 @@ from qkv.commands.train import make_parser, parse_train_arguments
 from qkv.config import RunConfig, load_run_config
 from qkv.config.corpus import CorpusSettings, LinkedTextSettings, ListedCorpusSettings, SetSettings
 from qkv.config.data import DataSettings
-from qkv.config.inspection import InspectionSettings, Probe
+from qkv.config.inspection import Probe
 from qkv.config.model import BlocksSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from qkv.config.run import dump
 from qkv.config.schema import Settings, sections_of, walk
@@ -432,7 +432,7 @@ class TestResume:
         assert parse_train_arguments(command).resume is None
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "config.yaml").write_text(dump(parse_train_arguments(command).config), encoding="utf-8")
-        changed = ["--training.max_updates", "77", "--decoding.beam_size", "3", "--inspection.heatmap_sentences", "2"]
+        changed = ["--training.max_updates", "77", "--decoding.beam_size", "3", "--inspection.probes", "[]"]
         arguments = parse_train_arguments([*command, *changed])
         assert arguments.resume == tmp_path / "mine"
         assert (arguments.config.training.max_updates, arguments.config.decoding.beam_size) == (77, 3)
@@ -457,15 +457,6 @@ class TestResume:
     def test_a_folder_without_a_run_cannot_be_resumed(self, tmp_path: Path):
         with pytest.raises(InputError, match="there is no run to resume here"):
             parse_train_arguments(["--resume", str(tmp_path)])
-
-
-def test_a_sentence_is_drawn_where_there_are_no_probes_to_draw():
-    def drawn(**inspection):
-        return InspectionSettings(**inspection).drawn_sentences
-
-    probes = ({"source": "a", "reference": "b"},)
-    assert (drawn(), drawn(probes=probes), drawn(probes=probes, heatmap_sentences=3)) == (1, 0, 3)
-    assert drawn(heatmap_sentences=0) == 0
 
 
 @pytest.mark.parametrize(

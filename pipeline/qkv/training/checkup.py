@@ -78,7 +78,7 @@ def _try_training(
     model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
     yield _describe_model(config, model)
     if ancestor is not None:
-        ancestor.load(model, optimizer)
+        ancestor.load(model)
         yield CheckupLine("weights", f"of {ancestor}")
     config, _ = known_batches(config, text, model, optimizer, strategy)
     batches = build_batches(config, text, strategy)
