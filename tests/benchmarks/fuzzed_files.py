@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-KEPT = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+KEPT = ROOT / "tests" / "kept_runs" / "0.2.0.dev0" / "transformer"
 
 Read = Callable[[Path], object]
 """Reads all of what stands in a folder of that kind."""

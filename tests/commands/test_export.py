@@ -12,7 +12,7 @@ from qkv.files.atomic import temporary_path
 from qkv.files.paths import sha256
 from tests.support import ROOT
 
-RUN = ROOT / "kept_runs" / "0.1.0" / "transformer"
+RUN = ROOT / "kept_runs" / "0.2.0.dev0" / "transformer"
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from tests.support import ROOT
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
 
-KEPT = ROOT / "kept_runs/0.1.0/transformer"
+KEPT = ROOT / "kept_runs/0.2.0.dev0/transformer"
 
 
 class GradientsComputedError(Exception):

@@ -12,7 +12,7 @@ from qkv.files.run_directory import EvaluationDirectory
 from qkv.run.trained_run import load_run
 from tests.support import ROOT
 
-KEPT = ROOT / "kept_runs/0.1.0"
+KEPT = ROOT / "kept_runs/0.2.0.dev0"
 SOURCES, REFERENCES = ["the cat eats", "", "the apple", "a dog"], ["le chat mange", "un", "la pomme", "un chien"]
 
 

@@ -23,7 +23,7 @@ from qkv.run.trained_ensemble import load_runs
 from qkv.text.tokenizer import BOS, EOS
 from tests.support import ROOT
 
-KEPT = ROOT / "kept_runs/0.1.0"
+KEPT = ROOT / "kept_runs/0.2.0.dev0"
 NAMES = ["transformer", "recurrent", "decoder_only"]
 SOURCES = ["the cat eats", "a", "", "jane visits africa in september .", "the apple"]
 REFERENCES = ["le chat mange", "un", "", "jane visite l'afrique en septembre .", "la pomme"]

@@ -64,7 +64,7 @@ def test_every_command_runs(site, command):
 
 def test_qkv_translates_from_any_folder(site):
     """With a run of the repository, which the installed package reads as well."""
-    run_folder = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+    run_folder = ROOT / "tests" / "kept_runs" / "0.2.0.dev0" / "transformer"
     environment = {**os.environ, "PYTHONPATH": str(site)}
     command = [sys.executable, site / "bin" / "qkv", "translate", run_folder]
     answer = subprocess.run(

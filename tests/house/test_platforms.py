@@ -73,7 +73,7 @@ def test_translations_are_equal_without_tensorflow_text(run, tmp_path):
     ("name", "says"), [("ctranslate2", ""), ("saved_model", "error: this format needs the package tensorflow-text")]
 )
 def test_a_run_is_exported_without_tensorflow_text_where_the_format_needs_none(name, says, tmp_path):
-    run = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+    run = ROOT / "tests" / "kept_runs" / "0.2.0.dev0" / "transformer"
     command = ["-m", "qkv", "export", run, tmp_path / "exported", "--format", name, "--sentences", "0"]
     answer = run_without(WINDOWS_LACKS, tmp_path / "site", *command)
     assert (answer.returncode, answer.stderr[: len(says) or None]) == (2 if says else 0, says)

@@ -390,7 +390,7 @@ BAD_RUNS = {
     ),
     "run of a newer version": (
         lambda run: change_config(run, "# made by qkv 0.", "# made by qkv 9."),
-        r"made by qkv 9\.1\.0, and this is qkv 0\.1\.0, .*; upgrade qkv to use this run",
+        r"made by qkv 9\.2\.0.*, and this is qkv 0\.2\.0.*, .*; upgrade qkv to use this run",
     ),
     "damaged tokenizer": (
         lambda run: cut_in_half(run / "tokenizer" / "sentencepiece.model"),

@@ -162,7 +162,7 @@ def test_what_the_run_does_not_have_is_refused(live, asked, message):
 
 
 def test_other_architectures_answer_and_keep_their_heads():
-    live = LiveRun(load_run(ROOT / "tests" / "kept_runs" / "0.1.0" / "recurrent"), "recurrent")
+    live = LiveRun(load_run(ROOT / "tests" / "kept_runs" / "0.2.0.dev0" / "recurrent"), "recurrent")
     answer = live.answer(Question(text="the cat sleeps ."))
     answer.record.validate()
     assert answer.facts["sites"] == {"cross": [1, 1], "encoder": [0, 1], "decoder": [0, 1]}

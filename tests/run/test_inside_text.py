@@ -7,7 +7,7 @@ from qkv.errors import InputError
 from qkv.run.trained_run import load_run
 from tests.support import ROOT
 
-KEPT = ROOT / "kept_runs/0.1.0"
+KEPT = ROOT / "kept_runs/0.2.0.dev0"
 CLEAN = "the cat eats the apple .", "le chat noir mange la pomme ."
 CORRUPTED = "the cat eats the tree .", CLEAN[1]
 

@@ -11,7 +11,7 @@ from qkv.run.trained_ensemble import TrainedEnsemble, load_runs
 from qkv.run.trained_run import TrainedRun
 from tests.support import ROOT
 
-KEPT = ROOT / "kept_runs/0.1.0"
+KEPT = ROOT / "kept_runs/0.2.0.dev0"
 ROOTS = [KEPT / name for name in ("transformer", "decoder_only")]
 LINES = ["the cat eats the apple .", "a"]
 
