@@ -18,6 +18,7 @@ import qkv.config
 from qkv.commands.cli import exit_cleanly
 from qkv.commands.train import make_parser, parse_train_arguments
 from qkv.config import RunConfig, load_run_config
+from qkv.config.attention import AttentionSettings
 from qkv.config.corpus import CorpusSettings, LinkedTextSettings, ListedCorpusSettings, SetSettings
 from qkv.config.data import DataSettings
 from qkv.config.inspection import Probe
@@ -35,7 +36,7 @@ SECTIONS = {
     kind
     for found in pkgutil.iter_modules(qkv.config.__path__)
     for kind in vars(importlib.import_module(f"qkv.config.{found.name}")).values()
-    if isinstance(kind, type) and issubclass(kind, Settings) and kind is not BlocksSettings
+    if isinstance(kind, type) and issubclass(kind, Settings) and kind not in (AttentionSettings, BlocksSettings)
 }
 
 
@@ -285,20 +286,20 @@ class TestCommandLine:
             config_file,
             *["--run.name", "007", "--training.max_minutes", "1e1", "--training.max_updates", "null"],
             *["--data.tokenized", "true", "--inspection.attention", "[cross, encoder]"],
-            *["--inspection.probes", "[{source: a b}]", "--data.train.separator", r"\t"],
+            *["--inspection.probes", "[{source: a b}]"],
         )
         assert config.run.name == "007"
         assert (config.training.max_minutes, config.training.max_updates) == (10.0, None)
         assert config.data.tokenized is True
         assert config.inspection.attention == ("cross", "encoder")
         assert config.inspection.probes[0].source == "a b"
-        assert config.data.train.separator == "\t"
 
     def test_columns_are_numbers_or_names(self, config_file: Path):
         text = re.sub(r"train: {.*}", "train: {table: a.csv, header: true}", MINIMAL)
         config_file.write_text(text)
-        train = parsed(config_file, "--data.train.source_column", "3", "--data.train.target_column", "fr").data.train
-        assert (train.source_column, train.target_column) == (3, "fr")
+        given = ["--data.train.source_column", "3", "--data.train.target_column", "fr", "--data.train.separator", r"\t"]
+        train = parsed(config_file, *given).data.train
+        assert (train.source_column, train.target_column, train.separator) == (3, "fr", "\t")
 
     def test_an_override_changes_one_of_two_sections_that_share_an_anchor(self, config_file: Path):
         text = re.sub(r"train: {", "train: &pairs {", re.sub(r"validation: {.*}", "validation: *pairs", MINIMAL))

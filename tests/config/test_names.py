@@ -13,7 +13,6 @@ from qkv.alignment.symmetrise import SYMMETRISATIONS
 from qkv.attention.mechanisms import MECHANISMS
 from qkv.attention.scores import SCORES
 from qkv.config import names
-from qkv.config.data import DataSettings
 from qkv.inspection.head_places import PLACES
 from qkv.metrics import METRICS
 from qkv.model.build import MODELS
@@ -37,7 +36,6 @@ from tests.support import ROOT
         (names.translation.METRICS, METRICS),
         (names.text.EUROPARL_LANGUAGES, PATTERNS),
         (names.translation.BLEU_TOKENIZERS, sacrebleu.BLEU.TOKENIZERS),
-        (names.text.CORPUS_PROBLEMS, [key[3:] for key in DataSettings.model_fields if key.startswith("on_")]),
         (names.text.WORD_MARKS, MARKS),
         (names.training.CALLBACKS, CALLBACKS),
         (names.model.MODEL_PARTS, PARTS),
@@ -53,7 +51,6 @@ from tests.support import ROOT
         "metrics",
         "languages of Europarl",
         "tokenizers of BLEU",
-        "corpus problems",
         "marks of words",
         "callbacks",
         "parts of models",

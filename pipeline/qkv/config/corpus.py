@@ -95,6 +95,15 @@ class CorpusSettings(Settings):
 
     @model_validator(mode="after")
     def _check_files(self) -> Self:
+        self.check_files()
+        return self
+
+    def check_files(self) -> None:
+        """Checks that the pairs come from one place, and that what describes a table is given with one.
+
+        Raises:
+            ValueError: they do not, or it is not.
+        """
         files = (self.source is not None) + (self.target is not None)
         if (files == 2) == (self.table is not None) or files == 1:
             given = [key for key in ("source", "target", "table") if getattr(self, key) is not None]
@@ -110,7 +119,6 @@ class CorpusSettings(Settings):
             raise ValueError("columns can be named only if header is true: give their numbers from 0")
         if self.table is not None and self.source_column == self.target_column:
             raise ValueError(f"source_column and target_column are both {self.source_column!r}")
-        return self
 
     @field_validator("source_column", "target_column")
     @classmethod
@@ -153,17 +161,17 @@ class SetSettings(CorpusSettings):
         """Returns how many of `total` pairs are held out."""
         return self.pairs if self.pairs is not None else round((self.share or 0.0) * total)
 
-    @model_validator(mode="after")
-    def _check_files(self) -> Self:
+    def check_files(self) -> None:
+        """Checks the files, unless the pairs are held out."""
         if not self.is_held_out:
-            return super()._check_files()
+            super().check_files()
+            return
         given = [key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default]
         if len(given) > 1:
             raise ValueError(
                 "expected either share or pairs alone, to hold out pairs of the training files, or files of its own "
                 f"without them, found {' and '.join(given)}"
             )
-        return self
 
 
 class LinkedTextSettings(Settings):
