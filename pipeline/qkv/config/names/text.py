@@ -19,34 +19,10 @@ CORPUS_FILTERS = {
 }
 """Why a filter leaves out a pair; each pair is counted under the first that applies."""
 SCRIPTS = (
-    "Latin",
-    "Cyrillic",
-    "Greek",
-    "Arabic",
-    "Hebrew",
-    "Devanagari",
-    "Bengali",
-    "Gurmukhi",
-    "Gujarati",
-    "Oriya",
-    "Tamil",
-    "Telugu",
-    "Kannada",
-    "Malayalam",
-    "Sinhala",
-    "Thai",
-    "Lao",
-    "Tibetan",
-    "Myanmar",
-    "Khmer",
-    "Georgian",
-    "Armenian",
-    "Ethiopic",
-    "Mongolian",
-    "Hangul",
-    "Han",
-    "Japanese",
-)
+    "Latin", "Cyrillic", "Greek", "Arabic", "Hebrew", "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil",
+    "Telugu", "Kannada", "Malayalam", "Sinhala", "Thai", "Lao", "Tibetan", "Myanmar", "Khmer", "Georgian", "Armenian",
+    "Ethiopic", "Mongolian", "Hangul", "Han", "Japanese",
+)  # fmt: skip
 """Unicode's names of scripts; Japanese is written in three of them."""
 WORD_UNITS = {
     "spaces": "words are separated by spaces",
