@@ -323,7 +323,7 @@ def test_a_run_is_not_resumed_with_another_validation_text(run, refused):
 
 
 def remove_settings(report):
-    """Makes a report like those of versions that did not keep settings."""
+    """Makes a report that keeps no settings, so that other checks have their turn."""
     kept = json.loads(report.read_text(encoding="utf-8"))
     del kept["settings"]
     report.write_text(json.dumps(kept), encoding="utf-8")
