@@ -10,9 +10,9 @@ from qkv.commands import export
 from qkv.exchange import parity
 from qkv.files.atomic import temporary_path
 from qkv.files.paths import sha256
-from tests.support import ROOT
+from tests.support import KEPT_RUNS
 
-RUN = ROOT / "kept_runs" / "0.2.0.dev0" / "transformer"
+RUN = KEPT_RUNS / "transformer"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.support import ROOT
 from tests.support.processes import run_without
 from tests.support.viewer import embedded
 
-KEPT = ROOT / "kept_archives"
+KEPT = ROOT / "tests" / "kept_archives"
 NAMES = ("bart", "marian", "t5")
 
 COMMANDS = """

@@ -21,9 +21,9 @@ from qkv.inspection import AttentionArchive
 from qkv.inspection.archive_writer import ArchiveWriter
 from qkv.run.trained_ensemble import load_runs
 from qkv.text.tokenizer import BOS, EOS
-from tests.support import ROOT
+from tests.support import KEPT_RUNS
 
-KEPT = ROOT / "kept_runs/0.2.0.dev0"
+KEPT = KEPT_RUNS
 NAMES = ["transformer", "recurrent", "decoder_only"]
 SOURCES = ["the cat eats", "a", "", "jane visits africa in september .", "the apple"]
 REFERENCES = ["le chat mange", "un", "", "jane visite l'afrique en septembre .", "la pomme"]

@@ -30,12 +30,12 @@ from qkv.training.checkpoint_folder import Checkpoints
 from qkv.training.input import TrainingBatches
 from qkv.training.progress import Progress
 from qkv.version import __version__
-from tests.support import ROOT
+from tests.support import KEPT_RUNS
 from tests.support.tiny_models import MODELS, make_model
 from tests.support.tiny_runs import small_config
 from tests.support.viewer import make_record
 
-KEPT = ROOT / "tests" / "kept_runs" / "0.2.0.dev0" / "transformer"
+KEPT = KEPT_RUNS / "transformer"
 DEEP = "[" * 200_000
 WRONG = [None, True, -1, 1.5, 1e999, 10**30, "", "x", "\0", [], [[]], ["x"], [-1], [None], {}, {"x": {}}]
 
