@@ -15,7 +15,7 @@ PARQUET = ".parquet"
 
 def is_csv(table: str | Path) -> bool:
     """Returns whether a table, packed or not, is a CSV file by its name."""
-    return ".csv" in Path(table).suffixes[-2:]
+    return Path(table).name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".csv")
 
 
 class CorpusSettings(Settings):
