@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:

@@ -29,7 +29,7 @@ def turn(run: TrainedRun, sentences: list[str]) -> tuple[float, float, int]:
     translated = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "attention"
-        with ArchiveWriter(path, manifest={}, sentences_per_shard=run.config.inspection.sentences_per_shard) as archive:
+        with ArchiveWriter(path, manifest={}) as archive:
             recorder = run.recorder(run.config.inspection.attention)
             pairs = list(pair_translations(sentences, None, translations, run.config.decoding.kind))
             record_resumably(archive, recorder, pairs, recorder.sites)

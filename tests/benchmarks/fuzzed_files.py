@@ -7,8 +7,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support import KEPT_RUNS
+
 ROOT = Path(__file__).parents[2]
-KEPT = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+KEPT = KEPT_RUNS / "transformer"
 
 Read = Callable[[Path], object]
 """Reads all of what stands in a folder of that kind."""

@@ -40,8 +40,8 @@ SMALL_RECURRENT = {"architecture": "recurrent", "embedding_dim": 8, "hidden_dim"
 SMALL_DECODER = {"architecture": "decoder_only", "d_model": 8, "num_heads": 2, "d_ff": 8, "layers": 1}
 KINDS = {
     "transformer": {},
-    "moving_average": {"training.ema_decay": 0.9, "training.optimizer": "muon", "training.average_of": "best"},
-    "accumulated": {"batches.accumulated": 3, "batches.start_tokens": 300, "batches.doubling_epochs": 1},
+    "muon": {"training.optimizer": "muon"},
+    "accumulated": {"batches.accumulated": 3},
     "recurrent": {"model": SMALL_RECURRENT | {"max_positions": 64, "dropout": 0.1}},
     "decoder_only": {"model": SMALL_DECODER | {"max_positions": 64, "dropout": 0.1}},
 }

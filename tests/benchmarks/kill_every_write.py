@@ -48,7 +48,6 @@ CHANGES = {
     "training.validate_every_updates": 1,
     "training.warmup_updates": 1,
     "training.average_checkpoints": 2,
-    "training.average_of": "best",
     "decoding.max_target_extra": 1,
     "decoding.max_target_ratio": 0.0,
     "data.train.alignments": None,

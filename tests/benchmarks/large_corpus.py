@@ -84,7 +84,7 @@ def settings(folder: Path):
     values = {
         "run": {"name": "run", "directory": str(folder)},
         "data": {"source_language": "en", "target_language": "fr"} | files,
-        "tokenizer": {"vocabulary_size": 8000, "training_sentences": 200_000},
+        "tokenizer": {"vocabulary_size": 8000},
         "batches": {"batch_tokens": 2048, "length_multiple": 8},
         "model": model,
         "training": {"max_updates": UPDATES, "validate_every_updates": 10**6, "warmup_updates": 10},

@@ -32,7 +32,7 @@ from unittest import mock
 from pydantic.fields import FieldInfo
 
 from qkv.config import RunConfig
-from qkv.config.corpus import CorpusSettings, ListedCorpusSettings
+from qkv.config.corpus import CorpusSettings, LinkedTextSettings, ListedCorpusSettings, SetSettings
 from qkv.config.inspection import Probe
 from qkv.config.names.model import ARCHITECTURES
 from qkv.config.names.translation import BLEU_TOKENIZERS
@@ -60,12 +60,10 @@ or a file that a callback writes goes on where a killed one has ended."""
 
 SIZES = {
     "tokenizer.vocabulary_size": (80, 120),
-    "tokenizer.training_sentences": (100, 300),
     "data.max_source_tokens": (40, 62),
     "data.max_target_tokens": (40, 62),
     "data.max_length_ratio": (3, 9),
     "batches.batch_tokens": (100, 1200),
-    "batches.start_tokens": (100, 600),
     "batches.length_multiple": (32, 64),
     "model.max_positions": (62, 90),
     "model.encoder_layers": (1, 2),
@@ -79,8 +77,8 @@ SIZES = {
 SCRIPT = {"source_script": "Latin", "target_script": "Latin"}
 """The script of the text: another one would leave none of it."""
 
-SPARE = {name for name, row in BLEU_TOKENIZERS.items() if row.modules or row.downloads} | {"error", "given"}
-"""Names that need packages, downloads or an imported run, and the one that stops at text such as this."""
+SPARE = {name for name, row in BLEU_TOKENIZERS.items() if row.modules or row.downloads} | {"given"}
+"""Names that need packages, downloads or an imported run."""
 
 UNFORESEEN = ("is left", "diverged", "has no weights in this model")
 """In what stops a run that no schema can foresee: drawn rules that leave no pair of a corpus, numbers of the optimizer
@@ -128,7 +126,7 @@ class Draw:
         self.refused: list[str] = []
         self._random = random.Random(seed)
         self._text = text
-        changes = {"training.max_updates": UPDATES, "training.max_minutes": 60.0, "inspection.heatmap_sentences": 1}
+        changes = {"training.max_updates": UPDATES, "training.max_minutes": 60.0}
         self._values = small_settings(text, runs, changes)
 
     def config(self) -> RunConfig:
@@ -186,9 +184,12 @@ class Draw:
             drawn = (self._random.random() < 0.5,)
         elif kind in (int, float):
             drawn = (self._number(kind, metadata),)
-        elif kind is CorpusSettings:
-            name = key.rpartition(".")[2]
-            drawn = (self._random.choice(corpora(self._text, "validation" if name == "choose_head_on" else name)),)
+        elif kind is CorpusSettings or kind is SetSettings:
+            drawn = (
+                self._random.choice(corpora(self._text, key.rpartition(".")[2])[: None if kind is SetSettings else 4]),
+            )
+        elif kind is LinkedTextSettings:
+            drawn = (corpora(self._text, "validation")[1],)
         elif kind is ListedCorpusSettings:
             tag = {"tag": "<drawn>"} if self._random.random() < 0.5 else {}
             drawn = (self._random.choice(corpora(self._text, "train")[:4]) | {"weight": self._random.random()} | tag,)

@@ -22,7 +22,6 @@ RECIPES: dict[str, dict[str, object]] = {
     "pre-norm": {"model.norm": "pre"},
     "dropout 0.1": {"model.dropout": 0.1},
     "dropout 0.3": {"model.dropout": 0.3},
-    "embedding dropout 0.1": {"model.embedding_dropout": 0.1},
     "attention dropout 0.1": {"model.attention_dropout": 0.1},
     "activation dropout 0.1": {"model.activation_dropout": 0.1},
     "no label smoothing": {"training.label_smoothing": 0.0},
@@ -30,17 +29,10 @@ RECIPES: dict[str, dict[str, object]] = {
     "R-Drop, weight 5": {"training.r_drop": 5.0},
     "BPE-dropout 0.1": {"tokenizer.bpe_dropout": 0.1},
     "unigram pieces": {"tokenizer.kind": "unigram"},
-    "unigram pieces, sampled": {"tokenizer.kind": "unigram", "tokenizer.unigram_alpha": 0.2},
-    "moving average 0.995": {"training.ema_decay": 0.995},
     "cosine schedule": {"training.schedule": "cosine"},
     "inverse square root": {"training.schedule": "inverse_sqrt"},
     "inverse square root, mean of 5": {"training.schedule": "inverse_sqrt", "training.average_checkpoints": 5},
     "3,072 tokens a batch": {"batches.batch_tokens": 3072, "updates": 1 / 2},
-    "batches from 768 to 1,536 tokens": {
-        "batches.start_tokens": 768,
-        "batches.doubling_epochs": 3,
-        "updates": 10 / 7,  # three of seven passes take twice the updates
-    },
 }
 
 

@@ -65,20 +65,17 @@ KINDS: dict[str, dict[str, Any]] = {
     "accumulation": {"batches.accumulated": 3},
     "r_drop": {"training.r_drop": 3.0},
     "guided": {"training.guided_attention": GUIDED},
-    "moving_average": {"training.ema_decay": 0.9},
     "clipped": {"training.clip_norm": 0.1},
     "all": {
         "training.optimizer": "muon",
         "batches.accumulated": 3,
         "training.r_drop": 3.0,
         "training.guided_attention": GUIDED,
-        "training.ema_decay": 0.9,
     },
     "started": {},  # from another run
 }
 KILLED = CHANGES | {
     "training.max_updates": 40,
-    "training.ema_decay": 0.9,
     "training.log_every_updates": 3,
     "inspection.probes": [],
 }
@@ -123,9 +120,9 @@ class WorkerRuns:
 
 
 def last_arrays(run: Path) -> dict[str, np.ndarray]:
-    """The weights of the newest checkpoint, and their moving averages."""
+    """The weights of the newest checkpoint."""
     with np.load(max(run.glob("checkpoints/update-*.npz"))) as archive:
-        return {key: archive[key] for key in archive.files if key.startswith(("model/", "average/"))}
+        return {key: archive[key] for key in archive.files if key.startswith("model/")}
 
 
 def compare_with_one_process(folder: Path, options: argparse.Namespace) -> int:

@@ -12,9 +12,9 @@ from qkv.commands import export
 from qkv.exchange import parity
 from qkv.files.atomic import temporary_path
 from qkv.files.paths import sha256
-from tests.support import ROOT
+from tests.support import KEPT_RUNS
 
-RUN = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+RUN = KEPT_RUNS / "transformer"
 
 
 @pytest.fixture

@@ -18,9 +18,10 @@ import qkv.config
 from qkv.commands.cli import exit_cleanly
 from qkv.commands.train import make_parser, parse_train_arguments
 from qkv.config import RunConfig, load_run_config
-from qkv.config.corpus import CorpusSettings, ListedCorpusSettings
+from qkv.config.attention import AttentionSettings
+from qkv.config.corpus import CorpusSettings, LinkedTextSettings, ListedCorpusSettings, SetSettings
 from qkv.config.data import DataSettings
-from qkv.config.inspection import InspectionSettings, Probe
+from qkv.config.inspection import Probe
 from qkv.config.model import BlocksSettings, DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from qkv.config.run import dump
 from qkv.config.schema import Settings, sections_of, walk
@@ -35,7 +36,7 @@ SECTIONS = {
     kind
     for found in pkgutil.iter_modules(qkv.config.__path__)
     for kind in vars(importlib.import_module(f"qkv.config.{found.name}")).values()
-    if isinstance(kind, type) and issubclass(kind, Settings) and kind is not BlocksSettings
+    if isinstance(kind, type) and issubclass(kind, Settings) and kind not in (AttentionSettings, BlocksSettings)
 }
 
 
@@ -62,7 +63,16 @@ class TestSchema:
     def test_every_default_is_a_valid_value(self):
         for section in SECTIONS:
             defaults = {name: field.default for name, field in section.model_fields.items() if not field.is_required()}
-            if section not in (RunConfig, DataSettings, CorpusSettings, ListedCorpusSettings, Probe, CallbackSettings):
+            if section not in (
+                RunConfig,
+                DataSettings,
+                CorpusSettings,
+                SetSettings,
+                ListedCorpusSettings,
+                LinkedTextSettings,
+                Probe,
+                CallbackSettings,
+            ):
                 extra = {"max_updates": 1} if section is TrainingSettings else {}
                 section(**{**defaults, **extra})
 
@@ -207,13 +217,11 @@ class TestWrongSettings:
             ("{source: a}", "expected either source and target or table, found source"),
             ("{source: a, table: b}", "expected either source and target or table, found source and table"),
             ("{source: a, target: b, table: c}", "expected either source and target or table, found source and target"),
-            ("{source: a, target: b, header: true}", "header, quoted and split_column describe a table"),
+            ("{source: a, target: b, header: true}", "header and separator describe a table"),
             ("{table: a, source_column: en}", "columns can be named only if header is true"),
             ("{table: a, source_column: 1}", "source_column and target_column are both 1"),
-            ("{table: a, split: train}", "expected split together with split_column or split_file"),
-            ("{table: a, split_column: 2}", "expected split together with split_column or split_file"),
-            ("{table: a, split_column: 2, split_file: b, split: c}", "expected either split_column or split_file"),
-            ("{share: 0.1}", "share and pairs are for data.validation and data.test"),
+            ("{table: a, split: train}", "expected split together with split_file"),
+            ("{table: a, split_file: b}", "expected split together with split_file"),
         ],
     )
     def test_a_corpus_comes_from_one_place(self, config_file: Path, corpus: str, told: str):
@@ -223,7 +231,7 @@ class TestWrongSettings:
     @pytest.mark.parametrize(
         ("corpus", "told"),
         [
-            ("{}", ": expected either source and target or table, found neither (validation and test can be held out"),
+            ("{}", ": expected either source and target or table, found neither (they can be held out"),
             ("{share: 0}", ".share: expected a number > 0 and <= 0.5 or null, found 0"),
             ("{share: 0.51}", ".share: expected a number > 0 and <= 0.5 or null, found 0.51"),
             ("{pairs: 0}", ".pairs: expected an integer >= 1 and <= 1000000000 or null, found 0"),
@@ -278,20 +286,20 @@ class TestCommandLine:
             config_file,
             *["--run.name", "007", "--training.max_minutes", "1e1", "--training.max_updates", "null"],
             *["--data.tokenized", "true", "--inspection.attention", "[cross, encoder]"],
-            *["--inspection.probes", "[{source: a b}]", "--data.train.separator", r"\t"],
+            *["--inspection.probes", "[{source: a b}]"],
         )
         assert config.run.name == "007"
         assert (config.training.max_minutes, config.training.max_updates) == (10.0, None)
         assert config.data.tokenized is True
         assert config.inspection.attention == ("cross", "encoder")
         assert config.inspection.probes[0].source == "a b"
-        assert config.data.train.separator == "\t"
 
     def test_columns_are_numbers_or_names(self, config_file: Path):
         text = re.sub(r"train: {.*}", "train: {table: a.csv, header: true}", MINIMAL)
         config_file.write_text(text)
-        train = parsed(config_file, "--data.train.source_column", "3", "--data.train.target_column", "fr").data.train
-        assert (train.source_column, train.target_column) == (3, "fr")
+        given = ["--data.train.source_column", "3", "--data.train.target_column", "fr", "--data.train.separator", r"\t"]
+        train = parsed(config_file, *given).data.train
+        assert (train.source_column, train.target_column, train.separator) == (3, "fr", "\t")
 
     def test_an_override_changes_one_of_two_sections_that_share_an_anchor(self, config_file: Path):
         text = re.sub(r"train: {", "train: &pairs {", re.sub(r"validation: {.*}", "validation: *pairs", MINIMAL))
@@ -354,7 +362,7 @@ class TestCommandLine:
 
     def test_help_lists_every_key_with_its_default(self):
         shown = " ".join(make_parser().format_help().split())
-        spelt_once = ("data.validation.", "data.test.", "inspection.choose_head_on.")  # the keys of data.train
+        spelt_once = ("data.validation.", "data.test.")  # the keys of data.train
         spelt_once += ("model.attention.decoder_self.", "model.attention.cross.")  # the keys of encoder_self
         for key, field in walk(RunConfig):
             if not sections_of(field) and not key.startswith(spelt_once):
@@ -425,7 +433,7 @@ class TestResume:
         assert parse_train_arguments(command).resume is None
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "config.yaml").write_text(dump(parse_train_arguments(command).config), encoding="utf-8")
-        changed = ["--training.max_updates", "77", "--decoding.beam_size", "3", "--inspection.heatmap_sentences", "2"]
+        changed = ["--training.max_updates", "77", "--decoding.beam_size", "3", "--inspection.probes", "[]"]
         arguments = parse_train_arguments([*command, *changed])
         assert arguments.resume == tmp_path / "mine"
         assert (arguments.config.training.max_updates, arguments.config.decoding.beam_size) == (77, 3)
@@ -450,15 +458,6 @@ class TestResume:
     def test_a_folder_without_a_run_cannot_be_resumed(self, tmp_path: Path):
         with pytest.raises(InputError, match="there is no run to resume here"):
             parse_train_arguments(["--resume", str(tmp_path)])
-
-
-def test_a_sentence_is_drawn_where_there_are_no_probes_to_draw():
-    def drawn(**inspection):
-        return InspectionSettings(**inspection).drawn_sentences
-
-    probes = ({"source": "a", "reference": "b"},)
-    assert (drawn(), drawn(probes=probes), drawn(probes=probes, heatmap_sentences=3)) == (1, 0, 3)
-    assert drawn(heatmap_sentences=0) == 0
 
 
 @pytest.mark.parametrize(

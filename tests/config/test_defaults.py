@@ -7,7 +7,7 @@ import pytest
 from qkv.attention import CrossAttention, MultiHeadAttention, SelfAttention
 from qkv.attention.mechanisms import MECHANISMS, Linformer
 from qkv.config import names
-from qkv.config.attention import AttentionSettings
+from qkv.config.attention import EncoderSelfAttentionSettings
 from qkv.config.model import RecurrentSettings, TransformerSettings
 from qkv.model.build import MODELS
 from qkv.model.decoder import DecoderBlock
@@ -24,11 +24,11 @@ OF_MODELS = [
 ]
 COMPARED = ("mechanism", "score", "projection", "value_dim", "key_value_heads")
 OF_ATTENTION = [
-    (AttentionSettings, layer, {name: name for name in COMPARED})
+    (EncoderSelfAttentionSettings, layer, {name: name for name in COMPARED})
     for layer in (MultiHeadAttention, SelfAttention, CrossAttention)
 ]
 OF_MECHANISMS = [
-    (AttentionSettings, MECHANISMS[name], {key: key for key in row.settings})
+    (EncoderSelfAttentionSettings, MECHANISMS[name], {key: key for key in row.settings})
     for name, row in names.model.MECHANISMS.items()
     if row.settings
 ]
@@ -63,12 +63,12 @@ def test_the_default_of_the_config_is_that_of_the_constructor(settings, layer, k
 
 @pytest.mark.parametrize("layer", [MultiHeadAttention, SelfAttention, CrossAttention])
 def test_values_are_projected_unless_something_else_is_said(layer):
-    assert layer(2, 4).value_projection_wanted == AttentionSettings.model_fields["value_projection"].default
+    assert layer(2, 4).value_projection_wanted == EncoderSelfAttentionSettings.model_fields["value_projection"].default
 
 
 def test_every_setting_of_attention_is_compared():
-    compared = {key for settings, _, keys in ROWS if settings is AttentionSettings for key in keys}
-    assert set(AttentionSettings.model_fields) == compared | {
+    compared = {key for settings, _, keys in ROWS if settings is EncoderSelfAttentionSettings for key in keys}
+    assert set(EncoderSelfAttentionSettings.model_fields) == compared | {
         "value_projection",  # above
         "key_dim",  # null is d_model / num_heads, and a layer has no d_model
     }

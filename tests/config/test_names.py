@@ -13,7 +13,6 @@ from qkv.alignment.symmetrise import SYMMETRISATIONS
 from qkv.attention.mechanisms import MECHANISMS
 from qkv.attention.scores import SCORES
 from qkv.config import names
-from qkv.config.data import DataSettings
 from qkv.inspection.head_places import PLACES
 from qkv.metrics import METRICS
 from qkv.model.build import MODELS
@@ -37,7 +36,6 @@ from tests.support import ROOT
         (names.translation.METRICS, METRICS),
         (names.text.EUROPARL_LANGUAGES, PATTERNS),
         (names.translation.BLEU_TOKENIZERS, sacrebleu.BLEU.TOKENIZERS),
-        (names.text.CORPUS_PROBLEMS, [key[3:] for key in DataSettings.model_fields if key.startswith("on_")]),
         (names.text.WORD_MARKS, MARKS),
         (names.training.CALLBACKS, CALLBACKS),
         (names.model.MODEL_PARTS, PARTS),
@@ -53,7 +51,6 @@ from tests.support import ROOT
         "metrics",
         "languages of Europarl",
         "tokenizers of BLEU",
-        "corpus problems",
         "marks of words",
         "callbacks",
         "parts of models",
@@ -85,10 +82,14 @@ def test_names_come_without_pydantic_yaml_or_keras():
 
 @pytest.mark.parametrize("mechanism", sorted(names.model.MECHANISMS))
 def test_a_mechanism_reads_the_settings_that_its_row_names(mechanism):
-    from qkv.config.attention import AttentionSettings
+    from qkv.config.attention import TransformerAttention
 
-    for key in names.model.MECHANISMS[mechanism].settings:
-        assert AttentionSettings.model_fields[key].description.startswith(f"With {mechanism}: ")
+    row = names.model.MECHANISMS[mechanism]
+    for site, section in TransformerAttention.model_fields.items():
+        fields = section.annotation.model_fields
+        assert set(row.settings) <= set(fields) or site in dict(row.refused)
+        for key in set(row.settings) & set(fields):
+            assert fields[key].description.startswith(f"With {mechanism}: ")
 
 
 def test_the_page_lists_no_sites():

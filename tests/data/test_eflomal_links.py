@@ -68,9 +68,9 @@ def test_text_whose_subwords_count_as_words_is_refused(config, capsys, changes):
     assert "set data.words to characters" in capsys.readouterr().err
 
 
-def test_links_that_would_be_read_from_1_are_refused(config, capsys):
+def test_links_that_would_be_read_turned_are_refused(config, capsys):
     settings = yaml.safe_load(config.read_text())
-    change(config, train=settings["data"]["train"] | {"alignments_first_index": 1})
+    change(config, train=settings["data"]["train"] | {"alignments_turned": True})
     assert main([str(config)]) == 2
     assert "source-target, counted from 0" in capsys.readouterr().err
 

@@ -21,11 +21,11 @@ from qkv.inspection import AttentionArchive
 from qkv.inspection.measures import MEASURES
 from qkv.run.trained_run import load_run
 from qkv.text.corpus import Corpus
-from tests.support import ROOT
+from tests.support import KEPT_RUNS
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
 
-KEPT = ROOT / "tests" / "kept_runs/0.1.0/transformer"
+KEPT = KEPT_RUNS / "transformer"
 
 
 class GradientsComputedError(Exception):

@@ -10,9 +10,9 @@ from qkv.evaluation.request import EvaluationRequest, EvaluationSet
 from qkv.evaluation.tokenised import TokenisedSet
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.run.trained_run import load_run
-from tests.support import ROOT
+from tests.support import KEPT_RUNS
 
-KEPT = ROOT / "tests" / "kept_runs/0.1.0"
+KEPT = KEPT_RUNS
 SOURCES, REFERENCES = ["the cat eats", "", "the apple", "a dog"], ["le chat mange", "un", "la pomme", "un chien"]
 
 

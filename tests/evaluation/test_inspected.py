@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from keras import ops
 
 from qkv.commands import compare, draw, measure, view
-from qkv.evaluation import resumable
+from qkv.evaluation import inspected, resumable
 from qkv.evaluation.evaluate_set import evaluate_set
 from qkv.evaluation.request import EvaluationRequest, EvaluationSet
 from qkv.evaluation.resumable import fingerprint
@@ -20,9 +21,9 @@ from qkv.inspection import AttentionArchive
 from qkv.inspection.archive_writer import ArchiveWriter
 from qkv.run.trained_ensemble import load_runs
 from qkv.text.tokenizer import BOS, EOS
-from tests.support import ROOT
+from tests.support import KEPT_RUNS
 
-KEPT = ROOT / "tests" / "kept_runs/0.1.0"
+KEPT = KEPT_RUNS
 NAMES = ["transformer", "recurrent", "decoder_only"]
 SOURCES = ["the cat eats", "a", "", "jane visits africa in september .", "the apple"]
 REFERENCES = ["le chat mange", "un", "", "jane visite l'afrique en septembre .", "la pomme"]
@@ -34,9 +35,10 @@ def ensemble(tmp_path_factory):
     """All kept runs, searched greedily, with two sentences in a shard."""
     folder = tmp_path_factory.mktemp("runs")
     runs = load_runs([Path(shutil.copytree(KEPT / name, folder / name)) for name in NAMES])
-    changes = {"decoding": {"beam_size": 1}, "inspection": {"sentences_per_shard": 2, "heatmap_sentences": 1}}
-    sections = {name: getattr(runs.config, name).model_copy(update=values) for name, values in changes.items()}
-    return replace(runs, config=runs.config.model_copy(update=sections))
+    decoding = runs.config.decoding.model_copy(update={"beam_size": 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inspected, "ArchiveWriter", partial(ArchiveWriter, sentences_per_shard=2))
+        yield replace(runs, config=runs.config.model_copy(update={"decoding": decoding}))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import yaml
 
 from qkv.__main__ import COMMANDS
 from qkv.version import __version__
-from tests.support import ROOT
+from tests.support import KEPT_RUNS, ROOT
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
 PACKAGE = ROOT / "pipeline" / "qkv"
@@ -64,7 +64,7 @@ def test_every_command_runs(site, command):
 
 def test_qkv_translates_from_any_folder(site):
     """With a run of the repository, which the installed package reads as well."""
-    run_folder = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+    run_folder = KEPT_RUNS / "transformer"
     environment = {**os.environ, "PYTHONPATH": str(site)}
     command = [sys.executable, site / "bin" / "qkv", "translate", run_folder]
     answer = subprocess.run(

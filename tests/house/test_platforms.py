@@ -9,7 +9,7 @@ import pytest
 from qkv.config.yaml import dump_yaml
 from qkv.files.json import read_json_object
 from qkv.files.run_directory import RunDirectory
-from tests.support import ROOT
+from tests.support import KEPT_RUNS, ROOT
 from tests.support.processes import run_without
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
@@ -73,7 +73,7 @@ def test_translations_are_equal_without_tensorflow_text(run, tmp_path):
     ("name", "says"), [("ctranslate2", ""), ("saved_model", "error: this format needs the package tensorflow-text")]
 )
 def test_a_run_is_exported_without_tensorflow_text_where_the_format_needs_none(name, says, tmp_path):
-    run = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+    run = KEPT_RUNS / "transformer"
     command = ["-m", "qkv", "export", run, tmp_path / "exported", "--format", name, "--sentences", "0"]
     answer = run_without(WINDOWS_LACKS, tmp_path / "site", *command)
     assert (answer.returncode, answer.stderr[: len(says) or None]) == (2 if says else 0, says)

@@ -151,11 +151,7 @@ BAD_TEXT = {
     ),
     "nothing left": (
         lambda folder: {"data__max_source_tokens": 1},
-        r"train\.fr: no training pair is left; see data\.on_\*",
-    ),
-    "an error that is asked for": (
-        lambda folder: {"data__on_over_long": "error", "data__max_source_tokens": 5},
-        r"train\.fr:1: over long, .* because data\.on_over_long is error",
+        r"train\.fr: no training pair is left; see data\.max_\*",
     ),
     "too many tokens wanted": (
         lambda folder: {"tokenizer__vocabulary_size": 30_000},
@@ -317,7 +313,7 @@ def test_a_run_is_not_resumed_with_another_validation_text(run, refused):
 
 
 def remove_settings(report):
-    """Makes a report like those of versions that did not keep settings."""
+    """Makes a report that keeps no settings, so that other checks have their turn."""
     kept = json.loads(report.read_text(encoding="utf-8"))
     del kept["settings"]
     report.write_text(json.dumps(kept), encoding="utf-8")
@@ -384,7 +380,7 @@ BAD_RUNS = {
     ),
     "run of a newer version": (
         lambda run: change_config(run, "# made by qkv 0.", "# made by qkv 9."),
-        r"made by qkv 9\.1\.0, and this is qkv 0\.1\.0, .*; upgrade qkv to use this run",
+        r"made by qkv 9\.2\.0.*, and this is qkv 0\.2\.0.*, .*; upgrade qkv to use this run",
     ),
     "damaged tokenizer": (
         lambda run: cut_in_half(run / "tokenizer" / "sentencepiece.model"),

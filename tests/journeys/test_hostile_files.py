@@ -29,12 +29,13 @@ from qkv.training.checkpoint import load_checkpoint, save_checkpoint
 from qkv.training.checkpoint_folder import Checkpoints
 from qkv.training.input import TrainingBatches
 from qkv.training.progress import Progress
-from tests.support import ROOT
+from qkv.version import __version__
+from tests.support import KEPT_RUNS
 from tests.support.tiny_models import MODELS, make_model
 from tests.support.tiny_runs import small_config
 from tests.support.viewer import make_record
 
-KEPT = ROOT / "tests" / "kept_runs" / "0.1.0" / "transformer"
+KEPT = KEPT_RUNS / "transformer"
 DEEP = "[" * 200_000
 WRONG = [None, True, -1, 1.5, 1e999, 10**30, "", "x", "\0", [], [[]], ["x"], [-1], [None], {}, {"x": {}}]
 
@@ -437,7 +438,7 @@ def test_a_checkpoint_keeps_of_which_run_it_is(checkpoint, tmp_path):
 def test_a_batch_that_no_epoch_has_is_refused(epoch, batch):
     """Training would look for it for ever."""
     side = EncodedSentences.from_rows([ROW, ROW])
-    sizes = {"batch_tokens": 100, "start_tokens": 8, "length_multiple": 1, "seed": 1}
+    sizes = {"batch_tokens": 100, "length_multiple": 1, "seed": 1}
     batches = TrainingBatches([EncodedPairs(side, side)], tf.distribute.get_strategy(), **sizes)
     assert len(list(batches.epoch(5))) == 1
     with pytest.raises(InputError, match=f"after {batch:,} batches of an epoch, which has"):
@@ -530,18 +531,31 @@ def test_a_manifest_that_lies_is_refused(kept, content):
 
 
 @pytest.mark.parametrize(
-    ("version", "newer"),
-    [("9.0.0", True), ("0.999.0", True), ("0.0.1", False), ("1", False), ("99999999999.1", False), ("x", False)],
+    ("version", "told"),
+    [
+        ("9.0.0", "upgrade qkv"),
+        ("0.999.0", "upgrade qkv"),
+        ("0.1.0", "reads no runs from before 0.2; train anew, or use qkv 0.1.0"),
+        ("1", None),
+        ("99999999999.1", None),
+        ("x", None),
+    ],
 )
-def test_a_run_of_a_newer_version_is_refused_by_name(kept, version, newer):
-    config = kept / "config.yaml"
-    config.write_text(f"# made by qkv {version}\nunknown: 1\n", encoding="utf-8")
-    if newer:
-        for read in (RunDirectory.open, lambda root: load_started_run(root / "config.yaml")):
-            with pytest.raises(InputError, match=f"run: made by qkv {version}, and this is qkv .*upgrade"):
-                read(kept)
-    else:
-        RunDirectory.open(kept)
+def test_a_run_of_another_version_is_refused_by_name(kept, version, told):
+    config, manifest = kept / "config.yaml", kept / "manifest.json"
+    in_config, in_manifest = f"# made by qkv {version}\nunknown: 1\n", json.dumps({"versions": {"qkv": version}})
+    current = json.dumps({"versions": {"qkv": __version__}})
+    for text, facts in ((in_config, current), ("unknown: 1\n", in_manifest), (in_config, None)):
+        config.write_text(text, encoding="utf-8")
+        manifest.unlink(missing_ok=True)
+        if facts is not None:
+            manifest.write_text(facts, encoding="utf-8")
+        if told:
+            for read in (RunDirectory.open, lambda root: load_started_run(root / "config.yaml")):
+                with pytest.raises(InputError, match=f"run: made by qkv {version}, and this is qkv .*{told}"):
+                    read(kept)
+        else:
+            RunDirectory.open(kept)
     config.write_text(MADE_BY + "unknown: 1\n", encoding="utf-8")
     RunDirectory.open(kept)
 

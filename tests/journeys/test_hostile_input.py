@@ -90,7 +90,6 @@ VALUES = {
     "decoding.length_penalty": ["1e300", "6"],
     "decoding.coverage_penalty": ["1e300"],
     "decoding.search": ["Beam", "''", "null", "\ud800"],
-    "tokenizer.segmentations": ["1000000000", "0"],
     "tokenizer.vocabulary_size": ["1000000000000", "31"],
     "training.epsilon": ["1e-300", "9e-17", "2"],
     "training.learning_rate": ["1e-300", "1e300"],
@@ -173,7 +172,7 @@ def test_every_number_of_the_settings_has_an_upper_bound(value, place, capsys):
         arguments = ["--config", "small.yaml", f"--model.architecture={kind}", f"--{key}={form.format(value)}"]
         assert train.main(arguments) == 2, key
         said = capsys.readouterr().err
-        assert key in said or "alignments_first_index" in key, said
+        assert key in said, said
 
 
 PATHS = {

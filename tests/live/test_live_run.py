@@ -15,7 +15,7 @@ from qkv.model.decoder_only import DecoderOnly
 from qkv.run.trained_run import load_run
 from qkv.text.batches import forced_batch
 from qkv.text.tokenizer import BOS, EOS
-from tests.support import ROOT
+from tests.support import KEPT_RUNS
 from tests.support.random_runs import random_run
 from tests.support.tiny_models import DECODER_ONLY, shared_model, shared_transformer
 
@@ -162,7 +162,7 @@ def test_what_the_run_does_not_have_is_refused(live, asked, message):
 
 
 def test_other_architectures_answer_and_keep_their_heads():
-    live = LiveRun(load_run(ROOT / "tests" / "kept_runs" / "0.1.0" / "recurrent"), "recurrent")
+    live = LiveRun(load_run(KEPT_RUNS / "recurrent"), "recurrent")
     answer = live.answer(Question(text="the cat sleeps ."))
     answer.record.validate()
     assert answer.facts["sites"] == {"cross": [1, 1], "encoder": [0, 1], "decoder": [0, 1]}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.config.attention import AttentionSettings
+from qkv.config.attention import EncoderSelfAttentionSettings
 from qkv.config.model import DecoderOnlySettings, RecurrentSettings, TransformerSettings
 from qkv.config.names.model import MECHANISMS
 from qkv.model.build import MODELS, build_model
@@ -28,7 +28,7 @@ def test_a_model_is_of_its_architecture_built_and_has_its_sizes(settings):
 
 @pytest.mark.parametrize("mechanism", sorted(MECHANISMS))
 def test_an_attention_layer_has_the_mechanism_of_its_site(mechanism):
-    site = AttentionSettings(mechanism=mechanism, projected_length=3)
+    site = EncoderSelfAttentionSettings(mechanism=mechanism, projected_length=3)
     attention = {"encoder_self": site}
     model = build_model(TransformerSettings(**BLOCKS, encoder_layers=1, decoder_layers=1, attention=attention), 17)
     layer = model.encoder_blocks[0].self_attention

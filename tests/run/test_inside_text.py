@@ -5,9 +5,9 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.run.trained_run import load_run
-from tests.support import ROOT
+from tests.support import KEPT_RUNS
 
-KEPT = ROOT / "tests" / "kept_runs/0.1.0"
+KEPT = KEPT_RUNS
 CLEAN = "the cat eats the apple .", "le chat noir mange la pomme ."
 CORRUPTED = "the cat eats the tree .", CLEAN[1]
 

@@ -9,9 +9,9 @@ import pytest
 from qkv.commands import translate
 from qkv.run.trained_ensemble import TrainedEnsemble, load_runs
 from qkv.run.trained_run import TrainedRun
-from tests.support import ROOT
+from tests.support import KEPT_RUNS
 
-KEPT = ROOT / "tests" / "kept_runs/0.1.0"
+KEPT = KEPT_RUNS
 ROOTS = [KEPT / name for name in ("transformer", "decoder_only")]
 LINES = ["the cat eats the apple .", "a"]
 

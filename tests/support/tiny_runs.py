@@ -95,7 +95,6 @@ LIVELY = {
     "training.max_updates": 8,
     "training.keep_checkpoints": 9,
     "training.early_stopping.metric": "loss",
-    "data.on_duplicate": "keep",
     "inspection.probes": [
         {"source": "Jane visits Africa .", "reference": "Jane visite l'Afrique ."},
         {"source": "a * star | and [brackets]"},
@@ -105,7 +104,7 @@ LIVELY = {
 
 def held_out_config(corpus, folder, **sets):
     """The settings of a small run whose sets are held out from its training files."""
-    values = small_settings(corpus, folder, {"data.on_over_long": "drop"})
+    values = small_settings(corpus, folder)
     sets = sets or {"validation": {"share": 0.1}, "test": {"pairs": 7}}
     return make_run_config(values | {"data": values["data"] | sets}, {}, default_name="run")
 

@@ -46,7 +46,9 @@ def test_columns_are_read_by_name_also_within_others_and_by_number(table):
     expected = list(zip(SOURCES, TARGETS, strict=True))
     assert pairs(table=table, source_column="translation.en", target_column="translation.fr") == expected
     assert pairs(table=table, source_column="words", target_column=2) == expected
-    split = {"split_column": "split", "split": "test"}
+    labels = table.with_name("split.txt")
+    labels.write_text("train\ntest\ntrain\ntest\ntrain\n")
+    split = {"split_file": labels, "split": "test"}
     corpus = read_corpus(CorpusSettings(table=table, source_column=1, target_column=2, **split))
     assert list(corpus.pairs()) == expected[1::2] and corpus.place(1) == f"{table}:4"
     chosen = corpus.select(np.array([1]))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qkv.text.batch_plan import _cut_into_batches, batches_by_length, epoch_tokens, plan_batches
+from qkv.text.batch_plan import _cut_into_batches, batches_by_length, plan_batches
 from qkv.text.batches import collate
 from qkv.text.tokenizer import PAD
 from tests.support.text import LENGTHS, sentences_of
@@ -80,12 +80,6 @@ def test_a_plan_depends_on_seed_and_epoch_alone():
     assert not same(first, plan(pairs, epoch=1))
     assert not same(first, plan(pairs, seed=8))
     assert not same(plan(pairs, seed=1, epoch=2), plan(pairs, seed=2, epoch=1))
-
-
-def test_batches_grow_by_doubling_up_to_their_full_size():
-    sizes = [epoch_tokens(3000, 500, 2, epoch) for epoch in range(8)]
-    assert sizes == [500, 500, 1000, 1000, 2000, 2000, 3000, 3000]
-    assert epoch_tokens(3000, 500, 1, 10**9) == epoch_tokens(3000, None, 1, 0) == 3000
 
 
 def test_epochs_mix_sentences_of_equal_lengths_anew():

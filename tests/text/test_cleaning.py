@@ -1,11 +1,9 @@
-"""What is odd is found once, told with its place, and dropped, kept or refused as was said."""
+"""Odd pairs are found once, with their reason."""
 
 import numpy as np
-import pytest
 
 from qkv.config.names.text import CORPUS_PROBLEMS
-from qkv.errors import InputError
-from qkv.text.cleaning import Findings, digest_pairs, find_empty, find_odd_pairs, select_pairs
+from qkv.text.cleaning import Findings, digest_pairs, find_empty, find_odd_pairs
 from qkv.text.corpus import Corpus
 from qkv.text.repeated import find_repeated
 
@@ -49,6 +47,7 @@ def test_length_limits_are_inclusive_and_each_side_has_its_own():
     assert found(corpus, max_source_tokens=11) == [(0, "over_long")]
     assert found(corpus, max_target_tokens=3) == [(0, "over_long")]
     assert found(corpus, max_length_ratio=2.9) == [(0, "length_ratio")]
+    assert found(corpus, max_length_ratio=None) == []
 
 
 def test_the_ratio_of_short_sentences_is_not_judged():
@@ -60,20 +59,7 @@ def test_the_same_source_with_another_target_is_no_duplicate():
     assert found(corpus_of(("a", "b"), ("a", "c"), ("b", "a"))) == []
 
 
-def test_pairs_are_dropped_or_kept_as_the_actions_say():
-    corpus = corpus_of(("a", "b"), ("", "b"), ("a", "b"), ("c", "d"), lines=[3, 5, 8, 9])
-    actions = dict.fromkeys(CORPUS_PROBLEMS, "drop") | {"duplicate": "keep"}
-    assert select_pairs(corpus, findings(corpus), actions).tolist() == [True, False, True, True]
+def test_odd_pairs_are_counted_by_their_reason_in_any_part_of_a_corpus():
+    corpus = corpus_of(("a", "b"), ("", "b"), ("a", "b"), ("c", "d"))
     assert findings(corpus).count() == dict.fromkeys(CORPUS_PROBLEMS, 0) | {"empty_side": 1, "duplicate": 1}
     assert findings(corpus).count(2, 3) == dict.fromkeys(CORPUS_PROBLEMS, 0) | {"duplicate": 1}
-
-
-def test_an_odd_pair_whose_action_is_error_is_named_with_its_place_the_count_and_the_setting():
-    corpus = corpus_of(("a", "b"), ("", "b"), ("", "c"), lines=[3, 5, 8])
-    with pytest.raises(InputError, match=r"made.tsv:5: empty side, the first of 2 of 3 pairs.*data\.on_empty_side"):
-        select_pairs(corpus, findings(corpus), dict.fromkeys(CORPUS_PROBLEMS, "error"))
-
-
-def test_an_unknown_action_is_refused():
-    with pytest.raises(InputError, match="expected one of drop, keep, error"):
-        select_pairs(corpus_of(("a", "b")), findings(corpus_of(("a", "b"))), {"duplicate": "ignore"})

@@ -103,12 +103,6 @@ def test_a_split_of_parallel_files_keeps_their_line_numbers(write):
         read_parallel_files(*sides, split_file=labels, split="tset")
 
 
-def test_a_split_column_counts_lines_after_the_header(write):
-    table = write("s,t,set\na,A,train\nb,B,test\n")
-    corpus = read_table(table, "s", "t", separator=",", header=True, split_column="set", split="test")
-    assert read(corpus) == [["b"], ["B"], [3]]
-
-
 def test_a_table_of_one_column_keeps_its_empty_lines(write):
     corpus = read_table(write("a\n\n \nb\n"), 0, 0)
     assert list(corpus.source) == list(corpus.target) == ["a", "", " ", "b"]
@@ -127,8 +121,6 @@ def test_a_table_of_one_column_keeps_its_empty_lines(write):
         ("x\tx\na\tb\n", {"source_column": "x", "header": True}, "2 columns are named 'x'"),
         ("x\ty\n", {"header": True}, "only a header"),
         ("a\tb\n", {"separator": "||"}, "one ASCII character"),
-        ("a\tb\n", {"split": "train"}, "either a split column or a split file"),
-        ("a\ttrain\nb\ttest\nc\ttrain\n", {"split": "trian", "split_column": 1}, r"train \(2\), test \(1\).*'train'"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(write, content, arguments, message):
@@ -139,6 +131,12 @@ def test_tables_that_do_not_fit_are_refused(write, content, arguments, message):
 def test_a_split_file_of_another_length_is_refused(write):
     with pytest.raises(InputError, match="1 labels for the 2 rows"):
         read_table(write("a\tb\nc\td\n"), 0, 1, split_file=write("train\n", "split.txt"), split="train")
+
+
+def test_an_unknown_split_is_told_with_those_that_there_are(write):
+    table, labels = write("a\tb\nc\td\ne\tf\n"), write("train\ntest\ntrain\n", "split.txt")
+    with pytest.raises(InputError, match=r"train \(2\), test \(1\).*'train'"):
+        read_table(table, 0, 1, split_file=labels, split="trian")
 
 
 def test_bad_utf8_in_a_table_is_named_by_line(write):
@@ -159,9 +157,9 @@ def test_the_keys_of_a_corpus_section_choose_the_format_and_its_arguments(write)
     labels = write("train\ntest\n", "split.txt")
     assert read(read_corpus(CorpusSettings(**sides))) == [["a", "b"], ["A", "B"], [1, 2]]
     assert read(read_corpus(CorpusSettings(**sides, split_file=labels, split="test"))) == [["b"], ["B"], [2]]
-    table = write("s,t,set\na,A,train\nb,B,test\n", "x.csv")
-    columns = {"source_column": "t", "target_column": "s", "split_column": "set", "split": "test"}
-    settings = CorpusSettings(table=table, separator=",", header=True, **columns)
+    table = write("s,t\na,A\nb,B\n", "x.csv")
+    columns = {"source_column": "t", "target_column": "s", "split_file": labels, "split": "test"}
+    settings = CorpusSettings(table=table, header=True, **columns)
     assert read(read_corpus(settings)) == [["B"], ["b"], [3]]
 
 

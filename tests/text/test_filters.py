@@ -20,7 +20,6 @@ def test_a_side_with_too_few_letters_of_its_script_is_found():
     filters = {"source_script": "Latin", "target_script": "Cyrillic"}
     pairs = [("Hello , Мир !", "Привет"), ("привет", "привет"), ("hello", "hello"), ("12 !", "12"), ("", "да")]
     assert found(filters, *pairs) == [None, "script", "script", None, None]
-    assert found(filters | {"script_share": 0.9}, pairs[0]) == ["script"]
     assert found({"source_script": "Japanese"}, ("日本語のテキスト", ""), ("ｶﾀｶﾅ", ""), ("한국어", "")) == [
         None,
         None,
@@ -44,13 +43,8 @@ def test_digits_are_compared_whatever_their_order_and_script():
     assert found({"digits": True}, *pairs) == [None, "digits", "digits", None, "digits"]
 
 
-def test_lengths_in_characters_are_compared_unless_both_are_short():
-    pairs = [("Go.", "Vas-y, pars !"), ("a" * 21, "b" * 10), ("a" * 10, "b" * 20), ("a" * 30, "")]
-    assert found({"max_character_ratio": 2.0}, *pairs) == [None, "character_ratio", None, "character_ratio"]
-
-
 def test_a_pair_is_counted_under_the_first_filter_that_applies():
-    everything = {"source_script": "Latin", "identical": True, "digits": True, "max_character_ratio": 1.0}
+    everything = {"source_script": "Latin", "identical": True, "digits": True}
     assert found(everything, ("да 1", "да 1"), ("a" * 25, "A" * 25 + "1")) == ["script", "digits"]
 
 

@@ -203,7 +203,6 @@ def test_filters_leave_out_pairs_and_are_counted_by_reason_and_corpus(corpus, tm
         "script": 0,
         "identical": 1,
         "digits": 0,
-        "character_ratio": 0,
         "near_duplicate": 1,
     }
     assert report["lines"]["identical"] == [f"{odd['source']} + {odd['target']}:2"]

@@ -16,7 +16,7 @@ from qkv.config.yaml import dump_yaml
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
 from qkv.text import prepare
-from qkv.text.prepare import load_text, prepare_text
+from qkv.text.prepare import SEGMENTATIONS, load_text, prepare_text
 from qkv.text.provenance import data_sha256, recorded_sha256
 from qkv.text.tokenizer import EOS
 from qkv.training.input import TrainingBatches
@@ -29,7 +29,7 @@ JOINED = {
     "data.max_target_tokens": 90,
     "model.max_positions": 91,
 }
-DROPOUT = JOINED | {"tokenizer.bpe_dropout": 0.3, "tokenizer.segmentations": 3}
+DROPOUT = JOINED | {"tokenizer.bpe_dropout": 0.3}
 
 
 @pytest.fixture(scope="module")
@@ -51,30 +51,20 @@ def spelled(text, side):
 
 def test_segmentations_spell_the_same_sentences_within_the_longest_lengths(prepared):
     (_, usual, _), (config, text, _), _ = prepared
-    assert (len(usual.segmentations), len(text.segmentations)) == (1, 3)
+    assert (len(usual.segmentations), len(text.segmentations)) == (1, SEGMENTATIONS)
     number = len(text.segmentations[0].source)
     report = json.loads((config.run.directory / "dropout" / "corpus_report.json").read_text())
     kept = report["kept"]
     assert number == kept + report["joined"] and 10 < report["joined"] < kept
     for side in (0, 1):
-        first, second, third = spelled(text, side)
-        assert first == second == third
+        first, *others = spelled(text, side)
+        assert all(first == other for other in others)
         assert first[:kept] == spelled(usual, side)[0][:kept]
         ids = [[tuple(row) for row in pairs[side]] for pairs in text.segmentations]
         assert 0 < sum(a != b for a, b in zip(ids[0], ids[1], strict=True)) <= number
         assert max(pairs[side].lengths.max() for pairs in text.segmentations) <= config.data.max_source_tokens
     found, before = (one.segmentations[0].source.lengths[:kept].mean() for one in (text, usual))
     assert found > before
-
-
-def test_unigram_segmentations_are_drawn_too(tmp_path):
-    corpus = write_small_corpus(tmp_path / "text")
-    changes = {"tokenizer.kind": "unigram", "tokenizer.unigram_alpha": 0.2, "tokenizer.segmentations": 2}
-    config = small_config(corpus, tmp_path, "run", changes)
-    text = prepare_text(config, RunDirectory.create(tmp_path / "run"))
-    first, second = text.segmentations
-    assert first.source.ids.tolist() != second.source.ids.tolist()
-    assert spelled(text, 0)[0] == spelled(text, 0)[1]
 
 
 def test_segmentations_are_settled_by_the_seed_and_read_back(prepared):
@@ -90,8 +80,8 @@ def test_epochs_take_segmentations_in_turn(prepared):
     batches = TrainingBatches(
         text.segmentations, tf.distribute.get_strategy(), batch_tokens=600, length_multiple=1, seed=1
     )
-    for epoch in (0, 2, 3):
-        expected = sorted(tuple(row) for row in text.segmentations[epoch % 3].source)
+    for epoch in (0, 2, SEGMENTATIONS):
+        expected = sorted(tuple(row) for row in text.segmentations[epoch % SEGMENTATIONS].source)
         found = [row[: row.tolist().index(EOS)] for batch in batches.epoch(epoch) for row in batch.source.numpy()]
         assert sorted(map(tuple, found)) == expected
 

@@ -77,7 +77,7 @@ def test_times_of_files_and_shards_are_no_part_of_what_workers_compare(tmp_path)
 
 
 def test_a_report_without_settings_and_digests_is_accepted(tmp_path):
-    """As earlier versions wrote it."""
+    """There is nothing to compare with."""
     run = RunDirectory.create(tmp_path / "run")
     run.tokenizer.parent.mkdir()
     run.tokenizer.touch()

@@ -7,16 +7,13 @@ from hypothesis import strategies as st
 
 from qkv.text.bpe_dropout import BPEDropout
 from qkv.text.encoded import encode_sentences
-from qkv.text.segmentations import make_word_sampler, sample_segmentation
+from qkv.text.segmentations import sample_segmentation
 from tests.support.text import SENTENCES
 
-SETTINGS = {"bpe": (0.5, 0.0), "unigram": (0.0, 0.2)}
 
-
-@pytest.fixture(params=list(SETTINGS))
-def sample(request, tokenizers):
-    tokenizer = tokenizers[request.param]
-    sampler = make_word_sampler(tokenizer, *SETTINGS[request.param])
+@pytest.fixture
+def sample(tokenizer):
+    sampler = BPEDropout.of(tokenizer, 0.5)
 
     def draw(sentences, seed, longest=1000):
         usual = encode_sentences(sentences, tokenizer)
@@ -54,6 +51,6 @@ def test_a_sampled_sentence_that_would_be_too_long_keeps_its_usual_pieces(sample
 @given(sentences=st.lists(st.text("aehtß☃▁? ", max_size=12), min_size=1, max_size=4))
 def test_without_dropout_any_text_has_the_tokens_of_sentencepiece(tokenizer, sentences):
     usual = encode_sentences(sentences, tokenizer)
-    sampler = BPEDropout(tokenizer.pieces(range(tokenizer.vocabulary_size)), tokenizer.scores, 0.0)
+    sampler = BPEDropout.of(tokenizer, 0.0)
     drawn, _ = sample_segmentation(sentences, usual, sampler, seed=1, longest=1000)
     assert [row.tolist() for row in drawn] == [row.tolist() for row in usual]

@@ -11,7 +11,12 @@ from qkv.text.corpus import read_corpus
 from qkv.text.prepare import load_text, prepare_text
 from qkv.text.provenance import recorded_sha256
 from qkv.text.sets import hold_out_sets, with_held_out_files
-from tests.support.tiny_runs import held_out_config, lines_of
+from tests.support.tiny_runs import held_out_config, lines_of, write_small_corpus
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return write_small_corpus(tmp_path / "text")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Tables as strangers have them are read right, or one message says what to set."""
 
 import csv
+import gzip
 import io
 
 import pytest
@@ -40,28 +41,36 @@ def test_quoted_tables_give_back_what_a_spreadsheet_wrote(separator, quoting, pa
     path = tmp_path_factory.mktemp("csv") / "table.csv"
     path.write_bytes(written.getvalue().encode())
     expected = [tuple(map(compose, pair)) for pair in pairs]
-    assert sides(path, separator=separator, header=True, quoted=True) == expected
+    assert sides(path, separator=separator, header=True) == expected
 
 
 def test_columns_of_quoted_tables_have_their_bare_names(write):
-    path = write('"english, spoken","french"\n"Hello, you","Salut, ""toi"""\n')
-    corpus = read_table(path, "english, spoken", "french", separator=",", header=True, quoted=True)
+    path = write('"english, spoken","french"\n"Hello, you","Salut, ""toi"""\n', "table.csv")
+    corpus = read_table(path, "english, spoken", "french", header=True)
     assert list(corpus.pairs()) == [("Hello, you", 'Salut, "toi"')]
 
 
 @pytest.mark.parametrize(
-    ("content", "arguments", "message"),
+    ("name", "content", "arguments", "message"),
     [
-        ('a,b\n"c, d",e\n', {"separator": ","}, r":2: 3 columns; expected 2.*also inside quotes .*set quoted: true"),
-        ('"a",b\n"c\n', {"separator": ",", "quoted": True}, r":2: unexpected end of data; expected one row in each"),
-        ("a,b\nc,d\n", {}, r"no column 1: no line has the separator '\\t'; line 1 has ','; name the character"),
-        ("a b\n", {}, r"no line has the separator '\\t'; name the character"),
-        ("a\tb\tc\nd\te\n", {}, r":2: 2 columns; expected 3, as in line 1"),
+        ("t", 'a,b\n"c, d",e\n', {"separator": ","}, r":2: 3 columns; expected 2.*also inside quotes .*name in \.csv"),
+        ("t.csv", '"a",b\n"c\n', {}, r":2: unexpected end of data; expected one row in each"),
+        ("t", "a,b\nc,d\n", {}, r"no column 1: no line has the separator '\\t'; line 1 has ','; name the character"),
+        ("t.csv", "a\tb\n", {}, r"no column 1: no line has the separator ','; line 1 has '\\t'; name the character"),
+        ("t", "a b\n", {}, r"no line has the separator '\\t'; name the character"),
+        ("t", "a\tb\tc\nd\te\n", {}, r":2: 2 columns; expected 3, as in line 1"),
     ],
 )
-def test_tables_that_are_read_another_way_say_what_to_set(write, content, arguments, message):
+def test_tables_that_are_read_another_way_say_what_to_set(write, name, content, arguments, message):
     with pytest.raises(InputError, match=message):
-        sides(write(content), **arguments)
+        sides(write(content, name), **arguments)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_csv_file_is_known_by_its_name_packed_or_not(write, name):
+    content = b'"a, b",c\n'
+    assert sides(write(gzip.compress(content) if name.endswith(".gz") else content, name)) == [("a, b", "c")]
+    assert sides(write('"a"\tc\n', "t.csv.tsv")) == [('"a"', "c")]
 
 
 @pytest.mark.parametrize(

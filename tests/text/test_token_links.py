@@ -15,7 +15,7 @@ from qkv.text.corpus import Corpus
 from qkv.text.encoded import EncodedSentences, encode_sentences
 from qkv.text.encoded_pairs import EncodedPairs
 from qkv.text.line import is_empty
-from qkv.text.segmentations import make_word_sampler, sample_segmentation
+from qkv.text.segmentations import sample_segmentation
 from qkv.text.token_links import WordFinder, WordNumbers, find_words_of_pairs, link_matrices, link_tokens
 from qkv.text.tokenizer import UNK
 from qkv.text.words import BETWEEN_SPACES, NO_WORD, WordUnits, words_of
@@ -63,22 +63,17 @@ def test_words_are_counted_as_in_evaluation_whatever_is_in_the_text(tokenizers, 
             assert [None if word == NO_WORD else word for word in side[0].tolist()] == expected
 
 
-@pytest.mark.parametrize(("kind", "settings"), [("bpe", (0.0, 0.0)), ("bpe", (0.6, 0.0)), ("unigram", (0.0, 0.3))])
+@pytest.mark.parametrize("dropout", [0.0, 0.6])
 @pytest.mark.parametrize("unit", WORD_UNITS)
 @given(sentences=st.lists(st.text("aeht▁ \u00a0猫☃", max_size=12), min_size=1, max_size=3))
-def test_drawn_tokens_belong_to_the_words_of_their_last_characters(tokenizers, kind, settings, unit, sentences):
-    tokenizer = tokenizers[kind]
-    if settings == (0.0, 0.0):
-        sampler = BPEDropout(tokenizer.pieces(range(tokenizer.vocabulary_size)), tokenizer.scores, 0.0)
-    else:
-        sampler = make_word_sampler(tokenizer, *settings)
+def test_drawn_tokens_belong_to_the_words_of_their_last_characters(tokenizer, dropout, unit, sentences):
     units = WordUnits(unit, unit)
     usual = words_of_pairs(tokenizer, (sentences, sentences), units).target
     find = partial(WordFinder(tokenizer.side_models, units).of_side, 1)
     encoded = encode_sentences(sentences, tokenizer)
-    ids, words = sample_segmentation(sentences, encoded, sampler, 1, 1000, (usual, find))
+    ids, words = sample_segmentation(sentences, encoded, BPEDropout.of(tokenizer, dropout), 1, 1000, (usual, find))
     for number, sentence in enumerate(sentences):
-        if settings == (0.0, 0.0):
+        if not dropout:
             assert words[number].tolist() == usual[number].tolist()
         if is_empty(sentence):
             assert not len(ids[number])

@@ -1,7 +1,6 @@
 """The weights of a finished run: those of the best checkpoint, or the mean of several if that is better."""
 
 import logging
-from dataclasses import replace
 from types import SimpleNamespace
 
 import keras
@@ -37,11 +36,9 @@ def training(tmp_path_factory):
     return model, checkpoints, progress, weights
 
 
-def settings(count, metric="bleu", which="last"):
+def settings(count, metric="bleu"):
     return SimpleNamespace(
-        training=SimpleNamespace(
-            average_checkpoints=count, average_of=which, early_stopping=SimpleNamespace(metric=metric)
-        )
+        training=SimpleNamespace(average_checkpoints=count, early_stopping=SimpleNamespace(metric=metric))
     )
 
 
@@ -75,20 +72,6 @@ def test_the_mean_is_kept_where_it_is_better_on_validation(training, metric, val
     of_mean, of_best = ("the mean of the last 2 checkpoints", metric, value), ("update 1", metric, 30.0)
     assert said == (of_mean if kept == "mean" else of_best)
     assert f"{value:.2f} for the mean of the last 2 checkpoints, 30.00 for the best single one" in caplog.text
-
-
-def test_average_of_best_takes_the_mean_of_the_best_checkpoints(training):
-    model, checkpoints, progress, weights = training
-    best = Checkpoints(checkpoints.folder, keep=3, keep_best=2, metric="bleu")
-    progress = replace(
-        progress, history=[ROW | {"update": i, "val_bleu": value} for i, value in ((1, 30), (2, 20), (3, 29))]
-    )
-    said = keep_best_weights(
-        settings(2, which="best"), model, best, progress, lambda: {"val_bleu": 31.0, "val_loss": 1.0}
-    )
-    assert said == ("the mean of the best 2 checkpoints", "bleu", 31.0)
-    for found, first, third in zip(weights_of(model), weights[0], weights[2], strict=True):
-        np.testing.assert_allclose(found, (first + third) / 2, rtol=1e-5, atol=1e-6)
 
 
 def test_a_mean_of_equal_bleu_is_kept_where_its_loss_is_lower(training):

@@ -11,7 +11,6 @@ from qkv.errors import InputError
 from qkv.training.build import build_model_and_optimizer
 from qkv.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from qkv.training.checkpoint_folder import Checkpoints
-from qkv.training.optimizers import averaged_weights
 from tests.support.layer_contract import stir
 from tests.support.tiny_models import SOURCE, TARGET, make_transformer
 from tests.support.tiny_runs import ARCHITECTURES as MODELS
@@ -29,10 +28,10 @@ PROGRESS = Progress(
 )
 
 
-def make(ema=False, **settings):
+def make(**settings):
     """A model with dropout, and its optimizer."""
     model = make_transformer(**({"dropout": 0.5, "name": "transformer"} | settings))
-    optimizer = keras.optimizers.Adam(0.01, use_ema=ema, ema_momentum=0.5)
+    optimizer = keras.optimizers.Adam(0.01)
     optimizer.build(model.trainable_variables)
     return model, optimizer
 
@@ -98,27 +97,6 @@ def test_a_resumed_model_of_every_architecture_trains_on_as_the_killed_one_would
     for each in ((model, optimizer), loaded):
         step(*each)
     assert_same(values(*loaded), values(model, optimizer))
-
-
-def test_a_moving_average_is_continued_in_training_and_loaded_as_the_weights_for_translating(tmp_path):
-    path = tmp_path / "checkpoint.npz"
-    model, optimizer = make(ema=True)
-    for _ in range(3):
-        step(model, optimizer)
-    save_checkpoint(path, model, optimizer, PROGRESS)
-    loaded = make(ema=True)
-    load_checkpoint(path, *loaded)
-    assert_same(values(*loaded), values(model, optimizer))
-    step(*loaded)
-    step(model, optimizer)
-    assert_same(values(*loaded), values(model, optimizer))
-    used, _ = make()
-    load_checkpoint(path, used)
-    load_checkpoint(path, model, optimizer)
-    own = model(SOURCE, TARGET).numpy()
-    with averaged_weights(model, optimizer):
-        np.testing.assert_array_equal(used(SOURCE, TARGET), model(SOURCE, TARGET))
-    assert np.abs(used(SOURCE, TARGET) - own).max() > 1e-3
 
 
 def test_the_state_of_dropouts_random_numbers_is_saved(saved):
@@ -273,7 +251,8 @@ def test_checkpoints_that_a_kill_kept_from_being_deleted_are_deleted_by_the_resu
     for update in (1200, 1500):
         save_checkpoint(tmp_path / f"passing-{update:08d}.npz", model, optimizer, Progress(update=update))
     checkpoints = Checkpoints(tmp_path, keep=2)
-    checkpoints.delete_superseded(checkpoints.restore(model, optimizer))
+    checkpoints.restore(model, optimizer)
+    checkpoints.delete_superseded()
     assert [path.name for path in checkpoints.all()] == ["update-00001000.npz", "update-00001500.npz"]
 
 
@@ -288,20 +267,6 @@ def test_copies_put_beside_checkpoints_are_neither_deleted_nor_loaded(saved, tmp
         checkpoints.save(model, optimizer, Progress(update=update))
     assert checkpoints.restore(model, optimizer).update == 1000
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*copies, "update-00001000.npz"])
-
-
-@pytest.mark.parametrize(("metric", "kept"), [("bleu", [2, 4, 5]), ("loss", [1, 3, 5])])
-def test_the_keep_best_checkpoints_are_kept_and_listed_best_first(saved, tmp_path, metric, kept):
-    _, model, optimizer = saved
-    checkpoints = Checkpoints(tmp_path, keep=1, keep_best=2, metric=metric)
-    progress = Progress()
-    for update, value in enumerate([1, 3, 2, 4, 2.5], start=1):
-        progress.update = update
-        progress.history.append({"update": update, "val_loss": 0.0, f"val_{metric}": value})
-        checkpoints.save(model, optimizer, progress)
-    assert checkpoints.recent() == [tmp_path / f"update-{update:08d}.npz" for update in kept]
-    best = [4, 2] if metric == "bleu" else [1, 3]
-    assert checkpoints.best_few(progress) == [tmp_path / f"update-{update:08d}.npz" for update in best]
 
 
 def test_a_damaged_newest_checkpoint_is_replaced_by_the_one_before(saved, tmp_path, caplog):

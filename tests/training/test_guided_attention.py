@@ -175,10 +175,8 @@ def test_links_outside_their_sentences_are_reported_once(corpus, tmp_path, caplo
         "data.train.alignments": str(wrong),
         "training.guided_attention.weight": 0.1,
         "tokenizer.bpe_dropout": 0.1,
-        "tokenizer.segmentations": 2,
     }
-    text = prepare_text(small_config(corpus, tmp_path, "run", changes), RunDirectory.create(tmp_path / "run"))
-    assert len(text.segmentations) == 2
+    prepare_text(small_config(corpus, tmp_path, "run", changes), RunDirectory.create(tmp_path / "run"))
     counts = (len((corpus / f"train.{side}").read_text(encoding="utf-8").split("\n")[0].split(" ")) for side in SIDES)
     told = [record.getMessage() for record in caplog.records if "outside" in record.getMessage()]
     assert told == [
@@ -187,20 +185,17 @@ def test_links_outside_their_sentences_are_reported_once(corpus, tmp_path, caplo
     ]
 
 
-def test_training_links_that_count_from_one_are_told_with_the_setting(corpus, tmp_path, caplog):
+def test_training_links_that_count_from_one_are_told(corpus, tmp_path, caplog):
     path = tmp_path / "one.align"
     lines = (" ".join(f"{i + 1}-{j + 1}" for i, j in one.possible) for one in read_pharaoh(corpus / "train.align"))
     path.write_text("".join(f"{line}\n" for line in lines))
     changes = {"data.train.alignments": str(path), "training.guided_attention.weight": 0.1}
-    for first_index in (0, 1):
-        config = small_config(corpus, tmp_path, "one", changes | {"data.train.alignments_first_index": first_index})
-        caplog.clear()
-        prepare_text(config, RunDirectory.create(tmp_path / f"run{first_index}"))
-        assert ("point outside" in caplog.text) == (first_index == 0)
-        assert (f"then give alignments_first_index: 1 beside {path} in the config" in caplog.text) == (first_index == 0)
+    prepare_text(small_config(corpus, tmp_path, "one", changes), RunDirectory.create(tmp_path / "run"))
+    assert "point outside" in caplog.text
+    assert f"all fit if words are counted from 1: then write {path} anew, counted from 0" in caplog.text
 
 
-@pytest.mark.parametrize("sampling", [{}, {"tokenizer.bpe_dropout": 0.5, "tokenizer.segmentations": 2}])
+@pytest.mark.parametrize("sampling", [{}, {"tokenizer.bpe_dropout": 0.5}])
 def test_text_that_was_cut_into_subwords_before_is_guided_by_its_own_words(corpus, tmp_path, sampling):
     """A mark of the start of a word in the text is no start of a word: the links are those of `words_of`."""
     marked = {}

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from qkv.training import loss as loss_module
 from tests.support import oracles
+from tests.support.losses import cross_entropy
 
 CHUNK = 4
 D, V = 6, 11
@@ -27,7 +28,7 @@ def case(tokens, scale=1.0, seed=0):
 
 
 def plain(states, table, *rest):
-    return loss_module.cross_entropy(tf.matmul(states, table, transpose_b=True), *rest)
+    return cross_entropy(tf.matmul(states, table, transpose_b=True), *rest)
 
 
 def value_and_gradients(loss, states, table, *rest, upstream=0.37):
@@ -43,22 +44,23 @@ def test_the_loss_equals_the_formula(label_smoothing):
     states, table, targets, weights = case(7)
     logits = states @ tf.transpose(table)
     expected = oracles.cross_entropy(logits.numpy(), targets.numpy(), weights.numpy(), label_smoothing)
-    assert float(loss_module.cross_entropy(logits, targets, weights, label_smoothing)) == pytest.approx(
-        expected, rel=1e-5
-    )
+    assert float(cross_entropy(logits, targets, weights, label_smoothing)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_loss_equals_that_computed_by_hand():
     logits = tf.math.log([[1.0, 2.0, 1.0], [5.0, 1.0, 1.0]])
-    loss = lambda smoothing: float(loss_module.cross_entropy(logits, [1, 1], [1.0, 0.0], smoothing))  # noqa: E731
-    assert loss(0.0) == pytest.approx(math.log(2))
-    # 0.9 log 2 + 0.1 (log 4 + log 2 + log 4) / 3
-    assert loss(0.1) == pytest.approx(0.9 * math.log(2) + 0.1 * 5 / 3 * math.log(2))
+    # smoothed: 0.9 log 2 + 0.1 (log 4 + log 2 + log 4) / 3
+    for smoothing, expected in ((0.0, math.log(2)), (0.1, 0.9 * math.log(2) + 0.1 * 5 / 3 * math.log(2))):
+        loss = loss_module.fused_cross_entropy(
+            logits, tf.eye(3), tf.constant([1, 1]), tf.constant([1.0, 0.0]), smoothing
+        )
+        assert float(loss) == pytest.approx(expected)
 
 
 def test_equal_scores_have_the_loss_log_v_whatever_the_smoothing():
     for label_smoothing in (0.0, 0.1):
-        loss = loss_module.cross_entropy(tf.zeros((2, V)), [3, 4], [1.0, 1.0], label_smoothing)
+        inputs = tf.zeros((2, V)), tf.eye(V), tf.constant([3, 4]), tf.ones(2)
+        loss = loss_module.fused_cross_entropy(*inputs, label_smoothing)
         assert float(loss) == pytest.approx(2 * math.log(V))
 
 

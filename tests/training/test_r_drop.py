@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from qkv.training import r_drop as module
-from qkv.training.r_drop import divergence, fused_divergence
+from qkv.training.r_drop import fused_divergence
+from tests.support.losses import divergence
 
 CHUNK, D, V = 4, 6, 11
 

@@ -67,15 +67,12 @@ def test_a_run_stopped_by_a_limit_and_by_a_signal_ends_as_one_that_was_never_sto
 
 
 RECIPES = {
-    "moving average of decaying weights, of accumulated batches that grow": {
-        "training__ema_decay": 0.8,
+    "decaying weights, accumulated batches": {
         "training__optimizer": "muon",
         "training__weight_decay": 0.5,
         "batches__accumulated": 2,
-        "batches__start_tokens": 300,
-        "batches__doubling_epochs": 1,
     },
-    "read twice": {"training__r_drop": 3.0, "training__average_checkpoints": 2, "training__average_of": "best"},
+    "read twice": {"training__r_drop": 3.0, "training__average_checkpoints": 2},
     "compiled": {"training__xla": True},
 }
 

@@ -8,19 +8,17 @@ import tensorflow as tf
 from qkv.errors import InputError
 from qkv.text.batches import Batch
 from qkv.text.tokenizer import PAD
-from qkv.training.optimizers import averaged_weights, moving_averages
 from qkv.training.step import TrainStep
 from qkv.training.total_loss import TotalLoss
 from tests.support.tiny_models import make_transformer
 from tests.support.training import batch_of
 
 
-def make_step(ema_decay=None, r_drop=0.0, **settings):
+def make_step(r_drop=0.0, **settings):
     keras.utils.set_random_seed(3)
     model = make_transformer(dropout=0.0, encoder_layers=1, decoder_layers=1)
     # Not Adam: what it makes of a gradient that is zero but for rounding, as that of keys' biases, is chance.
-    average = {} if ema_decay is None else {"use_ema": True, "ema_momentum": ema_decay}
-    optimizer = keras.optimizers.SGD(0.1, **average)
+    optimizer = keras.optimizers.SGD(0.1)
     optimizer.build(model.trainable_variables)
     loss = TotalLoss(model, label_smoothing=0.1, r_drop=r_drop)
     return model, optimizer, TrainStep(model, optimizer, loss, tf.distribute.get_strategy(), **settings)
@@ -87,33 +85,6 @@ def test_a_batch_in_slices_gives_the_update_of_the_whole_batch(rows, whole_and_s
     for _ in range(2):
         np.testing.assert_allclose(sliced(batch_of(rows)), whole(batch_of(rows)), rtol=1e-5)
     assert_equal_weights(model, whole_model, atol=1e-5)
-
-
-def test_weights_are_averaged_after_each_update_and_swapped_exactly():
-    model, optimizer, step = make_step(ema_decay=0.9)
-    expected = None
-    for rows in ([0, 1], [2, 3], [0, 2]):
-        step(batch_of(rows))
-        weights = [variable.numpy() for variable in model.trainable_variables]
-        if expected is None:
-            expected = weights
-        else:
-            expected = [0.9 * mean + 0.1 * weight for mean, weight in zip(expected, weights, strict=True)]
-    assert len(moving_averages(optimizer)) == len(weights)
-    with averaged_weights(model, optimizer):
-        for variable, mean in zip(model.trainable_variables, expected, strict=True):
-            np.testing.assert_allclose(variable, mean, atol=1e-6)
-        assert max(np.abs(a - b).max() for a, b in zip(model.get_weights(), weights, strict=True)) > 1e-3
-    for variable, own in zip(model.trainable_variables, weights, strict=True):
-        np.testing.assert_array_equal(variable, own)
-
-
-def test_a_model_without_an_average_keeps_its_weights():
-    model, optimizer, _ = make_step()
-    before = model.get_weights()
-    with averaged_weights(model, optimizer):
-        for a, b in zip(model.get_weights(), before, strict=True):
-            np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.minutes

@@ -8,9 +8,8 @@ import tensorflow as tf
 from qkv.text.batches import Batch
 from qkv.text.tokenizer import PAD
 from qkv.training.guided_attention import GuidedAttention
-from qkv.training.loss import cross_entropy
-from qkv.training.r_drop import divergence
 from qkv.training.total_loss import TotalLoss
+from tests.support.losses import cross_entropy, divergence
 from tests.support.tiny_models import make_transformer
 from tests.support.training import batch_of
 

@@ -128,7 +128,6 @@ DROPPING = CHANGES | {
     "training.max_updates": 18,  # two kills before the end
     "training.validate_every_updates": 3,
     "training.keep_checkpoints": 9,
-    "training.ema_decay": 0.9,
 }
 SLOW = {"training.max_updates": 5000, "training.validate_every_updates": 5000, "training.log_every_updates": 1}
 

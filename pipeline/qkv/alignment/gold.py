@@ -49,7 +49,7 @@ def read_gold_set(
     first_index: int = 0,
     turned: bool = False,
     cutter: WordCutter = AT_SPACES,
-    from_1: str = "alignments_first_index: 1",
+    from_1: str = "write it anew, counted from 0",
 ) -> GoldSet:
     """Reads the gold alignments of a corpus, whose links count the words that `cutter` cuts; see `read_pharaoh`.
 
@@ -60,7 +60,7 @@ def read_gold_set(
         first_index: see `read_pharaoh`.
         turned: see `read_pharaoh`.
         cutter: what counts as a word.
-        from_1: the setting that says that the file counts words from 1, for messages.
+        from_1: what to do if the file counts words from 1, for messages.
 
     Raises:
         InputError: the file does not have one line per pair, a line is not in Pharaoh format, or no line has a link.
@@ -73,11 +73,11 @@ def read_gold_set(
         )
     units = cutter.units(corpus.source, corpus.target)
     sides = cutter.count(corpus.source, corpus.target, units)
-    gold, dropped = check_ranges(gold, *sides, path, first_index, f"give {from_1}")
+    gold, dropped = check_ranges(gold, *sides, path, first_index, from_1)
     if not any(alignment.possible for alignment in gold):
         raise InputError(
             f"{path}: no line has a link between words that exist ({dropped} links are out of range), so there "
-            f"is nothing to compare with; expected links such as 0-0 1-2, words counted from {first_index}, or {from_1}"
+            f"is nothing to compare with; expected links such as 0-0 1-2, words counted from {first_index}"
         )
     return GoldSet(name, corpus, gold, dropped, units, list(zip(*sides, strict=True)))
 
@@ -92,17 +92,16 @@ def read_configured_gold(
         name,
         read_corpus(settings).in_memory(),
         settings.alignments,
-        settings.alignments_first_index,
-        settings.alignments_turned,
-        cutter,
-        f"alignments_first_index: 1 beside {settings.alignments} in the config",
+        turned=settings.alignments_turned,
+        cutter=cutter,
     )
 
 
 def choice_settings(config: RunConfig) -> CorpusSettings | None:
     """Returns the set on which readouts are chosen: `inspection.choose_head_on`, by default the validation set; None
     for an imported run without the former."""
-    return config.inspection.choose_head_on or config.data.validation
+    choice = config.inspection.choose_head_on
+    return config.data.validation if choice is None else choice.corpus
 
 
 def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ..config import RunConfig, load_run_config
@@ -149,15 +150,17 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_sections(parser: argparse.ArgumentParser) -> None:
-    """Adds each section as a group of options; a section with the same keys as an earlier one refers to it."""
-    shown: set[tuple[str, ...]] = set()
+    """Adds each section as a group of options; of a section that has the keys of an earlier one, too, only others are
+    shown."""
+    shown: list[tuple[str, type[BaseModel]]] = []
     keys: set[str] = set()
     for section_key, section_field in walk(RunConfig):
         for tag, section in sections_of(section_field).items():
-            names = tuple(section.model_fields)
-            repeated = names in shown
-            shown.add(names)
-            note = f" The same keys as above: --{section_key}.{names[0]} and so on." * repeated
+            related = [one for one in shown if issubclass(section, one[1]) or issubclass(one[1], section)]
+            above, kind = related[0] if related else ("", BaseModel)
+            shown.append((section_key, section))
+            example = f"--{section_key}.{next(iter(section.model_fields))}"
+            note = f" It has the keys of {above}, too: {example} and so on." if above else ""
             title = f"{section_key} ({tag})" if tag else section_key
             meaning = section.__doc__ if tag else section_field.description
             group = parser.add_argument_group(title, f"{meaning}{note}")
@@ -166,7 +169,8 @@ def _add_sections(parser: argparse.ArgumentParser) -> None:
                 if not sections_of(field) and option not in keys:
                     keys.add(option)
                     text = f"{field.description} ({expectation(field)}; {_default(field)})".replace("%", "%%")
-                    group.add_argument(option, metavar="VALUE", help=argparse.SUPPRESS if repeated else text)
+                    hidden = name in kind.model_fields
+                    group.add_argument(option, metavar="VALUE", help=argparse.SUPPRESS if hidden else text)
 
 
 def _default(field: FieldInfo) -> str:

@@ -12,7 +12,7 @@ from .run import RunConfig, flat_settings, load_started_run
 
 FREE = re.compile(r"model\.((\w+_)?dropout|source_loss)")
 """Settings of a model that may change: they are no part of what its weights compute."""
-TOKENIZER = ("kind", "vocabulary_size", "character_coverage", "training_sentences")
+TOKENIZER = ("kind", "vocabulary_size", "character_coverage")
 """Settings of a tokenizer that are those of the ancestor, since nothing is trained by them."""
 
 

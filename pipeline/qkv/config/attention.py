@@ -12,7 +12,7 @@ from .schema import MOST_UNITS, OneOf, Settings
 class AttentionSettings(Settings):
     """How the attention of one site works."""
 
-    site: ClassVar[str] = "encoder_self"
+    site: ClassVar[str]
     """The site, one of `names.model.ATTENTION_SITES`, to which these settings apply."""
 
     mechanism: Annotated[str, OneOf(MECHANISMS, extensible=True)] = Field(
@@ -44,16 +44,6 @@ class AttentionSettings(Settings):
     block_size: int = Field(
         default=128, ge=1, le=100_000, description="With blockwise: number of positions in a block."
     )
-    projected_length: int = Field(
-        default=64, ge=1, le=100_000, description="With linformer: number of projected keys and values."
-    )
-    buckets: int = Field(
-        default=4, ge=1, le=100_000, description="With lsh: number of hash buckets, 1 or an even number."
-    )
-    chunk_length: int = Field(
-        default=16, ge=1, le=100_000, description="With lsh: number of positions in a chunk of a bucket."
-    )
-    rounds: int = Field(default=4, ge=1, le=1000, description="With lsh: number of hash functions.")
 
     @field_validator("mechanism")
     @classmethod
@@ -83,8 +73,6 @@ class AttentionSettings(Settings):
                 f"key_value_heads ({self.key_value_heads}) shares projected keys and values, which are not there with "
                 f"{alone[0] + ' false' if alone else 'mechanism ' + self.mechanism}: leave it out"
             )
-        if self.buckets > 1 and self.buckets % 2:
-            raise ValueError(f"buckets: expected 1 or an even number, found {self.buckets}")
         if self.mechanism == "lsh" and not self.projection:
             raise ValueError("mechanism lsh hashes projected queries: leave projection out, or use softmax")
         return self
@@ -136,6 +124,30 @@ class AttentionSettings(Settings):
             raise ValueError(f"positions rotary turn pairs of coordinates: expected an even key_dim, found {size}")
 
 
+class EncoderSelfAttentionSettings(AttentionSettings):
+    """How the encoder's self-attention works."""
+
+    site: ClassVar[str] = "encoder_self"
+
+    projected_length: int = Field(
+        default=64, ge=1, le=100_000, description="With linformer: number of projected keys and values."
+    )
+    buckets: int = Field(
+        default=4, ge=1, le=100_000, description="With lsh: number of hash buckets, 1 or an even number."
+    )
+    chunk_length: int = Field(
+        default=16, ge=1, le=100_000, description="With lsh: number of positions in a chunk of a bucket."
+    )
+    rounds: int = Field(default=4, ge=1, le=1000, description="With lsh: number of hash functions.")
+
+    @field_validator("buckets")
+    @classmethod
+    def _check_buckets(cls, value: int) -> int:
+        if value > 1 and value % 2:
+            raise ValueError(f"expected 1 or an even number, found {value}")
+        return value
+
+
 class DecoderSelfAttentionSettings(AttentionSettings):
     """How the decoder's self-attention works."""
 
@@ -147,11 +159,17 @@ class CrossAttentionSettings(AttentionSettings):
 
     site: ClassVar[str] = "cross"
 
+    projected_length: int = Field(
+        default=64, ge=1, le=100_000, description="With linformer: number of projected keys and values."
+    )
+
 
 class TransformerAttention(Settings):
     """The attention at a Transformer's three sites."""
 
-    encoder_self: AttentionSettings = Field(default=AttentionSettings(), description="The encoder's self-attention.")
+    encoder_self: EncoderSelfAttentionSettings = Field(
+        default=EncoderSelfAttentionSettings(), description="The encoder's self-attention."
+    )
     decoder_self: DecoderSelfAttentionSettings = Field(
         default=DecoderSelfAttentionSettings(), description="The decoder's self-attention."
     )

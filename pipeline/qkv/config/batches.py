@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .schema import MOST_COUNTED, Settings
+from .schema import Settings
 
 
 class BatchSettings(Settings):
@@ -21,18 +21,6 @@ class BatchSettings(Settings):
         le=100_000,
         description="Number of batches whose gradients are accumulated into one update, as if they were one batch, for "
         "updates that do not fit into memory. 1: no accumulation.",
-    )
-    start_tokens: int | None = Field(
-        default=None,
-        ge=1,
-        le=10_000_000,
-        description="Batch size of the first epochs, in tokens, if batches are to grow; null: no growth.",
-    )
-    doubling_epochs: int = Field(
-        default=4,
-        ge=1,
-        le=MOST_COUNTED,
-        description="With start_tokens: number of epochs between doublings of the batch size, up to batch_tokens.",
     )
     length_multiple: int = Field(
         default=4, ge=1, le=1024, description="Pad sentences to a multiple of this number of tokens."

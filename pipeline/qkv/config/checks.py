@@ -4,14 +4,12 @@ Each raises ValueError, whose message names the settings, what was found and wha
 """
 
 from ..errors import did_you_mean
-from .batches import BatchSettings
 from .data import DataSettings
 from .decoding import DecodingSettings
 from .inspection import InspectionSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
 from .names.model import MODEL_PARTS, PARTS_MISSING, WHOLE_MODEL
 from .names.text import EUROPARL_LANGUAGES
-from .names.training import SCHEDULES
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
 
@@ -118,15 +116,6 @@ def check_xla(training: TrainingSettings, model: ArchitectureSettings) -> None:
         raise ValueError(
             "training.xla: XLA compiles no update of a recurrent model, whose loop has as many steps as the batch has "
             "tokens; expected false, or another model.architecture"
-        )
-
-
-def check_measured_total(training: TrainingSettings, batches: BatchSettings) -> None:
-    """Checks that the first updates, whose speed is measured, are as large as the later ones."""
-    if SCHEDULES[training.schedule].measures_total and batches.start_tokens is not None:
-        raise ValueError(
-            f"training.schedule {training.schedule} measures the first updates, so batches must not grow: expected "
-            f"batches.start_tokens null, found {batches.start_tokens}"
         )
 
 

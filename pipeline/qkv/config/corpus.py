@@ -1,8 +1,8 @@
-"""The settings of one corpus (the files of its pairs, or how many are held out), and of a list of corpora."""
+"""The settings of a corpus: the files of its pairs, or how many are held out; and of a list of corpora."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -13,9 +13,16 @@ MOST_COLUMNS = 100_000
 PARQUET = ".parquet"
 
 
+def is_csv(table: str | Path) -> bool:
+    """Returns whether a table, packed or not, is a CSV file by its name."""
+    return Path(table).name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".csv")
+
+
 class CorpusSettings(Settings):
-    """One corpus: two line-aligned text files, or a table with a column for each language. Validation and test text may
-    instead be held out from the training files."""
+    """One corpus: two line-aligned text files, or a table with a column for each language."""
+
+    instead: ClassVar[str] = ""
+    """What may stand in the place of files, for messages."""
 
     source: Path | None = Field(
         default=None,
@@ -38,46 +45,25 @@ class CorpusSettings(Settings):
         default=1,
         description="Column of target sentences in the table: its number, counted from 0, or its name in the header.",
     )
-    separator: str = Field(default="\t", description="Character between the columns of the table.")
-    header: bool = Field(default=False, description="Whether the first line of the table names its columns.")
-    quoted: bool = Field(
-        default=False,
-        description="Whether columns of the table may stand in double quotes, as spreadsheets write CSV. false: quotes "
-        "are ordinary text.",
-    )
-    split_column: str | int | None = Field(
+    separator: str | None = Field(
         default=None,
-        description="Column of the table that names the split of each row: its number, counted from 0, or its name.",
+        description="Character between the columns of the table; null: a comma in a .csv file, in which columns may "
+        "also stand in double quotes, and a tab in others, in which quotes are ordinary text.",
     )
+    header: bool = Field(default=False, description="Whether the first line of the table names its columns.")
     split_file: Path | None = Field(
         default=None,
-        description="File with the name of a split on each line, aligned with the corpus; replaces split_column.",
+        description="File with the name of a split on each line, aligned with the corpus; a table's header has none.",
     )
     split: str | None = Field(
         default=None,
-        description="Name of the split to read, as spelt in split_column or split_file; null: read all pairs.",
-    )
-    share: float | None = Field(
-        default=None,
-        gt=0,
-        le=0.5,
-        description="Validation and test only: share of the training files' pairs to hold out as this set, such as "
-        "0.01. No sentence of the set stays in the training text. Replaces files of its own.",
-    )
-    pairs: int | None = Field(
-        default=None,
-        ge=1,
-        le=MOST_COUNTED,
-        description="Validation and test only: the number of pairs to hold out, instead of share.",
+        description="Name of the split to read, as spelt in split_file; null: read all pairs.",
     )
     alignments: Path | None = Field(
         default=None,
         description="File of word alignments in Pharaoh format (source-target; ? marks possible links), one line per "
         "pair. For validation and test text: the gold standard. For training text: the links to learn "
         "(training.guided_attention), and the gold standard of the sets that are held out from it. null: none.",
-    )
-    alignments_first_index: Literal[0, 1] = Field(
-        default=0, description="Number of the first word of a sentence in alignments."
     )
     alignments_turned: bool = Field(
         default=False,
@@ -86,16 +72,13 @@ class CorpusSettings(Settings):
 
     @field_validator("separator")
     @classmethod
-    def _check_separator(cls, value: str) -> str:
+    def _check_separator(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
         character = "\t" if value == r"\t" else value  # a shell passes '\t' on as it is
         if len(character) != 1:
             raise ValueError(f"expected one character, found {value!r}")
         return character
-
-    @property
-    def is_held_out(self) -> bool:
-        """Whether the pairs are taken from the training files."""
-        return self.share is not None or self.pairs is not None
 
     @property
     def is_parquet(self) -> bool:
@@ -110,41 +93,36 @@ class CorpusSettings(Settings):
         """
         return match_files({key: path for key, path in self if isinstance(path, Path)})
 
-    def held_out_pairs(self, total: int) -> int:
-        """Returns how many of `total` pairs are held out."""
-        return self.pairs if self.pairs is not None else round((self.share or 0.0) * total)
-
     @model_validator(mode="after")
     def _check_files(self) -> Self:
-        if self.is_held_out:
-            given = [key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default]
-            if len(given) > 1:
-                raise ValueError(
-                    "expected either share or pairs alone, to hold out pairs of the training files, or files of its "
-                    f"own without them, found {' and '.join(given)}"
-                )
-            return self
+        self.check_files()
+        return self
+
+    def check_files(self) -> None:
+        """Checks that the pairs come from one place, and that what describes a table is given with one.
+
+        Raises:
+            ValueError: they do not, or it is not.
+        """
         files = (self.source is not None) + (self.target is not None)
         if (files == 2) == (self.table is not None) or files == 1:
             given = [key for key in ("source", "target", "table") if getattr(self, key) is not None]
-            hint = " (validation and test can be held out from data.train: {share: 0.01})" * (not given)
-            found = " and ".join(given) or "neither"
-            raise ValueError(f"expected either source and target or table, found {found}{hint}")
-        if self.table is None and (self.header or self.quoted or self.split_column is not None):
-            raise ValueError("header, quoted and split_column describe a table, and no table is given")
-        columns = (self.source_column, self.target_column, self.split_column)
+            found = " and ".join(given) or f"neither{self.instead}"
+            raise ValueError(f"expected either source and target or table, found {found}")
+        if self.table is None and (self.header or self.separator is not None):
+            raise ValueError("header and separator describe a table, and no table is given")
+        columns = (self.source_column, self.target_column)
         if self.is_parquet:
-            if self.header or self.quoted or self.separator != "\t":
-                raise ValueError("header, quoted and separator describe text, and the table is a Parquet file")
+            if self.header or self.separator is not None:
+                raise ValueError("header and separator describe text, and the table is a Parquet file")
         elif self.table is not None and not self.header and any(isinstance(column, str) for column in columns):
             raise ValueError("columns can be named only if header is true: give their numbers from 0")
         if self.table is not None and self.source_column == self.target_column:
             raise ValueError(f"source_column and target_column are both {self.source_column!r}")
-        return self
 
-    @field_validator("source_column", "target_column", "split_column")
+    @field_validator("source_column", "target_column")
     @classmethod
-    def _check_column_numbers(cls, value: str | int | None) -> str | int | None:
+    def _check_column_numbers(cls, value: str | int) -> str | int:
         if isinstance(value, int) and value < 0:
             raise ValueError("columns are counted from 0")
         if isinstance(value, int) and value > MOST_COLUMNS:
@@ -153,25 +131,61 @@ class CorpusSettings(Settings):
 
     @model_validator(mode="after")
     def _check_split(self) -> Self:
-        if self.split_column is not None and self.split_file is not None:
-            raise ValueError("expected either split_column or split_file, found both")
-        if (self.split is None) != (self.split_column is None and self.split_file is None):
-            raise ValueError("expected split together with split_column or split_file, found one without the other")
+        if (self.split is None) != (self.split_file is None):
+            raise ValueError("expected split together with split_file, found one without the other")
         return self
 
 
-def has_files(settings: CorpusSettings) -> CorpusSettings:
-    """Refuses a corpus without files of its own.
+class SetSettings(CorpusSettings):
+    """The pairs of validation or test: files of their own, or so many that are held out from the training files."""
 
-    Raises:
-        ValueError: its pairs would be held out.
-    """
-    if settings.is_held_out:
-        raise ValueError(
-            "share and pairs are for data.validation and data.test, which are held out from data.train; expected "
-            "source and target, or table"
-        )
-    return settings
+    share: float | None = Field(
+        default=None,
+        gt=0,
+        le=0.5,
+        description="Share of the training files' pairs to hold out as this set, such as 0.01. No sentence of the set "
+        "stays in the training text. Replaces files of its own.",
+    )
+    pairs: int | None = Field(
+        default=None, ge=1, le=MOST_COUNTED, description="Number of pairs to hold out, instead of share."
+    )
+
+    instead: ClassVar[str] = " (they can be held out from data.train: {share: 0.01})"
+
+    @property
+    def is_held_out(self) -> bool:
+        """Whether the pairs are taken from the training files."""
+        return self.share is not None or self.pairs is not None
+
+    def held_out_pairs(self, total: int) -> int:
+        """Returns how many of `total` pairs are held out."""
+        return self.pairs if self.pairs is not None else round((self.share or 0.0) * total)
+
+    def check_files(self) -> None:
+        """Checks the files, unless the pairs are held out."""
+        if not self.is_held_out:
+            super().check_files()
+            return
+        given = [key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default]
+        if len(given) > 1:
+            raise ValueError(
+                "expected either share or pairs alone, to hold out pairs of the training files, or files of its own "
+                f"without them, found {' and '.join(given)}"
+            )
+
+
+class LinkedTextSettings(Settings):
+    """Two line-aligned text files with word links."""
+
+    source: Path = Field(description="Text file with one source sentence per line.")
+    target: Path = Field(description="Text file with one target sentence per line.")
+    alignments: Path = Field(description="File of word alignments in Pharaoh format, one line per pair.")
+    alignments_turned: bool = Field(default=False, description="Whether the links in alignments are target-source.")
+
+    @property
+    def corpus(self) -> CorpusSettings:
+        """The same as a corpus."""
+        return CorpusSettings(**self.model_dump())
 
 
 LONGEST_TAG = 64
@@ -236,8 +250,6 @@ def check_list(corpora: Sequence[ListedCorpusSettings]) -> None:
     """
     if not corpora:
         raise ValueError("expected at least one corpus in the list, found none")
-    for corpus in corpora:
-        has_files(corpus)
     unweighted = [number for number, corpus in enumerate(corpora) if corpus.weight is None]
     if len(unweighted) == len(corpora):
         return

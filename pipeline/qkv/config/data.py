@@ -1,13 +1,13 @@
 """The settings of the text: section `data`."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .corpus import CorpusSettings, ListedCorpusSettings, TrainingTextSettings, check_list, has_files
+from .corpus import CorpusSettings, ListedCorpusSettings, SetSettings, TrainingTextSettings, check_list
 from .names import describe
-from .names.text import CORPUS_ACTIONS, SCRIPTS, WORD_UNITS
+from .names.text import SCRIPTS, WORD_UNITS
 from .names.translation import BLEU_TOKENIZERS, bleu_tokenizer_of
 from .schema import OneOf, Settings
 
@@ -17,16 +17,12 @@ class FilterSettings(Settings):
     leaves out."""
 
     source_script: Annotated[str, OneOf(SCRIPTS)] | None = Field(
-        default=None, description="Script of the source, such as Latin; null: not judged."
+        default=None,
+        description="Script of the source, such as Latin: pairs of which fewer than half of the "
+        "letters are of it are left out; null: not judged.",
     )
     target_script: Annotated[str, OneOf(SCRIPTS)] | None = Field(
         default=None, description="Script of the target; null: not judged."
-    )
-    script_share: float = Field(
-        default=0.5,
-        gt=0,
-        le=1,
-        description="Leave out pairs with a side of which fewer letters than this share are of its script.",
     )
     identical: bool = Field(
         default=False,
@@ -36,13 +32,7 @@ class FilterSettings(Settings):
         default=False,
         description="Whether to leave out pairs whose sides have different digits, whatever their order and script.",
     )
-    max_character_ratio: float | None = Field(
-        default=None,
-        ge=1,
-        le=100_000,
-        description="Leave out pairs whose longer side, of more than 20 characters, has more than this many times as "
-        "many characters as the shorter; null: keep them.",
-    )
+    duplicates: bool = Field(default=False, description="Whether to leave out pairs that equal an earlier one.")
     near_duplicates: bool = Field(
         default=False,
         description="Whether to leave out pairs that equal an earlier one but for capitals, digits, marks and spaces.",
@@ -95,9 +85,6 @@ class WordSettings(Settings):
     target: Unit | None = Field(default=None, description="The same for the target.")
 
 
-Action = Annotated[str, OneOf(CORPUS_ACTIONS)]
-
-
 class DataSettings(Settings):
     """The parallel text, and what happens to unsuitable pairs."""
 
@@ -107,11 +94,11 @@ class DataSettings(Settings):
         description="The training pairs: two line-aligned text files, or a table with a column for each language; or a "
         "list of such corpora, each with its weight and tag; null in an imported run."
     )
-    validation: CorpusSettings | None = Field(
+    validation: SetSettings | None = Field(
         description="The pairs on which the best checkpoint is chosen: files as above, or held out by share or pairs; "
         "null in an imported run."
     )
-    test: CorpusSettings | None = Field(
+    test: SetSettings | None = Field(
         default=None,
         description="The pairs that evaluate.py scores: files as above, or held out by share or pairs; null: none.",
     )
@@ -144,11 +131,12 @@ class DataSettings(Settings):
     max_target_tokens: int = Field(
         default=128, ge=1, le=100_000, description="Longest target sentence to train on, in tokens without EOS."
     )
-    max_length_ratio: float = Field(
-        default=9.0,
+    max_length_ratio: float | None = Field(
+        default=None,
         ge=1,
         le=100_000,
-        description="Largest ratio of the number of tokens on the longer side of a pair to that on the shorter side.",
+        description="Leave out pairs whose longer side, of more than 10 tokens, has more than this many times as many "
+        "tokens as the shorter; null: keep them.",
     )
     joined_pairs: float = Field(
         default=0.0,
@@ -156,17 +144,6 @@ class DataSettings(Settings):
         le=100,
         description="Number of extra training pairs, as a share of the original ones. Each joins two random pairs, "
         "within max_source_tokens and max_target_tokens, so that the model sees longer sentences. 0: none.",
-    )
-    on_empty_side: Literal["drop", "error"] = Field(
-        default="drop",
-        description="What to do with training pairs that have an empty side: leave them out (drop), or stop (error).",
-    )
-    on_over_long: Literal["drop", "error"] = Field(
-        default="drop", description="What to do with training pairs over max_source_tokens or max_target_tokens."
-    )
-    on_length_ratio: Action = Field(default="keep", description="What to do with training pairs over max_length_ratio.")
-    on_duplicate: Action = Field(
-        default="keep", description="What to do with training pairs that have been seen before."
     )
 
     filters: FilterSettings | None = Field(
@@ -185,7 +162,7 @@ class DataSettings(Settings):
         return self.bleu_tokenizer or by_text
 
     @property
-    def held_out(self) -> dict[str, CorpusSettings]:
+    def held_out(self) -> dict[str, SetSettings]:
         """The sets that are held out from the training files, by name."""
         sets = {"validation": self.validation, "test": self.test}
         return {name: settings for name, settings in sets.items() if settings is not None and settings.is_held_out}
@@ -220,7 +197,7 @@ class DataSettings(Settings):
         return bool(corpora) and all(corpus.alignments is not None for corpus in corpora)
 
     @property
-    def validation_text(self) -> CorpusSettings:
+    def validation_text(self) -> SetSettings:
         """`validation`, of a run that has it: all but imported ones."""
         assert self.validation is not None
         return self.validation
@@ -232,7 +209,7 @@ class DataSettings(Settings):
     ) -> CorpusSettings | tuple[ListedCorpusSettings, ...] | None:
         if isinstance(value, tuple):
             check_list(value)
-        return has_files(value) if isinstance(value, CorpusSettings) else value
+        return value
 
     @model_validator(mode="after")
     def _check_temperature(self) -> Self:

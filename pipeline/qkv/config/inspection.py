@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from .corpus import CorpusSettings, has_files
+from .corpus import LinkedTextSettings
 from .names import describe
 from .names.inspection import SITES
 from .schema import MOST_COUNTED, OneOf, Settings, composed
@@ -37,38 +37,8 @@ class InspectionSettings(Settings):
         default=("cross",),
         description=f"Which attention evaluate.py writes. {describe(SITES)}.",
     )
-    heatmap_sentences: int | None = Field(
-        default=None,
-        ge=0,
-        le=100_000,
-        description="Draw the first N sentences of a set as heat maps, besides the probes; null: 1 if there are no "
-        "probes, otherwise 0.",
-    )
-    viewer_sentences: int = Field(
-        default=1000, ge=0, le=1_000_000, description="Show the first N sentences of a set in viewer.html."
-    )
-    choose_head_on: CorpusSettings | None = Field(
+    choose_head_on: LinkedTextSettings | None = Field(
         default=None,
         description="Pairs with gold alignments on which evaluate.py chooses the layer, head and label side to report. "
         "null: data.validation, if it has alignments.",
     )
-    profile_updates: int = Field(
-        default=0,
-        ge=0,
-        le=10_000,
-        description="Number of updates to profile after the first ten; 0: none. TensorBoard shows the profile if "
-        "tensorboard-plugin-profile is installed.",
-    )
-    sentences_per_shard: int = Field(
-        default=256, ge=1, le=100_000, description="Number of sentences in each file of the attention archive."
-    )
-
-    @field_validator("choose_head_on")
-    @classmethod
-    def _check_choose_head_on(cls, value: CorpusSettings | None) -> CorpusSettings | None:
-        return value and has_files(value)
-
-    @property
-    def drawn_sentences(self) -> int:
-        """Number of sentences, from the first of a set on, to draw as heat maps."""
-        return int(not self.probes) if self.heatmap_sentences is None else self.heatmap_sentences

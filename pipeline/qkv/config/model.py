@@ -61,9 +61,6 @@ class BlocksSettings(ArchitectureSettings):
     )
     num_heads: int = Field(default=4, ge=1, le=1024, description="Number of heads of every attention layer.")
     d_ff: int = Field(default=256, ge=1, le=MOST_UNITS, description="Inner width of the feed-forward layers, in units.")
-    embedding_dropout: Probability | None = Field(
-        default=None, description="Dropout rate of the embeddings; null: the same as dropout."
-    )
     attention_dropout: Probability = Field(default=0.0, description="Dropout rate of the attention weights.")
     activation_dropout: Probability = Field(default=0.0, description="Dropout rate inside the feed-forward layers.")
     norm: Annotated[str, OneOf(NORMS)] = Field(

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ..errors import InputError
 from ..files.paths import name_problem
-from ..files.run_directory import refuse_newer
+from ..files.run_directory import check_version
 from .batches import BatchSettings
 from .checks import (
     check_coverage,
@@ -22,7 +22,6 @@ from .checks import (
     check_guided_attention,
     check_has_text,
     check_inspected_attention,
-    check_measured_total,
     check_normalize,
     check_positions,
     check_tag,
@@ -99,7 +98,6 @@ class RunConfig(Settings):
         check_freeze(self.training, self.model)
         check_xla(self.training, self.model)
         check_inspected_attention(self.inspection, self.model)
-        check_measured_total(self.training, self.batches)
         return self
 
 
@@ -124,9 +122,9 @@ def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None) -> 
         overrides: see `load_run_config`.
 
     Raises:
-        InputError: the file is missing, is not a valid config, or was written by a newer version.
+        InputError: the file is missing, is not a valid config, or was written by a version whose runs are not read.
     """
-    refuse_newer(path)
+    check_version(path)
     return make_run_config(*read_yaml(path), path.parent.name, overrides)
 
 

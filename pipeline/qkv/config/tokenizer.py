@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from .names import describe
 from .names.text import TOKENIZERS
-from .schema import MOST_COUNTED, OneOf, Settings
+from .schema import OneOf, Settings
 
 
 class TokenizerSettings(Settings):
@@ -21,13 +21,6 @@ class TokenizerSettings(Settings):
         le=1_000_000,
         description="Number of tokens in the vocabulary, including the four special ones.",
     )
-    training_sentences: int = Field(
-        default=500_000,
-        ge=1,
-        le=MOST_COUNTED,
-        description="Maximum number of sentences, both languages together, to learn the subwords from; of a longer "
-        "text, every n-th pair is used.",
-    )
     character_coverage: float = Field(
         default=1.0,
         ge=0.98,  # SentencePiece refuses less
@@ -41,32 +34,9 @@ class TokenizerSettings(Settings):
         description="Probability of skipping a BPE merge in the training text, so that words are also seen in smaller "
         "pieces (BPE-dropout, Provilkov et al. 2020). 0: no skipping.",
     )
-    unigram_alpha: float = Field(
-        default=0.0,
-        ge=0,
-        le=100,
-        description="Exponent, such as 0.2, applied to the probabilities from which segmentations of the training text "
-        "are sampled (Kudo 2018, section 3.2). 0: no sampling, the likeliest segmentation is used.",
-    )
-    segmentations: int = Field(
-        default=10,
-        ge=1,
-        le=1000,
-        description="With bpe_dropout or unigram_alpha: number of segmentations of the training text; each epoch uses "
-        "the next one.",
-    )
-
-    @property
-    def sampling(self) -> bool:
-        """Whether the training text is segmented at random."""
-        return bool(self.bpe_dropout or self.unigram_alpha)
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
         if self.bpe_dropout and self.kind != "bpe":
             raise ValueError(f"bpe_dropout leaves out merges, and kind: {self.kind} has none; expected kind: bpe")
-        if self.unigram_alpha and self.kind != "unigram":
-            raise ValueError(
-                f"unigram_alpha needs probabilities, and kind: {self.kind} has none; expected kind: unigram"
-            )
         return self

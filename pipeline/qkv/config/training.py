@@ -193,17 +193,6 @@ class TrainingSettings(StartSettings):
         description="Use the mean of the weights of this many checkpoints as the final model, if it is better on "
         "validation than the best single checkpoint. These checkpoints are kept too. 1: no averaging.",
     )
-    average_of: Literal["last", "best"] = Field(
-        default="last",
-        description="Which checkpoints average_checkpoints averages: the last ones, or the best on validation.",
-    )
-    ema_decay: float | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        description="Decay per update, such as 0.999, of a moving average of the weights, which is used in validation "
-        "and as the final model. null: no average.",
-    )
     r_drop: float = Field(
         default=0.0,
         ge=0,

@@ -127,8 +127,7 @@ def record(
     manifest: dict[str, Any],
 ) -> AttentionArchive:
     """Records the attention of the pairs into an archive."""
-    shard = request.run.config.inspection.sentences_per_shard
-    with ArchiveWriter(path, manifest=manifest, sentences_per_shard=shard, go_on=True) as writer:
+    with ArchiveWriter(path, manifest=manifest, go_on=True) as writer:
         record_resumably(writer, recorder, pairs, sites, request.spread_over)
     return AttentionArchive(path)
 

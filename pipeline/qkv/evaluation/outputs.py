@@ -40,6 +40,7 @@ from .request import EvaluationRequest
 from .translations import translations_table, write_translations
 
 OWN_SENTENCES_DRAWN = 3
+PAGE_SENTENCES = 1000  # of a set; `qkv view --sentences` shows more
 
 log = logging.getLogger(__name__)
 
@@ -106,24 +107,18 @@ def write_measured(outputs: Outputs) -> list[dict[str, Any]]:
     """Writes what is measured and drawn of one model's attention, and returns the rows of sentences.csv."""
     request, folder, archive, readouts = outputs.request, outputs.folder, outputs.archive, outputs.readouts
     run, data = request.run, request.data
-    settings = run.config.inspection
     write_alignment_scores(readouts, folder)
     rows = write_measures(archive, data.gold.gold if data.gold else None, folder)
     if readouts.readout is not None:
         write_alignments(archive.records(["cross", readouts.readout.site]), readouts.readout, folder.alignments)
         write_link_probabilities(archive, readouts.readout, folder)
-    drawn = drawn_sentences(settings.heatmap_sentences, settings.drawn_sentences, own=data.own)
+    # Text of one's own is evaluated to be looked at; of a set, one sentence shows where there are no probes.
+    drawn = OWN_SENTENCES_DRAWN if data.own else int(not run.config.inspection.probes)
     draw_heatmaps(archive.records(["cross"], drawn), folder.heatmaps, "sentence")
     if outputs.probes:
         draw_heatmaps(outputs.recorder.record(outputs.probes, sites=["cross"]), folder.heatmaps, "probe")
     write_spectra(run.model, folder.spectra)
     return rows
-
-
-def drawn_sentences(given: int | None, of_sets: int, *, own: bool) -> int:
-    """Returns how many sentences are drawn, from the first on: as many as the config says, where it says so. Otherwise
-    a few of text of one's own, which is evaluated to be looked at, in place of the probes."""
-    return OWN_SENTENCES_DRAWN if own and given is None else of_sets
 
 
 def draw_heatmaps(records: Iterable[Record], folder: Path, name: str) -> None:
@@ -156,7 +151,7 @@ def fill_viewer(outputs: Outputs, name: str, rows: Sequence[dict[str, Any]], tab
         table: of the translations.
     """
     run, data = outputs.request.run, outputs.request.data
-    rows = rows[: run.config.inspection.viewer_sentences]
+    rows = rows[:PAGE_SENTENCES]
     scores = table["sentence_bleu"].tolist() if "sentence_bleu" in table else ()
     viewer = ViewerRun(
         name,

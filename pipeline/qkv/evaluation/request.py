@@ -117,7 +117,7 @@ def read_own_set(
     )
     gold = None
     if alignments is not None:
-        gold = read_gold_set(origin, corpus, alignments, first_index, False, run.cutter, "--first_index 1")
+        gold = read_gold_set(origin, corpus, alignments, first_index, False, run.cutter, "give --first_index 1")
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin, own=True)
 
 

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..run.trained_run import TrainedRun
 
 WITHOUT_EFFECT = {
-    *("dropout", "embedding_dropout", "attention_dropout", "activation_dropout"),  # training alone
+    *("dropout", "attention_dropout", "activation_dropout"),  # training alone
     *("block_size", "projected_length", "buckets", "chunk_length", "rounds"),  # of other mechanisms than the softmax
 }
 SIZES = {"d_model", "num_heads", "d_ff", "encoder_layers", "decoder_layers", "max_positions"}

@@ -17,32 +17,53 @@ from .atomic import (
     refuse_link,
     write_atomically,
 )
+from .json import read_json_object
 from .lock import folder_locked
 from .paths import refuse_other_than_file
 
 MADE_BY = f"# made by qkv {__version__}\n"
 
 
+OLDEST = 0, 2
+"""The version whose runs are read, and all since."""
 _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
 
 
-def refuse_newer(config: Path, own: str = MADE_BY) -> None:
-    """Refuses the run of a later minor or major version. Runs of versions that did not say theirs are earlier.
+def check_version(config: Path, own: str = MADE_BY) -> None:
+    """Refuses the run of a version whose runs this one cannot read: one before 0.2, or a later minor or major one. The
+    first line of the config names it, or else the manifest.
 
     Raises:
-        InputError: the run was made by a newer version.
+        InputError: the run was made by such a version.
     """
-    try:
-        with config.open(encoding="utf-8", errors="replace") as lines:
-            made, this = _VERSION.match(lines.readline(200)), _VERSION.match(own)
-    except OSError:  # whoever reads the settings says so
-        return
+    this = _VERSION.match(own)
     assert this is not None
-    if made is not None and (int(made[2]), int(made[3])) > (int(this[2]), int(this[3])):
+    if (made := _VERSION.match(_made_by(config))) is None:
+        return
+    version = int(made[2]), int(made[3])
+    if version > (int(this[2]), int(this[3])):
         raise InputError(
             f"{config.parent}: made by qkv {made[1]}, and this is qkv {this[1]}, which cannot know what has changed "
             "since; upgrade qkv to use this run"
         )
+    if version < OLDEST:
+        raise InputError(
+            f"{config.parent}: made by qkv {made[1]}, and this is qkv {this[1]}, which reads no runs from before "
+            f"{OLDEST[0]}.{OLDEST[1]}; train anew, or use qkv {made[1]}"
+        )
+
+
+def _made_by(config: Path) -> str:
+    """Returns a line that names the version, if a file of the run has one; whoever reads these says what is wrong with
+    them."""
+    try:
+        with config.open(encoding="utf-8", errors="replace") as lines:
+            line = lines.readline(200)
+        if _VERSION.match(line):
+            return line
+        return f"# made by qkv {read_json_object(config.with_name('manifest.json'))['versions']['qkv']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 class RunDirectory:
@@ -208,7 +229,7 @@ class RunDirectory:
         """Opens the folder of a run that was started before.
 
         Raises:
-            InputError: it does not exist, is not a run, or was made by a newer version.
+            InputError: it does not exist, is not a run, or was made by a version whose runs are not read.
         """
         run = cls(root)
         if not run.root.is_dir():
@@ -220,7 +241,7 @@ class RunDirectory:
         texts = run.tokenizer, run.corpus_report, run.source_look, run.target_look
         for file in (run.manifest, *texts, run.history, run.ancestor_weights):
             refuse_other_than_file(file, "what training wrote")
-        refuse_newer(run.config)
+        check_version(run.config)
         return run
 
 

@@ -34,7 +34,6 @@ class DecoderOnly(TranslationModel):
         d_ff: width of the feed-forward networks' hidden layer.
         layers: number of layers.
         dropout: on the embeddings and on the output of each sublayer.
-        embedding_dropout: on the embeddings; `dropout` if not given.
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
@@ -64,7 +63,6 @@ class DecoderOnly(TranslationModel):
         d_ff=256,
         layers=6,
         dropout=0.1,
-        embedding_dropout=None,
         attention_dropout=0.0,
         activation_dropout=0.0,
         norm="pre",
@@ -89,7 +87,7 @@ class DecoderOnly(TranslationModel):
         self.positions = PositionalEmbedding(
             positions,
             2 * max_positions,
-            dropout if embedding_dropout is None else embedding_dropout,
+            dropout,
             positions_on,
             name="positions",
             dtype=policy,

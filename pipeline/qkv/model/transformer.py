@@ -32,7 +32,6 @@ class Transformer(TranslationModel):
         encoder_layers: number of encoder layers.
         decoder_layers: number of decoder layers.
         dropout: on the embeddings and on the output of each sublayer.
-        embedding_dropout: on the embeddings; `dropout` if not given.
         attention_dropout: on the attention weights.
         activation_dropout: on the feed-forward networks' hidden layers.
         norm: "pre" or "post".
@@ -69,7 +68,6 @@ class Transformer(TranslationModel):
         encoder_layers=4,
         decoder_layers=4,
         dropout=0.1,
-        embedding_dropout=None,
         attention_dropout=0.0,
         activation_dropout=0.0,
         norm="pre",
@@ -97,7 +95,7 @@ class Transformer(TranslationModel):
             "kind": positions,
             "site": positions_on,
             "max_positions": max_positions,
-            "dropout": dropout if embedding_dropout is None else embedding_dropout,
+            "dropout": dropout,
         }
         self.source_positions = PositionalEmbedding(name="source_positions", **place, dtype=policy)
         self.target_positions = PositionalEmbedding(name="target_positions", **place, dtype=policy)

@@ -19,7 +19,6 @@ from ..files.atomic import replaced_when_done, write_atomically
 from ..files.json import read_json_object, write_json
 from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
-from ..training.optimizers import moving_averages
 from .trained_run import load_run
 
 log = logging.getLogger(__name__)
@@ -41,8 +40,8 @@ class Ancestor:
     def __str__(self) -> str:
         return f"{self.record['run']} ({self.record['weights']}, SHA-256 {self.record['weights_sha256'][:12]}...)"
 
-    def load(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
-        """Gives a model the weights of the ancestor, and so its moving average if the optimizer keeps one.
+    def load(self, model: keras.Model) -> None:
+        """Gives a model the weights of the ancestor.
 
         Raises:
             InputError: the copy is missing or damaged.
@@ -61,9 +60,6 @@ class Ancestor:
         log.info("starting from %s", self)
         for variable, value in zip(model.weights, values, strict=True):
             variable.assign(value)
-        averages = moving_averages(optimizer)
-        for variable, average in zip(model.trainable_variables if averages else (), averages, strict=True):
-            average.assign(variable)
 
 
 def take_ancestor(config: RunConfig, run: RunDirectory) -> Ancestor | None:

@@ -207,12 +207,12 @@ def restore(
     cleans up what is not needed any more."""
     started = bool(checkpoints.all()) or run.model.is_file()
     if ancestor is not None and not started:
-        ancestor.load(model, optimizer)
+        ancestor.load(model)
     progress = restore_together(workers, checkpoints, model, optimizer, started)
     if workers is not None and not workers.is_chief:
         return progress
     run.write_config(dump(config))  # a resumed run may have new limits
-    checkpoints.delete_superseded(progress) if started else delete_records(run)
+    checkpoints.delete_superseded() if started else delete_records(run)
     return progress
 
 

@@ -27,18 +27,6 @@ class BatchPlan:
         return 1 - self.tokens / self.positions if self.positions else 0.0
 
 
-def epoch_tokens(batch_tokens: int, start_tokens: int | None, doubling_epochs: int, epoch: int) -> int:
-    """Returns the maximum number of tokens of a batch in an epoch: `start_tokens`, doubled every `doubling_epochs`, up
-    to `batch_tokens`.
-
-    Gradients of small batches are noisy, which costs little while the learning rate is high, and later much (Smith et
-    al. 2018).
-    """
-    if start_tokens is None:
-        return batch_tokens
-    return min(batch_tokens, start_tokens * 2 ** min(epoch // doubling_epochs, 60))
-
-
 def round_up(lengths: np.ndarray | int, multiple: int):
     """Rounds up to multiples of `multiple`."""
     return -(-lengths // multiple) * multiple

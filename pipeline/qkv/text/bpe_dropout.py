@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .tokenizer import EOS, UNK
+from .tokenizer import EOS, UNK, Tokenizer
 
 CELLS = 1 << 20  # symbols that are merged at a time, to bound memory
 
@@ -36,6 +36,12 @@ class BPEDropout:
         self._keys = np.array([key for key, _, _ in merges] + [np.iinfo(np.int64).max])
         self._scores = np.array([score for _, score, _ in merges] + [-np.inf])
         self._merged = np.array([token for _, _, token in merges] + [UNK])
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, dropout: float) -> "BPEDropout":
+        """Makes one of a tokenizer's merges; no text is cut into its tags."""
+        pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+        return cls(["" if piece in tokenizer.tags else piece for piece in pieces], tokenizer.scores, dropout)
 
     def draw(self, words: Sequence[str], index: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
         """Draws the ids of `words[i]` for each i of `index`.

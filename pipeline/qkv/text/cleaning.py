@@ -1,20 +1,19 @@
-"""Finds the odd pairs of a corpus, and selects those that are trained on."""
+"""The odd pairs of a corpus, which rarely help training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 
-from ..config.names.text import CORPUS_ACTIONS, CORPUS_PROBLEMS
-from ..errors import InputError
-from .corpus import Corpus
+from ..config.names.text import CORPUS_PROBLEMS
 from .line import is_empty
 
 CHUNK_PAIRS = 1 << 17
 """Judged at a time."""
 
+NOTED_LENGTH_RATIO = 9.0  # of the pairs that the report counts where no ratio is too large
 _SHORT_TOKENS = 10  # up to here a ratio of lengths says nothing ("Go." and "Vas-y, pars !")
 
 
@@ -56,7 +55,7 @@ def find_odd_pairs(
     *,
     max_source_tokens: int,
     max_target_tokens: int,
-    max_length_ratio: float,
+    max_length_ratio: float | None,
 ) -> npt.NDArray[np.uint8]:
     """Finds the pairs that rarely help training.
 
@@ -72,17 +71,18 @@ def find_odd_pairs(
         target_lengths: int `(pairs,)`, in tokens.
         max_source_tokens: inclusive.
         max_target_tokens: inclusive.
-        max_length_ratio: inclusive, at least 1.
+        max_length_ratio: inclusive, at least 1; `NOTED_LENGTH_RATIO` if not given.
 
     Returns:
         The reasons of `Findings`: of each odd pair the first of `CORPUS_PROBLEMS` that applies.
     """
+    ratio = NOTED_LENGTH_RATIO if max_length_ratio is None else max_length_ratio
     longer = np.maximum(source_lengths, target_lengths)
     shorter = np.minimum(source_lengths, target_lengths)
     applies = {
         "empty_side": empty,
         "over_long": (source_lengths > max_source_tokens) | (target_lengths > max_target_tokens),
-        "length_ratio": (longer > _SHORT_TOKENS) & (longer > max_length_ratio * np.maximum(shorter, 1)),
+        "length_ratio": (longer > _SHORT_TOKENS) & (longer > ratio * np.maximum(shorter, 1)),
         "duplicate": repeated,
     }
     table = np.stack([np.zeros(len(empty), bool), *(applies[reason] for reason in CORPUS_PROBLEMS)])
@@ -104,32 +104,3 @@ def digest_pairs(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[
     return np.frombuffer(
         b"".join(blake2b(f"{source}\n{target}".encode(), digest_size=8).digest() for source, target in pairs), np.uint64
     )
-
-
-def select_pairs(corpus: Corpus, findings: Findings, actions: Mapping[str, str]) -> npt.NDArray[np.bool_]:
-    """Selects the pairs to keep.
-
-    Args:
-        corpus: the pairs.
-        findings: of `find_odd_pairs`.
-        actions: for each of `CORPUS_PROBLEMS`, one of `CORPUS_ACTIONS`.
-
-    Returns:
-        Which pairs are kept: bool `(pairs,)`.
-
-    Raises:
-        InputError: a pair has a problem whose action is `error`; the message names the first such pair and the setting.
-    """
-    unknown = {reason: action for reason, action in actions.items() if action not in CORPUS_ACTIONS}
-    if unknown:
-        raise InputError(f"unknown actions {unknown}; expected one of {', '.join(CORPUS_ACTIONS)}")
-    refused = [row for name in findings.names if actions[name] == "error" for row in findings.first_rows(name, 1)]
-    if refused:
-        index = min(refused)
-        reason = findings.names[findings.reasons[index] - 1]
-        raise InputError(
-            f"{corpus.place(index)}: {reason.replace('_', ' ')}, the first of {findings.count()[reason]:,} of "
-            f"{len(corpus):,} pairs; expected none, because data.on_{reason} is error; mend the text, or set "
-            f"data.on_{reason} to drop (leave such pairs out) or keep"
-        )
-    return np.array([True, *(actions[name] != "drop" for name in findings.names)])[findings.reasons]

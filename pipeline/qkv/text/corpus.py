@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..config.corpus import PARQUET, CorpusSettings
+from ..config.corpus import PARQUET, CorpusSettings, is_csv
 from ..errors import InputError
 from .lines import read_lines
 from .sentence_pairs import Corpus as Corpus
@@ -51,10 +51,8 @@ def read_table(
     source_column: str | int,
     target_column: str | int,
     *,
-    separator: str = "\t",
+    separator: str | None = None,
     header: bool = False,
-    quoted: bool = False,
-    split_column: str | int | None = None,
     split_file: str | Path | None = None,
     split: str | None = None,
 ) -> Corpus:
@@ -64,11 +62,9 @@ def read_table(
         table: UTF-8, plain, gzip or zstd; or a Parquet file, whose name ends in .parquet.
         source_column: name (needs `header`, unless it is a Parquet file) or number, from 0.
         target_column: likewise.
-        separator: one ASCII character.
+        separator: one ASCII character; by default a comma in a CSV file, a tab in others.
         header: whether the first line names the columns.
-        quoted: whether columns may stand in double quotes; otherwise quotes are ordinary text.
-        split_column: the column with the split of each row, such as `train`.
-        split_file: a file with the splits instead, one line for each row, the header not counted.
+        split_file: a file with the split of each row, such as `train`, one line for each, the header not counted.
         split: the split to read; by default all rows.
 
     Raises:
@@ -78,18 +74,13 @@ def read_table(
     if Path(table).suffix == PARQUET:
         content = ParquetColumns(Path(table))
     else:
-        content = Table(table, separator, header=header, quoted=quoted)
+        quoted = is_csv(table)
+        content = Table(table, separator or ("," if quoted else "\t"), header=header, quoted=quoted)
     source, target = content.select_column(source_column), content.select_column(target_column)
     first, count = content.first + 1, len(source)
-    if split is None:
+    if split is None or split_file is None:
         return Corpus(source, target, range(first, first + count), str(table))
-    if split_file is not None and split_column is None:
-        labels, labels_file = read_lines(split_file), split_file
-    elif split_column is not None and split_file is None:
-        labels, labels_file = content.select_column(split_column), table
-    else:
-        raise InputError(f"{table}: for split {split!r}, name either a split column or a split file")
-    numbers = _find_split(labels, split, count, table, labels_file)
+    numbers = _find_split(read_lines(split_file), split, count, table, split_file)
     return Corpus(source.select(numbers), target.select(numbers), (numbers + first).tolist(), str(table))
 
 

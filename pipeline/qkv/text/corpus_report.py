@@ -23,14 +23,14 @@ def report_findings(
     Args:
         corpus: the training text.
         findings: of `find_odd_pairs`.
-        actions: what was done with pairs of each of `CORPUS_PROBLEMS`.
+        actions: what was done with pairs of each of `CORPUS_PROBLEMS`: `drop` or `keep`.
         filtered: the pairs that filters left out; none where there are no filters.
         kept: how many pairs are trained on.
     """
     counts, left_out = findings.count(), filtered.count()
     for reason, count in counts.items():
         if count:
-            log.info("%s: %d of the training pairs (data.on_%s: %s)", reason, count, reason, actions[reason])
+            log.info("%s: %d of the training pairs (%s)", reason, count, actions[reason])
     for reason, count in left_out.items():
         if count:
             log.info("%s: %d of the training pairs (data.filters)", reason, count)

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from ..config.names.text import CORPUS_FILTERS
 from .repeated import find_repeated
 
-SHORT_CHARACTERS = 20
-"""Up to here a ratio of lengths says nothing ("Go." and "Vas-y, pars !")."""
+SCRIPT_SHARE = 0.5
+"""Of the letters of a side, those of its script are at least so many."""
 
 CODE_POINTS = 0x110000
 NONE_APPLIES = 0
@@ -32,19 +32,15 @@ class TextFilters:
     Args:
         source_script: the script of the source, one of `config.names.text.SCRIPTS`; None for any.
         target_script: that of the target.
-        script_share: a side has at least this share of letters of its script, if it has letters.
         identical: whether sides that are the same text, white space and capitals apart, are left out.
         digits: whether sides with different digits are.
-        max_character_ratio: the largest ratio of the lengths of the sides; None for any.
         near_duplicates: whether pairs like an earlier one are.
     """
 
     source_script: str | None = None
     target_script: str | None = None
-    script_share: float = 0.5
     identical: bool = False
     digits: bool = False
-    max_character_ratio: float | None = None
     near_duplicates: bool = False
 
     def find(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint8]:
@@ -58,7 +54,6 @@ class TextFilters:
             self._find_other_scripts(sides),
             _find_identical(sources, targets) if self.identical else None,
             (sides[0].count_digits() != sides[1].count_digits()).any(axis=1) if self.digits else None,
-            self._find_unequal(sides),
         )
         reasons = np.full(len(sources), NONE_APPLIES, np.uint8)
         for number, mask in enumerate(masks, 1):
@@ -79,17 +74,11 @@ class TextFilters:
     def _find_other_scripts(self, sides: "tuple[_CodePoints, ...]") -> _Mask | None:
         scripts = (self.source_script, self.target_script)
         found = [
-            side.count(_letters(script)) < self.script_share * side.count(_letters(None))
+            side.count(_letters(script)) < SCRIPT_SHARE * side.count(_letters(None))
             for side, script in zip(sides, scripts, strict=True)
             if script is not None
         ]
         return np.logical_or.reduce(found) if found else None
-
-    def _find_unequal(self, sides: "tuple[_CodePoints, ...]") -> _Mask | None:
-        if self.max_character_ratio is None:
-            return None
-        longer, shorter = np.maximum(*(s.lengths for s in sides)), np.minimum(*(s.lengths for s in sides))
-        return (longer > SHORT_CHARACTERS) & (longer > self.max_character_ratio * np.maximum(shorter, 1))
 
 
 def with_near_duplicates(reasons: npt.NDArray[np.uint8], digests: np.ndarray, is_kept: _Mask) -> None:

@@ -61,7 +61,7 @@ def make_mixture(data: DataSettings, report: Mapping[str, Any], seed: int) -> Mi
         if not sizes[number] and weights and weights[number]:
             raise InputError(
                 f"{corpus['files']}: no pair of this corpus is left, and its weight is not 0; expected some, or "
-                "weight: 0; see data.on_*, data.max_* and data.filters in the config"
+                "weight: 0; see data.max_* and data.filters in the config"
             )
     return Mixture(ranges, corpus_shares(sizes, weights or None, data.temperature), seed)
 

@@ -13,6 +13,7 @@ from ..config.data import DataSettings
 from ..errors import InputError
 from ..files.json import write_json
 from ..files.run_directory import RunDirectory
+from .bpe_dropout import BPEDropout
 from .corpus import Corpus, read_corpus
 from .corpus_report import report_overlap
 from .encoded import encode_sentences
@@ -24,7 +25,7 @@ from .mixture import Mixture
 from .pair_reader import PairReader, read_pairs
 from .prepared_tokenizer import reuse_or_train_tokenizer
 from .provenance import check_unchanged, data_sha256, prepared_sha256, record_states
-from .segmentations import make_word_sampler, sample_segmentation
+from .segmentations import sample_segmentation
 from .selection import join_pairs, select_training_pairs
 from .sets import hold_out_sets, with_held_out_files
 from .shard_keys import shard_files
@@ -32,6 +33,8 @@ from .tagged_text import without_tag
 from .token_links import WordFinder, WordNumbers, find_words_of_pairs, link_tokens
 from .tokenizer import Tokenizer
 from .words import WordCutter
+
+SEGMENTATIONS = 10  # of the training text with BPE-dropout; epochs use them in turn
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +150,7 @@ def _without_tags(config: RunConfig, validation: Corpus) -> dict[str, Corpus]:
 
 
 def _make_filters(settings: DataSettings) -> TextFilters | None:
-    return None if settings.filters is None else TextFilters(**settings.filters.model_dump())
+    return None if settings.filters is None else TextFilters(**settings.filters.model_dump(exclude={"duplicates"}))
 
 
 def _make_cutter(data: DataSettings, tokenizer: Tokenizer) -> WordCutter:
@@ -164,8 +167,7 @@ def _encode_validation(validation: Corpus, tokenizer: Tokenizer) -> EncodedPairs
 
 def _segmentation_names(config: RunConfig) -> list[str]:
     """Returns the names of the files of the training pairs, one for each segmentation."""
-    settings = config.tokenizer
-    return [f"train-{number}" for number in range(settings.segmentations)] if settings.sampling else ["train"]
+    return [f"train-{number}" for number in range(SEGMENTATIONS)] if config.tokenizer.bpe_dropout else ["train"]
 
 
 def _sample_segmentations(
@@ -180,18 +182,17 @@ def _sample_segmentations(
 
     With each come the words of its tokens, if those of `encoded` are given.
     """
-    settings = config.tokenizer
-    if not settings.sampling:
+    if not config.tokenizer.bpe_dropout:
         yield encoded, words
         return
     sides = (
         (corpus.source, encoded.source, config.data.max_source_tokens),
         (corpus.target, encoded.target, config.data.max_target_tokens),
     )
-    sampler = make_word_sampler(tokenizer, settings.bpe_dropout, settings.unigram_alpha)
+    sampler = BPEDropout.of(tokenizer, config.tokenizer.bpe_dropout)
     # Every segmentation and side has its own seed, or both sides would lose the same merges.
-    seeds = np.random.SeedSequence(config.run.seed).generate_state(2 * settings.segmentations)
-    for number in range(settings.segmentations):
+    seeds = np.random.SeedSequence(config.run.seed).generate_state(2 * SEGMENTATIONS)
+    for number in range(SEGMENTATIONS):
         drawn, found = zip(
             *(
                 sample_segmentation(

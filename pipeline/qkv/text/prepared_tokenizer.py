@@ -13,6 +13,8 @@ from .line import is_empty
 from .tokenizer import Tokenizer
 from .tokenizer_training import train_tokenizer
 
+MOST_SENTENCES = 500_000  # of both languages, to learn subwords from; SentencePiece holds them in memory
+
 
 def reuse_or_train_tokenizer(
     config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]
@@ -30,7 +32,7 @@ def reuse_or_train_tokenizer(
         run.tokenizer.unlink(missing_ok=True)
         write_json(run.preparation, digests)
         train_tokenizer(
-            _sample_sentences(training, config.tokenizer.training_sentences),
+            _sample_sentences(training),
             run.tokenizer,
             kind=config.tokenizer.kind,
             vocabulary_size=config.tokenizer.vocabulary_size,
@@ -53,7 +55,7 @@ def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
         return False
 
 
-def _sample_sentences(corpus: Corpus, most: int) -> Iterator[str]:
-    """Yields both sides of every n-th pair, at most `most` sentences in all."""
-    for pair in islice(corpus.pairs(), None, None, max(1, -(-2 * len(corpus) // most))):
+def _sample_sentences(corpus: Corpus) -> Iterator[str]:
+    """Yields both sides of every n-th pair, at most `MOST_SENTENCES` in all."""
+    for pair in islice(corpus.pairs(), None, None, max(1, -(-2 * len(corpus) // MOST_SENTENCES))):
         yield from (side for side in pair if not is_empty(side))

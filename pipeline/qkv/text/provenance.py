@@ -24,8 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def recorded_sha256(run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 that each file of the data had when it was read; empty for runs of versions that did not
-    record it."""
+    """Returns the SHA-256 that each file of the data had when it was read; empty for imported runs."""
     return _reported(run, "sha256")
 
 
@@ -117,8 +116,8 @@ def prepared_sha256(run: RunDirectory) -> dict[str, str]:
 
 
 def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> None:
-    """Compares the settings of a run with those that its text was prepared by; reports of versions that did not record
-    them are accepted. Files of text may have been moved.
+    """Compares the settings of a run with those that its text was prepared by, if it has prepared some. Files of text
+    may have been moved.
 
     Args:
         config: the settings now.

@@ -6,45 +6,23 @@ besides the seed, so the same seed would train another model in every process.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import Protocol
 
 import numpy as np
 
 from .bpe_dropout import BPEDropout
 from .encoded import EncodedSentences, SentenceStore, chunks
 from .line import visible
-from .tokenizer import UNK, WORD_START, Tokenizer
-from .unigram_sampling import UnigramSampling
+from .tokenizer import UNK, WORD_START
 from .words import words_of
 
 FindWords = Callable[[Sequence[str], Sequence[np.ndarray]], Iterable[np.ndarray]]
 """Takes sentences and the byte after each of their tokens, and returns the word of each token."""
 
 
-class WordSampler(Protocol):
-    """What draws the subwords of words."""
-
-    lengths: np.ndarray
-    """The number of characters that each id stands for."""
-
-    def draw(self, words: Sequence[str], index: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
-        """Draws the ids of `words[i]` for each i of `index`."""
-        ...
-
-
-def make_word_sampler(tokenizer: Tokenizer, bpe_dropout: float, unigram_alpha: float) -> WordSampler:
-    """Makes a `BPEDropout`, unless its probability is 0, or a `UnigramSampling`."""
-    # No text is cut into tags.
-    pieces = ["" if piece in tokenizer.tags else piece for piece in tokenizer.pieces(range(tokenizer.vocabulary_size))]
-    if bpe_dropout:
-        return BPEDropout(pieces, tokenizer.scores, bpe_dropout)
-    return UnigramSampling(pieces, tokenizer.scores, unigram_alpha)
-
-
 def sample_segmentation(
     sentences: Sequence[str],
     encoded: EncodedSentences,
-    sampler: WordSampler,
+    sampler: BPEDropout,
     seed: int,
     longest: int,
     words: tuple[EncodedSentences, FindWords] | None = None,
@@ -101,7 +79,7 @@ def _byte_ends(sentence: str, ends: np.ndarray) -> np.ndarray:
 
 
 def _sample(
-    sentences: Sequence[str], sampler: WordSampler, generator: np.random.Generator
+    sentences: Sequence[str], sampler: BPEDropout, generator: np.random.Generator
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Draws the ids of each sentence, and the character after each; several unknown characters in a row are one token,
     as in SentencePiece."""

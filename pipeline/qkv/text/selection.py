@@ -12,7 +12,7 @@ from ..config.data import DataSettings
 from ..config.names.text import CORPUS_FILTERS, CORPUS_PROBLEMS
 from ..errors import InputError
 from ..files.arrays import ArrayStore
-from .cleaning import CHUNK_PAIRS, Findings, find_odd_pairs, select_pairs
+from .cleaning import CHUNK_PAIRS, Findings, find_odd_pairs
 from .corpus import Corpus
 from .corpus_report import report_findings
 from .encoded_pairs import EncodedPairs
@@ -48,11 +48,13 @@ def select_training_pairs(data: DataSettings, training: Corpus, encoded: Encoded
     """Selects the pairs that the settings let pass.
 
     Raises:
-        InputError: they forbid a pair, or let none pass.
+        InputError: they let none pass.
     """
-    actions = {reason: getattr(data, f"on_{reason}") for reason in CORPUS_PROBLEMS}
+    kept_problems = {"length_ratio": data.max_length_ratio is None}
+    kept_problems["duplicate"] = data.filters is None or not data.filters.duplicates
+    actions = {reason: "keep" if kept_problems.get(reason) else "drop" for reason in CORPUS_PROBLEMS}
     findings = Findings(tuple(CORPUS_PROBLEMS), _find_reasons(data, encoded, facts))
-    is_kept = select_pairs(training, findings, actions)
+    is_kept = np.array([True, *(actions[reason] == "keep" for reason in findings.names)])[findings.reasons]
     filtered = Findings((), np.zeros(0, np.uint8))
     if data.filters is not None:
         reasons = np.where(is_kept, facts.filtered, 0).astype(np.uint8)
@@ -60,9 +62,7 @@ def select_training_pairs(data: DataSettings, training: Corpus, encoded: Encoded
         filtered = Findings(tuple(CORPUS_FILTERS), reasons)
         is_kept &= reasons == 0
     if not is_kept.any():
-        raise InputError(
-            f"{training.name}: no training pair is left; see data.on_*, data.max_* and data.filters in the config"
-        )
+        raise InputError(f"{training.name}: no training pair is left; see data.max_* and data.filters in the config")
     kept = _numbers_of(is_kept)
     report = report_findings(training, findings, actions, filtered, len(kept))
     listed = data.listed_corpora

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..config import RunConfig
-from ..config.corpus import CorpusSettings, ListedCorpusSettings
+from ..config.corpus import CorpusSettings, ListedCorpusSettings, SetSettings
 from ..config.data import DataSettings
 from ..errors import InputError
 from ..files.atomic import write_atomically
@@ -57,7 +57,7 @@ class TrainingPairs:
         for part, corpus in zip(_parts(self.files, self.corpora), self.corpora, strict=True):
             assert corpus.alignments is not None  # the config has been checked
             links = _read_placed_links([corpus])
-            check_links(part, links, count, corpus.alignments, corpus.alignments_first_index)
+            check_links(part, links, count, corpus.alignments)
 
     def read_links(self) -> Iterator[Collection[Link]]:
         """Yields the word links of each pair that is trained on."""
@@ -114,13 +114,13 @@ def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
     if not sets:
         return config
     data, first = config.data, config.data.training_corpora[0]
-    links = {} if data.listed_corpora else first.model_dump(include={"alignments_first_index", "alignments_turned"})
+    turned = first.alignments_turned and not data.listed_corpora
     files = {
-        name: CorpusSettings(
+        name: SetSettings(
             source=run.held_out / f"{name}.source",
             target=run.held_out / f"{name}.target",
             alignments=run.held_out / f"{name}.alignments" if data.has_word_links else None,
-            **links,
+            alignments_turned=turned,
         )
         for name in sets
     }
@@ -189,5 +189,5 @@ def _read_placed_links(corpora: Sequence[CorpusSettings]) -> Iterator[tuple[str,
     for corpus in corpora:
         for files in corpus.shards():
             path = files["alignments"]
-            alignments = iterate_pharaoh(path, corpus.alignments_first_index, corpus.alignments_turned)
+            alignments = iterate_pharaoh(path, turned=corpus.alignments_turned)
             yield from ((f"{path}:{line}", alignment) for line, alignment in enumerate(alignments, 1))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..config import RunConfig
-from ..config.corpus import CorpusSettings
+from ..config.corpus import CorpusSettings, is_csv
 from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
 from .corpus import Corpus
@@ -47,9 +47,8 @@ def shard_files(
 
 def _form(corpus: CorpusSettings) -> dict[str, Any]:
     """Returns the settings by which pairs are read from files."""
-    return corpus.model_dump(
-        include={"source_column", "target_column", "separator", "header", "quoted", "split_column", "split"}
-    )
+    form = corpus.model_dump(include={"source_column", "target_column", "separator", "header", "split"})
+    return form | {"csv": corpus.table is not None and is_csv(corpus.table)}
 
 
 def _digest(lines: Sequence[str]) -> str:

@@ -63,7 +63,7 @@ class Table:
             except csv.Error as error:
                 raise InputError(
                     f"{self._path}:{number}: {error}; expected one row in each line, a column in double quotes with "
-                    'every quote inside it doubled (""): mend the row, or set quoted: false if quotes are text'
+                    'every quote inside it doubled (""): mend the row, or end the name in .tsv if quotes are text'
                 ) from None
             width = width or found
             if found != width:
@@ -79,7 +79,7 @@ class Table:
         if not ordinary and (quoted > number / 2 or doubled):
             log.warning(
                 "%s: %d of %d rows have a column in double quotes, which are read as text; if a spreadsheet wrote "
-                "them, set quoted: true",
+                "them, end the file's name in .csv",
                 self._path,
                 quoted,
                 number,
@@ -89,7 +89,7 @@ class Table:
     def _hint(self, line: str) -> str:
         if self._quoted or '"' not in line:
             return ""
-        return ", also inside quotes (to read quotes as spreadsheets write them, set quoted: true)"
+        return ", also inside quotes (to read quotes as spreadsheets write them, end the file's name in .csv)"
 
     def _find_column(self, wanted: str | int) -> int:
         path, width, names = self._path, self._width, self._names

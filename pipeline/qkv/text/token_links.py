@@ -26,7 +26,6 @@ def check_links(
     links: Iterable[tuple[str, GoldAlignment]],
     count: Callable[[Sequence[str], Sequence[str]], tuple[list[int], list[int]]],
     path: Path,
-    first_index: int,
 ) -> None:
     """Checks that a file has the links of every pair, and warns of links outside their sentences.
 
@@ -35,12 +34,11 @@ def check_links(
         links: of the words of each pair, in the same order, each with its file and line.
         count: counts the words of sources and targets.
         path: the file, or the pattern of files, that the links were read from, for messages.
-        first_index: the number of the first word in it.
 
     Raises:
         InputError: more or fewer lines of links than pairs.
     """
-    outside, left, lines = OutsideLinks(first_index), iter(links), 0
+    outside, left, lines = OutsideLinks(), iter(links), 0
     for sources, targets in zip(chunks(corpus.source), chunks(corpus.target), strict=True):
         source_words, target_words = count(sources, targets)
         here = zip(islice(left, len(sources)), source_words, target_words, strict=False)
@@ -52,7 +50,7 @@ def check_links(
         raise InputError(
             f"{path}: {lines} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one per pair"
         )
-    outside.warn(f"give alignments_first_index: 1 beside {path} in the config")
+    outside.warn(f"write {path} anew, counted from 0")
 
 
 class WordNumbers(NamedTuple):

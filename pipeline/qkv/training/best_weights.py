@@ -37,21 +37,19 @@ def keep_best_weights(
     """Loads the weights that are best on validation into the model."""
     metric = config.training.early_stopping.metric
     assert progress.best_metric is not None  # training ends with a validation
-    average_of, count = config.training.average_of, config.training.average_checkpoints
-    paths = checkpoints.recent()[-count:] if average_of == "last" else checkpoints.best_few(progress)
-    if min(len(paths), count) > 1:
+    paths = checkpoints.recent()[-config.training.average_checkpoints :]
+    if len(paths) > 1:
         load_mean(paths, model, checkpoints.origin)
         validation = validate()
         value = validation[f"val_{metric}"]
         log.info(
-            "validation %s: %.2f for the mean of the %s %d checkpoints, %.2f for the best single one",
+            "validation %s: %.2f for the mean of the last %d checkpoints, %.2f for the best single one",
             metric,
             value,
-            average_of,
             len(paths),
             progress.best_metric,
         )
         if rank(metric, validation) < rank(metric, progress.best_validation):
-            return KeptWeights(f"the mean of the {average_of} {len(paths)} checkpoints", metric, value)
+            return KeptWeights(f"the mean of the last {len(paths)} checkpoints", metric, value)
     load_checkpoint(checkpoints.best, model, origin=checkpoints.origin)
     return KeptWeights(f"update {progress.best_update}", metric, progress.best_metric)

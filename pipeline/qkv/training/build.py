@@ -60,7 +60,6 @@ def _build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.
         beta_2=settings.beta_2,
         epsilon=settings.epsilon,
         weight_decay=settings.weight_decay,
-        ema_decay=settings.ema_decay,
     )
     optimizer.build(model.trainable_variables)
     return optimizer
@@ -73,8 +72,6 @@ def build_batches(config: RunConfig, text: TrainingText, strategy: tf.distribute
         text.segmentations,
         strategy,
         batch_tokens=config.batches.batch_tokens,
-        start_tokens=config.batches.start_tokens,
-        doubling_epochs=config.batches.doubling_epochs,
         # so that no batch is padded beyond the last position
         length_multiple=math.gcd(config.batches.length_multiple, config.model.max_positions),
         seed=config.run.seed,
@@ -183,14 +180,8 @@ def _build_measured_total(
 def build_checkpoints(config: RunConfig, run: RunDirectory) -> Checkpoints:
     """Builds the folder of checkpoints, which keeps those that a run resumes from and those that are averaged."""
     settings = config.training
-    averaged = {settings.average_of: settings.average_checkpoints}
-    return Checkpoints(
-        run.checkpoints,
-        max(settings.keep_checkpoints, averaged.get("last", 1)),
-        averaged.get("best", 0),
-        settings.early_stopping.metric,
-        origin_of(run, config.run.seed),
-    )
+    keep = max(settings.keep_checkpoints, settings.average_checkpoints)
+    return Checkpoints(run.checkpoints, keep, origin_of(run, config.run.seed))
 
 
 def build_limits(config: RunConfig) -> Limits:

@@ -14,29 +14,16 @@ import numpy as np
 from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
 from ..files.atomic import replaced_when_done
-from .optimizers import moving_averages
 from .progress import Progress as Progress
 
 
 def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
-    """Returns the variables of a checkpoint by name; `average/...` is the moving average of `model/...`."""
+    """Returns the variables of a checkpoint by name."""
     # model.variables includes the state of dropout's random numbers, which model.weights lacks.
     named = {_name("model", i, variable): variable for i, variable in enumerate(model.variables)}
     if optimizer is None:
         return named
-    averages = dict(zip(map(id, model.trainable_variables), moving_averages(optimizer), strict=False))
-    averaged = [
-        (_name("average", i, variable), averages[id(variable)])
-        for i, variable in enumerate(model.variables)
-        if id(variable) in averages
-    ]
-    named_averages = {id(average) for _, average in averaged}
-    others = [
-        (_name("optimizer", i, variable), variable)
-        for i, variable in enumerate(optimizer.variables)
-        if id(variable) not in named_averages
-    ]
-    return named | dict(averaged) | dict(others)
+    return named | {_name("optimizer", i, variable): variable for i, variable in enumerate(optimizer.variables)}
 
 
 def _name(group: str, number: int, variable: Any) -> str:
@@ -73,12 +60,10 @@ def load_checkpoint(
 ) -> Progress:
     """Loads a checkpoint into a model, and into its optimizer to continue training.
 
-    Without an optimizer the model is loaded for use: with the moving average of the weights, if the checkpoint has one.
-
     Args:
         path: the checkpoint.
         model: the model.
-        optimizer: its optimizer.
+        optimizer: its optimizer; None for a model that is only used.
         origin: of which run the checkpoint must be, see `text.provenance.origin_of`.
 
     Raises:
@@ -91,9 +76,6 @@ def load_checkpoint(
             progress = Progress.parse(str(archive.read("progress", "U", ())))
             _check_origin(path, progress, origin or {})
             stored = {_stable(name): name for name in archive.names if name != "progress"}
-            if optimizer is None:
-                averages = {name: key for name, key in stored.items() if name.startswith("average/")}
-                stored |= {f"model{name.removeprefix('average')}": key for name, key in averages.items()}
             if optimizer is not None and set(stored) != set(wanted):
                 raise _other_model(path, set(stored) ^ set(wanted))
             values = {

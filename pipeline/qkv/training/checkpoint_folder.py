@@ -8,7 +8,6 @@ from pathlib import Path
 
 import keras
 
-from ..config.names.translation import rank
 from ..errors import InputError
 from .checkpoint import Progress, load_checkpoint, save_checkpoint
 
@@ -26,23 +25,12 @@ class Checkpoints:
     Args:
         folder: the folder, which need not exist yet.
         keep: number of recent checkpoints of validations to keep.
-        keep_best: number of checkpoints to keep because they are the best on validation.
-        metric: the validation metric that decides which are the best, without `val_`.
         origin: of which run they are, see `text.provenance.origin_of`; a checkpoint of another is not loaded.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        keep: int = 1,
-        keep_best: int = 0,
-        metric: str = "loss",
-        origin: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, keep: int = 1, origin: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.keep = keep
-        self.keep_best = keep_best
-        self.metric = metric
         self.origin = dict(origin or {})
         self.best = folder / "best.npz"
 
@@ -75,23 +63,14 @@ class Checkpoints:
         if best:
             save_checkpoint(self.best, model, optimizer, progress)
         save_checkpoint(self._of_update(progress.update), model, optimizer, progress)
-        self.delete_superseded(progress)
+        self.delete_superseded()
 
-    def delete_superseded(self, progress: Progress) -> None:
-        """Deletes the checkpoints that are no longer needed; `progress` is that of the newest."""
-        best_few, newest = self.best_few(progress), self.all()[-1]
-        superseded = [path for path in self.recent()[: -self.keep] if path not in best_few]
-        for old in [*superseded, *self._named("passing")]:
+    def delete_superseded(self) -> None:
+        """Deletes the checkpoints that are no longer needed."""
+        newest = self.all()[-1]
+        for old in [*self.recent()[: -self.keep], *self._named("passing")]:
             if old != newest:
                 old.unlink()
-
-    def best_few(self, progress: Progress) -> Sequence[Path]:
-        """Returns the checkpoints of the `keep_best` updates that were best on validation, best first."""
-        if not self.keep_best:
-            return []
-        rows = sorted(progress.history, key=lambda row: rank(self.metric, row))
-        paths = [self._of_update(round(row["update"])) for row in rows[: self.keep_best]]
-        return [path for path in paths if path.is_file()]
 
     def _of_update(self, update: int) -> Path:
         return self.folder / f"update-{update:08d}.npz"

@@ -78,27 +78,26 @@ def _try_training(
     model, optimizer = build_model_and_optimizer(config, text.tokenizer.vocabulary_size, strategy)
     yield _describe_model(config, model)
     if ancestor is not None:
-        ancestor.load(model, optimizer)
+        ancestor.load(model)
         yield CheckupLine("weights", f"of {ancestor}")
     config, _ = known_batches(config, text, model, optimizer, strategy)
     batches = build_batches(config, text, strategy)
-    epoch = batches.full_epoch
-    plan = batches.plan(epoch)
+    plan = batches.plan(0)
     padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
     yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)
     step = build_train_step(config, model, optimizer, batches)
     started = time.monotonic()
-    metrics = step(next(batches.epoch(epoch, _largest_batch(plan.window(0), text))))
+    metrics = step(next(batches.epoch(0, _largest_batch(plan.window(0), text))))
     yield _describe_start(metrics, time.monotonic() - started, text.tokenizer.vocabulary_size)
-    speed = time_step(step, batches.epoch(epoch))
+    speed = time_step(step, batches.epoch(0))
     yield CheckupLine(
         "update",
         f"{1000 * speed.seconds:.0f} ms, {speed.tokens_per_second:,.0f} target tokens/s (mean of {speed.updates})",
     )
     yield from describe_memory()
-    target = _target_lengths(text, epoch)
+    target = _target_lengths(text)
     epoch_seconds = (target.sum() + len(target)) / speed.tokens_per_second  # each target ends in EOS
-    epoch_updates = batches.updates(epoch)
+    epoch_updates = batches.updates(0)
     yield _describe_duration(config, epoch_updates, epoch_seconds / epoch_updates)
     yield _describe_disk(config, model, root)
     if isinstance(config.model, TransformerSettings) and ancestor is None:  # or another size could not be used
@@ -110,9 +109,9 @@ def _try_training(
         yield _describe_proposal(propose(pairs, tokens, minutes, speed.tokens_per_second * cost))
 
 
-def _target_lengths(text: TrainingText, epoch: int) -> Any:
+def _target_lengths(text: TrainingText) -> Any:
     lengths = text.segmentations[0].target.lengths
-    return lengths if text.mixture is None else lengths[text.mixture.rows(epoch)]
+    return lengths if text.mixture is None else lengths[text.mixture.rows(0)]
 
 
 def _describe_model(config: RunConfig, model: Any) -> CheckupLine:

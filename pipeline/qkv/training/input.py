@@ -1,13 +1,11 @@
 """The batches of training, padded and prepared ahead of the steps that need them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 
 import numpy as np
 import tensorflow as tf
 
 from ..errors import InputError
-from ..text.batch_plan import epoch_tokens
 from ..text.batches import Batch, collate
 from ..text.coarse_batches import pad_batch
 from ..text.encoded_pairs import EncodedPairs
@@ -24,9 +22,7 @@ class TrainingBatches:
     Args:
         segmentations: the encoded training pairs, in one or more segmentations, which the epochs use in turn.
         strategy: the strategy that holds the replicas.
-        batch_tokens: see `epoch_tokens`.
-        start_tokens: see `epoch_tokens`.
-        doubling_epochs: see `epoch_tokens`.
+        batch_tokens: see `plan_batches`.
         length_multiple: see `plan_batches`.
         seed: see `plan_batches`.
         accumulated: number of batches of an update; the last update of an epoch may have fewer.
@@ -43,8 +39,6 @@ class TrainingBatches:
         batch_tokens: int,
         length_multiple: int,
         seed: int,
-        start_tokens: int | None = None,
-        doubling_epochs: int = 1,
         accumulated: int = 1,
         mixture: Mixture | None = None,
         lengths: Sequence[int] | None = None,
@@ -52,23 +46,12 @@ class TrainingBatches:
         self.segmentations = segmentations
         self.strategy = strategy
         self.batch_tokens = batch_tokens
-        self.start_tokens = start_tokens
-        self.doubling_epochs = doubling_epochs
         self.length_multiple = length_multiple if lengths is None else 1  # or a side may outgrow its length
         self.seed = seed
         self.accumulated = accumulated
         self.mixture = mixture
         self.lengths = lengths
         self._planned: tuple[int, EpochPlan] | None = None
-
-    def tokens(self, epoch: int) -> int:
-        """Returns the maximum number of positions, on either side, of a batch of that epoch."""
-        return epoch_tokens(self.batch_tokens, self.start_tokens, self.doubling_epochs, epoch)
-
-    @property
-    def full_epoch(self) -> int:
-        """The first epoch whose batches have grown to their full size."""
-        return next(epoch for epoch in count(0, self.doubling_epochs) if self.tokens(epoch) == self.batch_tokens)
 
     def updates(self, epoch: int) -> int:
         """Returns the number of updates of that epoch."""
@@ -84,7 +67,7 @@ class TrainingBatches:
     def _make_plan(self, epoch: int) -> EpochPlan:
         return EpochPlan(
             self._pairs(epoch),
-            batch_tokens=self.tokens(epoch),
+            batch_tokens=self.batch_tokens,
             length_multiple=self.length_multiple,
             seed=self.seed,
             epoch=epoch,
@@ -104,19 +87,19 @@ class TrainingBatches:
                 f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}; it is "
                 "of another run: restore the run's own"
             )
-        dataset = self._dataset(self._pairs(epoch), lambda: plan.batches(first_batch), self.tokens(epoch))
+        dataset = self._dataset(self._pairs(epoch), lambda: plan.batches(first_batch))
         return (Batch(*tensors) for tensors in dataset)
 
     @property
     def signature(self) -> Batch:
         """The `tf.TensorSpec` of each tensor of a batch. All lengths are free, so that none of them retraces."""
-        return Batch(*self._dataset(self.segmentations[0], lambda: iter(()), 0).element_spec)
+        return Batch(*self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
 
     def _pairs(self, epoch: int) -> EncodedPairs:
         return self.segmentations[epoch % len(self.segmentations)]
 
     def _dataset(
-        self, pairs: EncodedPairs, batches: Callable[[], Iterator[np.ndarray]], batch_tokens: int
+        self, pairs: EncodedPairs, batches: Callable[[], Iterator[np.ndarray]]
     ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
         replicas = self.strategy.num_replicas_in_sync
         signature: tuple[tf.TensorSpec, ...] = (tf.TensorSpec((None, None), tf.int32),) * 3
@@ -132,7 +115,7 @@ class TrainingBatches:
                     for shard in range(here * local, (here + 1) * local):
                         batch = _make_batch(pairs, rows, self.length_multiple, shard, replicas)
                         if self.lengths is not None:
-                            batch = pad_batch(batch, self.lengths, batch_tokens, replicas)
+                            batch = pad_batch(batch, self.lengths, self.batch_tokens, replicas)
                         yield batch.arrays
 
             options = tf.data.Options()

@@ -18,7 +18,6 @@ from .failures import check_finite
 from .input import TrainingBatches
 from .measured_total import MeasuredTotal
 from .meter import TrainingClock, TrainingMeter
-from .optimizers import averaged_weights
 from .session import Session
 from .step import TrainStep
 from .stopping import INTERRUPTED, StoppingRules
@@ -139,11 +138,10 @@ class Training:
         if not measured_total.is_ready(progress, session.seconds):
             return
         interrupted = started = session.clock.seconds()
-        with averaged_weights(self.model, self.optimizer):
-            for _ in range(2 if self.stopping.agreement.chief else 0):  # the first one traces its graphs
-                started = session.clock.seconds()
-                self.validate()
-                session.rehearse_callbacks()
+        for _ in range(2 if self.stopping.agreement.chief else 0):  # the first one traces its graphs
+            started = session.clock.seconds()
+            self.validate()
+            session.rehearse_callbacks()
         progress.seconds = session.clock.seconds()
         measured_total.fix(progress, progress.seconds, progress.seconds - started)
         session.meter.leave_out(progress.seconds - interrupted)
@@ -161,14 +159,13 @@ class Training:
         progress = session.progress
         session.events.on_test_begin()
         logs = self._read_logs(session)
-        with averaged_weights(self.model, self.optimizer):
-            logs.update(self.stopping.agreement.by_chief(self.validate, "to validate"))
-            best = self._note_metric(progress, logs)
-            interrupted, progress.seconds = progress.seconds, session.clock.seconds()
-            session.meter.leave_out(progress.seconds - interrupted)
-            progress.history.append(logs)
-            # Before the checkpoint is written: if the process dies in between, the resumed run repeats the callbacks.
-            session.events.on_test_end(logs)
+        logs.update(self.stopping.agreement.by_chief(self.validate, "to validate"))
+        best = self._note_metric(progress, logs)
+        interrupted, progress.seconds = progress.seconds, session.clock.seconds()
+        session.meter.leave_out(progress.seconds - interrupted)
+        progress.history.append(logs)
+        # Before the checkpoint is written: if the process dies in between, the resumed run repeats the callbacks.
+        session.events.on_test_end(logs)
         self._note_saving(session)
         if self.checkpoints is not None:
             self.checkpoints.save(self.model, self.optimizer, progress, best)

@@ -11,41 +11,22 @@ CHUNK_TOKENS: int | None = None
 """Tokens whose scores exist at the same time; None for what suits the device."""
 
 
-def cross_entropy(logits, targets, token_weights, label_smoothing=0.0):
-    """Computes `sum_n w_n (logsumexp(l_n) - (1 - e) l_n[target] - e mean(l_n))` (Szegedy et al. 2016, section 7).
-
-    This is the definition, against which `fused_cross_entropy` is tested.
-
-    Args:
-        logits: float `(N, V)`.
-        targets: int `(N,)`.
-        token_weights: float `(N,)`: 1 for a token that counts, 0 for padding.
-        label_smoothing: e, the probability that is spread evenly over the vocabulary.
-
-    Returns:
-        float32 scalar, the sum over tokens. Divide it by the number of tokens of all replicas.
-    """
-    logits = tf.cast(logits, tf.float32)
-    right = tf.gather(logits, targets, batch_dims=1)
-    smoothed = (1 - label_smoothing) * right + label_smoothing * tf.reduce_mean(logits, -1)
-    return tf.reduce_sum(token_weights * (tf.reduce_logsumexp(logits, -1) - smoothed))
-
-
 def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0.0):
-    """Computes `cross_entropy(states table^T, ...)` and its gradient together, a chunk of tokens at a time.
+    """Computes `sum_n w_n (logsumexp(l_n) - (1 - e) l_n[target] - e mean(l_n))` (Szegedy et al. 2016, section 7), where
+    the logits l are `states table^T`, and its gradient together, a chunk of tokens at a time.
 
-    The `(N, V)` scores are by far the largest array of a step, and the plain formula writes and reads it about ten
+    The `(N, V)` logits are by far the largest array of a step, and the plain formula writes and reads it about ten
     times. Here only one chunk of it exists at a time, and stays in the cache.
 
     Args:
         states: float `(N, D)`.
         table: `(V, D)`, the output embedding.
         targets: int `(N,)`.
-        token_weights: float32 `(N,)`, as above.
-        label_smoothing: as above.
+        token_weights: float32 `(N,)`: 1 for a token that counts, 0 for padding.
+        label_smoothing: e, the probability that is spread evenly over the vocabulary.
 
     Returns:
-        float32 scalar, as above.
+        float32 scalar, the sum over tokens. Divide it by the number of tokens of all replicas.
     """
 
     @tf.custom_gradient

@@ -28,7 +28,7 @@ class Progress:
         split_positions: batches of as many positions, padding included, did not fit into memory, and larger ones are
             computed in parts; None as long as all have fitted.
         split_updates: number of updates that were computed in parts.
-        origin: of which run it is, see `text.provenance.origin_of`; empty in checkpoints of versions without it.
+        origin: of which run it is, see `text.provenance.origin_of`.
     """
 
     update: int = 0

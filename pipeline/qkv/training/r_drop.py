@@ -12,34 +12,18 @@ CHUNK_TOKENS: int | None = None
 """Tokens of either pass whose scores exist at the same time; None for what suits the device."""
 
 
-def divergence(first_logits, second_logits, token_weights):
-    """Computes `sum_n w_n (KL(p_n || q_n) + KL(q_n || p_n)) / 2`, where p and q are the softmax of the logits.
-
-    This is the definition, against which `fused_divergence` is tested.
-
-    Args:
-        first_logits: float `(N, V)`.
-        second_logits: float `(N, V)`.
-        token_weights: float `(N,)`: 1 for a token that counts, 0 for padding.
-
-    Returns:
-        float32 scalar, the sum over tokens. Divide it by the number of tokens of all replicas.
-    """
-    first, second = (tf.nn.log_softmax(tf.cast(logits, tf.float32)) for logits in (first_logits, second_logits))
-    return tf.reduce_sum(token_weights * tf.reduce_sum((tf.exp(first) - tf.exp(second)) * (first - second), -1)) / 2
-
-
 def fused_divergence(first, second, table, token_weights):
-    """Computes `divergence(first table^T, second table^T, ...)` and its gradient together, a chunk of tokens at a time.
+    """Computes `sum_n w_n (KL(p_n || q_n) + KL(q_n || p_n)) / 2`, where p and q are the softmax of `first table^T` and
+    `second table^T`, and its gradient together, a chunk of tokens at a time.
 
     Args:
         first: float `(N, D)`, the states of the first pass.
         second: float `(N, D)`, the states of the second pass.
         table: `(V, D)`, the output embedding.
-        token_weights: float32 `(N,)`, as above.
+        token_weights: float32 `(N,)`: 1 for a token that counts, 0 for padding.
 
     Returns:
-        float32 scalar, as above.
+        float32 scalar, the sum over tokens. Divide it by the number of tokens of all replicas.
     """
 
     @tf.custom_gradient

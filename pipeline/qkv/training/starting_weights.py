@@ -8,6 +8,6 @@ import keras
 class StartingWeights(Protocol):
     """The weights that a training starts from; text says where they are from."""
 
-    def load(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+    def load(self, model: keras.Model) -> None:
         """Gives them to a model."""
         ...

@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
-from qkv.training.loss import cross_entropy
 from tests.benchmarks.contestants.training_batch import make_batch
+from tests.support.losses import cross_entropy
 
 
 def training_turn(model, settings, logits_of, **graph):

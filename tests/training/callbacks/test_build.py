@@ -17,20 +17,17 @@ from qkv.training.stopping import Limits
 from tests.support.tiny_runs import small_config, write_small_corpus
 
 
-@pytest.mark.parametrize("profiled_updates", [None, 3])
-def test_a_run_has_its_callbacks_and_a_profile_where_the_config_asks_for_one(tmp_path, monkeypatch, profiled_updates):
+def test_a_run_has_its_callbacks(tmp_path, monkeypatch):
     monkeypatch.setattr(build_module, "AttentionRecorder", lambda *arguments, **settings: "recorder")
     probes = [{"source": "un chat", "reference": "a cat"}]
-    changes = {"inspection.probes": probes, "inspection.profile_updates": profiled_updates or 0}
-    config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", changes)
-    batches = SimpleNamespace(full_epoch=0, updates=lambda epoch: 7)
+    config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", {"inspection.probes": probes})
+    batches = SimpleNamespace(updates=lambda epoch: 7)
     training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(updates=9)))
     translator = SimpleNamespace(tokenizer=None, max_positions=64)
     validation = Corpus(["a"], ["b"], [1], "text")
     callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(update=5), validation)
     names = [type(callback).__name__ for callback in callbacks]
-    expected = ["ProgressLine", "ProbeLines", "History", "TensorBoard", "ProbeArchive"]
-    assert names == (["Profile", *expected] if profiled_updates else expected)
+    assert names == ["ProgressLine", "ProbeLines", "History", "TensorBoard", "ProbeArchive"]
     assert all(isinstance(callback, keras.callbacks.Callback) for callback in callbacks)
     board, archive = callbacks[-2:]
     assert board.first_update == archive.first_update == 5
@@ -71,7 +68,7 @@ def test_without_probes_validation_pairs_are_shown_unless_the_list_is_empty(tmp_
     monkeypatch.setattr(build_module, "AttentionRecorder", lambda *arguments, **settings: "recorder")
     changes = {"inspection.probes": probes, "inspection.probe_updates": [0, 9]}
     config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", changes)
-    batches = SimpleNamespace(full_epoch=0, updates=lambda epoch: 7)
+    batches = SimpleNamespace(updates=lambda epoch: 7)
     training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(updates=9)))
     translator = SimpleNamespace(tokenizer=None, max_positions=64)
     validation = Corpus(["b"], ["2"], [1], "text")

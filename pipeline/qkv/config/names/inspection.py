@@ -116,12 +116,6 @@ SOURCE_SCORERS = {
     "random": "an order that is drawn for each target token",
 }
 """What orders the source tokens by how much they are said to matter to a target token."""
-REMOVALS = {
-    "hard": "the first tokens of the order are masked",
-    "mean": "the mean of the hard removal over its shares",
-    "soft": "each unit of an embedding is dropped with a probability in proportion to the score",
-}
-"""How source tokens are taken away from a model."""
 OUTPUT_ABLATIONS = {
     "mean": "its mean over all target tokens",
     "resampled": "its output at a target token of another sentence",

@@ -15,41 +15,15 @@ CORPUS_FILTERS = {
     "script": "a side has too few letters of its script",
     "identical": "both sides are the same text",
     "digits": "the sides have different digits",
-    "character_ratio": "one side has many more characters than the other",
     "near_duplicate": "an earlier pair is the same but for capitals, digits, marks and spaces",
 }
 """Why a filter leaves out a pair; each pair is counted under the first that applies."""
 SCRIPTS = (
-    "Latin",
-    "Cyrillic",
-    "Greek",
-    "Arabic",
-    "Hebrew",
-    "Devanagari",
-    "Bengali",
-    "Gurmukhi",
-    "Gujarati",
-    "Oriya",
-    "Tamil",
-    "Telugu",
-    "Kannada",
-    "Malayalam",
-    "Sinhala",
-    "Thai",
-    "Lao",
-    "Tibetan",
-    "Myanmar",
-    "Khmer",
-    "Georgian",
-    "Armenian",
-    "Ethiopic",
-    "Mongolian",
-    "Hangul",
-    "Han",
-    "Japanese",
-)
+    "Latin", "Cyrillic", "Greek", "Arabic", "Hebrew", "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil",
+    "Telugu", "Kannada", "Malayalam", "Sinhala", "Thai", "Lao", "Tibetan", "Myanmar", "Khmer", "Georgian", "Armenian",
+    "Ethiopic", "Mongolian", "Hangul", "Han", "Japanese",
+)  # fmt: skip
 """Unicode's names of scripts; Japanese is written in three of them."""
-CORPUS_ACTIONS = ("drop", "keep", "error")
 WORD_UNITS = {
     "spaces": "words are separated by spaces",
     "subwords": "every subword is a word",

@@ -68,7 +68,7 @@ REFUSED_CALLBACKS = {
     "ProgbarLogger": "training prints its progress; see training.log_every_updates",
     "ReduceLROnPlateau": "use training.schedule",
     "RemoteMonitor": "a config alone opens no connection: register a callback in a --plugins file",
-    "SwapEMAWeights": "use training.ema_decay",
+    "SwapEMAWeights": "use training.average_checkpoints",
     "TensorBoard": "every run writes for TensorBoard; see inspection",
 }
 """Callbacks of Keras that configs cannot name, and what to use in their place."""

@@ -19,7 +19,6 @@ from ..loop import Training
 from .named_callbacks import make_callback
 from .probe_archive import ProbeArchive
 from .probe_lines import ProbeLines, middle_pairs
-from .profile import Profile
 from .progress import History, ProgressLine
 from .tensorboard import TensorBoard
 
@@ -38,7 +37,7 @@ def callback_params(config: RunConfig, run: RunDirectory, training: Training) ->
     dotted key."""
     return {
         "epochs": config.training.max_epochs,
-        "steps": training.batches.updates(training.batches.full_epoch),
+        "steps": training.batches.updates(0),
         "verbose": 0,
         "run": str(run.root),
         "settings": dict(flat_settings(config.model_dump(mode="json"))),
@@ -61,10 +60,8 @@ def build_callbacks(
     given = config.inspection.probes
     probes = middle_pairs(validation) if given is None else [(one.source, one.reference) for one in given]
     recorder = AttentionRecorder(training.model, translator.tokenizer, max_positions=translator.max_positions)
-    profiled_updates = config.inspection.profile_updates
-    epoch_updates = training.batches.updates(training.batches.full_epoch)
+    epoch_updates = training.batches.updates(0)
     return [
-        *([Profile(run.tensorboard, profiled_updates)] if profiled_updates else []),
         ProgressLine(training.stopping.limits, epoch_updates, progress),
         ProbeLines(translator, probes),
         History(run.history, progress),
