@@ -15,12 +15,12 @@ def main(arguments: list[str]) -> None:
     """Reads the settings, and if they are valid imports TensorFlow, checks the run and prints the findings."""
     parser = ArgumentParser(
         "doctor",
-        description="Checks a training run before it starts: settings, text, machine, memory, disk and a few updates. Takes about "
-        "a minute, says what training would do and how long it would take, and marks every line that needs attention "
-        "with LOOK. Leaves no files behind. Options replace settings of CONFIG, as in training: "
+        description="Checks a training run before it starts: settings, text, machine, memory, disk and a few updates. "
+        "Takes about a minute, says what training would do and how long it would take, and marks every line that needs "
+        "attention with LOOK. Leaves no files behind. Options replace settings of CONFIG, as in training: "
         f"{invocation('train')} --help lists them.",
+        usage=f"{invocation('doctor')} CONFIG [--section.key VALUE ...]",
     )
-    parser.usage = "%(prog)s CONFIG [--section.key VALUE ...]"
     parser.add_argument("config", metavar="CONFIG", help="a config file, such as configs/demo.yaml")
     if {"-h", "--help"} & set(arguments):
         parser.print_help()
