@@ -33,13 +33,9 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """What is imported stays: Python need not look through it again and again for what could be thrown away. Graphs run
-    once or twice here: they are not worth optimizing, nor is an update's worth tracing for each of two slices. Those of
-    the commands that tests start are as users have them."""
+    once or twice here, and are not worth optimizing; those of the commands that tests start are as users have them."""
     if tensorflow := sys.modules.get("tensorflow"):
-        from qkv.training import build
-
         tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-        build.slices_per_update = lambda: 1
     gc.collect()
     gc.freeze()
 
@@ -78,9 +74,19 @@ def tokenizer(tokenizers):
     return tokenizers["bpe"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def unbroken(tmp_path_factory):
+    """The folder of a small run that all tests share and none changes; its text is in `corpus` beside `runs`."""
+    from tests.support.trained_runs import check_unchanged, made_once, train_unbroken
+
+    folder = made_once(tmp_path_factory, "trained", train_unbroken)
+    yield folder / "runs" / "unbroken"
+    check_unchanged(folder)
+
+
+@pytest.fixture(scope="session")
 def browser():
-    """Chromium, started once for the tests of a file."""
+    """Chromium, started once; every test opens windows of its own."""
     from tests.support.pages import open_browser
 
     with open_browser() as started:

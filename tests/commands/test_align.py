@@ -1,17 +1,22 @@
 """A run on text without spaces: what it counts as words in its files, and how it aligns text."""
 
 import json
+import pickle
 import re
+import shutil
 from itertools import product
 
 import pytest
 
 import evaluate
 import train
+from qkv.alignment import align_pairs
 from qkv.commands import align
+from qkv.files.run_directory import RunDirectory
 from qkv.inspection import AttentionArchive
 from qkv.text.pharaoh import read_pharaoh
 from tests.support import ROOT
+from tests.support.trained_runs import with_other_weights
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +43,7 @@ def text(tmp_path_factory):
     return folder
 
 
-def train_run(text, folder, source, target, **settings):
+def train_run(text, folder, source, target):
     files = {"source": text / f"text.{source}", "target": text / f"text.{target}"}
     given = {f"data.{name}.{key}": path for name in ("train", "validation", "test") for key, path in files.items()}
     gold = text / "text.align" if source == "en" else "null"
@@ -46,7 +51,7 @@ def train_run(text, folder, source, target, **settings):
     given |= {"data.source_language": source, "data.target_language": target}
     given |= {"data.train.alignments": "null", "data.tokenized": "false", "tokenizer.vocabulary_size": 64}
     given |= {"training.max_updates": 2, "training.warmup_updates": 1, "training.validate_every_updates": 2}
-    given |= {"inspection.probes": "[]", "run.directory": folder, "run.name": f"{source}_{target}"} | settings
+    given |= {"inspection.probes": "[]", "run.directory": folder, "run.name": f"{source}_{target}"}
     arguments = [part for key, value in given.items() for part in (f"--{key}", str(value))]
     assert train.main(["--config", str(ROOT / "configs/tiny.yaml"), *arguments]) == 0
     return folder / given["run.name"]
@@ -65,6 +70,17 @@ def run(text, runs):
 @pytest.fixture(scope="module")
 def reverse(text, runs):
     return train_run(text, runs, "zh", "en")
+
+
+@pytest.fixture
+def spread_here(monkeypatch):
+    """What `--workers` sends to processes is packed, unpacked and computed in this one, which has TensorFlow."""
+
+    def spread(function, items, workers):
+        assert workers == 2
+        return (pickle.loads(pickle.dumps(function))(*pickle.loads(pickle.dumps((item,)))) for item in items)
+
+    monkeypatch.setattr(align_pairs, "spread", spread)
 
 
 def links_of(path):
@@ -115,6 +131,7 @@ def test_two_runs_link_characters(run, reverse, text, tmp_path, caplog, capsys):
     assert found == [set(range(count)) for count in CHARACTERS]
 
 
+@pytest.mark.usefixtures("spread_here")
 def test_two_runs_link_by_their_attention_before_links_are_read(run, text, tmp_path, caplog, capsys):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh")]
     files += ["--target_words", str(text / "text.words"), "--at", "0,0,output", "--reverse_at", "0,0,output"]
@@ -139,6 +156,7 @@ def test_two_runs_link_by_their_attention_before_links_are_read(run, text, tmp_p
         assert f"--symmetrise {way} combines two runs; give REVERSE_RUN" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("spread_here")
 def test_further_runs_count_in_the_mean_of_their_direction(run, reverse, text, runs, tmp_path, caplog, capsys):
     files = ["--source", str(text / "text.en"), "--target", str(text / "text.zh"), "--symmetrise", "mean-weights"]
     files += ["--target_words", str(text / "text.words")]
@@ -152,8 +170,7 @@ def test_further_runs_count_in_the_mean_of_their_direction(run, reverse, text, r
     assert two.split()
     assert links(run, "--more_runs", reverse, *places) == two  # its languages say that it is the opposite one
     assert links(run, reverse, "--more_runs", reverse, run, run, *places) == two  # each direction counts once
-    other = train_run(text, runs, "en", "zh", **{"run.seed": 5, "run.name": "other"})
-    capsys.readouterr()
+    other = with_other_weights(run, runs / "other")
     three = links(run, reverse, "--more_runs", other, *places)
     assert three != two
     assert links(other, reverse, "--more_runs", run, *places, "--workers", 2) == three
@@ -175,8 +192,10 @@ def test_further_runs_that_cannot_count_are_refused(run, text, runs, capsys):
     command += ["--symmetrise", "mean-weights"]
     assert align.main([*command, "--at", "0,0,output", "--reverse_at", "0,0,output"]) == 2
     assert "--reverse_at needs a run from target to source" in capsys.readouterr().err
-    other = train_run(text, runs, "en", "zh", **{"data.target_language": "ja", "run.name": "japanese"})
-    assert align.main([str(run), *files, "--symmetrise", "mean-weights", "--more_runs", str(other)]) == 2
+    other = RunDirectory(shutil.copytree(run, runs / "japanese"))
+    settings = other.config.read_text(encoding="utf-8").replace("target_language: zh", "target_language: ja")
+    other.config.write_text(settings, encoding="utf-8")
+    assert align.main([str(run), *files, "--symmetrise", "mean-weights", "--more_runs", str(other.root)]) == 2
     assert "expected a run from en to zh or back" in capsys.readouterr().err
 
 

@@ -8,15 +8,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import train
 from qkv.commands import translate
-from qkv.config.yaml import dump_yaml
+from qkv.config import load_run_config
 from qkv.decoding.translator import Translator
+from qkv.run import train
 from qkv.text.arriving_lines import WINDOW_LINES
 from tests.benchmarks.stream import growth, sentences
-from tests.support.tiny_runs import small_settings, write_small_corpus
+from tests.support.tiny_runs import small_config, write_small_corpus
+from tests.support.training import Copy
 
 WINDOWS, SETTLED = 6, 2
+UPDATES = 12  # of several epochs
 BYTES_PER_LINE = 40  # less than an object that is kept for each line
 
 
@@ -35,23 +37,14 @@ class CountingOutput(io.BytesIO):
         self.held.append(tracemalloc.get_traced_memory()[0])
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trained")
-    settings = small_settings(write_small_corpus(folder / "corpus"), folder / "runs")
-    (folder / "small.yaml").write_text(dump_yaml(settings), encoding="utf-8")
-    assert train.main(["--config", str(folder / "small.yaml")]) == 0
-    return folder / "runs" / "small"
-
-
 @pytest.mark.minutes
-def test_what_python_holds_does_not_grow_with_the_lines(trained, monkeypatch):
+def test_what_python_holds_does_not_grow_with_the_lines(unbroken, monkeypatch):
     text, output = b"".join(sentences(WINDOWS * WINDOW_LINES)), CountingOutput()
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text)))
     monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=output, flush=lambda: None, isatty=lambda: False))
     tracemalloc.start()
     try:
-        assert translate.main([str(trained), "--beam_size", "2", "--n_best", "2", "--detokenize"]) == 0
+        assert translate.main([str(unbroken), "--beam_size", "2", "--n_best", "2", "--detokenize"]) == 0
     finally:
         tracemalloc.stop()
     assert len(output.held) == WINDOWS
@@ -67,20 +60,17 @@ def test_growth_compares_the_last_quarter_with_the_first_after_the_settled_lines
 
 @pytest.fixture(scope="module")
 def tagged(tmp_path_factory):
-    """The settings of runs on two corpora with weights, one of them with a tag, and a run."""
+    """A run on two corpora with weights, one of them with a tag, and its copy of before the eighth update."""
     folder = tmp_path_factory.mktemp("tagged")
     corpus = write_small_corpus(folder / "corpus")
     first = {"source": str(corpus / "train.en"), "target": str(corpus / "train.fr"), "weight": 1}
     listed = [first, first | {"weight": 2, "tag": "<back>"}]
 
-    def write(name, updates):
-        changes = {"data.train": listed, "run.name": name, "training.max_updates": updates, "batches.batch_tokens": 900}
-        settings = small_settings(folder / "corpus", folder / "runs", changes)
-        (folder / f"{name}.yaml").write_text(dump_yaml(settings), encoding="utf-8")
-        return ["--config", str(folder / f"{name}.yaml")]
-
-    assert train.main(write("whole", 24)) == 0
-    return folder / "runs", write
+    changes = {"data.train": listed, "training.max_updates": UPDATES, "batches.batch_tokens": 900}
+    config = small_config(corpus, folder / "runs", "whole", changes)
+    whole, stopped = (folder / "runs" / name for name in ("whole", "stopped"))
+    assert train(config, callbacks=[Copy(whole, {7: stopped})]) == 0
+    return whole, stopped
 
 
 def translated(run, text, monkeypatch, capsysbinary, *options):
@@ -91,7 +81,7 @@ def translated(run, text, monkeypatch, capsysbinary, *options):
 
 
 def test_a_tag_is_typed_or_given_as_an_option_and_plain_text_has_none(tagged, monkeypatch, capsysbinary):
-    run = tagged[0] / "whole"
+    run = tagged[0]
     seen = []
     original = Translator.translate_ids
 
@@ -112,10 +102,9 @@ def test_a_tag_is_typed_or_given_as_an_option_and_plain_text_has_none(tagged, mo
 
 
 def test_a_run_on_a_list_goes_on_bit_for_bit_over_several_epochs(tagged):
-    runs, write = tagged
-    assert train.main(write("resumed", 7)) == 0
-    assert train.main(["--resume", str(runs / "resumed"), "--training.max_updates", "24"]) == 0
-    last = [sorted((runs / name / "checkpoints").glob("update-*.npz"))[-1] for name in ("whole", "resumed")]
+    stopped = tagged[1]
+    assert train(load_run_config(stopped / "config.yaml"), resume=stopped) == 0
+    last = [run / "checkpoints" / f"update-{UPDATES:08d}.npz" for run in tagged]
     with np.load(last[0]) as one, np.load(last[1]) as other:
         assert set(one.files) == set(other.files)
         for name in one.files:

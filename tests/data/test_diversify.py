@@ -2,12 +2,17 @@
 
 import gzip
 import json
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from data import diversify
 from data.diversify import main, turned
 from qkv.config import load_run_config
+from tests.support.journeys import run
 from tests.support.tiny_runs import PAIRS, small_settings, write_small_corpus
 
 pytestmark = pytest.mark.slow
@@ -29,17 +34,26 @@ def config(tmp_path):
     return path
 
 
-def test_each_direction_is_trained_on_the_text_and_translates_it(config, capfd):
+def in_this_process(command, *, input=b"", stdout=None, **settings):  # noqa: A002 - as `subprocess.run` has it
+    """Runs a command that Python would run, without importing TensorFlow once more."""
+    ended = run(Path.cwd(), *command[1:], given=input.decode())
+    if stdout:
+        stdout.write(ended.stdout.encode())
+    return subprocess.CompletedProcess(command, ended.status)
+
+
+def test_each_direction_is_trained_on_the_text_and_translates_it(config, capfd, monkeypatch):
+    monkeypatch.setattr(diversify, "subprocess", SimpleNamespace(run=in_this_process))
     folder = config.parent
     options = ["--training.max_updates", "3", "--model.d_model", "4"]
     assert main([str(config), *options]) == 0
     for name, languages in (("forward", ("en", "fr")), ("backward", ("fr", "en"))):
-        run = load_run_config(folder / "runs" / f"own_{name}" / "config.yaml")
-        assert (run.data.source_language, run.data.target_language) == languages
-        sides = run.data.training_corpora[0]
+        trained = load_run_config(folder / "runs" / f"own_{name}" / "config.yaml")
+        assert (trained.data.source_language, trained.data.target_language) == languages
+        sides = trained.data.training_corpora[0]
         assert [side.name.split(".")[1] for side in (sides.source, sides.target)] == [*languages]
-        assert run.data.validation.source.suffix == f".{languages[0]}"
-        assert (run.training.max_updates, run.model.d_model) == (3, 4)
+        assert trained.data.validation.source.suffix == f".{languages[0]}"
+        assert (trained.training.max_updates, trained.model.d_model) == (3, 4)
         assert len((folder / "translated" / f"train.{languages[1]}").read_text().splitlines()) == PAIRS["train"]
     capfd.readouterr()
     assert main([str(config), *options]) == 0  # all is there

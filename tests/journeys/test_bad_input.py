@@ -56,20 +56,10 @@ def config(corpus, tmp_path):
     return write
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """The folder of a run, its text beside it."""
-    folder = tmp_path_factory.mktemp("trained")
-    settings = small_settings(write_small_corpus(folder / "corpus"), folder / "runs", ONE_UPDATE)
-    (folder / "small.yaml").write_text(dump_yaml(settings), encoding="utf-8")
-    assert train.main(["--config", str(folder / "small.yaml")]) == 0
-    return folder / "runs" / "small"
-
-
 @pytest.fixture
-def run(trained, tmp_path):
+def run(unbroken, tmp_path):
     """A copy of the run, to be damaged."""
-    return Path(shutil.copytree(trained, tmp_path / "run"))
+    return Path(shutil.copytree(unbroken, tmp_path / "run"))
 
 
 def cut_in_half(path):
@@ -237,7 +227,7 @@ def test_a_run_directory_that_exists_is_refused_and_left_as_it_is(config, tmp_pa
     refused(
         train.main,
         ["--config", config()],
-        r"runs/small: the run exists already\. Continue it: python train\.py --resume",
+        r"runs/small: the run exists already\. Continue it: qkv train --resume",
     )
     assert (tmp_path / "runs" / "small" / "mine").read_text() == "kept"
 
@@ -272,8 +262,8 @@ BAD_RUNS_TO_RESUME = {
         r"checkpoints: no checkpoint to continue from; delete the run's folder and start it anew",
     ),
     "damaged checkpoint": (
-        lambda run: cut_in_half(run / "checkpoints" / "update-00000001.npz"),
-        r"update-00000001\.npz: the checkpoint is missing or damaged",
+        lambda run: [cut_in_half(path) for path in run.glob("checkpoints/update-*.npz")],
+        r"update-\d+\.npz: the checkpoint is missing or damaged",
     ),
     "another width": (
         lambda run: change_config(run, "d_model: 8", "d_model: 12"),
@@ -303,7 +293,7 @@ def test_a_damaged_run_is_not_resumed_but_kept(case, run, refused):
     spoil, pattern = BAD_RUNS_TO_RESUME[case]
     spoil(run)
     files = sorted(run.rglob("*"))
-    refused(train.main, ["--resume", run, "--training.max_updates", "2"], pattern)
+    refused(train.main, ["--resume", run, "--training.max_updates", "9"], pattern)
     assert sorted(run.rglob("*")) == files
 
 
@@ -366,7 +356,7 @@ BAD_RUNS = {
     "cut manifest": (
         lambda run: cut_in_half(run / "manifest.json"),
         r"manifest\.json: missing or damaged; delete the file if it is there, then have it written again: "
-        r"python train\.py --resume \S+\n$",
+        r"qkv train --resume \S+\n$",
     ),
     "manifest of another kind": (
         lambda run: (run / "manifest.json").write_text("[]"),
@@ -428,10 +418,10 @@ BAD_OPTIONS = {
 
 
 @pytest.mark.parametrize("case", BAD_OPTIONS)
-def test_options_that_do_not_fit_are_refused_in_one_line(case, trained, refused, capsys):
+def test_options_that_do_not_fit_are_refused_in_one_line(case, unbroken, refused, capsys):
     arguments, pattern = BAD_OPTIONS[case]
-    refused(evaluate.main, [trained, *arguments], pattern)
-    refused(translate.main, [trained, "--sauce"], "^error: --sauce: no such option; see --help\n$")
+    refused(evaluate.main, [unbroken, *arguments], pattern)
+    refused(translate.main, [unbroken, "--sauce"], "^error: --sauce: no such option; see --help\n$")
     refused(translate.main, [], "^error: the following arguments are required: RUN; see --help\n$")
 
 
@@ -451,13 +441,13 @@ def own_text(folder, reference="d e f\ng h\n", links="0-0 1-1\n0-1\n"):
         ({"reference": "d e f\n"}, r"own\.en has 2 lines and .*own\.fr has 1"),
     ],
 )
-def test_text_of_ones_own_that_does_not_fit_is_named(text, pattern, trained, tmp_path, refused):
-    refused(evaluate.main, [trained, *own_text(tmp_path, **text)], pattern)
-    assert not (trained / "evaluations").exists()
+def test_text_of_ones_own_that_does_not_fit_is_named(text, pattern, unbroken, tmp_path, refused):
+    refused(evaluate.main, [unbroken, *own_text(tmp_path, **text)], pattern)
+    assert not (unbroken / "evaluations").exists()
 
 
-def test_a_missing_text_of_ones_own_is_named(trained, tmp_path, refused):
-    refused(evaluate.main, [trained, "--source", tmp_path / "nowhere.en"], r"nowhere\.en: there is no such file")
+def test_a_missing_text_of_ones_own_is_named(unbroken, tmp_path, refused):
+    refused(evaluate.main, [unbroken, "--source", tmp_path / "nowhere.en"], r"nowhere\.en: there is no such file")
 
 
 @pytest.mark.parametrize(
@@ -473,14 +463,14 @@ def test_a_missing_text_of_ones_own_is_named(trained, tmp_path, refused):
         (["--ban", "nowhere.fr"], r"nowhere\.fr: there is no such file"),
     ],
 )
-def test_phrases_that_a_search_cannot_keep_to_are_refused_by_both_commands(options, pattern, trained, refused):
+def test_phrases_that_a_search_cannot_keep_to_are_refused_by_both_commands(options, pattern, unbroken, refused):
     for command in (translate, evaluate):
-        refused(command.main, [trained, *options], pattern)
+        refused(command.main, [unbroken, *options], pattern)
 
 
 @pytest.mark.parametrize("option", ["prefix", "require", "ban"])
-def test_what_is_given_has_no_effect_on_references(option, trained, refused):
-    refused(evaluate.main, [trained, "--forced", f"--{option}", A_TEXT], f"--{option} has no effect; leave one of")
+def test_what_is_given_has_no_effect_on_references(option, unbroken, refused):
+    refused(evaluate.main, [unbroken, "--forced", f"--{option}", A_TEXT], f"--{option} has no effect; leave one of")
 
 
 @pytest.mark.parametrize(
@@ -495,21 +485,21 @@ def test_what_is_given_has_no_effect_on_references(option, trained, refused):
         ({"ban": "la\n\n"}, r"ban:2: an empty line; expected a word or phrase on each line"),
     ],
 )
-def test_phrases_that_do_not_fit_are_named_by_their_line(files, pattern, trained, tmp_path, monkeypatch, refused):
+def test_phrases_that_do_not_fit_are_named_by_their_line(files, pattern, unbroken, tmp_path, monkeypatch, refused):
     options = []
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
         options += [f"--{name}", tmp_path / name]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a b c\nd e\n")))
-    refused(translate.main, [trained, *options], pattern)
+    refused(translate.main, [unbroken, *options], pattern)
     if "3 lines" not in pattern:  # the run's sets have more
-        refused(evaluate.main, [trained, *own_text(tmp_path), *options], pattern)
-        assert not (trained / "evaluations").exists()
+        refused(evaluate.main, [unbroken, *own_text(tmp_path), *options], pattern)
+        assert not (unbroken / "evaluations").exists()
 
 
-def test_standard_input_that_is_not_utf8_is_named_by_its_line(trained, monkeypatch, refused):
+def test_standard_input_that_is_not_utf8_is_named_by_its_line(unbroken, monkeypatch, refused):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("a\nété\n".encode("latin-1"))))
-    refused(translate.main, [trained], r"standard input:2: byte 0xe9 is not UTF-8, .* it is LATIN1")
+    refused(translate.main, [unbroken], r"standard input:2: byte 0xe9 is not UTF-8, .* it is LATIN1")
 
 
 @pytest.mark.parametrize(
@@ -524,9 +514,9 @@ def test_standard_input_that_is_not_utf8_is_named_by_its_line(trained, monkeypat
         (b"\xff\xfea\0\n\0", "standard input:1: byte 0xff is not UTF-8, .* it is UTF-16; "),
     ],
 )
-def test_standard_input_with_lone_surrogates_or_of_another_kind_is_named(data, pattern, trained, monkeypatch, refused):
+def test_standard_input_with_lone_surrogates_or_of_another_kind_is_named(data, pattern, unbroken, monkeypatch, refused):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    refused(translate.main, [trained], pattern)
+    refused(translate.main, [unbroken], pattern)
 
 
 @pytest.mark.minutes
@@ -539,9 +529,9 @@ def test_standard_input_with_lone_surrogates_or_of_another_kind_is_named(data, p
     ],
     ids=["nothing", "a mark, mixed ends, control characters and other separators, no end", "1 MB of words, 1 MB word"],
 )
-def test_standard_input_gives_a_line_for_every_line(data, lines, trained, monkeypatch, capsysbinary):
+def test_standard_input_gives_a_line_for_every_line(data, lines, unbroken, monkeypatch, capsysbinary):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert translate.main([str(trained), "--beam_size", "1"]) == 0
+    assert translate.main([str(unbroken), "--beam_size", "1"]) == 0
     assert capsysbinary.readouterr().out.count(b"\n") == lines
 
 

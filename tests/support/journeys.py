@@ -37,13 +37,13 @@ def run(folder: Path, *words: str, given: str | None = None) -> Ended:
     Raises:
         AssertionError: the command failed.
     """
-    name, arguments = (words[2], words[3:]) if words[0] == "-m" else (words[0].removesuffix(".py"), words[1:])
+    name, arguments = (words[2], words[3:]) if words[0] == "-m" else (Path(words[0]).stem, words[1:])
     output, errors = (_stream(b"") for _ in range(2))
     with pytest.MonkeyPatch.context() as patch, _logging_as_in_a_new_process():
         patch.chdir(folder)
         patch.setattr("sys.argv", [words[0], *arguments])
-        for name, stream in (("stdin", _stream((given or "").encode())), ("stdout", output), ("stderr", errors)):
-            patch.setattr(sys, name, stream)
+        for side, stream in (("stdin", _stream((given or "").encode())), ("stdout", output), ("stderr", errors)):
+            patch.setattr(sys, side, stream)
         status = importlib.import_module(f"qkv.commands.{name}").main(list(arguments))
     ended = Ended(status, *(stream.buffer.getvalue().decode() for stream in (output, errors)))
     assert ended.status == 0, f"{words}\n{ended.stdout}\n{ended.stderr}"

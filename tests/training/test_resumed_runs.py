@@ -29,24 +29,15 @@ from tests.support.run_contents import (
     state_at,
     weights_in,
 )
+from tests.support.training import Copy
 
 pytestmark = pytest.mark.slow
-
-
-def test_the_same_settings_and_seed_give_the_same_run_bit_for_bit(unbroken, make_config):
-    config = make_config("again")
-    assert train(config) == 0
-    again = config.run.directory / "again"
-    for update in (3, 6, 8):
-        assert_same_state(state_at(again, update), state_at(unbroken, update))
-    pd.testing.assert_frame_equal(history_of(again), history_of(unbroken), check_exact=True)
-    assert weights_in(again / "model.keras") == weights_in(unbroken / "model.keras")
 
 
 def test_a_run_stopped_by_a_limit_and_by_a_signal_ends_as_one_that_was_never_stopped(
     unbroken, make_config, monkeypatch, caplog
 ):
-    """Even if its folder was moved and renamed in between."""
+    """Even if its folder was moved and renamed in between: settings and seed decide every bit."""
     config = make_config("stopped", training__max_updates=2)
     assert train(config) == 0
     run = (config.run.directory / "stopped").rename(config.run.directory.parent / "moved")
@@ -64,6 +55,7 @@ def test_a_run_stopped_by_a_limit_and_by_a_signal_ends_as_one_that_was_never_sto
     assert train(longer, resume=run) == 0
     for update in (3, 6, 8):
         assert_same_state(state_at(run, update), state_at(unbroken, update))
+    assert weights_in(run / "model.keras") == weights_in(unbroken / "model.keras")
     assert load_run_config(run / "config.yaml") == longer  # the limit that was changed is recorded
     history = history_of(run)
     assert list(history.index) == [2, 3, 6, 8]  # it was validated too where a limit ended it
@@ -88,24 +80,12 @@ RECIPES = {
 }
 
 
-class Copy(keras.callbacks.Callback):
-    """Copies the folder of a run as it is before its fifth update, which is what a killed process leaves."""
-
-    def __init__(self, run, place):
-        super().__init__()
-        self.run, self.place = run, place
-
-    def on_train_batch_begin(self, batch, logs=None):
-        if batch == 4:
-            shutil.copytree(self.run, self.place)
-
-
 @pytest.mark.minutes
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_killed_run_of_every_recipe_equals_one_that_was_never_stopped(recipe, make_config):
     config = make_config("straight", **RECIPES[recipe], inspection__probes=[])
     straight, broken = (config.run.directory / name for name in ("straight", "broken"))
-    assert train(config, callbacks=[Copy(straight, broken)]) == 0
+    assert train(config, callbacks=[Copy(straight, {4: broken})]) == 0
     assert [path.stem for path in broken.glob("checkpoints/update-*.npz")] == ["update-00000003"]
     assert train(config, resume=broken) == 0
     assert differing(contents(broken), contents(straight)) == []

@@ -5,7 +5,6 @@ import logging
 import re
 import shutil
 
-import keras
 import numpy as np
 import pytest
 
@@ -23,6 +22,7 @@ from qkv.training.build import build_model_and_optimizer
 from qkv.training.checkup import check_up
 from qkv.training.optimizers import moving_averages
 from tests.support.run_contents import contents, differing, state_at
+from tests.support.training import Copy
 
 pytestmark = pytest.mark.slow
 
@@ -48,18 +48,6 @@ def test_without_an_update_a_run_says_what_its_ancestor_says(unbroken, make_conf
     assert started_from["run"] == str(unbroken) and started_from["weights"] == "model.keras"
     assert started_from["weights_sha256"] == sha256(unbroken / "model.keras")
     assert started_from["tokenizer_sha256"] == sha256(ours.directory.tokenizer)
-
-
-class Copy(keras.callbacks.Callback):
-    """Copies the folder of a run before some of its updates, which is what a killed process leaves."""
-
-    def __init__(self, run, places):
-        super().__init__()
-        self.run, self.places = run, places
-
-    def on_train_batch_begin(self, batch, logs=None):
-        if batch in self.places:
-            shutil.copytree(self.run, self.places[batch])
 
 
 @pytest.mark.minutes
