@@ -407,7 +407,7 @@ class TestResume:
 
     def test_a_resumed_run_keeps_all_other_settings(self, run: Path):
         with pytest.raises(
-            InputError, match=r"--model.d_model: 64, not 32: a resumed run keeps its settings, except --training.max"
+            InputError, match=r"--model.d_model: 64, not 32: a resumed run keeps its settings, except --run.name"
         ):
             parse_train_arguments(["--resume", str(run), "--model.d_model", "32", "--training.max_updates", "50"])
 

@@ -18,7 +18,7 @@ def test_parts_are_chosen_one_by_one(config_file):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("normalize: {moses: true}", "data.tokenized is false; expected data.tokenized: true"),
+        ("normalize: {moses: true}", "data: normalize divides words, and tokenized is false; expected tokenized: true"),
         (
             "tokenized: true\n  normalize: {moses: true, europarl: true}",
             "either moses or europarl, found both",
@@ -34,7 +34,7 @@ def test_normalisation_that_does_not_fit_the_text_is_refused(settings, message, 
 def test_words_are_divided_as_in_europarl_in_its_languages_alone(config_file):
     text = config_file.read_text().replace("source_language: en", "source_language: de\n  normalize: {europarl: true}")
     message = problem(config_file, text=text.replace("data:\n", "data:\n  tokenized: true\n"))
-    assert "data.normalize.europarl: expected data.source_language en or fr, found 'de'" in message
+    assert "data: normalize.europarl: expected source_language en or fr, found 'de'" in message
 
 
 def test_a_resumed_run_may_normalise_otherwise(config_file):

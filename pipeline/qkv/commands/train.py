@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from ..config import RunConfig, load_run_config
 from ..config.messages import parse_value
-from ..config.run import HARMLESS_IN_WORDS, changes_of_result, dump, load_started_run
+from ..config.run import KEPT_BUT, changes_of_result, dump, load_started_run
 from ..config.schema import expectation, sections_of, walk
 from ..errors import InputError, LostWorkerError, invocation
 from ..run import train
@@ -97,7 +97,7 @@ def _load_resumed(run: Path, overrides: Mapping[str, Any]) -> RunConfig:
     config = load_started_run(path, overrides)
     if changes := changes_of_result(load_started_run(path), config):
         raise InputError(
-            f"--{', --'.join(changes)}: a resumed run keeps its settings, except {HARMLESS_IN_WORDS}; "
+            f"--{', --'.join(changes)}: a resumed run keeps its settings, except {KEPT_BUT}; "
             "for other settings start a new run with --config and --run.name"
         )
     return config

@@ -7,9 +7,9 @@ from pydantic import Field, field_validator, model_validator
 
 from .corpus import CorpusSettings, ListedCorpusSettings, SetSettings, TrainingTextSettings, check_list
 from .names import describe
-from .names.text import SCRIPTS, WORD_UNITS
+from .names.text import EUROPARL_LANGUAGES, SCRIPTS, WORD_UNITS
 from .names.translation import BLEU_TOKENIZERS, bleu_tokenizer_of
-from .schema import OneOf, Settings
+from .schema import MAY_CHANGE, OneOf, Settings
 
 
 class FilterSettings(Settings):
@@ -119,10 +119,10 @@ class DataSettings(Settings):
         "target_language, zh for Chinese, char for Japanese, Korean, Thai, Lao, Khmer and Burmese, and 13a for others. "
         f"{describe(BLEU_TOKENIZERS)}.",
     )
-    normalize: NormalizeSettings | None = Field(
+    normalize: Annotated[NormalizeSettings | None, MAY_CHANGE] = Field(
         default=None, description="What is done to text that people type; null: nothing."
     )
-    words: WordSettings = Field(
+    words: Annotated[WordSettings, MAY_CHANGE] = Field(
         default=WordSettings(), description="What counts as a word where attention is shown and words are aligned."
     )
     max_source_tokens: int = Field(
@@ -149,7 +149,7 @@ class DataSettings(Settings):
     filters: FilterSettings | None = Field(
         default=None, description="Further training pairs that are left out; null: none."
     )
-    cache: Path | None = Field(
+    cache: Annotated[Path | None, MAY_CHANGE] = Field(
         default=None,
         description="Folder in which encoded text is kept, for other runs with the same text and tokenizer; null: "
         "every run encodes its own.",
@@ -210,6 +210,18 @@ class DataSettings(Settings):
         if isinstance(value, tuple):
             check_list(value)
         return value
+
+    @model_validator(mode="after")
+    def _check_normalize(self) -> Self:
+        normalize = self.normalize
+        if normalize is None:
+            return self
+        if (normalize.moses or normalize.europarl) and not self.tokenized:
+            raise ValueError("normalize divides words, and tokenized is false; expected tokenized: true")
+        if normalize.europarl and self.source_language not in EUROPARL_LANGUAGES:
+            expected = " or ".join(EUROPARL_LANGUAGES)
+            raise ValueError(f"normalize.europarl: expected source_language {expected}, found {self.source_language!r}")
+        return self
 
     @model_validator(mode="after")
     def _check_temperature(self) -> Self:

@@ -4,9 +4,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from ..errors import did_you_mean
+from .data import DataSettings
+from .model import ArchitectureSettings
 from .names import describe
 from .names.translation import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
-from .schema import OneOf, Settings, composed
+from .schema import KEPT, OneOf, Settings, composed
 
 
 class DecodingSettings(Settings):
@@ -81,7 +84,7 @@ class DecodingSettings(Settings):
         description="With sampling: draw among the smallest set of most likely tokens that holds this share of the "
         "probability (nucleus sampling); 1: among all.",
     )
-    tag: str | None = Field(
+    tag: Annotated[str | None, KEPT] = Field(
         default=None,
         description="Tag of data.train that is put before source sentences, except those that begin with a tag; null: "
         "none. It takes part in validation too.",
@@ -92,13 +95,13 @@ class DecodingSettings(Settings):
         default="auto",
         description="Number of sentences translated in one batch. auto: 64 on a processor, 512 on a GPU.",
     )
-    max_target_ratio: float = Field(
+    max_target_ratio: Annotated[float, KEPT] = Field(
         default=2.0,
         ge=0,
         le=1000,
         description="Limit the translation to max_target_ratio * source tokens + max_target_extra tokens.",
     )
-    max_target_extra: int = Field(
+    max_target_extra: Annotated[int, KEPT] = Field(
         default=10, ge=1, le=100_000, description="Number of tokens added to the limit of max_target_ratio."
     )
 
@@ -106,6 +109,34 @@ class DecodingSettings(Settings):
     def kind(self) -> str:
         """The name of the search; beam search of size 1 is greedy."""
         return "greedy" if self.search == "beam" and self.beam_size == 1 else self.search
+
+    def check_with(self, data: DataSettings, model: ArchitectureSettings) -> None:
+        """Checks that the tag is one that the model is trained with, and what `check_coverage` checks.
+
+        Raises:
+            ValueError: it is not.
+        """
+        self.check_coverage(model)
+        if self.tag is None or self.tag in data.tags:
+            return
+        if data.tags:
+            raise ValueError(
+                f"decoding.tag: expected one of the tags of data.train, {', '.join(data.tags)}, or null, found "
+                f"{self.tag!r}{did_you_mean(self.tag, data.tags)}"
+            )
+        raise ValueError(
+            f"decoding.tag: no corpus of data.train has a tag, so that there is none to put before sentences; "
+            f"expected null, found {self.tag!r}"
+        )
+
+    def check_coverage(self, model: ArchitectureSettings) -> None:
+        """Checks that a coverage penalty has cross-attention to act on.
+
+        Raises:
+            ValueError: it has none.
+        """
+        if self.coverage_penalty and getattr(model, "cross_attention", "") == "none":
+            raise ValueError("decoding.coverage_penalty: a model without cross-attention covers nothing; expected 0")
 
     @model_validator(mode="after")
     def _check_search(self) -> Self:

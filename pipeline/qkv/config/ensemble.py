@@ -7,7 +7,6 @@ from pathlib import Path
 from ..errors import InputError, invocation
 from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
-from .checks import check_coverage
 from .run import RunConfig, load_started_run
 
 LANGUAGES = ("source_language", "target_language")
@@ -60,7 +59,7 @@ def check_members_search(config: RunConfig, others: Sequence[RunDirectory]) -> N
     """
     for run in others:
         try:
-            check_coverage(config.decoding, load_started_run(run.config).model)
+            config.decoding.check_coverage(load_started_run(run.config).model)
         except ValueError as error:
             raise InputError(f"{run.config}: {error}") from None
 

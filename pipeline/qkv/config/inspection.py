@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from .corpus import LinkedTextSettings
+from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
 from .names import describe
 from .names.inspection import SITES
 from .schema import MOST_COUNTED, OneOf, Settings, composed
@@ -42,3 +43,23 @@ class InspectionSettings(Settings):
         description="Pairs with gold alignments on which evaluate.py chooses the layer, head and label side to report. "
         "null: data.validation, if it has alignments.",
     )
+
+    def check_with(self, model: ArchitectureSettings) -> None:
+        """Checks that the architecture has the attention that is to be written.
+
+        Raises:
+            ValueError: it has not.
+        """
+        sites = self.attention
+        if "cross" not in sites:
+            raise ValueError(
+                f"inspection.attention ({', '.join(sites)}): expected cross among them, of which tables and pages are "
+                "made"
+            )
+        if isinstance(model, RecurrentSettings) and not set(sites) <= {"cross", "gradients"}:
+            raise ValueError(
+                f"inspection.attention ({', '.join(sites)}): a recurrent model has no self-attention and no projected "
+                "values; expected [cross] or [cross, gradients]"
+            )
+        if "norms" in sites and not isinstance(model, TransformerSettings):
+            raise ValueError("inspection.attention: norms are those of a Transformer's cross-attention; leave them out")

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from .attention import AttentionSettings, DecoderOnlyAttention, TransformerAttention
+from .data import DataSettings
 from .names import describe
 from .names.model import (
     ACTIVATIONS,
@@ -46,6 +47,21 @@ class ArchitectureSettings(Settings):
     def guided_heads(self) -> tuple[int, int]:
         """Number of cross-attention layers whose weights can be guided, and heads of each; (0, 0) for none."""
         return 0, 0
+
+    def check_with(self, data: DataSettings) -> None:
+        """Checks that the longest sentences fit the positions.
+
+        Raises:
+            ValueError: they do not.
+        """
+        for key in ("max_source_tokens", "max_target_tokens"):
+            tokens = getattr(data, key)
+            tag = bool(data.tags) and key == "max_source_tokens"
+            if tokens + 1 + tag > self.max_positions:
+                raise ValueError(
+                    f"model.max_positions ({self.max_positions}) must exceed data.{key} ({tokens}): "
+                    "BOS or EOS takes a position too" + f", and so does a tag: expected at least {tokens + 2}" * tag
+                )
 
     def least_parameters(self, vocabulary_size: int) -> int:
         """Returns a lower bound of the number of parameters: the embedding and the largest matrices, without

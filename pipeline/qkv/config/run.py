@@ -5,10 +5,9 @@ relative to the working directory.
 """
 
 import operator
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,25 +15,13 @@ from ..errors import InputError
 from ..files.paths import name_problem
 from ..files.run_directory import check_version
 from .batches import BatchSettings
-from .checks import (
-    check_coverage,
-    check_freeze,
-    check_guided_attention,
-    check_has_text,
-    check_inspected_attention,
-    check_normalize,
-    check_positions,
-    check_tag,
-    check_xla,
-)
 from .corpus import CorpusSettings, ListedCorpusSettings
 from .data import DataSettings
 from .decoding import DecodingSettings
 from .inspection import InspectionSettings
 from .messages import parse_value, validate
 from .model import ModelSettings, TransformerSettings
-from .names.training import SCHEDULES
-from .schema import Settings
+from .schema import MAY_CHANGE, Settings, changeable_in_words, changeable_keys
 from .tokenizer import TokenizerSettings
 from .training import TrainingSettings
 from .yaml import Origins, dump_yaml, read_yaml, replaced
@@ -43,16 +30,20 @@ from .yaml import Origins, dump_yaml, read_yaml, replaced
 class RunSettings(Settings):
     """The run as a whole."""
 
-    name: str | None = Field(default=None, description="Name of the run's folder; null: the name of the config file.")
-    directory: Path = Field(default=Path("runs"), description="Folder in which run folders are made.")
+    name: Annotated[str | None, MAY_CHANGE] = Field(
+        default=None, description="Name of the run's folder; null: the name of the config file."
+    )
+    directory: Annotated[Path, MAY_CHANGE] = Field(
+        default=Path("runs"), description="Folder in which run folders are made."
+    )
     seed: int = Field(default=1, ge=0, lt=2**31, description="Seed of initial weights, batch order and dropout.")
-    devices: int | None = Field(
+    devices: Annotated[int | None, MAY_CHANGE] = Field(
         default=None,
         ge=0,
         le=1024,
         description="Number of GPUs of this machine to train on, the first ones; 0: none, the processor; null: all.",
     )
-    deterministic: bool = Field(
+    deterministic: Annotated[bool, MAY_CHANGE] = Field(
         default=False,
         description="Make a GPU add numbers in the same order every time, so that the seed determines all results, as "
         "on a processor; it is slower.",
@@ -82,22 +73,19 @@ class RunConfig(Settings):
     training: TrainingSettings = Field(
         description="The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes."
     )
-    decoding: DecodingSettings = Field(default=DecodingSettings(), description="How translations are searched.")
-    inspection: InspectionSettings = Field(
+    decoding: Annotated[DecodingSettings, MAY_CHANGE] = Field(
+        default=DecodingSettings(), description="How translations are searched."
+    )
+    inspection: Annotated[InspectionSettings, MAY_CHANGE] = Field(
         default=InspectionSettings(), description="Which attention is written and shown."
     )
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
-        check_has_text(self.data, self.tokenizer, self.training)
-        check_positions(self.data, self.model)
-        check_normalize(self.data)
-        check_tag(self.decoding, self.data)
-        check_coverage(self.decoding, self.model)
-        check_guided_attention(self.training, self.data, self.model)
-        check_freeze(self.training, self.model)
-        check_xla(self.training, self.model)
-        check_inspected_attention(self.inspection, self.model)
+        self.model.check_with(self.data)
+        self.training.check_with(self.data, self.tokenizer, self.model)
+        self.decoding.check_with(self.data, self.model)
+        self.inspection.check_with(self.model)
         return self
 
 
@@ -187,17 +175,8 @@ def settings_of_set(config: RunConfig, name: str, path: Path) -> CorpusSettings 
     return settings
 
 
-# How long to train and on what, how to save and inspect, what counts as a word there, and how the finished model
-# translates.
-HARMLESS = re.compile(
-    r"run\.(name|directory|devices|deterministic)|training\.(max_\w+|checkpoint_every_minutes)|inspection\..+"
-    r"|decoding\.(?!max_target_|tag).+|data\.(normalize|words|cache)(\..+)?"
-)
-HARMLESS_IN_WORDS = (
-    "--training.max_updates, --training.max_epochs and --training.max_minutes (unless the learning rate falls to zero "
-    "there), --training.checkpoint_every_minutes, --run.devices, --run.deterministic, and the settings of decoding, "
-    "inspection, data.normalize, data.words and data.cache"
-)
+KEPT_BUT = changeable_in_words(RunConfig) + " (limits by which the learning rate falls to zero are kept)"
+"""Which settings a resumed run may change, in words."""
 
 
 def changes_of_result(start: RunConfig, now: RunConfig, same: Callable[[Any, Any], bool] = operator.eq) -> list[str]:
@@ -210,14 +189,8 @@ def changes_of_result(start: RunConfig, now: RunConfig, same: Callable[[Any, Any
     """
     before, after = (dict(flat_settings(config.model_dump(mode="json"))) for config in (start, now))
     keys = [key for key in {**before, **after} if not same(before.get(key), after.get(key))]
-    schedule = SCHEDULES[start.training.schedule]
-    return [
-        f"{key}: {before.get(key)}, not {after.get(key)}"
-        for key in keys
-        if not HARMLESS.fullmatch(key)
-        or (schedule.ends_at_zero and key == "training.max_updates")
-        or (schedule.measures_total and key.startswith("training.max_"))
-    ]
+    changeable = {*changeable_keys(RunConfig)} - {f"training.{name}" for name in start.training.planned_limits}
+    return [f"{key}: {before.get(key)}, not {after.get(key)}" for key in keys if key not in changeable]
 
 
 def with_decoding(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:

@@ -3,6 +3,7 @@
 import types
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
@@ -26,6 +27,17 @@ MOST_UNITS = 65_536
 MOST_COUNTED = 1_000_000_000
 """The largest number of updates, epochs, sentences and the like: more than a training of years has."""
 Probability = Annotated[float, Field(ge=0, lt=1)]
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Annotates a field: whether a resumed run may change it, and with a section all fields below that do not say
+    otherwise. Fields without it, and not below it, are kept."""
+
+    may_change: bool
+
+
+MAY_CHANGE, KEPT = Resumed(True), Resumed(False)
 
 
 def composed(value: str | None) -> str | None:
@@ -142,6 +154,30 @@ def sections_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
         if is_section(schema):
             sections[next((note.tag for note in notes if isinstance(note, Tag)), "")] = schema
     return sections
+
+
+def changeable_keys(schema: type[BaseModel], prefix: str = "", may_change: bool = False) -> Iterator[str]:
+    """Yields every dotted key that a resumed run may change."""
+    for name, field in schema.model_fields.items():
+        allowed = next((note.may_change for note in field.metadata if isinstance(note, Resumed)), may_change)
+        if allowed:
+            yield f"{prefix}{name}"
+        for section in sections_of(field).values():
+            yield from changeable_keys(section, f"{prefix}{name}.", allowed)
+
+
+def changeable_in_words(schema: type[BaseModel]) -> str:
+    """Returns which settings a resumed run may change, as options and sections."""
+    fields = list(walk(schema))
+    changed = [(key, sections_of(field)) for key, field in fields if MAY_CHANGE in field.metadata]
+    options, sections = ([key for key, below in changed if bool(below) == wanted] for wanted in (False, True))
+    kept = [key for key, field in fields if KEPT in field.metadata]
+    said = ", ".join(f"--{key}" for key in options)
+    return f"{said}, and the settings of {_listed(sections)} without {_listed(kept)}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def expectation(field: FieldInfo) -> str:

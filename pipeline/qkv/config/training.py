@@ -6,12 +6,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from .data import DataSettings
+from .model import ArchitectureSettings, RecurrentSettings
 from .names import describe
 from .names.inspection import LABEL_SIDES
-from .names.model import MODEL_PARTS
+from .names.model import MODEL_PARTS, PARTS_MISSING, WHOLE_MODEL
 from .names.training import CALLBACKS, OPTIMIZERS, REFUSED_CALLBACKS, SCHEDULES
 from .names.translation import choosing_metrics
-from .schema import MOST_COUNTED, OneOf, Probability, Settings
+from .schema import MAY_CHANGE, MOST_COUNTED, OneOf, Probability, Settings
+from .tokenizer import TokenizerSettings
 
 PLAIN = (str, int, float, bool, type(None))
 CallbackName = Annotated[str, OneOf(lambda: CALLBACKS, extensible=True)]
@@ -108,16 +111,16 @@ class TrainingSettings(StartSettings):
         "apart, and both sides of a batch to the same, since each shape takes up to a minute to compile. Slower on a "
         "processor.",
     )
-    max_updates: int | None = Field(
+    max_updates: Annotated[int | None, MAY_CHANGE] = Field(
         default=None, ge=1, le=MOST_COUNTED, description="Number of updates to train for; null: no limit."
     )
-    max_epochs: int | None = Field(
+    max_epochs: Annotated[int | None, MAY_CHANGE] = Field(
         default=None,
         ge=1,
         le=MOST_COUNTED,
         description="Number of passes over the training text to train for; null: no limit.",
     )
-    max_minutes: float | None = Field(
+    max_minutes: Annotated[float | None, MAY_CHANGE] = Field(
         default=None,
         gt=0,
         le=10_000_000,
@@ -169,7 +172,7 @@ class TrainingSettings(StartSettings):
         description="Number of updates between validations; each validation also writes a checkpoint. null: ten "
         "validations, spread evenly over a training whose schedule has an end; the default with schedule clock.",
     )
-    checkpoint_every_minutes: float | None = Field(
+    checkpoint_every_minutes: Annotated[float | None, MAY_CHANGE] = Field(
         default=10.0,
         gt=0,
         le=10_000_000,
@@ -214,6 +217,74 @@ class TrainingSettings(StartSettings):
     def _spread_validations_over_measured_total(cls, values: Any) -> Any:
         schedule = SCHEDULES.get(str(values.get("schedule"))) if isinstance(values, Mapping) else None
         return {"validate_every_updates": None, **values} if schedule and schedule.measures_total else values
+
+    def check_with(self, data: DataSettings, tokenizer: TokenizerSettings, model: ArchitectureSettings) -> None:
+        """Checks that the text and the model are such as this training needs.
+
+        Raises:
+            ValueError: they are not.
+        """
+        self._check_has_text(data, tokenizer)
+        self._check_guided_attention(data, model)
+        self._check_freeze(model)
+        if self.xla and isinstance(model, RecurrentSettings):
+            raise ValueError(
+                "training.xla: XLA compiles no update of a recurrent model, whose loop has as many steps as the "
+                "batch has tokens; expected false, or another model.architecture"
+            )
+
+    def _check_has_text(self, data: DataSettings, tokenizer: TokenizerSettings) -> None:
+        # an imported run that is not trained further needs neither text nor an end
+        if tokenizer.kind == "given" and self.start_from is None:
+            return
+        for name in ("train", "validation"):
+            if getattr(data, name) is None:
+                raise ValueError(
+                    f"data.{name}: expected source and target, or table, found null, as in an imported run"
+                )
+        if self.has_no_limit:
+            raise ValueError(
+                "training: expected at least one of max_updates, max_epochs and max_minutes, found none of them"
+            )
+
+    def _check_guided_attention(self, data: DataSettings, model: ArchitectureSettings) -> None:
+        guided = self.guided_attention
+        if guided is None:
+            return
+        key = "training.guided_attention"
+        if not data.has_word_links:
+            raise ValueError(
+                f"{key} needs data.train.alignments, a file with the word links of the training pairs"
+                + ", for every corpus of the list" * bool(data.listed_corpora)
+            )
+        layers, heads = model.guided_heads
+        if not layers:
+            raise ValueError(
+                f"{key} needs cross-attention with learnt weights: architecture transformer with mechanism softmax or "
+                "sink, or recurrent with a score function"
+            )
+        if guided.layer >= layers or guided.head >= heads:
+            raise ValueError(
+                f"{key}: the model has no head {guided.head} in decoder layer {guided.layer}; its {layers} layers and "
+                f"{heads} heads are counted from 0"
+            )
+
+    def _check_freeze(self, model: ArchitectureSettings) -> None:
+        missing = PARTS_MISSING.get(model.architecture, ())
+        for part in self.freeze:
+            if part in missing:
+                has = ", ".join(name for name in MODEL_PARTS if name not in missing)
+                raise ValueError(f"training.freeze: {model.architecture} has no {part}; expected some of {has}")
+        if set(WHOLE_MODEL) - set(missing) <= set(self.freeze):
+            raise ValueError(f"training.freeze ({', '.join(self.freeze)}): nothing is left to train; leave a part out")
+
+    @property
+    def planned_limits(self) -> tuple[str, ...]:
+        """The limits by which the learning rate falls to zero, which a resumed run keeps."""
+        schedule = SCHEDULES[self.schedule]
+        if schedule.measures_total:
+            return ("max_updates", "max_epochs", "max_minutes")
+        return ("max_updates",) if schedule.ends_at_zero else ()
 
     @property
     def has_no_limit(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
 from ..config.data import DataSettings
-from ..config.run import HARMLESS_IN_WORDS, changes_of_result, make_run_config
+from ..config.run import KEPT_BUT, changes_of_result, make_run_config
 from ..errors import InputError
 from ..files.json import read_json_object, write_json
 from ..files.paths import files_like, is_pattern, sha256
@@ -145,7 +145,7 @@ def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> N
         shown = "\n  ".join(changes)
         raise InputError(
             f"{run.config}: changed since the run began:\n  {shown}\nPut the values back: a run keeps its settings, "
-            f"except {HARMLESS_IN_WORDS}; for other settings start a new run with --config and --run.name"
+            f"except {KEPT_BUT}; for other settings start a new run with --config and --run.name"
         )
 
 
