@@ -68,7 +68,9 @@ def test_the_updates_are_those_of_training(model, batch):
     source, target = batch
     weights = from_keras(variables_of(model), LAYERS)
     schedule = WarmupSchedule("linear", PLAIN.learning_rate, 2, UPDATES)
-    muon = make_optimizer("muon", schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9, weight_decay=PLAIN.weight_decay)
+    muon = make_optimizer(
+        schedule, optimizer="muon", beta_1=0.9, beta_2=0.98, epsilon=1e-9, weight_decay=PLAIN.weight_decay
+    )
     muon.build(model.trainable_variables)
     total_loss = TotalLoss(model, label_smoothing=0.1, r_drop=3.0)
     step = TrainStep(model, muon, total_loss, tf.distribute.get_strategy(), clip_norm=1.0)

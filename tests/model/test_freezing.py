@@ -50,7 +50,7 @@ def test_frozen_weights_stay_bit_for_bit_and_all_others_are_trained(optimizer, a
     frozen = {id(x) for part in ("encoder", "cross_attention") for x in weights_of_part(model, part)}
     before = model.get_weights()
     settings = {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9}
-    made = make_optimizer(optimizer, 0.01, **settings)
+    made = make_optimizer(0.01, optimizer=optimizer, **settings)
     made.build(model.trainable_variables)
     step = TrainStep(model, made, TotalLoss(model), tf.distribute.get_strategy(), accumulating=accumulating)
     for _ in range(2):

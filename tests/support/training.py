@@ -60,7 +60,7 @@ class FakeRun:
         self.seen = []
         self.checkpoints = Checkpoints(folder, keep=9) if folder else None
         self.patience = patience
-        self.settings = {"validate_every": validate_every, "log_every": log_every}
+        self.settings = {"validate_every_updates": validate_every, "log_every_updates": log_every}
 
     def training(self, **limits):
         return Training(

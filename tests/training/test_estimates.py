@@ -12,9 +12,9 @@ from qkv.training.stopping import Limits
 @pytest.mark.parametrize(
     ("limits", "nearest"),
     [
-        (Limits(updates=90), ("updates", 3.0)),
-        (Limits(updates=900, epochs=4), ("epochs", 8.0)),
-        (Limits(updates=900, epochs=4, minutes=5), ("minutes", 5)),
+        (Limits(max_updates=90), ("updates", 3.0)),
+        (Limits(max_updates=900, max_epochs=4), ("epochs", 8.0)),
+        (Limits(max_updates=900, max_epochs=4, max_minutes=5), ("minutes", 5)),
         (Limits(), ("updates", math.inf)),
     ],
 )

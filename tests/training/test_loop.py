@@ -42,11 +42,11 @@ class Events(keras.callbacks.Callback):
 @pytest.mark.parametrize(
     ("limits", "reason", "updates"),
     [
-        ({"updates": 5}, "5 updates", 5),
-        ({"epochs": 2}, "2 epochs", 6),
-        ({"updates": 100, "epochs": 1}, "1 epochs", 3),
-        ({"minutes": 1e-9}, "1e-09 minutes", 0),
-        ({"minutes": 60, "updates": 4}, "4 updates", 4),
+        ({"max_updates": 5}, "5 updates", 5),
+        ({"max_epochs": 2}, "2 epochs", 6),
+        ({"max_updates": 100, "max_epochs": 1}, "1 epochs", 3),
+        ({"max_minutes": 1e-9}, "1e-09 minutes", 0),
+        ({"max_minutes": 60, "max_updates": 4}, "4 updates", 4),
     ],
 )
 def test_training_ends_at_the_first_limit_that_is_reached(limits, reason, updates):
@@ -58,13 +58,13 @@ def test_training_ends_at_the_first_limit_that_is_reached(limits, reason, update
 
 def test_the_limit_of_minutes_counts_the_time_before_an_interruption():
     progress = Progress(seconds=61)
-    assert FakeRun().training(minutes=1).run(progress) == "1 minutes"
+    assert FakeRun().training(max_minutes=1).run(progress) == "1 minutes"
     assert progress.update == 0
 
 
 def test_every_batch_of_every_epoch_is_trained_on_once_and_in_order():
     run, progress = FakeRun(), Progress()
-    run.training(updates=7).run(progress)
+    run.training(max_updates=7).run(progress)
     assert run.seen == [(epoch, batch) for epoch in range(3) for batch in range(3)][:7]
     assert (progress.epoch, progress.batch) == (2, 1)
 
@@ -90,7 +90,7 @@ class Accumulating(FakeRun):
 
 def test_batches_are_accumulated_within_their_epoch():
     run, progress = Accumulating(), Progress()
-    run.training(epochs=2).run(progress)
+    run.training(max_epochs=2).run(progress)
     assert run.groups == [
         [(epoch, 0), (epoch, 1)] if part == 0 else [(epoch, 2)] for epoch in (0, 1) for part in (0, 1)
     ]
@@ -99,32 +99,32 @@ def test_batches_are_accumulated_within_their_epoch():
 
 def test_a_run_of_accumulated_batches_stops_and_continues_between_updates():
     run, progress = Accumulating(), Progress()
-    run.training(updates=3).run(progress)
+    run.training(max_updates=3).run(progress)
     assert (progress.update, progress.epoch, progress.batch) == (3, 1, 2)
-    run.training(updates=4).run(progress)
+    run.training(max_updates=4).run(progress)
     assert run.groups == [[(1, 2)]]
 
 
 @pytest.mark.parametrize("first", range(1, 7))
 def test_a_resumed_run_continues_at_the_next_batch_also_at_the_end_of_an_epoch(first):
     run, progress = FakeRun(), Progress()
-    run.training(updates=first).run(progress)
-    run.training(updates=8).run(progress)
+    run.training(max_updates=first).run(progress)
+    run.training(max_updates=8).run(progress)
     assert run.seen == [(epoch, batch) for epoch in range(3) for batch in range(3)][:8]
 
 
 def test_a_finished_run_is_not_changed():
     run, progress = FakeRun(), Progress()
-    run.training(updates=4).run(progress)
+    run.training(max_updates=4).run(progress)
     rows = list(progress.history)
-    assert run.training(updates=4).run(progress) == "4 updates"
+    assert run.training(max_updates=4).run(progress) == "4 updates"
     assert len(run.seen) == 4
     assert progress.history == rows
 
 
 def test_callbacks_get_events_in_order_and_logs_every_log_every_updates():
     events = Events()
-    FakeRun(log_every=2, validate_every=3).training(updates=5).run(Progress(), [events])
+    FakeRun(log_every=2, validate_every=3).training(max_updates=5).run(Progress(), [events])
     assert events.heard == [
         "train begin",
         "epoch 0 begin",
@@ -147,7 +147,7 @@ def test_a_callback_can_stop_training_as_in_keras():
             self.model.stop_training = batch == 3
 
     progress = Progress()
-    assert FakeRun().training(updates=100).run(progress, [Stop()]) == "a callback stopped it"
+    assert FakeRun().training(max_updates=100).run(progress, [Stop()]) == "a callback stopped it"
     assert progress.update == 4
 
 
@@ -160,7 +160,7 @@ def test_a_signal_ends_training_after_the_current_update_and_saves_a_checkpoint(
 
     before = signal.getsignal(number)
     progress, run = Progress(), FakeRun(folder=tmp_path)
-    assert run.training(updates=100).run(progress, [Interrupt()]) == "interrupted"
+    assert run.training(max_updates=100).run(progress, [Interrupt()]) == "interrupted"
     assert signal.getsignal(number) == before
     assert progress.update == 4
     assert load_checkpoint(run.checkpoints.last(), run.model, run.optimizer) == progress
@@ -173,8 +173,8 @@ def test_an_interim_checkpoint_is_saved_after_a_time_and_deleted_at_the_next_val
             here.append([path.name for path in run.checkpoints.all()])
 
     here, run = [], FakeRun(folder=tmp_path, validate_every=3)
-    training = run.training(updates=5)
-    training.save_every = 1e-9
+    training = run.training(max_updates=5)
+    training.checkpoint_every_minutes = 1e-9
     training.run(Progress(), [Watch()])
     assert here == [[], ["passing-00000001.npz"], ["passing-00000002.npz"], ["update-00000003.npz"]] + [
         ["update-00000003.npz", "passing-00000004.npz"]
@@ -184,7 +184,7 @@ def test_an_interim_checkpoint_is_saved_after_a_time_and_deleted_at_the_next_val
 
 def test_an_interruption_changes_neither_the_history_nor_the_means_of_logs(tmp_path):
     def finish(run, progress):
-        run.training(updates=7).run(progress)
+        run.training(max_updates=7).run(progress)
         return [
             {name: value for name, value in row.items() if name not in ("minutes", "tokens_per_second")}
             for row in progress.history
@@ -202,7 +202,7 @@ def test_an_interruption_changes_neither_the_history_nor_the_means_of_logs(tmp_p
     settings = {"log_every": 3, "validate_every": 4}
     expected = finish(Uneven(**settings), Progress())
     progress, run = Progress(), Uneven(folder=tmp_path, **settings)
-    assert run.training(updates=7).run(progress, [Interrupt()]) == "interrupted"
+    assert run.training(max_updates=7).run(progress, [Interrupt()]) == "interrupted"
     assert progress.update == 5
     assert [path.name for path in run.checkpoints.all()] == ["update-00000004.npz", "passing-00000005.npz"]
     resumed = run.checkpoints.restore(run.model, run.optimizer)
@@ -220,7 +220,7 @@ def test_a_loss_that_is_not_finite_ends_training_and_leaves_earlier_checkpoints(
     with pytest.raises(
         InputError, match=r"update 6: training has diverged.*a loss of (nan|inf).*lower training.learning_rate"
     ):
-        run.training(updates=20).run(Progress())
+        run.training(max_updates=20).run(Progress())
     assert run.checkpoints.restore(run.model, run.optimizer).update == 4
 
 
@@ -234,7 +234,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_reported_with_the_settings_to_
     with pytest.raises(
         InputError, match=r"update 3: a batch of shapes .* does not fit into memory; lower batches.batch_tokens"
     ):
-        Full().training(updates=9).run(Progress())
+        Full().training(max_updates=9).run(Progress())
 
 
 def test_a_second_signal_ends_training_at_once():
@@ -244,13 +244,13 @@ def test_a_second_signal_ends_training_at_once():
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        FakeRun().training(updates=100).run(Progress(), [Impatient()])
+        FakeRun().training(max_updates=100).run(Progress(), [Impatient()])
 
 
 def test_training_ends_after_patience_validations_in_a_row_without_gain():
     metrics = [5.0, 4.0, 4.5, 3.0, 3.0, 3.1, 1.0]
     progress = Progress()
-    reason = FakeRun(metrics, patience=2).training(updates=100).run(progress)
+    reason = FakeRun(metrics, patience=2).training(max_updates=100).run(progress)
     assert reason == "2 validations without a better loss"
     assert [row["val_loss"] for row in progress.history] == metrics[:6]
     assert progress.best_update == 8
@@ -262,9 +262,9 @@ def test_validations_of_equal_bleu_are_told_apart_by_their_loss(tmp_path, losses
     validate, losses = run._validate, iter([*losses, *[9.0] * 9])
     run._validate = lambda: validate() | {"val_loss": next(losses)}
     progress = Progress()
-    run.training(updates=4).run(progress)
+    run.training(max_updates=4).run(progress)
     progress = load_checkpoint(run.checkpoints.last(), run.model, run.optimizer)
-    run.training(updates=10).run(progress)
+    run.training(max_updates=10).run(progress)
     assert (progress.best_metric, progress.best_update) == (0.0, best)
     assert progress.validations_without_gain == (10 - best) // 2
     assert load_checkpoint(run.checkpoints.best, run.model).update == best
@@ -273,7 +273,7 @@ def test_validations_of_equal_bleu_are_told_apart_by_their_loss(tmp_path, losses
 @pytest.mark.parametrize(("metric", "best"), [("loss", 4), ("bleu", 6), ("token_accuracy", 6)])
 def test_the_best_checkpoint_has_the_lowest_loss_or_the_highest_other_metric(tmp_path, metric, best):
     run, progress = FakeRun([2.0, 1.0, 3.0, 2.5], metric, tmp_path), Progress()
-    run.training(updates=8).run(progress)
+    run.training(max_updates=8).run(progress)
     assert progress.best_update == best
     assert progress.best_metric == {"loss": 1.0}.get(metric, 3.0)
     assert load_checkpoint(run.checkpoints.best, run.model).update == best
@@ -282,7 +282,7 @@ def test_the_best_checkpoint_has_the_lowest_loss_or_the_highest_other_metric(tmp
 
 def test_every_validation_saves_a_checkpoint_of_its_update(tmp_path):
     run = FakeRun(folder=tmp_path)
-    run.training(updates=5).run(Progress())
+    run.training(max_updates=5).run(Progress())
     for update in (2, 4, 5):
         assert load_checkpoint(tmp_path / f"update-{update:08d}.npz", run.model).update == update
         assert float(run.model.trainable_variables[0][0, 0]) == update
@@ -290,5 +290,5 @@ def test_every_validation_saves_a_checkpoint_of_its_update(tmp_path):
 
 def test_the_row_of_a_validation_has_the_mean_loss_per_token_since_the_last_logs():
     progress = Progress()
-    FakeRun(log_every=5, validate_every=4).training(updates=4).run(progress)
+    FakeRun(log_every=5, validate_every=4).training(max_updates=4).run(progress)
     assert progress.history[0]["loss"] == pytest.approx(2.0)

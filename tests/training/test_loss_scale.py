@@ -70,7 +70,7 @@ def make_half(dtype="mixed_float16", dropout=0.1):
     """A model in float16 with its updates."""
     keras.utils.set_random_seed(3)
     model = make_transformer(dropout=dropout, encoder_layers=1, decoder_layers=1, dtype=dtype, name="transformer")
-    optimizer = make_optimizer("adam", 0.01, beta_1=0.9, beta_2=0.98, epsilon=1e-6)
+    optimizer = make_optimizer(0.01, optimizer="adam", beta_1=0.9, beta_2=0.98, epsilon=1e-6)
     optimizer.build(model.trainable_variables)
     step = TrainStep(model, optimizer, TotalLoss(model, label_smoothing=0.1), ALONE, clip_norm=1.0)
     return model, optimizer, Updates(model, step)

@@ -27,7 +27,7 @@ class ClockedRun(FakeRun):
     def __init__(self, monkeypatch, validate_every=None, **settings):
         super().__init__(validate_every=validate_every, **settings)
         self.schedule = ClockSchedule(0.5, 4)
-        self.optimizer = make_optimizer("adam", self.schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+        self.optimizer = make_optimizer(self.schedule, optimizer="adam", beta_1=0.9, beta_2=0.98, epsilon=1e-9)
         self.optimizer.build(self.model.trainable_variables)
         self.rates, self.update_seconds = {}, UPDATE_SECONDS
         monkeypatch.setattr(loop, "TrainingClock", self.start_clock)
@@ -41,13 +41,13 @@ class ClockedRun(FakeRun):
 
     def training(self, **limits):
         training = super().training()
-        limits = Limits(minutes=MINUTES, measured=True, **limits)
+        limits = Limits(max_minutes=MINUTES, measured=True, **limits)
         training.stopping = StoppingRules(limits, self.metric, agreement=Agreement(FakeBatches.strategy))
         training.measured_total = MeasuredTotal(
             self.schedule,
             limits,
             updates_per_epoch=BATCHES,
-            validate_every=training.validate_every,
+            validate_every=training.validate_every_updates,
             agreement=Agreement(FakeBatches.strategy),
         )
         return training
@@ -148,7 +148,7 @@ def test_an_interruption_before_or_after_the_total_is_fixed_changes_nothing(monk
 
 
 def test_other_limits_lower_the_total(monkeypatch):
-    for limits, total in (({"updates": 60}, 60), ({"epochs": 12}, 36), ({"updates": 10**6}, 255)):
+    for limits, total in (({"max_updates": 60}, 60), ({"max_epochs": 12}, 36), ({"max_updates": 10**6}, 255)):
         progress = Progress()
         ClockedRun(monkeypatch).training(**limits).run(progress)
         assert progress.update == pytest.approx(total, abs=3)
@@ -185,7 +185,7 @@ def test_workers_follow_the_chief(ready):
     schedule, progress = ClockSchedule(0.5, 4), Progress()
     total = MeasuredTotal(
         schedule,
-        Limits(minutes=1, measured=True),
+        Limits(max_minutes=1, measured=True),
         updates_per_epoch=9,
         validate_every=None,
         agreement=ChiefSays(float(ready)),
@@ -205,5 +205,5 @@ def test_training_without_a_measured_total_has_none():
     progress = Progress()
     run = FakeRun()
     assert isinstance(run.training(), Training)
-    run.training(updates=40).run(progress)
+    run.training(max_updates=40).run(progress)
     assert progress.total_updates is None

@@ -20,9 +20,9 @@ def make_rules(patience=None, agreement=None, **limits):
 @pytest.mark.parametrize(
     ("rules", "before", "after", "reason"),
     [
-        ({"updates": 5}, Progress(update=4), Progress(update=5), "5 updates"),
-        ({"epochs": 2}, Progress(epoch=1, batch=9), Progress(epoch=2), "2 epochs"),
-        ({"minutes": 1.5}, Progress(seconds=89), Progress(seconds=90), "1.5 minutes"),
+        ({"max_updates": 5}, Progress(update=4), Progress(update=5), "5 updates"),
+        ({"max_epochs": 2}, Progress(epoch=1, batch=9), Progress(epoch=2), "2 epochs"),
+        ({"max_minutes": 1.5}, Progress(seconds=89), Progress(seconds=90), "1.5 minutes"),
         (
             {"patience": 3},
             Progress(validations_without_gain=2),
@@ -85,7 +85,7 @@ def test_several_workers_end_together_when_one_is_asked_and_not_before_the_updat
 
 def test_of_the_workers_clocks_the_chiefs_counts():
     for chief, reason in ((True, "1 minutes"), (False, None)):
-        rules = make_rules(minutes=1, agreement=TwoWorkers(chief, [0.0] * 5 if chief else [0.0] * 3 + [1.0, 1.0]))
+        rules = make_rules(max_minutes=1, agreement=TwoWorkers(chief, [0.0] * 5 if chief else [0.0] * 3 + [1.0, 1.0]))
         assert rules.reason(Progress(update=1), 60.0) == reason
 
 

@@ -86,6 +86,10 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
 
+    def part(self, section: type["Settings"]) -> dict[str, Any]:
+        """Returns the values that this section has of one that it inherits, by their keys."""
+        return {name: getattr(self, name) for name in section.model_fields}
+
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_true_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:

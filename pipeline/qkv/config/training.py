@@ -96,21 +96,9 @@ class GuidedAttentionSettings(Settings):
     )
 
 
-class TrainingSettings(StartSettings):
-    """The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes."""
+class LimitSettings(Settings):
+    """When training ends: at the first of max_updates, max_epochs and max_minutes."""
 
-    precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = Field(
-        default="auto",
-        description="Number format of the computation. auto: mixed_bfloat16 on devices with native bfloat16 products, "
-        "mixed_float16 on older GPUs with native float16 products (compute capability 7.0 and 7.5), otherwise float32. "
-        "mixed_float16 scales the loss, and leaves out updates whose gradient is too large for it.",
-    )
-    xla: bool = Field(
-        default=False,
-        description="Compile the update with XLA, for a single GPU. Sentences are then padded to some 20 lengths, 12 % "
-        "apart, and both sides of a batch to the same, since each shape takes up to a minute to compile. Slower on a "
-        "processor.",
-    )
     max_updates: Annotated[int | None, MAY_CHANGE] = Field(
         default=None, ge=1, le=MOST_COUNTED, description="Number of updates to train for; null: no limit."
     )
@@ -127,25 +115,33 @@ class TrainingSettings(StartSettings):
         description="Minutes to train for, validations included; null: no limit. With schedule clock, training ends "
         "near them, at the end of its last update.",
     )
+
+
+class LossSettings(Settings):
+    """What is minimised."""
+
     label_smoothing: Probability = Field(
         default=0.1,
         description="Probability taken from the reference token and spread evenly over the vocabulary; 0: none.",
     )
+    r_drop: float = Field(
+        default=0.0,
+        ge=0,
+        le=1000,
+        description="Weight, such as 5, of the divergence between two passes over each batch with different dropout "
+        "(R-Drop, Liang et al. 2021), which doubles the training time. 0: a single pass.",
+    )
+    guided_attention: GuidedAttentionSettings | None = Field(
+        default=None,
+        description="Guides one head towards the word links of data.train.alignments; null: no head is guided.",
+    )
+
+
+class OptimizerSettings(Settings):
+    """How gradients become updates."""
+
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
         default="adam", description=f"Optimiser, which turns gradients into updates. {describe(OPTIMIZERS)}."
-    )
-    learning_rate: float = Field(
-        default=0.002, ge=1e-12, le=100, description="Peak learning rate, reached at the end of warm-up."
-    )
-    schedule: Annotated[str, OneOf(SCHEDULES, extensible=True)] = Field(
-        default="inverse_sqrt", description=f"How the learning rate changes after warm-up. {describe(SCHEDULES)}."
-    )
-    warmup_updates: int = Field(
-        default=1000,
-        ge=0,
-        le=MOST_COUNTED,
-        description="Number of updates over which the learning rate rises. With schedule clock: at most 15 % of the "
-        "total.",
     )
     beta_1: Probability = Field(default=0.9, description="Decay per update of Adam's mean of the gradients.")
     beta_2: Probability = Field(default=0.98, description="Decay per update of Adam's mean of the squared gradients.")
@@ -159,12 +155,28 @@ class TrainingSettings(StartSettings):
         description="Decoupled weight decay (Loshchilov and Hutter 2019): each update shrinks every matrix by this "
         "number times the learning rate. Token embeddings, biases and layer norms are not decayed. 0: none.",
     )
+
+
+class StepSettings(Settings):
+    """How an update is computed."""
+
     clip_norm: float = Field(
         default=1.0,
         ge=0,
         le=1_000_000,
         description="Clip the gradient to this norm over all variables; 0: no clipping.",
     )
+    xla: bool = Field(
+        default=False,
+        description="Compile the update with XLA, for a single GPU. Sentences are then padded to some 20 lengths, 12 % "
+        "apart, and both sides of a batch to the same, since each shape takes up to a minute to compile. Slower on a "
+        "processor.",
+    )
+
+
+class PaceSettings(Settings):
+    """How often training is validated, saved and logged."""
+
     validate_every_updates: int | None = Field(
         default=500,
         ge=1,
@@ -182,6 +194,33 @@ class TrainingSettings(StartSettings):
     log_every_updates: int = Field(
         default=50, ge=1, le=MOST_COUNTED, description="Number of updates between lines of the training log."
     )
+
+
+class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettings, LimitSettings, StartSettings):
+    """The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes.
+
+    Each class that it inherits, but for `StartSettings`, is a part: the arguments of one constructor.
+    """
+
+    precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = Field(
+        default="auto",
+        description="Number format of the computation. auto: mixed_bfloat16 on devices with native bfloat16 products, "
+        "mixed_float16 on older GPUs with native float16 products (compute capability 7.0 and 7.5), otherwise float32. "
+        "mixed_float16 scales the loss, and leaves out updates whose gradient is too large for it.",
+    )
+    learning_rate: float = Field(
+        default=0.002, ge=1e-12, le=100, description="Peak learning rate, reached at the end of warm-up."
+    )
+    schedule: Annotated[str, OneOf(SCHEDULES, extensible=True)] = Field(
+        default="inverse_sqrt", description=f"How the learning rate changes after warm-up. {describe(SCHEDULES)}."
+    )
+    warmup_updates: int = Field(
+        default=1000,
+        ge=0,
+        le=MOST_COUNTED,
+        description="Number of updates over which the learning rate rises. With schedule clock: at most 15 % of the "
+        "total.",
+    )
     keep_checkpoints: int = Field(
         default=2,
         ge=1,
@@ -196,20 +235,9 @@ class TrainingSettings(StartSettings):
         description="Use the mean of the weights of this many checkpoints as the final model, if it is better on "
         "validation than the best single checkpoint. These checkpoints are kept too. 1: no averaging.",
     )
-    r_drop: float = Field(
-        default=0.0,
-        ge=0,
-        le=1000,
-        description="Weight, such as 5, of the divergence between two passes over each batch with different dropout "
-        "(R-Drop, Liang et al. 2021), which doubles the training time. 0: a single pass.",
-    )
     early_stopping: EarlyStoppingSettings = Field(
         default=EarlyStoppingSettings(),
         description="Which checkpoint is best, and when training stops because validation no longer improves.",
-    )
-    guided_attention: GuidedAttentionSettings | None = Field(
-        default=None,
-        description="Guides one head towards the word links of data.train.alignments; null: no head is guided.",
     )
 
     @model_validator(mode="before")

@@ -67,21 +67,21 @@ def how_to_lengthen(progress: Progress, limits: Limits, patience: int | None, en
         progress: at the end of training.
         limits: of this training.
         patience: number of validations without gain after which training stops; None for no limit.
-        ends_at_zero: whether the learning rate is zero at `limits.updates`.
+        ends_at_zero: whether the learning rate is zero at `limits.max_updates`.
     """
     if progress.total_updates is not None and progress.update >= progress.total_updates:
-        because = f"its {progress.update} updates were measured once for {limits.minutes:g} minutes (training."
+        because = f"its {progress.update} updates were measured once for {limits.max_minutes:g} minutes (training."
         because += "max_minutes), and its learning rate has ended with them"
-        return Lengthening(because, f"--training.max_minutes {2 * (limits.minutes or 0):g}", resumes=False)
-    if limits.updates is not None and progress.update >= limits.updates:
-        because = f"training.max_updates ({limits.updates}) has ended it"
+        return Lengthening(because, f"--training.max_minutes {2 * (limits.max_minutes or 0):g}", resumes=False)
+    if limits.max_updates is not None and progress.update >= limits.max_updates:
+        because = f"training.max_updates ({limits.max_updates}) has ended it"
         because += ", and its learning rate is zero there, so that no other limit makes it longer" * ends_at_zero
-        return Lengthening(because, f"--training.max_updates {2 * limits.updates}", not ends_at_zero)
-    if limits.epochs is not None and progress.epoch >= limits.epochs:
-        because = f"training.max_epochs ({limits.epochs}) has ended it"
-        return Lengthening(because, f"--training.max_epochs {2 * limits.epochs}", resumes=True)
+        return Lengthening(because, f"--training.max_updates {2 * limits.max_updates}", not ends_at_zero)
+    if limits.max_epochs is not None and progress.epoch >= limits.max_epochs:
+        because = f"training.max_epochs ({limits.max_epochs}) has ended it"
+        return Lengthening(because, f"--training.max_epochs {2 * limits.max_epochs}", resumes=True)
     if patience is not None and progress.validations_without_gain >= patience:
         because = f"training.early_stopping.patience ({patience}) has ended it"
         return Lengthening(because, f"--training.early_stopping.patience {2 * patience}", resumes=False)
-    because = f"training.max_minutes ({limits.minutes or 0:g}) has ended it"
-    return Lengthening(because, f"--training.max_minutes {2 * (limits.minutes or 0):g}", resumes=True)
+    because = f"training.max_minutes ({limits.max_minutes or 0:g}) has ended it"
+    return Lengthening(because, f"--training.max_minutes {2 * (limits.max_minutes or 0):g}", resumes=True)

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ..config import RunConfig
 from ..config.names.training import SCHEDULES
+from ..config.training import LimitSettings, LossSettings, OptimizerSettings, PaceSettings, StepSettings
 from ..decoding.forced_graph import make_forced_graph
 from ..decoding.translator import Translator
 from ..files.run_directory import RunDirectory
@@ -53,14 +54,7 @@ def _build_optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.
         schedule = WarmupSchedule(
             settings.schedule, settings.learning_rate, settings.warmup_updates, settings.max_updates
         )
-    optimizer = make_optimizer(
-        settings.optimizer,
-        schedule,
-        beta_1=settings.beta_1,
-        beta_2=settings.beta_2,
-        epsilon=settings.epsilon,
-        weight_decay=settings.weight_decay,
-    )
+    optimizer = make_optimizer(schedule, **settings.part(OptimizerSettings))
     optimizer.build(model.trainable_variables)
     return optimizer
 
@@ -87,22 +81,17 @@ def build_train_step(
     """Builds the graph of an update, with its loss."""
     settings = config.training
     guided = settings.guided_attention
-    loss = TotalLoss(
-        model,
-        label_smoothing=settings.label_smoothing,
-        r_drop=settings.r_drop,
-        guided_attention=GuidedAttention(**guided.model_dump()) if guided else None,
-    )
+    parts = {"guided_attention": guided and GuidedAttention(**guided.model_dump())}
+    loss = TotalLoss(model, **settings.part(LossSettings) | parts)
     return TrainStep(
         model,
         optimizer,
         loss,
         batches.strategy,
         batches.signature,
-        clip_norm=settings.clip_norm,
         accumulating=batches.accumulated > 1,
         slices=1 if settings.xla else slices_per_update(),
-        xla=settings.xla,
+        **settings.part(StepSettings),
     )
 
 
@@ -139,12 +128,7 @@ def build_training(
         plan.count,
         100 * plan.padding_share,
     )
-    stopping = StoppingRules(
-        build_limits(config),
-        settings.early_stopping.metric,
-        settings.early_stopping.patience,
-        agreement=agreement,
-    )
+    stopping = StoppingRules(build_limits(config), **settings.early_stopping.model_dump(), agreement=agreement)
     return Training(
         model,
         optimizer,
@@ -153,9 +137,7 @@ def build_training(
         build_validation(config, text, translator, model),
         checkpoints,
         stopping=stopping,
-        validate_every=settings.validate_every_updates,
-        log_every=settings.log_every_updates,
-        save_every=60 * settings.checkpoint_every_minutes if settings.checkpoint_every_minutes else None,
+        **settings.part(PaceSettings),
         metric=settings.early_stopping.metric,
         measured_total=_build_measured_total(config, optimizer, batches, stopping),
     )
@@ -188,4 +170,4 @@ def build_limits(config: RunConfig) -> Limits:
     """Builds the limits at which training ends."""
     settings = config.training
     measured = SCHEDULES[settings.schedule].measures_total
-    return Limits(settings.max_updates, settings.max_epochs, settings.max_minutes, measured)
+    return Limits(**settings.part(LimitSettings), measured=measured)

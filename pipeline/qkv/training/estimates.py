@@ -41,9 +41,9 @@ def time_step(step: Callable[[Batch], TrainStepMetrics], batches: Iterable[Batch
 def nearest_limit(limits: Limits, updates_per_epoch: int, update_seconds: float) -> tuple[str, float]:
     """Returns which limit ends training first, `updates`, `epochs` or `minutes`, and after how many minutes."""
     minutes = {
-        "updates": (limits.updates or math.inf) * update_seconds / 60,
-        "epochs": (limits.epochs or math.inf) * updates_per_epoch * update_seconds / 60,
-        "minutes": limits.minutes or math.inf,
+        "updates": (limits.max_updates or math.inf) * update_seconds / 60,
+        "epochs": (limits.max_epochs or math.inf) * updates_per_epoch * update_seconds / 60,
+        "minutes": limits.max_minutes or math.inf,
     }
     return min(minutes.items(), key=lambda item: item[1])
 

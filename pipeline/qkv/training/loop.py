@@ -1,8 +1,8 @@
 """The training loop: the same for one device and for many, and able to continue from any update.
 
-It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` receives logs every `log_every` updates and
-none in between; `on_test_end` receives the row of a validation. Both have the number of updates under `update`.
-`on_epoch_end` receives the last validation's row, nothing before the first.
+It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` receives logs every `log_every_updates`
+updates and none in between; `on_test_end` receives the row of a validation. Both have the number of updates under
+`update`. `on_epoch_end` receives the last validation's row, nothing before the first.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,9 +36,10 @@ class Training:
         validate: returns the metrics of the model as it is: `val_loss`, `val_bleu` and others.
         checkpoints: where the state is saved; None for a worker that writes nothing.
         stopping: the rules that decide when training ends.
-        validate_every: updates between two validations, each with a checkpoint; see `is_due`.
-        log_every: updates between two logs.
-        save_every: seconds of training without a checkpoint after which an interim one is saved; None for never.
+        validate_every_updates: updates between two validations, each with a checkpoint; see `is_due`.
+        log_every_updates: updates between two logs.
+        checkpoint_every_minutes: minutes of training without a checkpoint after which an interim one is saved; None
+            for never.
         metric: the validation metric by which the best checkpoint is chosen, without `val_`.
         measured_total: fixes the total of updates while training runs; None if it is known or not limited.
     """
@@ -53,9 +54,9 @@ class Training:
         checkpoints: Checkpoints | None,
         *,
         stopping: StoppingRules,
-        validate_every: int | None,
-        log_every: int,
-        save_every: float | None = None,
+        validate_every_updates: int | None,
+        log_every_updates: int,
+        checkpoint_every_minutes: float | None = None,
         metric: str,
         measured_total: MeasuredTotal | None = None,
     ) -> None:
@@ -66,9 +67,9 @@ class Training:
         self.validate = validate
         self.checkpoints = checkpoints
         self.stopping = stopping
-        self.validate_every = validate_every
-        self.log_every = log_every
-        self.save_every = save_every
+        self.validate_every_updates = validate_every_updates
+        self.log_every_updates = log_every_updates
+        self.checkpoint_every_minutes = checkpoint_every_minutes
         self.metric = metric
         self.measured_total = measured_total
         self.callback_params: dict[str, Any] = {}  # what callbacks find as their `params`
@@ -114,14 +115,14 @@ class Training:
             if plan.is_end(progress.batch):
                 progress.epoch, progress.batch = progress.epoch + 1, 0
             progress.seconds = session.clock.seconds()
-            logs = self._read_logs(session) if progress.update % self.log_every == 0 else {}
+            logs = self._read_logs(session) if progress.update % self.log_every_updates == 0 else {}
             events.on_train_batch_end(progress.update - 1, logs)
             if not self._knows_total(progress):
                 self._measure_total(session)
-            total = progress.total_updates or self.stopping.limits.updates
-            if self._knows_total(progress) and is_due(progress.update, self.validate_every, total):
+            total = progress.total_updates or self.stopping.limits.max_updates
+            if self._knows_total(progress) and is_due(progress.update, self.validate_every_updates, total):
                 self._validate(session)
-            elif self.save_every is not None and session.clock.seconds() - session.saved_at >= self.save_every:
+            elif self._is_interim_due(session):
                 self._save_interim(session)
             if reason := self.stopping.reason(progress, session.clock.seconds(), self.model.stop_training):
                 return reason
@@ -169,6 +170,10 @@ class Training:
         self._note_saving(session)
         if self.checkpoints is not None:
             self.checkpoints.save(self.model, self.optimizer, progress, best)
+
+    def _is_interim_due(self, session: Session) -> bool:
+        minutes = self.checkpoint_every_minutes
+        return minutes is not None and session.clock.seconds() - session.saved_at >= 60 * minutes
 
     def _save_interim(self, session: Session) -> None:
         self._note_saving(session)

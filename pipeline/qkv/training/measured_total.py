@@ -37,7 +37,7 @@ class MeasuredTotal:
         agreement: Agreement,
         agree_every: int = 1,
     ) -> None:
-        assert limits.minutes is not None
+        assert limits.max_minutes is not None
         self.schedule = schedule
         self.limits = limits
         self.updates_per_epoch = updates_per_epoch
@@ -65,7 +65,7 @@ class MeasuredTotal:
         if self.started is None:
             self.started = seconds()
         lasted = seconds() - self.started
-        enough = min(60 * (self.limits.minutes or 0) * MEASURED_SHARE, MOST_MEASURED_SECONDS)
+        enough = min(60 * (self.limits.max_minutes or 0) * MEASURED_SHARE, MOST_MEASURED_SECONDS)
         if not self.agreement.alone and progress.update % self.agree_every:
             return False
         ready = measured >= MEASURED_UPDATES and lasted >= enough
@@ -82,14 +82,14 @@ class MeasuredTotal:
             seconds: time spent in training.
             validation_seconds: the time that a validation takes.
         """
-        seconds_left = 60 * (self.limits.minutes or 0) - seconds
+        seconds_left = 60 * (self.limits.max_minutes or 0) - seconds
         updates = updates_within(seconds_left, self.update_seconds, validation_seconds, self.validate_every)
         # There are at least as many again as were made until now: the learning rate needs room to fall.
         ends = [progress.update + max(updates, progress.update)]
-        if self.limits.updates is not None:
-            ends.append(self.limits.updates)
-        if self.limits.epochs is not None:
-            ends.append(self.limits.epochs * self.updates_per_epoch)
+        if self.limits.max_updates is not None:
+            ends.append(self.limits.max_updates)
+        if self.limits.max_epochs is not None:
+            ends.append(self.limits.max_epochs * self.updates_per_epoch)
         progress.total_updates = round(self.agreement.of_chief(min(ends), "to measure a validation"))
         self.schedule.total_updates.assign(progress.total_updates)
 

@@ -20,16 +20,16 @@ class Limits:
     """Training ends at the first of these that is reached; None for no limit.
 
     Args:
-        updates: a number of updates.
-        epochs: a number of passes over the training text.
-        minutes: minutes of training.
-        measured: whether training ends at `Progress.total_updates`, which is measured from `minutes`, instead of at
-            `minutes`.
+        max_updates: a number of updates.
+        max_epochs: a number of passes over the training text.
+        max_minutes: minutes of training.
+        measured: whether training ends at `Progress.total_updates`, which is measured from `max_minutes`, instead of at
+            `max_minutes`.
     """
 
-    updates: int | None = None
-    epochs: int | None = None
-    minutes: float | None = None
+    max_updates: int | None = None
+    max_epochs: int | None = None
+    max_minutes: float | None = None
     measured: bool = False
 
 
@@ -68,22 +68,22 @@ class StoppingRules:
             asked_by_callback: whether a callback has set `model.stop_training`.
         """
         limits = self.limits
-        if limits.updates is not None and progress.update >= limits.updates:
-            return f"{limits.updates} updates"
+        if limits.max_updates is not None and progress.update >= limits.max_updates:
+            return f"{limits.max_updates} updates"
         if progress.total_updates is not None and progress.update >= progress.total_updates:
-            return f"{progress.total_updates} updates, as measured for {limits.minutes:g} minutes"
-        if limits.epochs is not None and progress.epoch >= limits.epochs:
-            return f"{limits.epochs} epochs"
+            return f"{progress.total_updates} updates, as measured for {limits.max_minutes:g} minutes"
+        if limits.max_epochs is not None and progress.epoch >= limits.max_epochs:
+            return f"{limits.max_epochs} epochs"
         if self.patience is not None and progress.validations_without_gain >= self.patience:
             return f"{self.patience} validations without a better {self.metric}"
         # Reasons that may differ between workers. Of their clocks, the chief's counts.
         reasons = {
             INTERRUPTED: self.interrupted,
             "a callback stopped it": asked_by_callback,
-            f"{limits.minutes or 0:g} minutes": limits.minutes is not None
+            f"{limits.max_minutes or 0:g} minutes": limits.max_minutes is not None
             and not limits.measured
             and self.agreement.chief
-            and seconds >= 60 * limits.minutes,
+            and seconds >= 60 * limits.max_minutes,
         }
         if not self.agreement.alone:
             if progress.update < self._agree_at:

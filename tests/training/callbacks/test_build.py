@@ -22,7 +22,7 @@ def test_a_run_has_its_callbacks(tmp_path, monkeypatch):
     probes = [{"source": "un chat", "reference": "a cat"}]
     config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", {"inspection.probes": probes})
     batches = SimpleNamespace(updates=lambda epoch: 7)
-    training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(updates=9)))
+    training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(max_updates=9)))
     translator = SimpleNamespace(tokenizer=None, max_positions=64)
     validation = Corpus(["a"], ["b"], [1], "text")
     callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(update=5), validation)
@@ -69,7 +69,7 @@ def test_without_probes_validation_pairs_are_shown_unless_the_list_is_empty(tmp_
     changes = {"inspection.probes": probes, "inspection.probe_updates": [0, 9]}
     config = small_config(write_small_corpus(tmp_path / "text"), tmp_path, "run", changes)
     batches = SimpleNamespace(updates=lambda epoch: 7)
-    training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(updates=9)))
+    training = SimpleNamespace(model=None, batches=batches, stopping=SimpleNamespace(limits=Limits(max_updates=9)))
     translator = SimpleNamespace(tokenizer=None, max_positions=64)
     validation = Corpus(["b"], ["2"], [1], "text")
     callbacks = build_callbacks(config, RunDirectory(tmp_path), translator, training, Progress(), validation)

@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 
 def show(stream, limits=None):
-    line = ProgressLine(limits or Limits(updates=200), updates_per_epoch=80, progress=Progress(), stream=stream)
+    line = ProgressLine(limits or Limits(max_updates=200), updates_per_epoch=80, progress=Progress(), stream=stream)
     line.on_train_batch_end(49, FIRST)
     line.on_train_batch_end(50, {})  # between two lines of logs nothing is said
     line.on_train_batch_end(99, SECOND)
@@ -53,10 +53,10 @@ def test_on_a_terminal_one_line_is_rewritten_and_validations_stay():
 @pytest.mark.parametrize(
     ("limits", "left"),
     [
-        (Limits(minutes=2), "0:30 left"),
-        (Limits(epochs=2), "0:36 left"),
-        (Limits(updates=200, minutes=100), "1:00 left"),
-        (Limits(updates=2000, minutes=1.75), "0:15 left"),
+        (Limits(max_minutes=2), "0:30 left"),
+        (Limits(max_epochs=2), "0:36 left"),
+        (Limits(max_updates=200, max_minutes=100), "1:00 left"),
+        (Limits(max_updates=2000, max_minutes=1.75), "0:15 left"),
         (Limits(), None),
     ],
 )
@@ -71,7 +71,7 @@ def test_clock_shows_hours_only_where_there_are_some():
 
 def silent(stream, progress, moments):
     """Shows updates without logs, at moments in seconds."""
-    line = ProgressLine(Limits(updates=10), updates_per_epoch=80, progress=progress, stream=stream)
+    line = ProgressLine(Limits(max_updates=10), updates_per_epoch=80, progress=progress, stream=stream)
     for progress.update, progress.seconds in enumerate(moments, 1):
         line.on_train_batch_end(progress.update - 1, {})
     return stream.getvalue()
@@ -101,7 +101,7 @@ def test_a_line_on_a_terminal_is_cut_where_the_terminal_would_wrap_it(monkeypatc
 
 def test_a_terminal_says_when_training_starts_and_when_it_is_validated_and_a_file_does_not():
     for stream, statuses in ((Terminal(), 2), (io.StringIO(), 0)):
-        line = ProgressLine(Limits(updates=200), 80, Progress(update=7), stream)
+        line = ProgressLine(Limits(max_updates=200), 80, Progress(update=7), stream)
         line.on_train_begin()
         line.on_test_begin()
         assert stream.getvalue().count("\r\x1b[K") == statuses
@@ -110,7 +110,7 @@ def test_a_terminal_says_when_training_starts_and_when_it_is_validated_and_a_fil
 def test_the_time_left_by_the_clock_is_that_to_the_total_once_it_is_known():
     for total, left in ((None, "0:30 left"), (130, "0:18 left")):
         stream = io.StringIO()
-        limits = Limits(minutes=2, measured=True)
+        limits = Limits(max_minutes=2, measured=True)
         line = ProgressLine(limits, 80, Progress(total_updates=total), stream)
         line.on_train_batch_end(49, FIRST)
         line.on_train_batch_end(99, SECOND)
@@ -119,7 +119,7 @@ def test_the_time_left_by_the_clock_is_that_to_the_total_once_it_is_known():
 
 def test_the_time_in_which_the_total_is_measured_does_not_count_in_the_time_left():
     stream, progress = io.StringIO(), Progress()
-    line = ProgressLine(Limits(minutes=5, measured=True), 80, progress, stream)
+    line = ProgressLine(Limits(max_minutes=5, measured=True), 80, progress, stream)
     line.on_train_batch_end(49, FIRST)
     progress.total_updates = 400
     line.on_train_batch_end(99, {**SECOND, "minutes": 2.0})
@@ -130,7 +130,7 @@ def test_the_time_in_which_the_total_is_measured_does_not_count_in_the_time_left
 @pytest.mark.parametrize(("total", "said"), [(130, 0), (300, 1)])
 def test_a_training_that_takes_longer_than_it_was_measured_for_says_so_once(total, said):
     stream = io.StringIO()
-    line = ProgressLine(Limits(minutes=2, measured=True), 80, Progress(total_updates=total), stream)
+    line = ProgressLine(Limits(max_minutes=2, measured=True), 80, Progress(total_updates=total), stream)
     for logs in (FIRST, SECOND, {**SECOND, "update": 150, "minutes": 2.0}):
         line.on_train_batch_end(0, logs)
     found = [row for row in stream.getvalue().splitlines() if "slower" in row]

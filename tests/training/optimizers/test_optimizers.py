@@ -13,7 +13,7 @@ RATE = 0.01
 def updates_of(name, **settings):
     """What one update by random gradients adds to each variable, with its gradient."""
     model = make_transformer()
-    optimizer = make_optimizer(name, RATE, beta_1=0.9, beta_2=0.98, epsilon=1e-9, **settings)
+    optimizer = make_optimizer(RATE, optimizer=name, beta_1=0.9, beta_2=0.98, epsilon=1e-9, **settings)
     optimizer.build(model.trainable_variables)
     generator = np.random.default_rng(0)
     gradients = [generator.normal(size=variable.shape).astype("float32") for variable in model.trainable_variables]
@@ -61,4 +61,4 @@ def test_weight_decay_takes_a_part_of_each_matrix_and_nothing_of_embeddings_and_
 
 def test_an_unknown_optimizer_is_an_error():
     with pytest.raises(ValueError, match="optimizer: expected adam or muon, found 'sgd'"):
-        make_optimizer("sgd", RATE, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+        make_optimizer(RATE, optimizer="sgd", beta_1=0.9, beta_2=0.98, epsilon=1e-9)

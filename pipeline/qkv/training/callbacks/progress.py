@@ -94,7 +94,7 @@ class ProgressLine(keras.callbacks.Callback):
 
     def _say_if_late(self, whole: float) -> None:
         """Says once that the whole training takes longer than it was measured for."""
-        minutes, total = self.limits.minutes or 0, self.progress.total_updates
+        minutes, total = self.limits.max_minutes or 0, self.progress.total_updates
         if total is not None and not self.said_late and whole > LATE * 60 * minutes:
             self.said_late = True
             line = f"updates have become slower: all {total} will take about {whole / 60:.1f} minutes, not {minutes:g}"
@@ -103,11 +103,11 @@ class ProgressLine(keras.callbacks.Callback):
     def _seconds_left(self, update: float, seconds: float) -> float | None:
         assert self.first
         seconds_left = []
-        if self.limits.minutes is not None and (self.progress.total_updates is None or update == self.first[0]):
-            seconds_left.append(60 * self.limits.minutes - seconds)
+        if self.limits.max_minutes is not None and (self.progress.total_updates is None or update == self.first[0]):
+            seconds_left.append(60 * self.limits.max_minutes - seconds)
         ends = [
-            self.progress.total_updates or self.limits.updates,
-            self.limits.epochs and self.limits.epochs * self.updates_per_epoch,
+            self.progress.total_updates or self.limits.max_updates,
+            self.limits.max_epochs and self.limits.max_epochs * self.updates_per_epoch,
         ]
         if update > self.first[0]:
             pace = (seconds - self.first[1]) / (update - self.first[0])

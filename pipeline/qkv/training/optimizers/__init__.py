@@ -9,9 +9,9 @@ from .muon import StackedMuon
 
 
 def make_optimizer(
-    name: str,
-    learning_rate: Any,
+    schedule: Any,
     *,
+    optimizer: str,
     beta_1: float,
     beta_2: float,
     epsilon: float,
@@ -20,9 +20,9 @@ def make_optimizer(
     """Makes an optimizer by its name.
 
     Args:
-        name: `adam` (Kingma and Ba 2015), or `muon` (Jordan et al. 2024): momentum made orthogonal for matrices, in the
-            scale of Adam's updates (Liu et al. 2025, section 2.2), and Adam for embeddings and vectors.
-        learning_rate: a number or a schedule.
+        schedule: of the learning rate, or a number.
+        optimizer: `adam` (Kingma and Ba 2015), or `muon` (Jordan et al. 2024): momentum made orthogonal for matrices,
+            in the scale of Adam's updates (Liu et al. 2025, section 2.2), and Adam for embeddings and vectors.
         beta_1: the decay per update of Adam's mean of the gradients.
         beta_2: the decay per update of Adam's mean of the squared gradients.
         epsilon: added to Adam's divisor against division by zero.
@@ -32,9 +32,9 @@ def make_optimizer(
     Raises:
         ValueError: unknown name.
     """
-    common: dict[str, Any] = {"epsilon": epsilon, "name": name, "matrix_decay": weight_decay}
-    if name == "adam":
-        return FusedAdam(learning_rate, beta_1=beta_1, beta_2=beta_2, **common)
-    if name == "muon":
-        return StackedMuon(learning_rate, adam_beta_1=beta_1, adam_beta_2=beta_2, **common)
-    raise ValueError(f"optimizer: expected adam or muon, found {name!r}")
+    common: dict[str, Any] = {"epsilon": epsilon, "name": optimizer, "matrix_decay": weight_decay}
+    if optimizer == "adam":
+        return FusedAdam(schedule, beta_1=beta_1, beta_2=beta_2, **common)
+    if optimizer == "muon":
+        return StackedMuon(schedule, adam_beta_1=beta_1, adam_beta_2=beta_2, **common)
+    raise ValueError(f"optimizer: expected adam or muon, found {optimizer!r}")

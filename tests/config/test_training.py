@@ -1,0 +1,55 @@
+"""Parts of the settings of training: each has the arguments of one constructor, so that a new one is written twice."""
+
+import inspect
+
+import pytest
+
+from qkv.config.training import (
+    EarlyStoppingSettings,
+    GuidedAttentionSettings,
+    LimitSettings,
+    LossSettings,
+    OptimizerSettings,
+    PaceSettings,
+    StepSettings,
+    TrainingSettings,
+)
+from qkv.training.guided_attention import GuidedAttention
+from qkv.training.loop import Training
+from qkv.training.optimizers import make_optimizer
+from qkv.training.step import TrainStep
+from qkv.training.stopping import Limits, StoppingRules
+from qkv.training.total_loss import TotalLoss
+
+BUILT = {
+    make_optimizer: "schedule",
+    TotalLoss: "model",
+    TrainStep: "model optimizer loss strategy signature accumulating slices",
+    Limits: "measured",
+    Training: "model optimizer step batches validate checkpoints stopping metric measured_total",
+    StoppingRules: "limits agreement",
+    GuidedAttention: "",
+}
+"""Constructor -> the arguments that are no settings."""
+
+
+@pytest.mark.parametrize(
+    ("part", "constructor"),
+    [
+        (OptimizerSettings, make_optimizer),
+        (LossSettings, TotalLoss),
+        (StepSettings, TrainStep),
+        (LimitSettings, Limits),
+        (PaceSettings, Training),
+        (EarlyStoppingSettings, StoppingRules),
+        (GuidedAttentionSettings, GuidedAttention),
+    ],
+)
+def test_a_part_has_the_arguments_of_its_constructor(part, constructor):
+    assert set(part.model_fields) == set(inspect.signature(constructor).parameters) - set(BUILT[constructor].split())
+
+
+def test_the_keys_of_parts_are_keys_of_training():
+    training = TrainingSettings(max_updates=3, clip_norm=2.0)
+    assert training.part(StepSettings) == {"clip_norm": 2.0, "xla": False}
+    assert training.part(LimitSettings) == {"max_updates": 3, "max_epochs": None, "max_minutes": None}
