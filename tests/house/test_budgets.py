@@ -17,12 +17,12 @@ SETTINGS = PACKAGE / "config"
 MANY_PARAMETERS = 8
 
 BUDGETS = {
-    "modules": 398,
-    "modules with a single importer": 117,
+    "modules": 395,
+    "modules with a single importer": 118,  # a module that imported them once more, for checks, has gone
     "modules beside the packages": 5,
     "modules in one folder": 59,
-    "lines": 40_376,
-    "lines of code": 21_559,
+    "lines": 40_419,  # settings in parts, each with its docstring, in place of lists of arguments
+    "lines of code": 21_571,  # the same
     "functions with many parameters": 20,
     "settings and options": 247,
 }
