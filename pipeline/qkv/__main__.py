@@ -18,9 +18,9 @@ COMMANDS = {
     "measure": "measures an attention archive of any program",
     "view": "shows the attention of several runs on one page",
     "draw": "draws heat maps for papers",
-    "live": "a page that translates what you type, and shows and changes attention",
-    "export": "writes a run for other programs",
-    "import_marian": "makes a run of a Marian or OPUS-MT model",
+    "live": "serves a page that translates what you type, and shows and changes attention",
+    "export": "writes a run in a format of other programs",
+    "import_marian": "makes a run from a Marian or OPUS-MT model",
 }
 """Every command is the module of its name; what it does is said in a few words."""
 

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 PROGRESS_PAIRS = 10_000  # about a minute's work
 CHECKED_PAIRS = 1000
 COMBINED = {
-    MEAN_WEIGHTS: "by the mean of the weights of all runs: each word with the one of the largest mean, and neighbours "
-    "of links above 0.4",
-    PROBABLE: "by the probability that a link is right, calibrated as for --probabilities on the attention of both: "
-    "links above the threshold with the fewest errors",
+    MEAN_WEIGHTS: "link each word to that of the largest mean weight over all runs, and neighbours above 0.4",
+    PROBABLE: "link by the probabilities of --probabilities, above the threshold with the fewest errors",
 }
 _ALIGNED = {name: site for name, site in SITES.items() if site.aligns}
 READOUT_HELP = (
@@ -44,14 +42,14 @@ def make_parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(
         "align",
         description="Aligns the words of a parallel text by the cross-attention of a trained run. Writes one line of "
-        "links per pair in Pharaoh format: source word-target word, from 0. With a run of the opposite direction the "
-        "links of both are symmetrised. Layer, head and label side are those given by --at; without it they are chosen "
-        "on the gold alignments that the run's config names, or else by the agreement of the two directions.",
+        "links per pair in Pharaoh format: source word-target word, from 0. The links of a run and one of the opposite "
+        "direction are symmetrised. Layer, head and label side are those of --at, or else chosen: on the gold "
+        "alignments of the run's config, or by the agreement of the two directions.",
     )
     parser.epilog = READOUT_HELP
     _add_runs(parser)
-    parser.add_argument("--source", type=text_file, metavar="FILE", help="source sentences, one per line")
-    parser.add_argument("--target", type=text_file, metavar="FILE", help="their translations, one per line")
+    parser.add_argument("--source", type=text_file, metavar="FILE", help="align these source sentences, one a line")
+    parser.add_argument("--target", type=text_file, metavar="FILE", help="with these translations, one a line")
     parser.add_argument(
         "--set", choices=DATA_SETS, help="align this set of RUN's config instead of --source and --target"
     )
@@ -62,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--symmetrise",
         choices=(*SYMMETRISATIONS, *COMBINED),
         default=SYMMETRISATIONS[0],
-        help=f"how the links of two directions are combined (default: {SYMMETRISATIONS[0]}). {describe(COMBINED)}",
+        help=f"combine the links of two directions in this way (default: {SYMMETRISATIONS[0]}). {describe(COMBINED)}",
     )
     add_normalize_option(parser)
     _add_word_options(parser)
@@ -82,15 +80,15 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="RUN",
-        help="folders of further runs, from source to target or back as the languages of their configs say, whose "
-        f"attention counts too; for --symmetrise {MEAN_WEIGHTS}",
+        help="count the attention of these runs too, of either direction, as the languages of their configs say; with "
+        f"--symmetrise {MEAN_WEIGHTS}",
     )
     for option, meaning in (("at", "RUN"), ("reverse_at", "REVERSE_RUN")):
         parser.add_argument(
             f"--{option}",
             metavar="LAYER,HEAD,SIDE[,LINKS[,SITE]]",
-            help=f"where in {meaning}, and in further runs of its direction, links are read, such as 1,mean,output or "
-            "2,0,input; see below",
+            help=f"read the links of {meaning}, and of further runs of its direction, here, such as at 1,mean,output "
+            "or 2,0,input; see below (default: chosen)",
         )
 
 
@@ -100,13 +98,13 @@ def _add_word_options(parser: argparse.ArgumentParser) -> None:
             f"--{side}_words",
             type=text_file,
             metavar="FILE",
-            help=f"the {side} sentences again, with spaces between words: links are between these words. For text "
-            "without spaces; otherwise its subwords count as words, or its characters if there are two runs",
+            help=f"link the words of FILE: the {side} sentences with spaces between words, for text without spaces "
+            "(default: its subwords, or with two runs its characters)",
         )
     parser.add_argument(
         "--subwords",
         action="store_true",
-        help="link the run's subwords instead of words, numbered as in its attention archives",
+        help="link the run's subwords, numbered as in its attention archives, instead of words",
     )
 
 
@@ -114,8 +112,8 @@ def _add_probability_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--probabilities",
         action="store_true",
-        help="write the probability that a link is right after it, as in 0-0:0.93. It is calibrated on the gold "
-        "alignments that RUN's config names (inspection.choose_head_on, or else the validation set)",
+        help="write after each link how probable it is, as in 0-0:0.93, calibrated on the gold alignments of RUN's "
+        "config (inspection.choose_head_on, or else the validation set)",
     )
 
 

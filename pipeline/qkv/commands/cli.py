@@ -75,7 +75,7 @@ _common.add_argument(
     action="append",
     default=[],
     metavar="FILE",
-    help="Python file of your own that registers a score, mechanism or the like; repeatable",
+    help="load a Python file of your own, which registers a score, a mechanism or the like; repeatable",
 )
 _common.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
@@ -175,9 +175,8 @@ def add_members_argument(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         default=[],
         metavar="RUN2",
-        help="folders of further runs: all translate together as an ensemble, each token by the mean of their "
-        "log-probabilities. They need the same tokenizer, and may be of any architecture. Settings are those of RUN; "
-        "sentences have as many tokens as every model accepts",
+        help="folders of further runs with the same tokenizer, which translate with RUN as an ensemble: each token by "
+        "the mean of all log-probabilities, with the settings of RUN",
     )
 
 
@@ -187,8 +186,7 @@ def add_checkpoint_option(parser: argparse.ArgumentParser) -> None:
         "--checkpoint",
         choices=("best", "last"),
         default="best",
-        help="which weights of each run to use. best: those that were best on validation; last: the newest, also "
-        "during training (default: best)",
+        help="use the weights that were best on validation, or the last ones, also during training (default: best)",
     )
 
 
@@ -199,8 +197,8 @@ def add_workers_option(parser: argparse.ArgumentParser) -> None:
         type=whole_number(1, 1000),
         default=1,
         metavar="N",
-        help="number of processes of this machine that share the work, each with the model in its memory; the results "
-        "are the same (default: 1)",
+        help="share the work among N processes, each with the model in its memory; the results are the same "
+        "(default: 1)",
     )
 
 
@@ -209,14 +207,14 @@ def add_normalize_option(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--no_normalize",
         action="store_true",
-        help="read the text as it is, without what data.normalize of the run does to text that a person has written",
+        help="read the text as it is, without the run's data.normalize, which makes it look like the training text",
     )
 
 
 def add_set_option(parser: argparse.ArgumentParser) -> None:
-    """Which evaluation of a run is read, as `options.set`."""
+    """Adds the name of the evaluation that is read of a run, as `options.set`."""
     parser.add_argument(
-        "--set", type=result_name, default="test", metavar="NAME", help="name of the evaluation (default: test)"
+        "--set", type=result_name, default="test", metavar="NAME", help="read the evaluation NAME (default: test)"
     )
 
 
@@ -226,14 +224,14 @@ def add_links_options(parser: argparse._ActionsContainer, default: str = "") -> 
         "--alignments",
         type=text_file,
         metavar="FILE",
-        help=f"gold word alignments of the sentences, in Pharaoh format{default}",
+        help=f"compare links with these gold alignments of the sentences, in Pharaoh format{default}",
     )
     parser.add_argument(
         "--first_index",
         type=int,
         choices=(0, 1),
         default=0,
-        help="number of the first word in --alignments (default: 0)",
+        help="count the words in --alignments from this number (default: 0)",
     )
 
 
@@ -243,7 +241,7 @@ def add_bleu_option(parser: argparse.ArgumentParser, default: str) -> None:
         "--bleu_tokenizer",
         choices=list(BLEU_TOKENIZERS),
         metavar="NAME",
-        help=f"how sacreBLEU splits text into words (default: {default}). {describe(BLEU_TOKENIZERS)}",
+        help=f"split text into words by this tokenizer of sacreBLEU (default: {default}). {describe(BLEU_TOKENIZERS)}",
     )
 
 
@@ -258,34 +256,34 @@ def add_decoding_options(parser: argparse.ArgumentParser, without: Collection[st
 
 def add_seed_option(parser: argparse.ArgumentParser) -> None:
     """Adds the seed of sampling, which `with_decoding` reads."""
-    text = f"With sampling: seed of the draws ({expectation(RunSettings.model_fields['seed'])}; default: the run's)"
+    text = f"With sampling: seed the draws by this number ({expectation(RunSettings.model_fields['seed'])}). "
+    text += "Default: the run's."
     parser.add_argument("--seed", metavar="VALUE", help=text)
 
 
 def add_given_options(parser: argparse.ArgumentParser, note: str = "") -> None:
     """Adds the files of what is known of translations, as `options.prefix`, `options.require` and `options.ban`."""
     group = parser.add_argument_group(
-        f"what is known of the translations{note}", "All in the form of the training text."
+        "constraints on the translations", f"Files of text in the form of the training text{note}."
     )
     group.add_argument(
         "--prefix",
         type=text_file,
         metavar="FILE",
-        help="a line for each sentence, with which its translation begins; empty for none. The last word may be the "
-        "beginning of one",
+        help="begin each translation with its line of FILE, unless that is empty; the last word may be unfinished",
     )
     group.add_argument(
         "--require",
         type=text_file,
         metavar="FILE",
-        help="a line for each sentence: words or phrases that its translation contains as whole words, separated by "
-        "tabs; empty for none. Needs a beam",
+        help="put the words or phrases of its line of FILE, separated by tabs, into each translation, as whole words. "
+        "Needs a beam",
     )
     group.add_argument(
         "--ban",
         type=text_file,
         metavar="FILE",
-        help="words or phrases, one a line, that no translation contains as whole words",
+        help="keep these words or phrases, one a line, out of all translations, as whole words",
     )
 
 

@@ -15,27 +15,25 @@ def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
         "compare",
-        description="Compares evaluated runs: BLEU and chrF with 95 % confidence intervals and p-values against the "
-        "first run (paired bootstrap), the same of the alignment error rate (approximate randomisation), loss, search, "
-        "seed, parameters, updates and minutes of training; below, where they were measured, entropy, agreement and "
-        "other measures of heads, and the loss when one is replaced, in the same way. Means are given of runs that "
-        "differ in nothing but their seed, with intervals over seeds and sentences. Attention archives without a run "
-        "are compared by what they hold.",
+        description="Compares evaluated runs. The table has BLEU and chrF (paired bootstrap) and the alignment error "
+        "rate (approximate randomisation), with 95 % confidence intervals and p-values against the first run, then "
+        "loss, search, seed, parameters, updates and minutes of training. Below stand measures of heads, where they "
+        "were measured, and means of runs that differ in nothing but their seed. Attention archives without a run are "
+        "compared by what they hold.",
     )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help=EVALUATED_HELP)
     add_set_option(parser)
     parser.add_argument(
         "--heads",
         action="store_true",
-        help="also compare each layer and head, with intervals, and with p-values that are corrected for their number "
-        "(Holm); the heads of each run are matched to those of the first",
+        help="compare each layer and head too, matched to those of the first run, with p-values corrected for their "
+        "number (Holm)",
     )
-    parser.add_argument("--csv", type=file_to_write, metavar="FILE", help="also write the table to this CSV file")
+    parser.add_argument("--csv", type=file_to_write, metavar="FILE", help="write the table to this CSV file too")
     parser.add_argument(
         "--fail_if_worse",
         action="store_true",
-        help="end with status 1 if BLEU or chrF of a run is lower than the first run's, with p below 0.05: a gate "
-        "before a new model replaces an old one",
+        help="end with status 1 if a run's BLEU or chrF is lower than the first run's, with p below 0.05",
     )
     return parser
 

@@ -27,30 +27,29 @@ def make_parser() -> argparse.ArgumentParser:
         type=whole_number(0, MOST),
         required=True,
         metavar="N",
-        help="number of the sentence, counted from 0",
+        help="draw this sentence, counted from 0",
     )
     add_set_option(parser)
     parser.add_argument(
-        "--site", choices=list(SITES), default="cross", help=f"attention to draw. {describe(SITES)} (default: cross)"
+        "--site", choices=list(SITES), default="cross", help=f"draw this attention (default: cross). {describe(SITES)}"
     )
     parser.add_argument(
-        "--layer", type=whole_number(0, MOST), default=0, help="number of the layer, counted from 0 (default: 0)"
+        "--layer", type=whole_number(0, MOST), default=0, help="draw this layer, counted from 0 (default: 0)"
     )
     parser.add_argument(
-        "--head", type=whole_number(0, MOST), help="draw only this head, counted from 0 (default: all, side by side)"
+        "--head", type=whole_number(0, MOST), help="draw this head alone, counted from 0 (default: all, side by side)"
     )
     parser.add_argument(
         "--side",
         choices=list(LABEL_SIDES),
         default="output",
-        help=f"which target tokens label the rows. {describe(LABEL_SIDES)} (default: output)",
+        help=f"label the rows by these target tokens (default: output). {describe(LABEL_SIDES)}",
     )
     parser.add_argument(
         "--output",
         type=file_to_write,
         metavar="FILE",
-        help="the picture; its suffix chooses the format: .png, .svg or .pdf (default: named after what it shows, such "
-        "as demo_test_7_cross_layer_0.png)",
+        help="write this .png, .svg or .pdf file (default: a name such as demo_test_7_cross_layer_0.png)",
     )
     return parser
 

@@ -33,8 +33,8 @@ def make_parser() -> argparse.ArgumentParser:
         "evaluate",
         description="Evaluates a trained run on a set. Writes scores, translations, the attention of every layer and "
         "head, heat maps, a page that shows them and, if there are gold alignments, alignment error rates to "
-        "RUN/evaluations/NAME. With several runs it evaluates their ensemble; attention and alignment error rates are "
-        "those of each model by itself, in RUN/evaluations/NAME/members/RUN2.",
+        "RUN/evaluations/NAME. Several runs are evaluated as an ensemble; the attention and the alignment error rates "
+        "of each model go to RUN/evaluations/NAME/members/RUN2.",
     )
     add_run_argument(parser)
     add_members_argument(parser)
@@ -42,20 +42,20 @@ def make_parser() -> argparse.ArgumentParser:
         "--set",
         choices=("test", "validation"),
         default="test",
-        help="the set of the run's config to evaluate (default: test)",
+        help="evaluate this set of the run's config (default: test)",
     )
     _add_own_text(parser)
     parser.add_argument(
         "--name",
-        help="name of the results' folder (default: the set's or the source file's; with --forced, .forced is added, "
-        "with further runs .ensemble-with-RUN2-and-RUN3)",
+        help="write the results to RUN/evaluations/NAME (default: the set or the source file; .forced, .prefix, "
+        ".ensemble-with-RUN2 and so on are added where they apply)",
     )
     add_checkpoint_option(parser)
     add_workers_option(parser)
     parser.add_argument(
         "--forced", action="store_true", help="write the attention over the references instead of the translations"
     )
-    add_given_options(parser, ", with which the results' folder is SET.prefix, SET.require, SET.ban")
+    add_given_options(parser, "; each adds its name to that of the results' folder")
     _add_measures(parser)
     add_decoding_options(parser)
     return parser
@@ -68,24 +68,23 @@ def _add_measures(parser: argparse.ArgumentParser) -> None:
         type=whole_number(0, 1_000_000),
         default=0,
         metavar="N",
-        help="also replace the attention or the output of each head in turn on the first N sentences, and write the "
-        "resulting rise of the loss to perturbation.csv; takes six passes per head (default: 0, none)",
+        help="change each head in turn on the first N sentences, and write how the loss rises to perturbation.csv; "
+        "takes six passes a head (default: 0)",
     )
     parser.add_argument(
         "--faithfulness",
         type=whole_number(0, 1_000_000),
         default=0,
         metavar="N",
-        help="also take away from the first N sentences the source tokens that attention says matter, or all others, "
-        "and write to faithfulness.csv what that costs, beside gold links, gradients and chance; 200 sentences take "
-        "minutes (default: 0, none)",
+        help="remove from the first N sentences the tokens that attention points to, or all others, and write the "
+        "cost to faithfulness.csv; 200 take minutes (default: 0)",
     )
 
 
 def _add_own_text(parser: argparse.ArgumentParser) -> None:
     own = parser.add_argument_group("text of your own, instead of a set of the config")
-    own.add_argument("--source", type=text_file, metavar="FILE", help="sentences to translate, one per line")
-    own.add_argument("--reference", type=text_file, metavar="FILE", help="their reference translations, one per line")
+    own.add_argument("--source", type=text_file, metavar="FILE", help="translate these sentences, one a line")
+    own.add_argument("--reference", type=text_file, metavar="FILE", help="score against these translations, one a line")
     add_normalize_option(own)
     add_links_options(own)
 

@@ -110,26 +110,26 @@ def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
         "export",
-        description="Exports a trained run for another program, into a new folder. Sentences are then translated by "
-        "both; the folder's manifest.json says how many translations are equal, and a model that gives other "
-        "log-probabilities is not written. What the other program cannot do is refused by its name in the config.",
+        description="Exports a trained run for another program, into a new folder. Both then translate sentences: a "
+        "model that gives other log-probabilities is not written, and the folder's manifest.json says how many "
+        "translations are equal. Settings that the other program cannot follow are refused by their names.",
     )
     add_run_argument(parser)
     parser.add_argument("folder", type=folder_to_write, metavar="FOLDER", help="folder to write; it must not exist yet")
     parser.add_argument(
-        "--format", choices=EXPORT_FORMATS, required=True, help=f"which format. {describe(EXPORT_FORMATS)}"
+        "--format", choices=EXPORT_FORMATS, required=True, help=f"write this format. {describe(EXPORT_FORMATS)}"
     )
     add_checkpoint_option(parser)
     parser.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,
-        help="with ctranslate2: number format of the weights (default: float32)",
+        help="with ctranslate2: store the weights in this number format (default: float32)",
     )
     parser.add_argument(
         "--at",
         metavar="LAYER,HEAD,SIDE",
-        help="with saved_model: where the links of its signature align are read, such as 1,mean,output (default: as "
-        "the gold alignments of the run choose, or else the mean of the last layer's heads)",
+        help="with saved_model: read the links of its function align here, such as at 1,mean,output (default: chosen "
+        "on the run's gold alignments, or else the last layer's mean)",
     )
     parser.add_argument(
         "--sentences",

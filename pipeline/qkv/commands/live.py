@@ -31,39 +31,43 @@ def make_parser() -> argparse.ArgumentParser:
         "--checkpoint",
         choices=("best", "last", "both"),
         default="best",
-        help="which weights to use. best: those that were best on validation; last: the newest, also during training; "
-        "both: these two side by side (default: best)",
+        help="use the weights that were best on validation, the last ones, also during training, or both side by side "
+        "(default: best)",
     )
     _add_server_options(parser)
     parser.add_argument(
         "--page",
         type=file_to_write,
         metavar="FILE",
-        help="instead, write one HTML file with the model of RUN inside, which translates greedily in the browser, "
-        "without a server and without a network; only a page of the same run is overwritten",
+        help="serve nothing: write one HTML file with the model of RUN inside, which translates greedily in the "
+        "browser, offline; only a page of this run is overwritten",
     )
     return parser
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--port", type=whole_number(0, 65535), default=0, metavar="N", help="port to listen on; 0: any (default: 0)"
+        "--port",
+        type=whole_number(0, 65535),
+        default=0,
+        metavar="N",
+        help="listen on this port; 0: any that is free (default: 0)",
     )
     parser.add_argument(
         "--host",
         default="127.0.0.1",
         metavar="ADDRESS",
-        help="address to listen on; 0.0.0.0 lets other machines ask, by the name of this one and with the token "
-        "(default: 127.0.0.1)",
+        help="listen on this address; 0.0.0.0 lets other machines ask, by this one's name and with the token (default: "
+        "127.0.0.1)",
     )
     parser.add_argument(
         "--allow_host",
         action="append",
         default=[],
         metavar="NAME",
-        help="further name by which browsers may call the page, such as that of a proxy; repeatable",
+        help="let browsers call the page by this name too, such as that of a proxy; repeatable",
     )
-    parser.add_argument("--no_browser", action="store_true", help="print the address only")
+    parser.add_argument("--no_browser", action="store_true", help="print the address, and open no browser")
 
 
 @exit_cleanly

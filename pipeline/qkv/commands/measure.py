@@ -31,15 +31,15 @@ def make_parser() -> argparse.ArgumentParser:
         "--choose_on",
         type=Path,
         metavar="ARCHIVE",
-        help="archive of the same model on other sentences, with gold alignments: choose layer, head and side on it "
-        "(default: on the archive itself, which is optimistic)",
+        help="choose layer, head and side on this archive of the same model, which has gold alignments of other "
+        "sentences (default: on ARCHIVE itself, which is optimistic)",
     )
     add_bleu_option(parser, default="13a")
     parser.add_argument(
         "--folder",
         type=folder_to_write,
         metavar="FOLDER",
-        help="where the files are written (default: beside the archive's own)",
+        help="write the files to this folder (default: beside those of ARCHIVE)",
     )
     return parser
 

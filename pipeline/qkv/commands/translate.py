@@ -102,7 +102,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detokenize",
         action="store_true",
-        help="write plain text: marks attached to words, a capital at the beginning",
+        help="write plain text: punctuation attached to words, a capital at the beginning",
     )
     add_normalize_option(parser)
 

@@ -44,16 +44,15 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--over_training",
         action="store_true",
-        help="show how the attention of one run over its probes' references changed from validation to validation, by "
-        "a slider",
+        help="show with a slider how one run's attention over its probes changed from validation to validation",
     )
     add_set_option(parser)
     parser.add_argument(
         "--output",
         type=file_to_write,
         metavar="FILE",
-        help="the page; only a page of the same evaluations is overwritten (default: named after what it shows, such "
-        "as demo_and_narrow_test.html)",
+        help="write this page; only a page of the same evaluations is overwritten (default: a name such as "
+        "demo_and_narrow_test.html)",
     )
     parser.add_argument(
         "--sentences",
