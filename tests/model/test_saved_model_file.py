@@ -1,10 +1,13 @@
 """A saved model says the same when another process loads it."""
 
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 
+from qkv.run.trained_run import load_run
+from tests.support import ROOT
 from tests.support.tiny_models import SOURCE, TARGET, shared_transformer
 
 VARIANTS = {
@@ -33,16 +36,16 @@ np.savez(folder / "logits.npz", **logits)
 """
 
 
-def test_a_model_reloaded_in_a_new_process_gives_the_same_logits(tmp_path, pytestconfig):
+def test_a_model_reloaded_in_a_new_process_gives_the_same_logits(unbroken, tmp_path):
     models = {name: shared_transformer(**settings) for name, settings in VARIANTS.items()}
     for name, model in models.items():
         model.save(tmp_path / f"{name}.keras")
+    models["of a run"] = load_run(unbroken).model
+    shutil.copy(unbroken / "model.keras", tmp_path / "of a run.keras")
     np.savez(tmp_path / "ids.npz", source=SOURCE, target=TARGET)
-    done = subprocess.run(
-        [sys.executable, "-c", READER, tmp_path], cwd=pytestconfig.rootpath, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", READER, tmp_path], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "logits.npz") as found:
-        assert set(found) == set(VARIANTS)
+        assert set(found) == set(models)
         for name, model in models.items():
             np.testing.assert_array_equal(found[name], model(SOURCE, TARGET))

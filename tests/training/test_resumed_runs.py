@@ -206,36 +206,27 @@ class StubbedClock:
 
 
 class Second(keras.callbacks.Callback):
-    """Lets a second pass with every update, and interrupts training at one of them."""
-
-    def __init__(self, interrupted_at=None):
-        super().__init__()
-        self.interrupted_at = interrupted_at
+    """Lets a second pass with every update."""
 
     def on_train_batch_begin(self, batch, logs=None):
         StubbedClock.current.now += 1
-        if batch + 1 == self.interrupted_at:
-            signal.raise_signal(signal.SIGINT)
 
 
-def test_a_run_by_the_clock_ends_the_same_if_it_is_stopped(make_config, monkeypatch, caplog):
+def test_a_run_by_the_clock_ends_the_same_if_it_is_killed(make_config, monkeypatch, caplog):
     monkeypatch.setattr(loop, "TrainingClock", StubbedClock)
     clocked = {"training__schedule": "clock", "training__max_minutes": 1.0, "training__max_updates": None}
     clocked |= {"training__validate_every_updates": None, "training__warmup_updates": 30, "inspection__probes": []}
-    whole, stopped = (make_config(name, **clocked) for name in ("whole", "stopped"))
-    assert train(whole, callbacks=[Second()]) == 0
-    run = stopped.run.directory / "stopped"
-    with caplog.at_level("INFO"):
-        assert train(stopped, callbacks=[Second(33)]) == 130
-        assert "interrupted after 33 updates; continue with:" in caplog.text
-    assert train(stopped, resume=run, callbacks=[Second()]) == 0
-    straight = stopped.run.directory / "whole"
+    config = make_config("straight", **clocked)
+    straight, killed = (config.run.directory / name for name in ("straight", "killed"))
+    assert train(config, callbacks=[Second(), Copy(straight, {40: killed})]) == 0
+    assert list(killed.glob("checkpoints/update-*.npz"))
+    assert train(config, resume=killed, callbacks=[Second()]) == 0
     last = int(history_of(straight).index[-1])
     assert last == pytest.approx(60, abs=2)
-    assert_same_state(state_at(run, last), state_at(straight, last))
-    pd.testing.assert_frame_equal(history_of(run), history_of(straight), check_exact=True)
-    assert len(set(history_of(run)["learning_rate"])) == len(history_of(run))
+    assert_same_state(state_at(killed, last), state_at(straight, last))
+    pd.testing.assert_frame_equal(history_of(killed), history_of(straight), check_exact=True)
+    assert len(set(history_of(killed)["learning_rate"])) == len(history_of(killed))
     with caplog.at_level("INFO"):
-        assert train(stopped, resume=run) == 0
+        assert train(config, resume=killed) == 0
     assert f"{last} updates were measured once for 1 minutes" in caplog.text
-    assert "--training.max_minutes 2 --run.name stopped-longer" in caplog.text
+    assert "--training.max_minutes 2 --run.name killed-longer" in caplog.text
