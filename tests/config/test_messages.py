@@ -1,0 +1,161 @@
+"""People are told what is wrong with settings: the key, what was found, what was expected, and the place."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from qkv.errors import InputError
+from tests.support.tiny_runs import MINIMAL, parsed, problem
+
+
+class TestWrongSettings:
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("modle: {}", "modle: no such key; did you mean model? (small.yaml:8)"),
+            ("model: {d_modle: 3}", "model.d_modle: no such key; did you mean model.d_model? (small.yaml:8)"),
+            (
+                "model:\n  attention:\n    cros: {}",
+                "model.attention.cros: no such key; did you mean model.attention.cross? (small.yaml:10)",
+            ),
+            ("tokenizer: {d_model: 3}", "tokenizer.d_model: no such key; did you mean model.d_model? (small.yaml:8)"),
+            ("d_model: 3", "d_model: no such key; did you mean model.d_model? (small.yaml:8)"),
+            ("model: {zzzzz: 3}", "model.zzzzz: no such key (small.yaml:8)"),
+            (
+                "inspection: {probes: [{source: a, refrence: b}]}",
+                "inspection.probes.0.refrence: no such key; did you mean inspection.probes.0.reference? (small.yaml:8)",
+            ),
+        ],
+    )
+    def test_a_misspelt_key_brings_up_the_right_one(self, config_file: Path, text: str, told: str):
+        assert problem(config_file, text=MINIMAL + text) == told
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("model: {d_model: abc}", "model.d_model: expected an integer >= 1 and <= 65536, found 'abc'"),
+            ("model: {d_model: 1.5}", "model.d_model: expected an integer >= 1 and <= 65536, found 1.5"),
+            ("model: {d_model: true}", "model.d_model: expected an integer >= 1 and <= 65536, found true"),
+            ("model: {d_model: null}", "model.d_model: expected an integer >= 1 and <= 65536, found null"),
+            ("model: {d_model: [1]}", "model.d_model: expected an integer >= 1 and <= 65536, found [1]"),
+            ("model: {dropout: 1}", "model.dropout: expected a number >= 0 and < 1, found 1"),
+            ("model: {norm: sandwich}", "model.norm: expected one of pre, post, found 'sandwich'"),
+            ("model: 3", "model: expected a section of keys and values, found 3"),
+            ("model:", "model: expected a section of keys and values, found null"),
+            ("run: {name: 7}", "run.name: expected text or null, found 7, which is text only in quotes"),
+            (
+                "run: {name: a/b}",
+                "run.name: expected the name of a folder, without slashes or a dot in front, found 'a/b'",
+            ),
+            ("run: {seed: -1}", "run.seed: expected an integer >= 0 and < 2147483648, found -1"),
+            (
+                "decoding: {max_target_ratio: nan}",
+                "decoding.max_target_ratio: expected a number >= 0 and <= 1000, found 'nan'",
+            ),
+            (
+                "inspection: {attention: [cross, self]}",
+                "inspection.attention.1: expected one of cross, norms, gradients, encoder, decoder, found 'self'",
+            ),
+            ("inspection: {probes: [x]}", "inspection.probes.0: expected a section of keys and values, found 'x'"),
+        ],
+    )
+    def test_a_wrong_value_is_shown_beside_what_was_expected(self, config_file: Path, text: str, told: str):
+        assert problem(config_file, text=MINIMAL + text) == f"{told} (small.yaml:8)"
+
+    def test_a_missing_key_is_named(self, config_file: Path):
+        text = MINIMAL.replace("  source_language: en\n", "")
+        assert problem(config_file, text=text) == (
+            "data.source_language: expected text that is not empty, found nothing (small.yaml:1)"
+        )
+
+    def test_all_wrong_settings_are_reported_in_one_message(self, config_file: Path):
+        told = problem(config_file, "--model.d_ff", "x", text=MINIMAL + "model: {d_modle: 3}\ntokenizer: {kind: 4}")
+        assert told.splitlines() == [
+            "3 settings are wrong:",
+            "  tokenizer.kind: expected one of bpe, unigram, given, found 4 (small.yaml:9)",
+            "  model.d_ff: expected an integer >= 1 and <= 65536, found 'x' (command line)",
+            "  model.d_modle: no such key; did you mean model.d_model? (small.yaml:8)",
+        ]
+
+    @pytest.mark.parametrize(
+        ("corpus", "told"),
+        [
+            ("{}", "expected either source and target or table, found neither"),
+            ("{source: a}", "expected either source and target or table, found source"),
+            ("{source: a, table: b}", "expected either source and target or table, found source and table"),
+            ("{source: a, target: b, table: c}", "expected either source and target or table, found source and target"),
+            ("{source: a, target: b, header: true}", "header and separator describe a table"),
+            ("{table: a, source_column: en}", "columns can be named only if header is true"),
+            ("{table: a, source_column: 1}", "source_column and target_column are both 1"),
+            ("{table: a, split: train}", "expected split together with split_file"),
+            ("{table: a, split_file: b}", "expected split together with split_file"),
+        ],
+    )
+    def test_a_corpus_comes_from_one_place(self, config_file: Path, corpus: str, told: str):
+        text = re.sub(r"train: {.*}", f"train: {corpus}", MINIMAL)
+        assert problem(config_file, text=text).startswith(f"data.train: {told}")
+
+    @pytest.mark.parametrize(
+        ("corpus", "told"),
+        [
+            ("{}", ": expected either source and target or table, found neither (they can be held out"),
+            ("{share: 0}", ".share: expected a number > 0 and <= 0.5 or null, found 0"),
+            ("{share: 0.51}", ".share: expected a number > 0 and <= 0.5 or null, found 0.51"),
+            ("{pairs: 0}", ".pairs: expected an integer >= 1 and <= 1000000000 or null, found 0"),
+            ("{share: 0.1, pairs: 9}", ": expected either share or pairs alone, to hold out pairs of the training "),
+            ("{share: 0.1, table: a.tsv}", ": expected either share or pairs alone"),
+            ("{pairs: 9, split: test}", ": expected either share or pairs alone"),
+            ("{pairs: 9, alignments: a}", ": expected either share or pairs alone"),
+        ],
+    )
+    def test_a_set_is_held_out_by_one_number_alone(self, config_file: Path, corpus: str, told: str):
+        text = re.sub(r"validation: {.*}", f"validation: {corpus}", MINIMAL)
+        assert problem(config_file, text=text).startswith(f"data.validation{told}")
+
+    def test_sets_are_held_out_by_share_or_number(self, config_file: Path):
+        config_file.write_text(re.sub(r"validation: {.*}", "validation: {share: 0.01}", MINIMAL))
+        data = parsed(config_file, "--data.test.pairs", "500").data
+        assert {name: settings.held_out_pairs(20_000) for name, settings in data.held_out.items()} == {
+            "validation": 200,
+            "test": 500,
+        }
+
+    @pytest.mark.parametrize(
+        ("overrides", "told"),
+        [
+            (["--model.d_model", "10"], r"model: d_model \(10\) must be a multiple of num_heads \(4\)"),
+            (["--model.max_positions", "128"], r"model.max_positions \(128\) must exceed data.max_source_tokens"),
+            (["--data.max_target_tokens", "512"], r"model.max_positions \(512\) must exceed data.max_target_tokens"),
+            (["--training.max_updates", "null"], "training: expected at least one of max_updates, max_epochs and"),
+            (["--training.schedule", "linear"], "training: schedule linear needs max_updates above warmup_updates"),
+            (["--data.train.separator", "ab"], "data.train.separator: expected one character, found 'ab'"),
+            (["--inspection.attention", "[cross"], r"inspection.attention: expected a list .*found '\[cross'"),
+        ],
+    )
+    def test_settings_that_contradict_each_other_are_refused(self, config_file: Path, overrides: list, told: str):
+        assert re.match(told, problem(config_file, *overrides))
+
+    def test_sentences_may_fill_the_positions(self, config_file: Path):
+        assert parsed(config_file, "--model.max_positions", "129").model.max_positions == 129
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--run.devices", "-1"], r"run\.devices: expected an integer >= 0 and <= 1024 or null, found -1"),
+        (["--run.devices", "two"], r"run\.devices: expected an integer"),
+        (["--devices", "2"], r"--devices: no such option; did you mean --run\.devices\?"),
+        (
+            ["--batches.batch_tokens", "0"],
+            r"batches\.batch_tokens: expected an integer >= 1 and <= 10000000 or auto",
+        ),
+        (["--batches.batch_tokens", "all"], r"expected an integer >= 1 and <= 10000000 or auto, found 'all'"),
+        (["--decoding.batch_sentences", "0"], r"batch_sentences: expected an integer >= 1 and <= 100000 or auto, f"),
+        (["--training.precision", "float16"], r"one of auto, float32, mixed_bfloat16, mixed_float16, found 'float16'"),
+        (["--run.deterministic", "often"], r"run\.deterministic: expected true or false"),
+    ],
+)
+def test_wrong_devices_and_sizes_are_refused_in_one_message(arguments, message, config_file: Path):
+    with pytest.raises(InputError, match=message):
+        parsed(config_file, *arguments)
