@@ -44,11 +44,11 @@ def test_links_out_of_range_are_dropped_and_counted(tmp_path, caplog):
     assert f"{archive.gold_file}:1, of 3 and 2 words" in caplog.text
 
 
-def test_gold_that_counts_from_one_is_told_with_the_option(tmp_path, caplog):
+def test_gold_that_counts_from_one_is_told(tmp_path, caplog):
     archive = archive_of(tmp_path, source="a b c", hypothesis="d e")
     links = frozenset({(1, 1), (3, 2)})
     gold_set_of(archive, "a", [GoldAlignment(links, links)], tmp_path / "one.align")
-    assert "one.align:1" in caplog.text and "then give --first_index 1" in caplog.text
+    assert "one.align:1" in caplog.text and "then write the file anew, counted from 0" in caplog.text
 
 
 @pytest.mark.parametrize(

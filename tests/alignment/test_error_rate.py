@@ -41,14 +41,6 @@ def test_sure_and_possible_links_are_read_in_both_notations(tmp_path):
     assert read_pharaoh(path) == [gold({(0, 1)}, {(2, 0), (3, 4)}), gold(()), gold({(5, 0)})]
 
 
-def test_a_file_that_counts_from_one_gives_the_same_links(tmp_path):
-    (tmp_path / "zero").write_text("0-1 2?0\n")
-    (tmp_path / "one").write_text("1-2 3?1\n")
-    assert read_pharaoh(tmp_path / "one", first_index=1) == read_pharaoh(tmp_path / "zero")
-    with pytest.raises(InputError, match=r"zero:1: '0-1'.*count from 0"):
-        read_pharaoh(tmp_path / "zero", first_index=1)
-
-
 @pytest.mark.parametrize("text", ["1", "1-", "-1-2", "1-2-3", "a-b", "1+2", "1 - 2", "١-٢", "9" * 5000 + "-1"])
 def test_a_malformed_link_is_refused_with_file_and_line(tmp_path, text):
     (tmp_path / "links").write_text(f"0-0\n0-0 {text}\n", encoding="utf-8")
@@ -96,15 +88,11 @@ def test_links_out_of_range_are_dropped_and_reported_by_line(caplog):
         ([{(1, 1), (1, 2)}, {(1, 2)}], None),  # all inside
     ],
 )
-def test_the_setting_is_named_if_links_fit_when_words_are_counted_from_one(caplog, links, from_1):
+def test_links_that_fit_when_words_are_counted_from_one_are_told(caplog, links, from_1):
     golds = [gold(one) for one in links]
-    check_ranges(golds, [2, 2], [3, 3], "a.align", mend="give --first_index 1")
+    check_ranges(golds, [2, 2], [3, 3], "a.align")
     assert bool(caplog.messages) == (from_1 is not None)
-    assert ("give --first_index 1" in caplog.text) == bool(from_1)
-    moved = [gold({(i - 1, j - 1) for i, j in one}) for one in links]
-    check_ranges(moved, [2, 2], [3, 3], "b.align", first_index=1, mend="give --first_index 1")
-    assert "b.align" not in caplog.text or not from_1
-    assert caplog.text.count("give") == bool(from_1)
+    assert ("then write the file anew, counted from 0" in caplog.text) == bool(from_1)
 
 
 def test_error_rate_equals_loops_over_all_links_and_is_not_the_mean_of_sentences():
@@ -168,7 +156,7 @@ def test_diagonal_baseline_on_published_english_french_links():
 
 
 def test_a_file_of_the_opposite_direction_is_turned(tmp_path):
-    (tmp_path / "links").write_text("1-3 2?1\n\n")
-    assert read_pharaoh(tmp_path / "links", 1, turned=True) == [gold({(2, 0)}, {(0, 1)}), gold(())]
-    one = read_pharaoh(tmp_path / "links", 1)
+    (tmp_path / "links").write_text("0-2 1?0\n\n")
+    assert read_pharaoh(tmp_path / "links", turned=True) == [gold({(2, 0)}, {(0, 1)}), gold(())]
+    one = read_pharaoh(tmp_path / "links")
     assert [alignment.turned.turned for alignment in one] == one

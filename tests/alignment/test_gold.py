@@ -141,14 +141,14 @@ def test_diagonal_and_random_links_are_scored_beside_the_readout(gold_set):
     assert again == metrics
 
 
-def test_a_file_that_counts_from_one_is_read_with_a_warning_that_names_the_setting(tmp_path, caplog):
+def test_a_file_that_counts_from_one_is_read_with_a_warning(tmp_path, caplog):
     corpus, path = Corpus(["x y z"] * 2, ["a b c d"] * 2, [1, 2], "pairs"), tmp_path / "one.align"
     path.write_text("1-1 2-2\n1-1 3-4\n")
-    assert read_gold_set("test", corpus, path, from_1="give --first_index 1").dropped_links == 1
-    assert re.search(r"1 word links .* at .*/one.align:2, of 3 and 4 words, .* then give --first_index 1$", caplog.text)
-    caplog.clear()
-    assert read_gold_set("test", corpus, path, 1).dropped_links == 0
-    assert not caplog.messages
+    assert read_gold_set("test", corpus, path).dropped_links == 1
+    assert re.search(
+        r"1 word links .* at .*/one.align:2, of 3 and 4 words, .* then write the file anew, counted from 0$",
+        caplog.text,
+    )
 
 
 def test_links_out_of_range_are_dropped_and_counted(gold_set):

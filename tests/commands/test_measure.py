@@ -207,8 +207,8 @@ def test_translations_with_references_are_scored(tmp_path, capsys, caplog):
 
 def test_gold_links_may_come_from_a_file_and_those_out_of_range_are_counted(tmp_path):
     path = write(tmp_path / "a")
-    (tmp_path / "gold").write_text("1-1 2-2\n1-1 6-2\n")
-    assert measure.main([path, "--alignments", str(tmp_path / "gold"), "--first_index", "1"]) == 0
+    (tmp_path / "gold").write_text("0-0 1-1\n0-0 5-1\n")
+    assert measure.main([path, "--alignments", str(tmp_path / "gold")]) == 0
     assert measured(tmp_path / "a")["alignment"]["gold_links_out_of_range"] == 1
     assert "bleu" not in measured(tmp_path / "a")  # the targets were given
     inside = measured(tmp_path / "a")["alignment"]

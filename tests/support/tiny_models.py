@@ -82,7 +82,6 @@ MODELS = {
             "cross_attention": "general",
             "decoder": "luong",
             "input_feeding": True,
-            "bidirectional": False,
             "tie_embeddings": "target",
         },
     ),

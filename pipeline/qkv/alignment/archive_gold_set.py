@@ -18,7 +18,6 @@ def gold_set_of(
     name: str,
     gold: Sequence[GoldAlignment],
     path: Path | None = None,
-    first_index: int = 0,
 ) -> GoldSet:
     """Returns an archive's sentences with gold alignments, one for each in order.
 
@@ -27,7 +26,6 @@ def gold_set_of(
         name: what messages and reports call it.
         gold: the alignments.
         path: the file that they were read from; None for the archive's own.
-        first_index: the number of the first word in the file.
 
     Raises:
         InputError: their numbers differ, a target is the model's own, or no link is between words that exist.
@@ -42,8 +40,7 @@ def gold_set_of(
                 "belong to a given text; expected an archive over references (evaluate.py --forced, mode 'forced')"
             )
     sides = [[_count_words(line, side) for line in lines] for side in ("source", "target")]
-    mend = "write it anew, counted from 0" if path is None else "give --first_index 1"
-    checked, dropped = check_ranges(gold, sides[0], sides[1], path or archive.gold_file, first_index, mend)
+    checked, dropped = check_ranges(gold, sides[0], sides[1], path or archive.gold_file)
     if not any(alignment.possible for alignment in checked):
         raise InputError(
             f"{name}: no line has a gold link between words that exist ({dropped} links are out of range), so "

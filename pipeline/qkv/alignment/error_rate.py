@@ -77,8 +77,6 @@ def check_ranges(
     source_word_counts: Sequence[int],
     target_word_counts: Sequence[int],
     path: str | Path,
-    first_index: int = 0,
-    mend: str = "write it anew, counted from 0",
 ) -> tuple[list[GoldAlignment], int]:
     """Drops links that point outside their sentences, as some published sets contain, and warns of them.
 
@@ -87,8 +85,6 @@ def check_ranges(
         source_word_counts: the number of words of each source.
         target_word_counts: that of each target.
         path: the file, for messages.
-        first_index: the number of the first word in it.
-        mend: what to do if the file counts words from 1, see `OutsideLinks.warn`.
 
     Returns:
         The alignments, and how many links were dropped.
@@ -101,10 +97,10 @@ def check_ranges(
             f"{len(gold)} gold alignments for {len(source_word_counts)} source and {len(target_word_counts)} target "
             "sentences: each line of the gold file must belong to the same line of the two text files"
         )
-    outside = OutsideLinks(first_index)
+    outside = OutsideLinks()
     lines = enumerate(zip(gold, source_word_counts, target_word_counts, strict=True), 1)
     checked = [outside.leave_out(*line, place=f"{path}:{number}") for number, line in lines]
-    outside.warn(mend)
+    outside.warn()
     return checked, outside.links
 
 

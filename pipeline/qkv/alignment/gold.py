@@ -46,10 +46,8 @@ def read_gold_set(
     name: str,
     corpus: Corpus,
     path: str | Path,
-    first_index: int = 0,
     turned: bool = False,
     cutter: WordCutter = AT_SPACES,
-    from_1: str = "write it anew, counted from 0",
 ) -> GoldSet:
     """Reads the gold alignments of a corpus, whose links count the words that `cutter` cuts; see `read_pharaoh`.
 
@@ -57,15 +55,13 @@ def read_gold_set(
         name: of the set.
         corpus: its pairs.
         path: the file of its alignments.
-        first_index: see `read_pharaoh`.
         turned: see `read_pharaoh`.
         cutter: what counts as a word.
-        from_1: what to do if the file counts words from 1, for messages.
 
     Raises:
         InputError: the file does not have one line per pair, a line is not in Pharaoh format, or no line has a link.
     """
-    gold = read_pharaoh(path, first_index, turned)
+    gold = read_pharaoh(path, turned)
     if len(gold) != len(corpus):
         raise InputError(
             f"{path}: {len(gold)} lines of alignments for the {len(corpus)} pairs of {corpus.name}; "
@@ -73,11 +69,11 @@ def read_gold_set(
         )
     units = cutter.units(corpus.source, corpus.target)
     sides = cutter.count(corpus.source, corpus.target, units)
-    gold, dropped = check_ranges(gold, *sides, path, first_index, from_1)
+    gold, dropped = check_ranges(gold, *sides, path)
     if not any(alignment.possible for alignment in gold):
         raise InputError(
             f"{path}: no line has a link between words that exist ({dropped} links are out of range), so there "
-            f"is nothing to compare with; expected links such as 0-0 1-2, words counted from {first_index}"
+            f"is nothing to compare with; expected links such as 0-0 1-2, words counted from 0"
         )
     return GoldSet(name, corpus, gold, dropped, units, list(zip(*sides, strict=True)))
 
@@ -101,7 +97,7 @@ def choice_settings(config: RunConfig) -> CorpusSettings | None:
     """Returns the set on which readouts are chosen: `inspection.choose_head_on`, by default the validation set; None
     for an imported run without the former."""
     choice = config.inspection.choose_head_on
-    return config.data.validation if choice is None else choice.corpus
+    return config.data.validation if choice is None else CorpusSettings(**choice.model_dump())
 
 
 def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:

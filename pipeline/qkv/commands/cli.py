@@ -219,19 +219,13 @@ def add_set_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_links_options(parser: argparse._ActionsContainer, default: str = "") -> None:
-    """Adds a file of gold links, as `options.alignments` and `options.first_index`."""
+    """Adds a file of gold links, as `options.alignments`."""
     parser.add_argument(
         "--alignments",
         type=text_file,
         metavar="FILE",
-        help=f"compare links with these gold alignments of the sentences, in Pharaoh format{default}",
-    )
-    parser.add_argument(
-        "--first_index",
-        type=int,
-        choices=(0, 1),
-        default=0,
-        help="count the words in --alignments from this number (default: 0)",
+        help="compare links with these gold alignments of the sentences, in Pharaoh format, words counted from 0"
+        f"{default}",
     )
 
 

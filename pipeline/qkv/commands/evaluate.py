@@ -152,8 +152,8 @@ def main(arguments: list[str]) -> None:
     roots = [run.root for run in (options.run, *options.others)]
     run, name = load_runs(roots, options.checkpoint).with_config(config), results_name(options)
     if options.source:
-        links, normalizes = (options.alignments, options.first_index), not options.no_normalize
-        data = read_own_set(run, name, options.source, options.reference, *links, normalizes)
+        normalizes = not options.no_normalize
+        data = read_own_set(run, name, options.source, options.reference, options.alignments, normalizes)
     else:
         data = read_configured_set(run, name, options.set)
     given = GivenFiles(options.prefix, options.require, options.ban, run.target_tokens, run.config.model.max_positions)

@@ -61,10 +61,10 @@ def main(arguments: list[str]) -> None:
     tokenizer = options.bleu_tokenizer or "13a"
     check_bleu_tokenizer(tokenizer, "--bleu_tokenizer")
     archive = AttentionArchive(read.attention)
-    gold = read_pharaoh(options.alignments, options.first_index) if options.alignments else archive.gold
+    gold = read_pharaoh(options.alignments) if options.alignments else archive.gold
     choose_on = (AttentionArchive(chosen.attention), str(options.choose_on)) if chosen else None
     name = read.root.absolute().name
-    readouts = score_alignments(archive, name, gold, choose_on, options.alignments, options.first_index)
+    readouts = score_alignments(archive, name, gold, choose_on, options.alignments)
     metrics = archive_metrics(archive, name, readouts, tokenizer)
     write_archive_files(archive, gold, readouts, metrics, folder)
     print_rows(metrics)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ..config import RunConfig, load_run_config
@@ -150,17 +149,17 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_sections(parser: argparse.ArgumentParser) -> None:
-    """Adds each section as a group of options; of a section that has the keys of an earlier one, too, only others are
-    shown."""
-    shown: list[tuple[str, type[BaseModel]]] = []
+    """Adds each section as a group of options; of a section with keys of an earlier one, only others are shown."""
+    shown: list[tuple[str, set[tuple[str, str | None]]]] = []
     keys: set[str] = set()
     for section_key, section_field in walk(RunConfig):
         for tag, section in sections_of(section_field).items():
-            related = [one for one in shown if issubclass(section, one[1]) or issubclass(one[1], section)]
-            above, kind = related[0] if related else ("", BaseModel)
-            shown.append((section_key, section))
+            own = {(name, field.description) for name, field in section.model_fields.items()}
+            related = [(key, other) for key, other in shown if own <= other or other <= own]
+            above, known = related[0] if related else ("", set())
+            shown.append((section_key, own))
             example = f"--{section_key}.{next(iter(section.model_fields))}"
-            note = f" It has the keys of {above}, too: {example} and so on." if above else ""
+            note = f" Keys as in {above}: {example} and so on." if above else ""
             title = f"{section_key} ({tag})" if tag else section_key
             meaning = section.__doc__ if tag else section_field.description
             group = parser.add_argument_group(title, f"{meaning}{note}")
@@ -169,7 +168,7 @@ def _add_sections(parser: argparse.ArgumentParser) -> None:
                 if not sections_of(field) and option not in keys:
                     keys.add(option)
                     text = f"{field.description} ({expectation(field)}; {_default(field)})".replace("%", "%%")
-                    hidden = name in kind.model_fields
+                    hidden = (name, field.description) in known
                     group.add_argument(option, metavar="VALUE", help=argparse.SUPPRESS if hidden else text)
 
 

@@ -124,14 +124,19 @@ class AttentionSettings(Settings):
             raise ValueError(f"positions rotary turn pairs of coordinates: expected an even key_dim, found {size}")
 
 
-class EncoderSelfAttentionSettings(AttentionSettings):
-    """How the encoder's self-attention works."""
-
-    site: ClassVar[str] = "encoder_self"
+class FullAttentionSettings(AttentionSettings):
+    """How attention works that sees all positions at once."""
 
     projected_length: int = Field(
         default=64, ge=1, le=100_000, description="With linformer: number of projected keys and values."
     )
+
+
+class EncoderSelfAttentionSettings(FullAttentionSettings):
+    """How the encoder's self-attention works."""
+
+    site: ClassVar[str] = "encoder_self"
+
     buckets: int = Field(
         default=4, ge=1, le=100_000, description="With lsh: number of hash buckets, 1 or an even number."
     )
@@ -154,14 +159,10 @@ class DecoderSelfAttentionSettings(AttentionSettings):
     site: ClassVar[str] = "decoder_self"
 
 
-class CrossAttentionSettings(AttentionSettings):
+class CrossAttentionSettings(FullAttentionSettings):
     """How attention from target to source works."""
 
     site: ClassVar[str] = "cross"
-
-    projected_length: int = Field(
-        default=64, ge=1, le=100_000, description="With linformer: number of projected keys and values."
-    )
 
 
 class TransformerAttention(Settings):

@@ -18,11 +18,8 @@ def is_csv(table: str | Path) -> bool:
     return Path(table).name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".csv")
 
 
-class CorpusSettings(Settings):
-    """One corpus: two line-aligned text files, or a table with a column for each language."""
-
-    instead: ClassVar[str] = ""
-    """What may stand in the place of files, for messages."""
+class LinkedTextSettings(Settings):
+    """Two line-aligned text files with word links."""
 
     source: Path | None = Field(
         default=None,
@@ -32,6 +29,38 @@ class CorpusSettings(Settings):
     target: Path | None = Field(
         default=None, description="Text file with one target sentence per line; line i translates line i of source."
     )
+    alignments: Path | None = Field(
+        default=None,
+        description="File of word alignments in Pharaoh format (source-target, words counted from 0; ? marks possible "
+        "links), one line per pair. For validation and test text: the gold standard. For training text: the links to "
+        "learn (training.guided_attention), and the gold standard of the sets that are held out from it. null: none.",
+    )
+    alignments_turned: bool = Field(
+        default=False,
+        description="Whether the links in alignments are target-source, as for a corpus of the opposite direction.",
+    )
+
+    @model_validator(mode="after")
+    def _check_files(self) -> Self:
+        self.check_files()
+        return self
+
+    def check_files(self) -> None:
+        """Checks that all files are named.
+
+        Raises:
+            ValueError: one is not.
+        """
+        if missing := [key for key in ("source", "target", "alignments") if getattr(self, key) is None]:
+            raise ValueError(f"expected source, target and alignments, found no {' and no '.join(missing)}")
+
+
+class CorpusSettings(LinkedTextSettings):
+    """One corpus: two line-aligned text files, or a table with a column for each language."""
+
+    instead: ClassVar[str] = ""
+    """What may stand in the place of files, for messages."""
+
     table: Path | None = Field(
         default=None,
         description="Table (TSV or CSV, plain, gzip or zstd; or Parquet) with one sentence pair per row; replaces "
@@ -59,16 +88,6 @@ class CorpusSettings(Settings):
         default=None,
         description="Name of the split to read, as spelt in split_file; null: read all pairs.",
     )
-    alignments: Path | None = Field(
-        default=None,
-        description="File of word alignments in Pharaoh format (source-target; ? marks possible links), one line per "
-        "pair. For validation and test text: the gold standard. For training text: the links to learn "
-        "(training.guided_attention), and the gold standard of the sets that are held out from it. null: none.",
-    )
-    alignments_turned: bool = Field(
-        default=False,
-        description="Whether the links in alignments are target-source, as for a corpus of the opposite direction.",
-    )
 
     @field_validator("separator")
     @classmethod
@@ -92,11 +111,6 @@ class CorpusSettings(Settings):
             InputError: as `match_files`.
         """
         return match_files({key: path for key, path in self if isinstance(path, Path)})
-
-    @model_validator(mode="after")
-    def _check_files(self) -> Self:
-        self.check_files()
-        return self
 
     def check_files(self) -> None:
         """Checks that the pairs come from one place, and that what describes a table is given with one.
@@ -172,20 +186,6 @@ class SetSettings(CorpusSettings):
                 "expected either share or pairs alone, to hold out pairs of the training files, or files of its own "
                 f"without them, found {' and '.join(given)}"
             )
-
-
-class LinkedTextSettings(Settings):
-    """Two line-aligned text files with word links."""
-
-    source: Path = Field(description="Text file with one source sentence per line.")
-    target: Path = Field(description="Text file with one target sentence per line.")
-    alignments: Path = Field(description="File of word alignments in Pharaoh format, one line per pair.")
-    alignments_turned: bool = Field(default=False, description="Whether the links in alignments are target-source.")
-
-    @property
-    def corpus(self) -> CorpusSettings:
-        """The same as a corpus."""
-        return CorpusSettings(**self.model_dump())
 
 
 LONGEST_TAG = 64

@@ -161,7 +161,6 @@ class RecurrentSettings(ArchitectureSettings):
     architecture: Architecture = Field(default="recurrent", description=ARCHITECTURE_HELP)
     embedding_dim: int = Field(default=256, ge=1, le=MOST_UNITS, description="Width of the embeddings, in units.")
     hidden_dim: int = Field(default=256, ge=1, le=MOST_UNITS, description="Width of each GRU's state, in units.")
-    bidirectional: bool = Field(default=True, description="Whether a second GRU reads the source from its end.")
     cross_attention: Annotated[str, OneOf(recurrent_attentions, extensible=True)] = Field(
         default="additive",
         description="How the decoder's states are compared with the encoder's: a score function, or fixed weights "

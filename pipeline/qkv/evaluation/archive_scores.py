@@ -46,7 +46,6 @@ def score_alignments(
     gold: Sequence[GoldAlignment] | None,
     choose_on: tuple[AttentionArchive, str] | None = None,
     gold_file: Path | None = None,
-    first_index: int = 0,
 ) -> ReadoutScores:
     """Chooses the readout of an archive, and scores it on gold alignments.
 
@@ -57,14 +56,13 @@ def score_alignments(
         choose_on: the archive of the same model on other sentences, with gold alignments, by which the readout is
             chosen; and its name. Without it, the readout is chosen on the archive itself, which is optimistic.
         gold_file: the file of the gold alignments; None if they are the archive's own.
-        first_index: the number of the first word in that file.
 
     Raises:
         InputError: gold alignments do not fit the sentences, or the archives have other layers or heads.
     """
     if 0 in archive.manifest["sites"].get("cross", [0]):
         return ReadoutScores()
-    own = gold_set_of(archive, name, gold, gold_file, first_index) if gold is not None else None
+    own = gold_set_of(archive, name, gold, gold_file) if gold is not None else None
     counts = head_counts(aligned_records(archive), own) if own else None
     table = choice = table_of_counts(counts) if counts is not None else None
     reason = f"{name} itself (optimistic)"

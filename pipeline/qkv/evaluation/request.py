@@ -85,7 +85,6 @@ def read_own_set(
     source: Path,
     reference: Path | None = None,
     alignments: Path | None = None,
-    first_index: int = 0,
     normalizes: bool = True,
 ) -> EvaluationSet:
     """Reads a set that is text of one's own.
@@ -96,7 +95,6 @@ def read_own_set(
         source: the sentences.
         reference: their translations, or None.
         alignments: the gold alignments of both, or None.
-        first_index: the number of the first word in `alignments`.
         normalizes: whether `data.normalize` acts on the text.
 
     Raises:
@@ -117,7 +115,7 @@ def read_own_set(
     )
     gold = None
     if alignments is not None:
-        gold = read_gold_set(origin, corpus, alignments, first_index, False, run.cutter, "give --first_index 1")
+        gold = read_gold_set(origin, corpus, alignments, cutter=run.cutter)
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin, own=True)
 
 

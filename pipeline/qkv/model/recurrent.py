@@ -25,14 +25,12 @@ class Recurrent(TranslationModel):
     """GRU encoder and decoder (Bahdanau et al. 2015; Luong et al. 2015).
 
     Keys are projected once for all steps, values are the encoder's states themselves, and the decoder starts from
-    `tanh(W h)`, where h is the encoder's state after it has read the whole source: that of the backward GRU at the
-    first word (Bahdanau et al. 2015, appendix A.2.2), or that of a single GRU at the last word.
+    `tanh(W h)`, where h is the state of the backward GRU at the first word (Bahdanau et al. 2015, appendix A.2.2).
 
     Args:
         vocabulary_size: V, of the vocabulary that source and target share.
         embedding_dim: E.
         hidden_dim: N.
-        bidirectional: whether a second GRU reads the source from its end.
         cross_attention: a score function (see `qkv.attention.scores`), "uniform" or "last" for fixed weights, or
             "none": every step gets the encoder's final states, concatenated, and there are no weights to show.
         attention_dim: the width of the projected states that are compared.
@@ -59,7 +57,6 @@ class Recurrent(TranslationModel):
         vocabulary_size,
         embedding_dim=256,
         hidden_dim=256,
-        bidirectional=True,
         cross_attention="additive",
         attention_dim=256,
         decoder="bahdanau",
@@ -76,7 +73,7 @@ class Recurrent(TranslationModel):
         if decoder not in DECODERS:
             raise ValueError(f"decoder: expected one of {', '.join(DECODERS)}, found {decoder!r}")
         policy = self.dtype_policy
-        self.memory_size = hidden_dim * (1 + bidirectional)
+        self.memory_size = 2 * hidden_dim
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
             vocabulary_size, embedding_dim, tie_embeddings, policy
         )
@@ -94,7 +91,7 @@ class Recurrent(TranslationModel):
             )
 
         self.forward_encoder = encoder("forward_encoder", False)
-        self.backward_encoder = encoder("backward_encoder", True) if bidirectional else None
+        self.backward_encoder = encoder("backward_encoder", True)
         self.bridge = Dense(hidden_dim, activation="tanh", name="bridge", dtype=policy)
         self.attention = make_attention(cross_attention, attention_dim, hidden_dim, self.memory_size, policy)
         feeding = {"input_feeding": input_feeding} if decoder == "luong" else {}
@@ -106,8 +103,7 @@ class Recurrent(TranslationModel):
             if not embedding.built:
                 embedding.build((None, None))
         for encoder in (self.forward_encoder, self.backward_encoder):
-            if encoder is not None:
-                encoder.build((None, None, width))
+            encoder.build((None, None, width))
         self.bridge.build((None, hidden))
         if self.attention is not None:
             memory = (None, None, self.memory_size)
@@ -121,13 +117,10 @@ class Recurrent(TranslationModel):
         x = self.embedding_dropout(self.source_embedding(source_ids), training=training)
         # A masked step repeats the state before it, so the last row is the state after the last real token.
         states = self.forward_encoder(x, mask=real)
-        final = states[:, -1]
-        start = final
-        if self.backward_encoder is not None:
-            backward = self.read_backward(x, real)
-            start = backward[:, 0]
-            final = ops.concatenate([final, start], -1)
-            states = ops.concatenate([states, backward], -1)
+        backward = self.read_backward(x, real)
+        start = backward[:, 0]
+        final = ops.concatenate([states[:, -1], start], -1)
+        states = ops.concatenate([states, backward], -1)
         states, final = (self.memory_dropout(x, training=training) for x in (states, final))
         prepared = {"start": self.bridge(start), "final": final}
         if self.attention is not None:
@@ -137,7 +130,6 @@ class Recurrent(TranslationModel):
     def read_backward(self, x, real):
         """Reads the source from its end, and returns the states in its order: `(B, S, E)` and bool `(B, S)` to
         `(B, S, N)`."""
-        assert self.backward_encoder is not None
         return ops.flip(self.backward_encoder(x, mask=real), axis=1)
 
     def places(self, side):
@@ -145,8 +137,7 @@ class Recurrent(TranslationModel):
         cross = "decoder.0.cross"
         if side == "encoder":
             yield Returned(self.forward_encoder, "call", "encoder.forward.states")
-            if self.backward_encoder is not None:
-                yield Returned(self, "read_backward", "encoder.backward.states")
+            yield Returned(self, "read_backward", "encoder.backward.states")
             yield Returned(self.bridge, "call", "decoder.start")
             if self.attention is not None:
                 yield Returned(self.attention, "project_memory", (f"{cross}.keys", f"{cross}.values"))

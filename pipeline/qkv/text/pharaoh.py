@@ -45,18 +45,17 @@ class GoldAlignment:
         return GoldAlignment(*(frozenset((i + words, j) for i, j in links) for links in (self.sure, self.possible)))
 
 
+FROM_0 = "write the file anew, counted from 0"
+
+
 class OutsideLinks:
     """Finds the links that point outside their sentences. Some published files have a few; most links of a file do
-    whose words are counted otherwise.
+    whose words are counted otherwise."""
 
-    Args:
-        first_index: the number of the first word in the file.
-    """
-
-    def __init__(self, first_index: int = 0) -> None:
+    def __init__(self) -> None:
         self.links = self._lines = 0
         self._first = ""
-        self._first_index, self._fits_from_1 = first_index, first_index == 0
+        self._fits_from_1 = True
 
     def leave_out(self, alignment: GoldAlignment, source_words: int, target_words: int, place: str) -> GoldAlignment:
         """Returns the links inside a sentence pair of so many words, and counts the others.
@@ -77,46 +76,43 @@ class OutsideLinks:
         self.links += len(links) - len(inside)
         return GoldAlignment(alignment.sure & inside, inside)
 
-    def warn(self, mend: str) -> None:
+    def warn(self) -> None:
         """Says what lies outside, if anything, and what to do if the file counts words from 1."""
         if not self.links:
             return
         log.warning(
             "%d word links on %d lines point outside their sentences and are left out, the first ones at %s, "
-            "counted from %d%s",
+            "counted from 0%s",
             self.links,
             self._lines,
             self._first,
-            self._first_index,
-            f"; no link has a 0, and all fit if words are counted from 1: then {mend}" if self._fits_from_1 else "",
+            f"; no link has a 0, and all fit if words are counted from 1: then {FROM_0}" if self._fits_from_1 else "",
         )
 
 
-def read_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -> list[GoldAlignment]:
+def read_pharaoh(path: str | Path, turned: bool = False) -> list[GoldAlignment]:
     """Reads links `i-j` (sure) and `i?j` or `ipj` (possible), one sentence pair a line.
 
     A link may have a probability, `i-j:0.93`, as `qkv align --probabilities` writes it. It changes nothing.
 
     Args:
-        path: the file; an empty line is a sentence pair without links.
-        first_index: the number of the first word in the file, 0 or 1. The links returned always count from 0.
+        path: the file, which counts words from 0; an empty line is a sentence pair without links.
         turned: whether the links in the file are target-source, as in a file of the opposite direction.
 
     Raises:
-        InputError: as `read_lines`; a link is malformed or below `first_index`, or a probability is no number
-            from 0 to 1.
+        InputError: as `read_lines`; a link is malformed, or a probability is no number from 0 to 1.
     """
-    return list(iterate_pharaoh(path, first_index, turned))
+    return list(iterate_pharaoh(path, turned))
 
 
-def iterate_pharaoh(path: str | Path, first_index: int = 0, turned: bool = False) -> Iterator[GoldAlignment]:
+def iterate_pharaoh(path: str | Path, turned: bool = False) -> Iterator[GoldAlignment]:
     """Yields what `read_pharaoh` returns line by line, for files of any length.
 
     Raises:
         InputError: as `read_pharaoh`, when the line is reached.
     """
     for number, line in enumerate(read_lines(path), start=1):
-        alignment = _parse_line(line, first_index, f"{path}:{number}")
+        alignment = _parse_line(line, f"{path}:{number}")
         yield alignment.turned if turned else alignment
 
 
@@ -143,7 +139,7 @@ def write_gold(path: str | Path, gold: Iterable[GoldAlignment]) -> None:
     write_output(Path(path), "".join(lines).encode())
 
 
-def _parse_line(line: str, first_index: int, place: str) -> GoldAlignment:
+def _parse_line(line: str, place: str) -> GoldAlignment:
     sure, possible = set(), set()
     for text in line.split():
         match = _LINK.fullmatch(text)
@@ -154,9 +150,7 @@ def _parse_line(line: str, first_index: int, place: str) -> GoldAlignment:
                 f"{place}: {text!r} has no probability after its colon; expected a number from 0 to 1, such as "
                 f"{match[1]}{match[2]}{match[3]}:0.93, found {match[4]!r}; or leave out the colon"
             )
-        link = int(match[1]) - first_index, int(match[3]) - first_index
-        if min(link) < 0:
-            raise InputError(f"{place}: {text!r} lies before word {first_index}; does the file count from 0?")
+        link = int(match[1]), int(match[3])
         possible.add(link)
         if match[2] == "-":
             sure.add(link)

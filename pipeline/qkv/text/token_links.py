@@ -50,7 +50,7 @@ def check_links(
         raise InputError(
             f"{path}: {lines} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one per pair"
         )
-    outside.warn(f"write {path} anew, counted from 0")
+    outside.warn()
 
 
 class WordNumbers(NamedTuple):
