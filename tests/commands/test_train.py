@@ -109,7 +109,7 @@ class TestCommandLine:
 
     def test_help_lists_every_key_with_its_default(self):
         shown = " ".join(make_parser().format_help().split())
-        spelt_once = ("data.validation.", "data.test.")  # the keys of data.train
+        spelt_once = ("data.validation.", "data.test.", "inspection.choose_head_on.")  # the keys of data.train
         spelt_once += ("model.attention.decoder_self.", "model.attention.cross.")  # the keys of encoder_self
         for key, field in walk(RunConfig):
             if not sections_of(field) and not key.startswith(spelt_once):
