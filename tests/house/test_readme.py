@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 README = ROOT / "README.md"
 PAGES = [README, *sorted(ROOT.glob("C*.md")), *sorted((ROOT / "pipeline" / "qkv").rglob("*.md"))]
-PAGES.append(ROOT / "tests/benchmarks/README.md")
+PAGES += [ROOT / "tests" / name / "README.md" for name in ("", "benchmarks/mutation", "benchmarks")]
 MOST_LINES = 220
 FENCED = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 SECTIONS = [
