@@ -8,7 +8,7 @@ import pytest
 
 import qkv.config
 from qkv.config import RunConfig, load_run_config
-from qkv.config.attention import AttentionSettings
+from qkv.config.attention import AttentionSettings, FullAttentionSettings
 from qkv.config.corpus import CorpusSettings, LinkedTextSettings, ListedCorpusSettings, SetSettings
 from qkv.config.data import DataSettings
 from qkv.config.inspection import Probe
@@ -16,11 +16,12 @@ from qkv.config.model import BlocksSettings
 from qkv.config.schema import Settings
 from qkv.config.training import CallbackSettings, TrainingSettings
 
+PARTS = (AttentionSettings, FullAttentionSettings, BlocksSettings)  # of sections
 SECTIONS = {
     kind
     for found in pkgutil.iter_modules(qkv.config.__path__)
     for kind in vars(importlib.import_module(f"qkv.config.{found.name}")).values()
-    if isinstance(kind, type) and issubclass(kind, Settings) and kind not in (AttentionSettings, BlocksSettings)
+    if isinstance(kind, type) and issubclass(kind, Settings) and kind not in PARTS
 }
 
 

@@ -24,7 +24,7 @@ BUDGETS = {
     "lines": 40_419,  # settings in parts, each with its docstring, in place of lists of arguments
     "lines of code": 21_571,  # the same
     "functions with many parameters": 20,
-    "settings and options": 247,
+    "settings and options": 240,
 }
 
 
