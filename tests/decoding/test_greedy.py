@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from qkv.decoding.greedy import greedy_search
 from qkv.text.tokenizer import BOS, EOS, PAD, UNK
+from tests.support.searches import search_by_full_passes
 from tests.support.tiny_models import SOURCE, shared_transformer
 
 LETTERS = "acdgort"
@@ -129,7 +130,7 @@ def with_any_batch(function):
 
 @pytest.mark.parametrize("how", [lambda function: function, with_any_batch], ids=["eagerly", "in a graph"])
 @pytest.mark.parametrize("settings", [{}, {"norm": "post", "positions": "learned"}], ids=["pre", "post"])
-def test_search_with_a_cache_finds_what_full_passes_find(how, settings, search_by_full_passes):
+def test_search_with_a_cache_finds_what_full_passes_find(how, settings):
     model, length, most = shared_transformer(**settings), 11, np.array([11, 5, 9], "int32")
 
     def step(tokens, state):

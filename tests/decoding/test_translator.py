@@ -10,6 +10,7 @@ from qkv.decoding.hypotheses import Hypotheses
 from qkv.decoding.translator import LENGTH_MULTIPLE, Translator
 from qkv.errors import InputError
 from qkv.text.tokenizer import BOS, EOS, PAD
+from tests.support.searches import search_by_full_passes
 from tests.support.text import SENTENCES
 
 LINES = [SENTENCES[0], "", SENTENCES[2], "dog", "   ", *SENTENCES[3:], "chat"]
@@ -40,9 +41,7 @@ def assert_same(found, expected):
         np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-4)
 
 
-def test_each_sentence_gets_the_translation_that_full_passes_find(
-    translate, transformer, tokenizer, search_by_full_passes
-):
+def test_each_sentence_gets_the_translation_that_full_passes_find(translate, transformer, tokenizer):
     for sentence, found in zip(SENTENCES[:4], translate(SENTENCES[:4], max_target_ratio=0.5), strict=True):
         source = tokenizer.encode([sentence])[0]
         ids, log_probabilities = search_by_full_passes(transformer, [*source, EOS], min(len(source) // 2 + 10, MOST))

@@ -1,5 +1,6 @@
 """Searches over tiny models, and the chains of letters over which a beam is held against brute force."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -83,3 +84,23 @@ def brute_force(chain, settings, length=MOST_LETTERS, allowed=lambda tokens: Tru
             score = sum(log_probabilities(chain, tokens)) / ((5 + len(tokens)) / 6) ** settings.length_penalty
             found.append((score, tokens))
     return sorted(found, key=lambda pair: -pair[0])
+
+
+@functools.cache
+def full_pass(model):
+    """A full pass as a graph: `tests/model/test_architectures.py` compares it with the pass itself."""
+    ids = tf.TensorSpec([None, None], tf.int32)
+    return tf.function(lambda source, target: model(source, target), input_signature=(ids, ids), autograph=False)
+
+
+def search_by_full_passes(model, source, max_length):
+    """Greedy search by its definition, for one sentence: every token comes from a full pass over all before it."""
+    tokens, log_probabilities = [BOS], []
+    while len(tokens) <= max_length and tokens[-1] != EOS:
+        # Padding follows, because Keras warns of softmax over a single key.
+        row = (np.array([[*ids, PAD]], "int32") for ids in (source, tokens))
+        logits = np.asarray(full_pass(model)(*row), "float64")[0, -2]
+        best = max((token for token in range(len(logits)) if token not in (PAD, BOS)), key=lambda token: logits[token])
+        tokens.append(best)
+        log_probabilities.append(logits[best] - logits.max() - np.log(np.exp(logits - logits.max()).sum()))
+    return tokens[1:], log_probabilities
