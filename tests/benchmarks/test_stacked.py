@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from qkv.config.run import make_run_config
 from qkv.config.yaml import read_yaml
-from qkv.decoding.search import GreedySearch
+from qkv.decoding.greedy import GreedySearch
 from qkv.model.transformer import Transformer
 from qkv.text.batches import Batch
 from qkv.text.tokenizer import BOS, EOS, PAD

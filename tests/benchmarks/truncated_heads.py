@@ -16,7 +16,7 @@ import numpy as np
 
 from qkv.config.names.model import ATTENTION_SITES
 from qkv.decoding.build import build_translator
-from qkv.decoding.search import GreedySearch
+from qkv.decoding.greedy import GreedySearch
 from qkv.inspection.changed_model import changeable_layers
 from qkv.inspection.spectra import query_key_spectrum, spectra_table
 from qkv.inspection.truncated_heads import query_key_kernels, truncate_heads

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from qkv.decoding.banks import order_by_banks
-from qkv.decoding.hypotheses import top_k_of_many
+from qkv.decoding.phrases import order_by_banks
+from qkv.decoding.search import top_k_of_many
 
 BANKS, COUNT = 4, 10
 

@@ -8,8 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from qkv.decoding.beam import BeamSettings, beam_search
-from qkv.decoding.greedy import greedy_search
-from qkv.decoding.hypotheses import TOP_K_CHUNK, top_k_of_many
+from qkv.decoding.search import TOP_K_CHUNK, top_k_of_many
 from qkv.model.interface import rows_for_each
 from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.support.searches import (
@@ -18,6 +17,7 @@ from tests.support.searches import (
     V,
     brute_force,
     chains,
+    greedily,
     log_probabilities,
     next_of_chain,
     normalized,
@@ -83,7 +83,7 @@ def test_a_beam_of_one_is_greedy_search(how):
         return logits, state
 
     state = (ops.zeros((20, 8), "int32"), ops.zeros((), "int32"))
-    expected_ids, expected_log_probabilities = greedy_search(greedy_step, state, np.array(most, "int32"), 8)
+    expected_ids, expected_log_probabilities = greedily(greedy_step, state, np.array(most, "int32"), 8)
     np.testing.assert_array_equal(found.ids[:, 0], expected_ids)
     np.testing.assert_allclose(found.log_probabilities[:, 0], expected_log_probabilities, rtol=1e-5)
     assert 0 < np.sum(np.any(expected_ids == EOS, axis=1)) < 20  # some are cut short

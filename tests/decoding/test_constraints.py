@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.decoding.constraints import (
-    ban_early_end,
-    ban_repeated_ngrams,
-    ban_special_tokens,
-    force_end,
-    force_tokens,
-)
+from qkv.decoding.constraints import ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end, force_tokens
 from qkv.text.tokenizer import BOS, EOS, PAD
 
 ROWS, LENGTH, VOCABULARY = 4, 7, 8

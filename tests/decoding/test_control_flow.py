@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 
-from qkv.decoding.control_flow import branch, repeat_while
+from qkv.decoding.search import branch, repeat_while
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from keras import ops
 
 from qkv.config.decoding import DecodingSettings
 from qkv.decoding.build import build_search
-from qkv.decoding.ensemble import Ensemble
 from qkv.decoding.forced import forced_pass
+from qkv.model.ensemble import Ensemble
 from qkv.text.batches import pad
 from qkv.text.tokenizer import BOS, PAD
 from tests.support.searches import MOST_TOKENS as L

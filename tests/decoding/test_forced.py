@@ -6,9 +6,9 @@ import tensorflow as tf
 
 from qkv.config import names
 from qkv.decoding.forced import forced_pass
-from qkv.decoding.greedy import greedy_search
 from qkv.model.recurrent import Recurrent
 from qkv.text.tokenizer import BOS, EOS, PAD
+from tests.support.searches import greedily
 from tests.support.tiny_models import MODELS, RECURRENT, SOURCE, make_model, shared_transformer
 
 SITES = [name for name, site in names.inspection.SITES.items() if site.forced]
@@ -35,7 +35,7 @@ def searched(model):
         return output.logits[:, -1], (memory, output.cache)
 
     memory = model.encode(SOURCE)
-    ids, log_probabilities = greedy_search(step, (memory, model.start_cache(memory)), np.array([9, 6, 8], "int32"), L)
+    ids, log_probabilities = greedily(step, (memory, model.start_cache(memory)), np.array([9, 6, 8], "int32"), L)
     return ids, log_probabilities, {site: np.stack(rows) for site, rows in steps.items()}
 
 

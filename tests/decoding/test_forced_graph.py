@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.decoding.forced import forced_pass
-from qkv.decoding.forced_graph import make_forced_graph
-from qkv.decoding.saliency import gradient_times_input
+from qkv.decoding.forced import forced_pass, gradient_times_input, make_forced_graph
 from tests.support.tiny_models import SOURCE, TARGET, shared_transformer
 
 OUTPUT = np.concatenate([TARGET[:, 1:], np.full((len(TARGET), 1), 3, "int32")], 1)

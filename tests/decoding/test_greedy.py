@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.decoding.greedy import greedy_search
 from qkv.text.tokenizer import BOS, EOS, PAD, UNK
-from tests.support.searches import search_by_full_passes
+from tests.support.searches import greedily, search_by_full_passes
 from tests.support.tiny_models import SOURCE, shared_transformer
 
 LETTERS = "acdgort"
@@ -48,7 +47,7 @@ def speller(*words):
 def spell(*words, max_lengths=None, length=8, how="eagerly"):
     next_token_logits, _ = speller(*words)
     most = np.array(max_lengths or [length] * len(words), "int32")
-    return HOWS[how](lambda most: greedy_search(next_token_logits, tf.zeros((), "int32"), most, length))(most)
+    return HOWS[how](lambda most: greedily(next_token_logits, tf.zeros((), "int32"), most, length))(most)
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -71,7 +70,7 @@ def test_the_search_stops_when_all_rows_have_ended():
         steps.append(len(steps))
         return keras.ops.one_hot([EOS if len(steps) > 2 else FIRST] * 3, V), state
 
-    greedy_search(next_token_logits, (), np.full(3, 8, "int32"), 8)
+    greedily(next_token_logits, (), np.full(3, 8, "int32"), 8)
     assert len(steps) == 3
 
 
@@ -82,7 +81,7 @@ def test_the_first_token_is_bos_and_then_every_choice_is_handed_back(how):
     wanted[word[:-1], word[1:]] = 9  # only after the letter before does it want a letter
 
     def search(most):
-        return greedy_search(lambda tokens, state: (tf.gather(wanted, tokens[:, 0]), state), (), most, 9)
+        return greedily(lambda tokens, state: (tf.gather(wanted, tokens[:, 0]), state), (), most, 9)
 
     assert [text_of(row) for row in HOWS[how](search)(np.array([9, 4], "int32"))[0]] == ["dogcart._", "dogc_____"]
 
@@ -91,7 +90,7 @@ def test_the_first_token_is_bos_and_then_every_choice_is_handed_back(how):
 def test_pad_and_bos_are_never_chosen(never):
     logits = np.zeros((1, V), "float32")
     logits[0, [never, FIRST + 2, EOS]] = [9, 2, 1]
-    ids, _ = greedy_search(lambda tokens, state: (logits, state), (), np.array([3], "int32"), 4)
+    ids, _ = greedily(lambda tokens, state: (logits, state), (), np.array([3], "int32"), 4)
     np.testing.assert_array_equal(ids, [[FIRST + 2] * 3 + [PAD]])
 
 
@@ -100,7 +99,7 @@ def test_ties_go_to_the_lower_id(how):
     logits = np.zeros((2, V), "float32")
     logits[0, [FIRST + 3, FIRST + 1]] = 5
     logits[1, [EOS, FIRST]] = 5
-    ids = HOWS[how](lambda most: greedy_search(lambda t, s: (logits, s), (), most, 3)[0])(np.full(2, 2, "int32"))
+    ids = HOWS[how](lambda most: greedily(lambda t, s: (logits, s), (), most, 3)[0])(np.full(2, 2, "int32"))
     np.testing.assert_array_equal(ids, [[FIRST + 1, FIRST + 1, PAD], [EOS, PAD, PAD]])
 
 
@@ -118,7 +117,7 @@ def test_log_probabilities_are_those_of_the_whole_vocabulary_and_zero_for_paddin
 
 def test_half_precision_logits_give_single_precision_log_probabilities():
     logits = tf.constant([[0.0] * (V - 1) + [3.0]], "bfloat16")
-    _, log_probabilities = greedy_search(lambda tokens, state: (logits, state), (), np.array([1], "int32"), 2)
+    _, log_probabilities = greedily(lambda tokens, state: (logits, state), (), np.array([1], "int32"), 2)
     expected = 3 - np.log(np.exp(3) + V - 1)
     np.testing.assert_allclose(log_probabilities, [[expected, 0]], rtol=1e-6)
 
@@ -140,7 +139,7 @@ def test_search_with_a_cache_finds_what_full_passes_find(how, settings):
 
     def search(source):
         memory = model.encode(source)._replace(self_attention=())
-        return greedy_search(step, (memory, model.start_cache(memory)), most, length)
+        return greedily(step, (memory, model.start_cache(memory)), most, length)
 
     ids, log_probabilities = how(search)(SOURCE)
     for row, source in enumerate(SOURCE):

@@ -9,11 +9,9 @@ import tensorflow as tf
 from keras import ops
 
 from qkv.config.decoding import DecodingSettings
-from qkv.decoding.ban import Ban
 from qkv.decoding.beam import BeamSettings, beam_search
 from qkv.decoding.build import build_search
-from qkv.decoding.lexical import LexicalConstraint
-from qkv.decoding.requirements import make_requirements
+from qkv.decoding.phrases import Ban, LexicalConstraint, make_requirements
 from qkv.decoding.translator import Translator
 from qkv.text.banned import BannedPhrases, make_ban_table
 from qkv.text.required import tokens_needed, write_phrase

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.decoding.forced import forced_decode
-from qkv.decoding.saliency import gradient_times_input
+from qkv.decoding.forced import forced_decode, gradient_times_input
 from qkv.text.tokenizer import EOS
 from tests.support.tiny_models import MODELS, SOURCE, TARGET, shared_model
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from qkv.config.decoding import DecodingSettings
+from qkv.decoding.beam import BeamSearch
 from qkv.decoding.build import build_search
-from qkv.decoding.search import BeamSearch, GreedySearch, Sampling
+from qkv.decoding.greedy import GreedySearch
+from qkv.decoding.sampling import Sampling
 from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.support.searches import MOST_TOKENS, SEARCHES, forced_scores, found_by, words
 from tests.support.tiny_models import MODELS, SOURCE, shared_model

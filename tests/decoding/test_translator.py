@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.decoding.hypotheses import Hypotheses
+from qkv.decoding.search import Hypotheses
 from qkv.decoding.translator import LENGTH_MULTIPLE, Translator
 from qkv.errors import InputError
 from qkv.text.tokenizer import BOS, EOS, PAD

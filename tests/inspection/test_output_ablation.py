@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qkv.config.names.inspection import OUTPUT_ABLATIONS
-from qkv.decoding.forced_graph import make_forced_graph
+from qkv.decoding.forced import make_forced_graph
 from qkv.inspection.output_ablation import ablation_effects
 from qkv.text.batches import forced_batch
 from qkv.text.tokenizer import EOS

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from qkv.decoding.forced_graph import make_forced_graph
+from qkv.decoding.forced import make_forced_graph
 from qkv.errors import InputError
 from qkv.metrics.likelihood import Likelihood, LikelihoodMeter
 from qkv.text.encoded import EncodedSentences

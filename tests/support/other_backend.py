@@ -10,8 +10,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from qkv.decoding.beam_settings import BeamSettings
-from qkv.decoding.search import BeamSearch, GreedySearch
+from qkv.decoding.beam import BeamSearch, BeamSettings
+from qkv.decoding.greedy import GreedySearch
 from qkv.layers.dense import Dense
 from qkv.layers.layer_normalization import LayerNormalization
 from tests.support.layer_cases import ATTENTION_CASES, DECODER_CASES, MASKED_CASES, SCORE_CASES

@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from qkv.config.decoding import DecodingSettings
+from qkv.decoding.greedy import greedy_search
 from qkv.model.interface import rows_for_each
 from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.support.tiny_models import SOURCE
@@ -22,6 +23,13 @@ def found_by(search, model, source=SOURCE, most=MOST_TOKENS):
     signature = (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32))
     found = tf.function(run, input_signature=signature, autograph=False)(source, np.full(len(source), most, "int32"))
     return type(found)(*(x.numpy() for x in found))
+
+
+def greedily(next_token_logits, state, max_lengths, length):
+    """Runs `greedy_search` for the likeliest tokens."""
+    return greedy_search(
+        next_token_logits, state, max_lengths, length, lambda scores, *_: ops.cast(ops.argmax(scores, -1), "int32")
+    )
 
 
 def words(row):

@@ -4,9 +4,9 @@ import pytest
 import tensorflow as tf
 
 from qkv.config.names.inspection import SITES
-from qkv.decoding.beam import BeamSettings
-from qkv.decoding.forced_graph import make_forced_graph
-from qkv.decoding.search import BeamSearch, GreedySearch
+from qkv.decoding.beam import BeamSearch, BeamSettings
+from qkv.decoding.forced import make_forced_graph
+from qkv.decoding.greedy import GreedySearch
 from qkv.decoding.translator import Translator
 from qkv.layers.dropout import Dropout
 from qkv.training.optimizers import make_optimizer

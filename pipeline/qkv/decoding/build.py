@@ -10,10 +10,11 @@ from ..runtime.devices import parallel_batches, sizes
 from ..text.banned import BannedPhrases
 from ..text.token_text import TokenText
 from ..text.tokenizer import Tokenizer
-from .ban import Ban
-from .beam import BeamSettings
-from .sampling import Sampler
-from .search import BeamSearch, GreedySearch, Sampling, Search
+from .beam import BeamSearch, BeamSettings
+from .greedy import GreedySearch
+from .phrases import Ban
+from .sampling import Sampler, Sampling
+from .search import Search
 from .translator import Translator
 
 

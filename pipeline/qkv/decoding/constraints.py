@@ -1,17 +1,16 @@
 """Constraints on the tokens that a search may choose next.
 
-Each function takes the scores of the next tokens, float32 `(..., V)`, and returns them with minus infinity for every
-token that is not allowed.
+The functions take the scores of the next tokens, float32 `(..., V)`, and return them with minus infinity for every
+token that is not allowed. `Constraint` is what a beam search asks besides.
 
-Letters: R hypotheses, L maximum length of a target, V vocabulary.
+Letters: A sentences still searched, B batch, K beam size, R hypotheses, L maximum length of a target, V vocabulary.
 """
 
 from keras import ops
 
 from ..layers.dynamic_shape import dynamic_shape
 from ..text.tokenizer import BOS, EOS, PAD
-
-MINUS_INFINITY = -float("inf")
+from .search import MINUS_INFINITY, top_k_of_many
 
 
 def ban_special_tokens(scores):
@@ -76,3 +75,46 @@ def ban_repeated_ngrams(scores, ids, step, n):
 def _gather_elements(matrix, rows, columns):
     width = ops.cast(dynamic_shape(matrix)[1], rows.dtype)
     return ops.take(ops.reshape(matrix, (-1,)), rows * width + columns)
+
+
+class Constraint:
+    """Allows everything. A subclass has a state for each hypothesis, which goes with it from step to step.
+
+    `rows`, int32 `(A,)`, are everywhere the sentences of the batch that are still searched.
+    """
+
+    def start(self):
+        """Returns the state before the first token: any nested structure of tensors `(B * K, ...)`."""
+        return ()
+
+    def advance(self, state, tokens, rows):
+        """Returns the state after the tokens int32 `(A * K,)`, which are BOS at first."""
+        return ()
+
+    def allow(self, allowed, scores, state, step, rows):
+        """Returns the scores of the next tokens, `(A * K, V)`, with minus infinity for those that are not allowed.
+
+        Args:
+            allowed: the scores after all bans of the settings.
+            scores: the scores before them.
+            state: of the hypotheses.
+            step: how many tokens they have.
+            rows: the sentences.
+        """
+        return allowed
+
+    def best_extensions(self, totals, state, rows, count):
+        """Chooses among the extensions of a sentence's hypotheses.
+
+        Args:
+            totals: float32 `(A, K, V)`, the log-probability of each hypothesis with each token.
+            state: of the hypotheses.
+            rows: the sentences.
+            count: of those to choose.
+
+        Returns:
+            `(totals, indices)`: float32 and int32 `(A, count)`, in the order of preference, each the K hypotheses times
+            the V tokens.
+        """
+        sentences, size, vocabulary = dynamic_shape(totals)
+        return top_k_of_many(ops.reshape(totals, (sentences, size * vocabulary)), count)

@@ -1,24 +1,81 @@
-"""Search for one target per source, token by token, for a whole batch at once: the likeliest token at every step, or a
-drawn one.
+"""Greedy search: the likeliest token at every step, for a whole batch at once.
 
 Letters: B batch, L maximum length of a target, V vocabulary.
 """
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from keras import ops
 
 from ..layers.dynamic_shape import dynamic_shape
+from ..model.interface import rows_for_each
 from ..text.tokenizer import BOS, EOS, PAD
-from .constraints import ban_special_tokens
-from .control_flow import repeat_while
-from .hypotheses import write_at
+from .constraints import ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end
+from .phrases import Ban
+from .search import Hypotheses, repeat_while, write_at
 
 
-def choose_likeliest(scores, ids, step, state):
-    """Returns the token with the highest of scores `(B, V)`; ties go to the lower id."""
-    return ops.argmax(scores, axis=-1)
+@dataclass(frozen=True)
+class GreedySearch:
+    """One hypothesis: at every step the likeliest token that the constraints allow.
+
+    Args:
+        min_length: the minimum number of tokens before EOS.
+        no_repeat_ngram: no n-gram of this length occurs twice; 0 allows all.
+        force_eos: whether the last of the tokens that a target may have is EOS.
+        ban: the phrases that no target contains, if any.
+    """
+
+    min_length: int = 0
+    no_repeat_ngram: int = 0
+    force_eos: bool = False
+    ban: Ban | None = None
+
+    count: ClassVar[int] = 1
+
+    def pick(self, scores):
+        """Returns the next token of each row of log-probabilities `(R, V)`; ties go to the lower id."""
+        return ops.argmax(scores, axis=-1)
+
+    def __call__(self, model, memory, max_lengths, length, prefix=None, required=None):
+        if required is not None:
+            raise ValueError("required: only a beam search can meet requirements; expected none")
+        batch = dynamic_shape(max_lengths)[0]
+        rows = batch * self.count
+
+        def step(tokens, state):
+            cache, banned = state
+            output = model.decode(tokens, memory, cache=cache, training=False)
+            banned = self.ban.advance(banned, tokens[:, 0]) if self.ban else ()
+            return output.logits[:, -1], (output.cache, banned)
+
+        def choose(scores, ids, step, state):
+            scores = ban_early_end(scores, step, self.min_length)
+            scores = ban_repeated_ngrams(scores, ids, step, self.no_repeat_ngram)
+            if self.ban:
+                # Nothing goes back: a banned word that may not end would be glued to the next one.
+                scores = self.ban.allow(scores, self.ban.following(state[1]), ops.ones_like(limits, "bool"))
+            if self.force_eos:
+                scores = force_end(scores, step + 1 >= limits)
+            picked = ops.cast(self.pick(scores), "int32")
+            if prefix is None:
+                return picked
+            given = ops.take(beginning, step, axis=1)
+            return ops.where(ops.equal(given, PAD), picked, given)
+
+        cache, limits, beginning = model.start_cache(memory), max_lengths, prefix
+        if self.count > 1:
+            cache, limits = rows_for_each((cache, limits), rows)
+            beginning = prefix if prefix is None else rows_for_each(prefix, rows)
+        state = cache, self.ban.start(rows) if self.ban else ()
+        ids, log_probabilities = greedy_search(step, state, limits, length, choose)
+        shape = (batch, self.count, length)
+        log_probabilities = ops.reshape(log_probabilities, shape)
+        return Hypotheses(ops.reshape(ids, shape), log_probabilities, ops.sum(log_probabilities, axis=-1))
 
 
-def greedy_search(next_token_logits, state, max_lengths, length, choose=choose_likeliest):
+def greedy_search(next_token_logits, state, max_lengths, length, choose):
     """Extends every target by one token at a time until all are finished. PAD and BOS are never chosen.
 
     Args:
@@ -28,7 +85,7 @@ def greedy_search(next_token_logits, state, max_lengths, length, choose=choose_l
         max_lengths: int32 `(B,)`, the maximum number of tokens of each target, EOS included.
         length: L, at least the largest of `max_lengths`.
         choose: takes the log-probabilities of the next tokens, float32 `(B, V)`, the tokens so far, int32 `(B, L)`, and
-            their number and the new state, and returns the next token of each target, int `(B,)`.
+            their number and the new state, and returns the next token of each target, int32 `(B,)`.
 
     Returns:
         `(ids, log_probabilities)`: int32 `(B, L)`, ending in EOS unless truncated, then PAD; and float32 `(B, L)`, the
@@ -42,7 +99,7 @@ def greedy_search(next_token_logits, state, max_lengths, length, choose=choose_l
     def extend(step, tokens, finished, ids, log_probabilities, state):
         logits, state = next_token_logits(tokens, state)
         scores = ops.log_softmax(ops.cast(logits, "float32"))
-        chosen = ops.cast(choose(ban_special_tokens(scores), ids, step, state), "int32")
+        chosen = choose(ban_special_tokens(scores), ids, step, state)
         score = ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(chosen, 1), axis=1), 1)
         chosen = ops.where(finished, PAD, chosen)
         score = ops.where(finished, 0.0, score)

@@ -1,9 +1,12 @@
 """Sampling: draws tokens in proportion to their probability, or from the likeliest ones only."""
 
+from dataclasses import dataclass, field
+
 import keras
 from keras import ops
 
-from .constraints import MINUS_INFINITY
+from .greedy import GreedySearch
+from .search import MINUS_INFINITY
 
 
 def narrow_scores(scores, temperature=1.0, top_k=0, top_p=1.0):
@@ -49,3 +52,19 @@ class Sampler:
         """Draws one token for each row of log-probabilities `(B, V)`: int32 `(B,)`."""
         scores = narrow_scores(scores, **self.settings)
         return keras.random.categorical(scores, 1, dtype="int32", seed=self.seed)[:, 0]
+
+
+@dataclass(frozen=True)
+class Sampling(GreedySearch):
+    """N hypotheses of tokens drawn at random, in the order in which they were drawn.
+
+    Args: see `GreedySearch`, and:
+        sampler: draws the tokens.
+        count: N.
+    """
+
+    sampler: Sampler = field(kw_only=True)
+    count: int = field(default=1, kw_only=True)  # type: ignore[misc]
+
+    def pick(self, scores):
+        return self.sampler(scores)

@@ -1,25 +1,44 @@
-"""The searches for translations. Each is called with a model and the memory of the sources, and returns hypotheses.
+"""What every search takes and returns, and the loops and gathers that searches are made of.
 
-Letters: B batch, N hypotheses of a sentence, L maximum length of a target, S source positions.
+Letters: A sentences still searched, B batch, N hypotheses of a sentence, L maximum length of a target.
 """
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+import keras
 from keras import ops
 
 from ..layers.dynamic_shape import dynamic_shape
-from ..model.interface import Memory, TranslationModel, rows_for_each
-from ..text.tokenizer import PAD
-from .ban import Ban
-from .beam import UNCONSTRAINED, BeamSettings, beam_search
-from .constraint import Constraint
-from .constraints import ban_early_end, ban_repeated_ngrams, force_end
-from .greedy import choose_likeliest, greedy_search
-from .hypotheses import Hypotheses
-from .lexical import LexicalConstraint
-from .requirements import Requirements
-from .sampling import Sampler
+from ..model.interface import Memory, TranslationModel
+
+MINUS_INFINITY = -float("inf")
+TOP_K_CHUNK = 50  # about the square root of a vocabulary's size: equal work between and within chunks
+
+
+class Hypotheses(NamedTuple):
+    """N hypotheses for each sentence.
+
+    Beam search returns the best first, and truncated ones after those that ended, whatever their scores. Sampling
+    returns them in the order in which they were drawn.
+
+    - ids: int32 `(B, N, L)`, ending in EOS unless truncated, then PAD.
+    - log_probabilities: float32 `(B, N, L)`, natural logarithms, one for each token, 0 for PAD.
+    - scores: float32 `(B, N)`, what they are ranked by; minus infinity where a sentence has fewer than N.
+    """
+
+    ids: Any
+    log_probabilities: Any
+    scores: Any
+
+    def select_best(self, count):
+        """Keeps the `count` hypotheses of each sentence with the highest scores; ties go to the earlier one.
+
+        Returns:
+            `(hypotheses, indices)`: `Hypotheses` `(B, count, ...)`, and where each stood, int32 `(B, count)`.
+        """
+        scores, indices = ops.top_k(self.scores, count)
+        ids, log_probabilities = (gather_columns(x, indices) for x in (self.ids, self.log_probabilities))
+        return Hypotheses(ids, log_probabilities, scores), indices
 
 
 class Search(Protocol):
@@ -31,7 +50,7 @@ class Search(Protocol):
         max_lengths: int32 `(B,)`, the maximum number of tokens of each target, EOS included.
         length: L, at least the largest of `max_lengths`.
         prefix: int32 `(B, L)`, the tokens with which each target begins, then PAD; by default none.
-        required: `Requirements` of the sentences, which a beam alone can meet; by default none.
+        required: `phrases.Requirements` of the sentences, which a beam alone can meet; by default none.
     """
 
     def __call__(
@@ -41,123 +60,101 @@ class Search(Protocol):
         max_lengths,
         length,
         prefix=None,
-        required: Requirements | None = None,
+        required=None,
     ) -> Hypotheses: ...
 
 
-@dataclass(frozen=True)
-class GreedySearch:
-    """One hypothesis: at every step the likeliest token that the constraints allow.
+# Loops and branches whose tensors change their shapes. TensorFlow's graphs and PyTorch have no trouble with that; JAX
+# compiles a loop or a branch for one shape. There searches run step by step instead, as Python does, and not inside
+# `jax.jit`.
+
+
+def repeat_while(condition, body, state):
+    """Does what `ops.while_loop` does, with tensors that may change their shapes from turn to turn.
 
     Args:
-        min_length: the minimum number of tokens before EOS.
-        no_repeat_ngram: no n-gram of this length occurs twice; 0 allows all.
-        force_eos: whether the last of the tokens that a target may have is EOS.
-        ban: the phrases that no target contains, if any.
+        condition: takes the tensors of `state`, and returns a boolean scalar.
+        body: takes them, and returns the next ones.
+        state: a tuple of nested structures of tensors.
+
+    Raises:
+        ValueError: it is traced by JAX.
     """
-
-    min_length: int = 0
-    no_repeat_ngram: int = 0
-    force_eos: bool = False
-    ban: Ban | None = None
-
-    def __call__(self, model, memory, max_lengths, length, prefix=None, required=None):
-        _refuse_required(required)
-        return self._search(model, memory, max_lengths, length, choose_likeliest, 1, prefix)
-
-    def _search(self, model, memory, max_lengths, length, choose, count, prefix):
-        batch = dynamic_shape(max_lengths)[0]
-        rows = batch * count
-
-        def step(tokens, state):
-            cache, banned = state
-            output = model.decode(tokens, memory, cache=cache, training=False)
-            banned = self.ban.advance(banned, tokens[:, 0]) if self.ban else ()
-            return output.logits[:, -1], (output.cache, banned)
-
-        def choose_allowed(scores, ids, step, state):
-            scores = ban_early_end(scores, step, self.min_length)
-            scores = ban_repeated_ngrams(scores, ids, step, self.no_repeat_ngram)
-            if self.ban:
-                # Nothing goes back: a banned word that may not end would be glued to the next one.
-                scores = self.ban.allow(scores, self.ban.following(state[1]), ops.ones_like(limits, "bool"))
-            if self.force_eos:
-                scores = force_end(scores, step + 1 >= limits)
-            chosen = choose(scores, ids, step, state)
-            if prefix is None:
-                return chosen
-            given = ops.take(beginning, step, axis=1)
-            return ops.where(ops.equal(given, PAD), ops.cast(chosen, "int32"), given)
-
-        cache, limits, beginning = model.start_cache(memory), max_lengths, prefix
-        if count > 1:
-            cache, limits = rows_for_each((cache, limits), rows)
-            beginning = prefix if prefix is None else rows_for_each(prefix, rows)
-        state = cache, self.ban.start(rows) if self.ban else ()
-        ids, log_probabilities = greedy_search(step, state, limits, length, choose_allowed)
-        shape = (batch, count, length)
-        log_probabilities = ops.reshape(log_probabilities, shape)
-        return Hypotheses(ops.reshape(ids, shape), log_probabilities, ops.sum(log_probabilities, axis=-1))
+    if keras.backend.backend() != "jax":
+        return ops.while_loop(condition, body, state)
+    while _is_true(condition(*state)):
+        state = body(*state)
+    return state
 
 
-@dataclass(frozen=True)
-class Sampling(GreedySearch):
-    """N hypotheses of tokens drawn at random, in the order in which they were drawn.
+def branch(condition, if_true, if_false):
+    """Does what `ops.cond` does, with results whose shapes may differ.
 
-    Args: see `GreedySearch`, and:
-        sampler: draws the tokens.
-        count: N.
+    Raises:
+        ValueError: it is traced by JAX.
     """
-
-    sampler: Sampler = field(kw_only=True)
-    count: int = field(default=1, kw_only=True)
-
-    def __call__(self, model, memory, max_lengths, length, prefix=None, required=None):
-        def choose(scores, ids, step, state):
-            return self.sampler(scores)
-
-        _refuse_required(required)
-        return self._search(model, memory, max_lengths, length, choose, self.count, prefix)
+    if keras.backend.backend() != "jax":
+        return ops.cond(condition, if_true, if_false)
+    return if_true() if _is_true(condition) else if_false()
 
 
-@dataclass(frozen=True)
-class BeamSearch:
-    """The N best hypotheses of a beam: see `beam_search`.
+def _is_true(value):
+    try:
+        return bool(value)
+    except TypeError:  # the error of JAX's tracers
+        raise ValueError("searches cannot be traced by JAX: call them outside jax.jit") from None
 
-    Args:
-        settings: `BeamSettings`.
-        ban: the phrases that no target contains, if any.
+
+# Gathers and joins of hypotheses.
+
+
+def top_k_of_many(x, count):
+    """Computes `ops.top_k` of rows `(A, M)` for a large M, in two stages.
+
+    `ops.top_k` looks at one number after the other, a maximum at many at once. The largest numbers stand in the chunks
+    with the largest maxima, since each of these holds one that ranks before any number of the other chunks. Both stages
+    settle ties by position, so the result is that of `ops.top_k`.
     """
-
-    settings: BeamSettings
-    ban: Ban | None = None
-
-    def __call__(self, model, memory, max_lengths, length, prefix=None, required=None):
-        uses_coverage = self.settings.coverage_penalty != 0
-        hypotheses = dynamic_shape(max_lengths)[0] * self.settings.size
-
-        def step(tokens, memory, state):
-            cache, attention = state
-            output = model.decode(tokens, memory, cache=cache, training=False)
-            if uses_coverage:
-                weights = ops.stack([ops.mean(layer[:, :, -1], axis=1) for layer in output.cross])
-                attention = attention + ops.mean(weights, axis=0)
-            return output.logits[:, -1], (output.cache, attention)
-
-        def coverage(memory, state):
-            # Padding counts as covered.
-            padding = ops.logical_not(memory.mask[:, 0, 0])
-            return ops.where(rows_for_each(padding, dynamic_shape(state[1])[0]), 1.0, state[1])
-
-        sources = dynamic_shape(memory.mask)[-1] if uses_coverage else 0
-        state = (rows_for_each(model.start_cache(memory), hypotheses), ops.zeros((hypotheses, sources)))
-        constraint: Constraint = UNCONSTRAINED
-        if self.ban or required:
-            settings = self.settings
-            constraint = LexicalConstraint(self.ban, required, max_lengths, settings.size, settings.force_eos)
-        return beam_search(step, memory, state, max_lengths, length, self.settings, coverage, prefix, constraint)
+    rows, length = dynamic_shape(x)
+    chunks = -(-length // TOP_K_CHUNK)
+    if length % TOP_K_CHUNK:
+        x = ops.pad(x, ((0, 0), (0, chunks * TOP_K_CHUNK - length)), constant_values=MINUS_INFINITY)
+    x = ops.reshape(x, (rows, chunks, TOP_K_CHUNK))
+    _, best_chunks = ops.top_k(ops.max(x, axis=2), min(count, chunks))
+    best_chunks = ops.sort(best_chunks, axis=1)
+    numbers, places = ops.top_k(ops.reshape(gather_columns(x, best_chunks), (rows, -1)), count)
+    starts = ops.take_along_axis(best_chunks, places // TOP_K_CHUNK, axis=1) * TOP_K_CHUNK
+    return numbers, starts + places % TOP_K_CHUNK
 
 
-def _refuse_required(required) -> None:
-    if required is not None:
-        raise ValueError("required: only a beam search can meet requirements; expected none")
+def fill_up(finished, live, where):
+    """Puts live hypotheses into the free places after the finished ones, in the sentences where `where`, bool `(A,)`,
+    is true."""
+    size = dynamic_shape(finished.scores)[1]
+    places = ops.expand_dims(ops.arange(size, dtype="int32"), 0)
+    count = ops.sum(ops.cast(ops.greater(finished.scores, MINUS_INFINITY), "int32"), axis=1, keepdims=True)
+    takes_live = ops.logical_and(ops.expand_dims(where, 1), places >= count)
+    indices = ops.where(takes_live, size + places - count, places)
+    return Hypotheses(*(gather_columns(x, indices) for x in concatenate(finished, live)))
+
+
+def concatenate(first, second):
+    """Joins `Hypotheses` of the same sentences, those of the first before those of the second."""
+    return Hypotheses(*(ops.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
+
+
+def write_at(x, step, values):
+    """Writes `values` `(...)` at position `step` of the last axis of x `(..., L)`."""
+    return ops.where(ops.equal(ops.arange(dynamic_shape(x)[-1], dtype="int32"), step), ops.expand_dims(values, -1), x)
+
+
+def gather_columns(x, indices):
+    """Gathers along the second axis: x `(A, N, ...)` and indices int `(A, M)` to `(A, M, ...)`."""
+    rows, size, *rest = dynamic_shape(x)
+    numbers = indices + size * ops.expand_dims(ops.arange(rows, dtype=indices.dtype), 1)
+    return ops.take(ops.reshape(x, (-1, *rest)), numbers, axis=0)
+
+
+def gather_rows(nested, rows):
+    """Gathers along the first axis of every tensor of a nested structure; scalars stay as they are."""
+    return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0) if len(x.shape) else x, nested)

@@ -9,15 +9,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ..errors import InputError
 from ..runtime.parallel import in_order
 from ..text.batch_plan import round_up
 from ..text.batches import pad
 from ..text.required import RequiredPhrase, tokens_needed
 from ..text.token_text import TokenText
 from ..text.tokenizer import EOS, PAD, Tokenizer
-from .hypotheses import check_scores
-from .requirements import Requirements, make_requirements
-from .search import GreedySearch, Search
+from .greedy import GreedySearch
+from .phrases import Requirements, make_requirements
+from .search import Search
 
 LENGTH_MULTIPLE = 8
 
@@ -168,7 +169,7 @@ class Translator:
             given["required"] = make_requirements([row.required for row in rows], self._tokens.symbols)
         result = self._graphs[tuple(given)](source, max_lengths, length, *given.values())
         all_ids, all_log_probabilities, all_scores = (x.numpy() for x in result)
-        check_scores(all_scores)
+        _check_scores(all_scores)
         places = np.argwhere(np.isfinite(all_scores))  # (sentence, rank)
         targets = [[int(token) for token in all_ids[i, n] if token != PAD] for i, n in places]
         translations: list[list[Translation]] = [[] for _ in rows]
@@ -181,6 +182,24 @@ class Translator:
                 Translation(text, row.source, ids, log_probabilities, is_cut, score, len(row.prefix), phrases)
             )
         return translations
+
+
+def _check_scores(scores: np.ndarray) -> None:
+    """Checks the scores of the hypotheses `(sentences, rank)`; minus infinity is that of none.
+
+    Raises:
+        InputError: some are not numbers, or a sentence has no hypothesis.
+    """
+    if np.isnan(scores).any():
+        raise InputError(
+            "the model gives scores that are not numbers: its weights have diverged, or are too large for its "
+            "precision; expected a training that converges, see training.learning_rate and training.precision"
+        )
+    if not np.isfinite(scores).any(axis=1).all():
+        raise InputError(
+            "decoding: no translation meets all constraints; lower decoding.min_length or decoding.no_repeat_ngram, or "
+            "ban fewer phrases"
+        )
 
 
 class _Row(NamedTuple):

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from ..config.names.inspection import SITES
-from ..decoding.forced_graph import ForcedGraph, make_forced_graph
+from ..decoding.forced import ForcedGraph, make_forced_graph
 from ..decoding.translator import Translation
 from ..runtime.parallel import in_order
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..decoding.forced_graph import ForcedGraph
+from ..decoding.forced import ForcedGraph
 from ..errors import InputError
 from ..runtime.parallel import in_order
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..config import RunConfig
 from ..config.ensemble import check_members, member_names
-from ..decoding.ensemble import Ensemble
+from ..model.ensemble import Ensemble
 from .trained_run import TrainedRun, load_run
 
 

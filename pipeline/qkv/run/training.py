@@ -17,7 +17,7 @@ from ..config import RunConfig
 from ..config.names.training import SCHEDULES
 from ..config.run import dump, flat_settings
 from ..decoding.build import build_translator
-from ..decoding.search import GreedySearch
+from ..decoding.greedy import GreedySearch
 from ..errors import LostWorkerError, invocation
 from ..files.atomic import replaced_when_done
 from ..files.run_directory import RunDirectory

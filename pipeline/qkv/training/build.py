@@ -9,7 +9,7 @@ import tensorflow as tf
 from ..config import RunConfig
 from ..config.names.training import SCHEDULES
 from ..config.training import LimitSettings, LossSettings, OptimizerSettings, PaceSettings, StepSettings
-from ..decoding.forced_graph import make_forced_graph
+from ..decoding.forced import make_forced_graph
 from ..decoding.translator import Translator
 from ..files.run_directory import RunDirectory
 from ..metrics.likelihood import LikelihoodMeter

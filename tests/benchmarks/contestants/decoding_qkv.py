@@ -3,9 +3,8 @@
 from qkv.runtime.import_tensorflow import importing_tensorflow
 
 with importing_tensorflow():
-    from qkv.decoding.beam import BeamSettings
+    from qkv.decoding.beam import BeamSearch, BeamSettings
     from qkv.decoding.build import build_translator
-    from qkv.decoding.search import BeamSearch
 from tests.benchmarks.contestants import decoding_text
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.decoding.forced_graph import make_forced_graph
+from qkv.decoding.forced import make_forced_graph
 from qkv.inspection.faithfulness.passes import ReducedReader
 from qkv.text.tokenizer import BOS, EOS, PAD
 from tests.support.tiny_models import MODELS, make_transformer, shared_model, shared_transformer

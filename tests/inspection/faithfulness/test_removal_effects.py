@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qkv.decoding.forced_graph import make_forced_graph
+from qkv.decoding.forced import make_forced_graph
 from qkv.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
 from qkv.inspection.faithfulness.scorers import Scorer
 from qkv.text.batches import forced_batch

@@ -5,7 +5,7 @@ Letters: B batch, T target positions, S source positions, V vocabulary.
 
 from keras import ops
 
-from ..model.interface import DecoderOutput, Memory, TranslationModel
+from .interface import DecoderOutput, Memory, TranslationModel
 
 
 class Ensemble(TranslationModel):
