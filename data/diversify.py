@@ -26,7 +26,7 @@ from qkv.config import RunConfig, load_run_config
 from qkv.config.yaml import dump_yaml, read_yaml
 from qkv.errors import InputError
 from qkv.files.atomic import output_when_done
-from qkv.text.lines import read_lines
+from qkv.text.lines.text_file import read_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -32,9 +32,10 @@ def main(arguments: list[str]) -> None:
     with importing_tensorflow():
         from qkv.alignment.symmetrise import grow_diag
         from qkv.config import load_run_config
-        from qkv.text.corpus import read_corpus
-        from qkv.text.pharaoh import iterate_pharaoh, write_pharaoh
-        from qkv.text.words import WordCutter, words_of
+        from qkv.text.corpora.formats import read_corpus
+        from qkv.text.corpora.word_links import iterate_pharaoh, write_pharaoh
+        from qkv.text.lines.line import words_of
+        from qkv.text.tokens.words import WordCutter
 
     data = load_run_config(options.config).data
     settings, *others = data.training_corpora

@@ -59,8 +59,8 @@ def fixed_random_numbers(monkeypatch):
 @pytest.fixture(scope="session")
 def tokenizers(tmp_path_factory):
     """A tokenizer of each kind, trained on `SENTENCES`."""
-    from qkv.text.tokenizer import Tokenizer
-    from qkv.text.tokenizer_training import train_tokenizer
+    from qkv.text.tokens.run_tokenizer import train_tokenizer
+    from qkv.text.tokens.tokenizer import Tokenizer
     from tests.support.text import SENTENCES
 
     folder = tmp_path_factory.mktemp("tokenizers")

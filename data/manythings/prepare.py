@@ -22,7 +22,7 @@ from qkv.commands.cli import exit_cleanly
 from qkv.errors import DAMAGE, InputError
 from qkv.files.atomic import write_output
 from qkv.files.paths import check_folder_to_write
-from qkv.text.europarl_words import tokenize
+from qkv.text.lines.europarl_words import tokenize
 
 URL = "https://www.manythings.org/anki/fra-eng.zip"
 TABLE, ARCHIVE, SPLIT, TOKENIZED = "fra.txt", "fra-eng.zip", "split.txt", "tokenized.tsv"

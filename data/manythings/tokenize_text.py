@@ -1,4 +1,4 @@
-"""Divides English and French text into lower-cased words, line by line: see pipeline/qkv/text/europarl_words.py."""
+"""Divides English and French text into lower-cased words, see `qkv.text.lines.europarl_words`."""
 
 import sys
 from pathlib import Path
@@ -10,8 +10,8 @@ from qkv.commands.cli import exit_cleanly
 from qkv.config.names.text import EUROPARL_LANGUAGES
 from qkv.errors import InputError
 from qkv.runtime.streams import write_result
-from qkv.text.arriving_lines import ArrivingLines
-from qkv.text.europarl_words import tokenize
+from qkv.text.lines.europarl_words import tokenize
+from qkv.text.lines.stream import ArrivingLines
 
 
 @exit_cleanly

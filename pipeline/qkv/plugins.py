@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 from keras.callbacks import Callback
 
 from .attention.mechanisms import MECHANISMS
-from .attention.mechanisms.mechanism import Mechanism
+from .attention.mechanisms.softmax import Mechanism
 from .attention.scores import SCORES, Score
 from .config import names
 from .inspection.measures import MEASURES, Measure
 from .metrics import METRICS
-from .training.callbacks.named_callbacks import CALLBACKS
+from .training.callbacks import CALLBACKS
 from .training.schedule import SCHEDULES
 
 Entry = TypeVar("Entry")
@@ -50,7 +50,7 @@ def register_score(name: str, *, meaning: str = "a plugin's") -> Callable[[type[
 def register_mechanism(
     name: str, *, meaning: str = "a plugin's", refused: tuple[tuple[str, str], ...] = ()
 ) -> Callable[[type[Mechanism]], type[Mechanism]]:
-    """Registers an attention mechanism: a subclass of `qkv.attention.mechanisms.mechanism.Mechanism`, whose
+    """Registers an attention mechanism: a subclass of `qkv.attention.mechanisms.softmax.Mechanism`, whose
     attributes say what it can do.
 
     Args:

@@ -7,7 +7,7 @@ from qkv.alignment.archive_gold_set import gold_set_of
 from qkv.errors import InputError
 from qkv.evaluation.archive_scores import score_alignments
 from qkv.inspection import ArchiveWriter, AttentionArchive
-from qkv.text.pharaoh import GoldAlignment
+from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.records import build_record
 
 LINK = GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (2, 1)}))

@@ -12,7 +12,7 @@ from qkv.alignment.calibration import FOLDS, LEAST_PAIRS, MOST_PAIRS, calibrate,
 from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.link_probabilities import LinkProbabilities
 from qkv.statistics.logistic_regression import fit_logistic
-from qkv.text.pharaoh import GoldAlignment
+from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.records import EMPTY_SIDES, noisy_pairs
 
 PAIRS = 90

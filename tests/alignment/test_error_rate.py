@@ -11,7 +11,7 @@ from qkv.alignment.error_rate import (
     random_links,
 )
 from qkv.errors import InputError
-from qkv.text.pharaoh import GoldAlignment, read_pharaoh, write_pharaoh
+from qkv.text.corpora.word_links import GoldAlignment, read_pharaoh, write_pharaoh
 
 SHARED = Path("/work/shared/corpora/gold_alignments")
 

@@ -7,8 +7,8 @@ import pytest
 
 from qkv.alignment.given_words import number_words, read_given_words
 from qkv.errors import InputError
-from qkv.text import moses
-from qkv.text.words import words_of
+from qkv.text.lines import moses
+from qkv.text.lines.line import words_of
 from tests.support import ROOT
 
 SENTENCES = ["猫吃苹果。", "", "你好!"]

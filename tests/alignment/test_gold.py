@@ -12,7 +12,7 @@ from qkv.alignment.readout import ChosenReadout
 from qkv.config.names.inspection import EXTRACTIONS
 from qkv.errors import InputError
 from qkv.inspection.record import Record
-from qkv.text.corpus import Corpus
+from qkv.text.corpora.corpus import Corpus
 
 WORDS = 3, 4  # of sources and targets; every word is one token
 

@@ -8,7 +8,7 @@ from qkv.alignment.error_rate import alignment_error_rate
 from qkv.alignment.heads import best_row, score_heads, sentence_counts_of, table_of_counts
 from qkv.alignment.symmetrise import grow_diag
 from qkv.config.names.inspection import EXTRACTIONS
-from qkv.text.pharaoh import GoldAlignment
+from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.oracles import one_hot, word_matrix_by_loops
 
 

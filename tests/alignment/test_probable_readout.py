@@ -14,8 +14,8 @@ from qkv.alignment.probable_readout import ProbableReadout, score_probable
 from qkv.alignment.readout import ChosenReadout, describe_readout
 from qkv.config.names.inspection import PROBABLE
 from qkv.evaluation.archive_scores import scores_with_probabilities
-from qkv.text.corpus import Corpus
-from qkv.text.words import BETWEEN_SPACES
+from qkv.text.corpora.corpus import Corpus
+from qkv.text.tokens.words import BETWEEN_SPACES
 from tests.support.records import noisy_pairs
 
 READOUT = ChosenReadout(0, "mean", "output", "mutual", chosen_on="development")

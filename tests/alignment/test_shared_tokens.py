@@ -6,7 +6,7 @@ import pytest
 from qkv.alignment.heads import score_heads
 from qkv.alignment.readout import AlignmentReadout, links_of_heads
 from qkv.alignment.shared_tokens import group_words, spread_links
-from qkv.text.pharaoh import GoldAlignment
+from qkv.text.corpora.word_links import GoldAlignment
 
 
 def test_words_with_a_token_each_are_groups_of_their_own():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from qkv.alignment.token_gold import score_gold
-from qkv.text.pharaoh import GoldAlignment
+from qkv.text.corpora.word_links import GoldAlignment
 
 
 def test_every_token_of_linked_words_is_linked_and_near_tokens_come_next(make_record):

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from qkv.text.batches import collate
-from qkv.text.encoded import EncodedSentences
-from qkv.text.encoded_pairs import EncodedPairs
-from qkv.text.epoch_plan import EpochPlan
-from qkv.text.tokenizer import PAD
+from qkv.text.batch import collate
+from qkv.text.batch_plan import EpochPlan
+from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences
+from qkv.text.tokens.special_tokens import PAD
 from tests.benchmarks.contest import machine
 
 VOCABULARY = 8000

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.compare_links gold.align first.pharaoh second.pharaoh
 
 Prints both rates, the 95 % interval of the second minus the first (a paired bootstrap over sentences) and the p of
-approximate randomisation (`qkv.statistics.paired_tests`).
+approximate randomisation (`qkv.statistics.significance`).
 """
 
 import argparse
@@ -14,9 +14,9 @@ import numpy as np
 
 from qkv.alignment.error_rate import AlignmentCounts
 from qkv.alignment.heads import error_terms
-from qkv.statistics.paired_tests import difference_interval, randomisation_p
-from qkv.statistics.sentence_bootstrap import ratio
-from qkv.text.pharaoh import read_pharaoh
+from qkv.statistics.resampling import ratio
+from qkv.statistics.significance import difference_interval, randomisation_p
+from qkv.text.corpora.word_links import read_pharaoh
 
 
 def terms_of(links: Path, gold: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -15,9 +15,9 @@ import sacrebleu
 
 from qkv.decoding.build import build_search, build_translator
 from qkv.run.trained_run import load_run
-from qkv.text.banned import read_banned
-from qkv.text.required import write_phrase
-from qkv.text.token_text import TokenText
+from qkv.text.phrases.banned import read_banned
+from qkv.text.phrases.required import write_phrase
+from qkv.text.phrases.token_text import TokenText
 
 
 def main():

@@ -16,9 +16,9 @@ from qkv.runtime.import_tensorflow import importing_tensorflow
 with importing_tensorflow():
     from qkv.config.run import settings_of_set
     from qkv.metrics.bleu import make_bleu
-    from qkv.run.trained_ensemble import load_runs
+    from qkv.run.ensemble import load_runs
     from qkv.run.trained_run import TrainedRun
-    from qkv.text.corpus import read_corpus
+    from qkv.text.corpora.formats import read_corpus
 from tests.benchmarks.contest import machine
 
 

@@ -27,8 +27,8 @@ from qkv.inspection.faithfulness.removal_effects import ScoredSentence, measure_
 from qkv.inspection.faithfulness.scorers import Scorer, draw_noise, score_sources
 from qkv.run.trained_run import TrainedRun, load_run
 from qkv.statistics.rank_correlation import kendall
-from qkv.text.corpus import read_corpus
-from qkv.text.tokenizer import UNK
+from qkv.text.corpora.formats import read_corpus
+from qkv.text.tokens.special_tokens import UNK
 
 SITES = ("cross", "norms", "gradients")
 

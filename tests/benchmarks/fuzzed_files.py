@@ -24,7 +24,7 @@ def demo_lines(name: str) -> bytes:
 
 def corpus(folder: Path) -> Read:
     """Two files of parallel text."""
-    from qkv.text.corpus import read_parallel_files
+    from qkv.text.corpora.formats import read_parallel_files
 
     (folder / "a").write_bytes(demo_lines("test.en"))
     (folder / "b").write_bytes(demo_lines("test.fr"))
@@ -38,7 +38,7 @@ def corpus(folder: Path) -> Read:
 
 def table(folder: Path) -> Read:
     """Parallel text in a table."""
-    from qkv.text.corpus import read_table
+    from qkv.text.corpora.formats import read_table
 
     rows = zip(demo_lines("test.en").splitlines(), demo_lines("test.fr").splitlines(), strict=True)
     (folder / "a").write_bytes(b"x\ty\n" + b"".join(b"%s\t%s\n" % row for row in rows))
@@ -47,7 +47,7 @@ def table(folder: Path) -> Read:
 
 def stdin(folder: Path) -> Read:
     """What `qkv.commands.translate` is given."""
-    from qkv.text.arriving_lines import ArrivingLines
+    from qkv.text.lines.stream import ArrivingLines
 
     (folder / "a").write_bytes(demo_lines("test.en"))
     return lambda folder: list(ArrivingLines((folder / "a").open("rb")).windows())
@@ -55,7 +55,7 @@ def stdin(folder: Path) -> Read:
 
 def pharaoh(folder: Path) -> Read:
     """Word alignments."""
-    from qkv.text.pharaoh import read_pharaoh
+    from qkv.text.corpora.word_links import read_pharaoh
 
     (folder / "a").write_bytes(demo_lines("test.align"))
     return lambda folder: read_pharaoh(folder / "a")
@@ -71,7 +71,7 @@ def config(folder: Path) -> Read:
 
 def tokenizer(folder: Path) -> Read:
     """A tokenizer, which is used too."""
-    from qkv.text.tokenizer import Tokenizer
+    from qkv.text.tokens.tokenizer import Tokenizer
 
     shutil.copy(KEPT / "tokenizer" / "sentencepiece.model", folder / "a")
 
@@ -84,7 +84,7 @@ def tokenizer(folder: Path) -> Read:
 
 def encoded(folder: Path) -> Read:
     """Encoded sentences."""
-    from qkv.text.encoded import EncodedSentences
+    from qkv.text.tokens.encoding import EncodedSentences
 
     EncodedSentences.from_rows([[4, 5], [], [6, 7, 8]]).save(folder / "a")
     return lambda folder: [row.tolist() for row in EncodedSentences.load(folder / "a")]
@@ -133,9 +133,8 @@ def weights(folder: Path) -> Read:
     """A run's weight file, read into a model that is there."""
     from qkv.config import load_run_config
     from qkv.model.build import build_model
-    from qkv.run.trained_run import _load_weights
-    from qkv.run.weights_file import check_weights_file
-    from qkv.text.tokenizer import Tokenizer
+    from qkv.run.weights import _load_weights, check_weights_file
+    from qkv.text.tokens.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(KEPT / "tokenizer" / "sentencepiece.model")
     model = build_model(load_run_config(KEPT / "config.yaml").model, tokenizer.vocabulary_size)
@@ -161,8 +160,8 @@ def manifest(folder: Path) -> Read:
 
 def look(folder: Path) -> Read:
     """What the source text of a run looks like, and a typed sentence that is made to look so."""
-    from qkv.text.look import TextLook, measure_look
-    from qkv.text.typed_text import Normalizer
+    from qkv.text.lines.look import TextLook, measure_look
+    from qkv.text.lines.typed_line import Normalizer
 
     measure_look(demo_lines("test.en").decode().splitlines(), tokenized=True).write(folder / "source_look.json")
 
@@ -209,8 +208,9 @@ def checkpoint(folder: Path) -> Read:
     import keras
 
     from qkv.run.trained_run import load_run
-    from qkv.run.weights_file import check_weights_file
-    from qkv.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+    from qkv.run.weights import check_weights_file
+    from qkv.training.checkpoints import load_checkpoint, save_checkpoint
+    from qkv.training.progress import Progress
 
     model = load_run(KEPT).model
     optimizer = keras.optimizers.Adam()
@@ -232,8 +232,9 @@ def prepared(folder: Path) -> Read:
     from qkv.config.run import make_run_config
     from qkv.files.json import write_json
     from qkv.files.run_directory import RunDirectory
-    from qkv.text.prepare import load_text, prepare_text
-    from qkv.text.prepared_tokenizer import _was_prepared_from
+    from qkv.text.prepare import prepare_text
+    from qkv.text.tokens.run_tokenizer import _was_prepared_from
+    from qkv.text.training_text import load_text
     from tests.support.tiny_runs import small_settings, write_small_corpus
 
     values = small_settings(write_small_corpus(folder / "text"), folder)
@@ -261,7 +262,7 @@ def unfinished(folder: Path) -> Read:
     from qkv.evaluation.tokenised import TokenisedSet
     from qkv.inspection.archive import AttentionArchive
     from qkv.inspection.archive_writer import ArchiveWriter
-    from qkv.text.encoded import EncodedSentences
+    from qkv.text.tokens.encoding import EncodedSentences
     from tests.support.viewer import make_record
 
     texts = demo_lines("test.en").decode().splitlines()[:5]

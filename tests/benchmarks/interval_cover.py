@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 from sacrebleu.significance import _compute_p_value, estimate_ci
 
-from qkv.statistics.sentence_bootstrap import interval, sentence_counts
+from qkv.statistics.resampling import interval, sentence_counts
 from tests.support.populations import (
     FAMILIES,
     SENTENCES,

@@ -106,7 +106,7 @@ def load(folder: Path):
     """The run's text, the batches and the update, as a start makes them."""
     from qkv.files.run_directory import RunDirectory
     from qkv.runtime.devices import make_strategy
-    from qkv.text.prepare import load_text
+    from qkv.text.training_text import load_text
     from qkv.training.build import build_batches, build_model_and_optimizer, build_train_step
 
     config, strategy = settings(folder), make_strategy()
@@ -141,7 +141,7 @@ def turn(folder: Path) -> str:
     """Goes from one epoch to the next, as the loop does, without updates."""
     from qkv.files.run_directory import RunDirectory
     from qkv.runtime.devices import make_strategy
-    from qkv.text.prepare import load_text
+    from qkv.text.training_text import load_text
     from qkv.training.build import build_batches
 
     config = settings(folder)

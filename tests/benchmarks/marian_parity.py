@@ -104,7 +104,7 @@ def compare_numbers(run, theirs, tokenizer, numbers: Numbers, sentences, targets
     import torch
 
     from qkv.decoding.forced import forced_pass
-    from qkv.text.batches import forced_batch
+    from qkv.text.batch import forced_batch
 
     source = tokenizer(sentences, padding=True, return_tensors="pt", truncation=True)
     source_rows = [

@@ -26,7 +26,7 @@ from qkv.live import packed_model
 from qkv.live.model_page import write_model_page
 from qkv.model.build import build_model
 from qkv.run.trained_run import load_run
-from qkv.text.corpus import read_corpus
+from qkv.text.corpora.formats import read_corpus
 from tests.support.pages import open_browser, open_page
 from tests.support.text import MARKS, ODD, lines_with
 

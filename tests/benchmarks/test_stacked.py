@@ -12,12 +12,12 @@ from qkv.config.run import make_run_config
 from qkv.config.yaml import read_yaml
 from qkv.decoding.greedy import GreedySearch
 from qkv.model.transformer import Transformer
-from qkv.text.batches import Batch
-from qkv.text.tokenizer import BOS, EOS, PAD
+from qkv.text.batch import Batch
+from qkv.text.tokens.special_tokens import BOS, EOS, PAD
+from qkv.training.loss import TotalLoss
 from qkv.training.optimizers import make_optimizer
 from qkv.training.schedule import WarmupSchedule
 from qkv.training.step import TrainStep
-from qkv.training.total_loss import TotalLoss
 from tests.benchmarks.stacked import buckets, optimizer, train, transformer
 from tests.benchmarks.stacked.buckets import epoch, make_buckets, read_text
 from tests.benchmarks.stacked.candidates import CANDIDATES, KEPT, Candidate

@@ -11,9 +11,8 @@ import pytest
 from qkv.config.run import dump, make_run_config
 from qkv.files.run_directory import RunDirectory
 from qkv.run.trained_run import load_run
-from qkv.text.given_tokenizer import load_tokenizer
-from qkv.text.tokenizer import EOS
-from qkv.text.tokenizer_training import train_tokenizer
+from qkv.text.tokens.run_tokenizer import load_tokenizer, train_tokenizer
+from qkv.text.tokens.special_tokens import EOS
 from tests.benchmarks.racers.run import read_lines
 from tests.benchmarks.stacked import table
 from tests.benchmarks.stacked.buckets import padded

@@ -23,8 +23,8 @@ from qkv.inspection.truncated_heads import query_key_kernels, truncate_heads
 from qkv.metrics.bleu import score_bleu
 from qkv.metrics.likelihood import LikelihoodMeter
 from qkv.run.trained_run import TrainedRun, load_run
-from qkv.text.corpus import read_corpus
-from qkv.text.encoded import encode_sentences
+from qkv.text.corpora.formats import read_corpus
+from qkv.text.tokens.encoding import encode_sentences
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito (2008)
 LINES = ("-", "--", ":", "-.")

@@ -19,7 +19,7 @@ from qkv.inspection.inside import read_inside
 from qkv.inspection.named_heads import named_heads
 from qkv.inspection.split_score import split_score
 from qkv.run.trained_run import load_run
-from qkv.text.pharaoh import read_pharaoh
+from qkv.text.corpora.word_links import read_pharaoh
 from tests.benchmarks.contest import machine
 
 PAIRS, PERMUTED = 10, 100  # sentences

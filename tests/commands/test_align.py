@@ -14,7 +14,7 @@ from qkv.alignment import align_pairs
 from qkv.commands import align
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection import AttentionArchive
-from qkv.text.pharaoh import read_pharaoh
+from qkv.text.corpora.word_links import read_pharaoh
 from tests.support import ROOT
 from tests.support.trained_runs import with_other_weights
 

@@ -11,7 +11,7 @@ import pytest
 
 from qkv.commands import measure
 from qkv.inspection import AttentionArchive, Sentence, write_archive
-from qkv.text.pharaoh import GoldAlignment
+from qkv.text.corpora.word_links import GoldAlignment
 from tests.support import ROOT
 from tests.support.processes import run_without
 from tests.support.viewer import embedded

@@ -12,7 +12,7 @@ from qkv.commands import translate
 from qkv.config import load_run_config
 from qkv.decoding.translator import Translator
 from qkv.run import train
-from qkv.text.arriving_lines import WINDOW_LINES
+from qkv.text.lines.stream import WINDOW_LINES
 from tests.benchmarks.stream import growth, sentences
 from tests.support.tiny_runs import small_config, write_small_corpus
 from tests.support.training import Copy

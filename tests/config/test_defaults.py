@@ -10,12 +10,9 @@ from qkv.config import names
 from qkv.config.attention import EncoderSelfAttentionSettings
 from qkv.config.model import RecurrentSettings, TransformerSettings
 from qkv.model.build import MODELS
-from qkv.model.decoder import DecoderBlock
 from qkv.model.embedding import PositionalEmbedding
-from qkv.model.encoder import EncoderBlock
-from qkv.model.feed_forward import FeedForward
-from qkv.model.recurrent_decoder import LuongDecoder
-from qkv.model.residual import Residual
+from qkv.model.recurrent import LuongDecoder
+from qkv.model.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual
 
 # What the sites of attention say is compared field by field below.
 OF_MODELS = [

@@ -16,11 +16,11 @@ from qkv.config import names
 from qkv.inspection.head_places import PLACES
 from qkv.metrics import METRICS
 from qkv.model.build import MODELS
-from qkv.model.freezing import PARTS
+from qkv.model.parts import PARTS
 from qkv.model.recurrent import DECODERS
-from qkv.text.europarl_words import PATTERNS
-from qkv.text.word_marks import MARKS
-from qkv.training.callbacks.named_callbacks import CALLBACKS
+from qkv.text.lines.europarl_words import PATTERNS
+from qkv.text.tokens.words import MARKS
+from qkv.training.callbacks import CALLBACKS
 from tests.support import ROOT
 
 

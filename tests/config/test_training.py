@@ -14,12 +14,11 @@ from qkv.config.training import (
     StepSettings,
     TrainingSettings,
 )
-from qkv.training.guided_attention import GuidedAttention
 from qkv.training.loop import Training
+from qkv.training.loss import GuidedAttention, TotalLoss
 from qkv.training.optimizers import make_optimizer
 from qkv.training.step import TrainStep
 from qkv.training.stopping import Limits, StoppingRules
-from qkv.training.total_loss import TotalLoss
 
 BUILT = {
     make_optimizer: "schedule",

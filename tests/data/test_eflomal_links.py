@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from data.eflomal_links import main
-from qkv.text.pharaoh import read_pharaoh
+from qkv.text.corpora.word_links import read_pharaoh
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
 PROGRAM = f"""#!{sys.executable}

@@ -6,8 +6,8 @@ import pytest
 
 from data.manythings import prepare as manythings
 from qkv.alignment.error_rate import alignment_error_rate, check_ranges, diagonal_links
-from qkv.text.europarl_words import tokenize
-from qkv.text.pharaoh import read_pharaoh
+from qkv.text.corpora.word_links import read_pharaoh
+from qkv.text.lines.europarl_words import tokenize
 
 DIRECTORY = Path(manythings.__file__).parent / "alignments"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from data.manythings import tokenize_text
 from qkv.config.names.text import EUROPARL_LANGUAGES
-from qkv.text.europarl_words import join, tokenize, unify
+from qkv.text.lines.europarl_words import join, tokenize, unify
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from keras import ops
 from qkv.decoding.beam import BeamSettings, beam_search
 from qkv.decoding.search import TOP_K_CHUNK, top_k_of_many
 from qkv.model.interface import rows_for_each
-from qkv.text.tokenizer import BOS, EOS, PAD
+from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.searches import (
     LETTERS,
     MOST_LETTERS,

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from qkv.decoding.constraints import ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end, force_tokens
-from qkv.text.tokenizer import BOS, EOS, PAD
+from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 
 ROWS, LENGTH, VOCABULARY = 4, 7, 8
 generator = np.random.default_rng(3)

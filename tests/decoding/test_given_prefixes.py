@@ -8,8 +8,8 @@ from qkv.config.decoding import DecodingSettings
 from qkv.decoding.beam import BeamSettings, beam_search
 from qkv.decoding.build import build_search
 from qkv.decoding.translator import Translator
-from qkv.text.batches import pad
-from qkv.text.tokenizer import BOS, EOS, PAD
+from qkv.text.batch import pad
+from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.searches import LETTERS, SEARCHES, brute_force, chains, forced_scores, next_of_chain, words
 from tests.support.searches import MOST_LETTERS as LONGEST
 from tests.support.searches import MOST_TOKENS as L

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.text.tokenizer import BOS, EOS, PAD, UNK
+from qkv.text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from tests.support.searches import greedily, search_by_full_passes
 from tests.support.tiny_models import SOURCE, shared_transformer
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from qkv.decoding.search import Hypotheses
 from qkv.decoding.translator import LENGTH_MULTIPLE, Translator
 from qkv.errors import InputError
-from qkv.text.tokenizer import BOS, EOS, PAD
+from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.searches import search_by_full_passes
 from tests.support.text import SENTENCES
 

@@ -11,8 +11,7 @@ from qkv.evaluation.compared_measures import compare_heads, compare_measures, co
 from qkv.evaluation.matched_systems import match_to_first
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.inspection import Sentence, write_archive
-from qkv.metrics.bleu import make_bleu
-from qkv.metrics.corpus_statistics import CorpusScore
+from qkv.metrics.bleu import CorpusScore, make_bleu
 
 SOURCE, TARGET = [f"▁s{i}" for i in range(5)], ["▁t0", "▁t1", "▁t2", "</s>"]
 COUNT, HEADS = 60, 3

@@ -12,15 +12,15 @@ import pytest
 
 from qkv.alignment import calibration
 from qkv.alignment.gold import read_gold_set
-from qkv.decoding import forced_graph
+from qkv.decoding import forced as forced_graph
 from qkv.evaluation import evaluate_set as module
 from qkv.evaluation import inspected
-from qkv.evaluation.alignment import ReadoutScores
+from qkv.evaluation.archive_scores import ReadoutScores
 from qkv.evaluation.request import EvaluationRequest, EvaluationSet
 from qkv.inspection import AttentionArchive
 from qkv.inspection.measures import MEASURES
 from qkv.run.trained_run import load_run
-from qkv.text.corpus import Corpus
+from qkv.text.corpora.corpus import Corpus
 from tests.support import KEPT_RUNS
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES

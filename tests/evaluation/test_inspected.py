@@ -19,8 +19,8 @@ from qkv.evaluation.request import EvaluationRequest, EvaluationSet
 from qkv.evaluation.resumable import fingerprint
 from qkv.inspection import AttentionArchive
 from qkv.inspection.archive_writer import ArchiveWriter
-from qkv.run.trained_ensemble import load_runs
-from qkv.text.tokenizer import BOS, EOS
+from qkv.run.ensemble import load_runs
+from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support import KEPT_RUNS
 
 KEPT = KEPT_RUNS

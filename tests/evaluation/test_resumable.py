@@ -19,7 +19,7 @@ from qkv.evaluation.tokenised import TokenisedSet
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.inspection.archive import AttentionArchive
 from qkv.inspection.archive_writer import ArchiveWriter
-from qkv.text.encoded import EncodedSentences
+from qkv.text.tokens.encoding import EncodedSentences
 from tests.support.viewer import make_record
 
 SENTENCES = ["a", "b c", "", "d e f", "g", "h i", "j k l m"]

@@ -8,7 +8,7 @@ import pytest
 from qkv.errors import InputError
 from qkv.evaluation.sentence_measures import heads_of, measures_of
 from qkv.files.run_directory import EvaluationDirectory
-from qkv.statistics.sentence_bootstrap import interval, sentence_counts
+from qkv.statistics.resampling import interval, sentence_counts
 from tests.support.populations import (
     FAMILIES,
     SCORED_SETS,

@@ -8,7 +8,7 @@ import pytest
 from qkv.commands.train import main
 from qkv.config.yaml import dump_yaml, read_yaml
 from qkv.run.trained_run import load_run
-from qkv.text.encoded import EncodedSentences
+from qkv.text.tokens.encoding import EncodedSentences
 
 PAIRS = {"train": 24, "validation": 6}
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from qkv.decoding.forced import forced_pass
-from qkv.text.batches import forced_batch
-from qkv.text.tokenizer import BOS, EOS
+from qkv.text.batch import forced_batch
+from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support.marian import our_ids, read_expected
 
 

@@ -9,7 +9,7 @@ import pytest
 from qkv.errors import InputError
 from qkv.exchange.marian_config import read_marian_config
 from qkv.exchange.marian_vocabulary import NONE, read_marian_vocabulary
-from qkv.text.tokenizer import BOS
+from qkv.text.tokens.special_tokens import BOS
 from tests.support.marian import MARIAN
 
 SOURCE = {"</s>": 0, "<unk>": 1, "a": 2, ">>fra<<": 3, "b": 4, "<pad>": 5}

@@ -13,11 +13,10 @@ from qkv.files.json import write_json
 from qkv.files.run_directory import EvaluationDirectory, RunDirectory
 from qkv.inspection.archive import AttentionArchive
 from qkv.inspection.archive_writer import ArchiveWriter
-from qkv.text.encoded import EncodedSentences
-from qkv.text.encoded_pairs import EncodedPairs
-from qkv.training.callbacks.progress import History
-from qkv.training.checkpoint import Progress, load_checkpoint
-from qkv.training.checkpoint_folder import Checkpoints
+from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences
+from qkv.training.callbacks.log import History
+from qkv.training.checkpoints import Checkpoints, load_checkpoint
+from qkv.training.progress import Progress
 from tests.support.failing_files import KINDS, Killed, every_failure, failing
 from tests.support.viewer import make_record
 

@@ -9,7 +9,7 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.inspection import AttentionArchive, Sentence, write_archive
-from qkv.text.pharaoh import GoldAlignment
+from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.processes import run_without
 from tests.support.records import softmax
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qkv.inspection.head_effects import HeadEffects, join_effects, samples_for, sum_by_sentence
-from qkv.statistics.sentence_bootstrap import ratio_interval
+from qkv.statistics.resampling import ratio_interval
 
 PLACES = [(0, 0, "zeroed"), (0, 1, "zeroed"), (1, 0, "mean")]
 TOKENS = np.random.default_rng(1).integers(2, 9, size=40)

@@ -10,7 +10,7 @@ from qkv.config.names.inspection import HEAD_TYPES
 from qkv.inspection.head_types import COLUMNS, HeadTypesMeter
 from qkv.inspection.named_heads import named_heads
 from qkv.inspection.split_score import in_float64, split_score
-from qkv.text.pharaoh import GoldAlignment
+from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.known_heads import KNOWN, known_sentences, known_transformer
 from tests.support.records import EMPTY_SIDES, build_record
 

@@ -6,7 +6,7 @@ import pytest
 
 from qkv.inspection.heads_table import HeadsMeter, heads_table
 from qkv.inspection.measures import MEASURES, measure_site
-from qkv.statistics.sentence_bootstrap import ratio_interval
+from qkv.statistics.resampling import ratio_interval
 from tests.support.oracles import measures_by_loops
 from tests.support.records import EMPTY_SIDES
 

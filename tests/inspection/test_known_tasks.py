@@ -14,11 +14,11 @@ from qkv.decoding.forced import forced_pass
 from qkv.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
 from qkv.inspection.faithfulness.scorers import Scorer, score_diagonal
 from qkv.model.transformer import Transformer
-from qkv.text.batches import forced_batch
-from qkv.text.pharaoh import GoldAlignment
-from qkv.text.tokenizer import EOS
+from qkv.text.batch import forced_batch
+from qkv.text.corpora.word_links import GoldAlignment
+from qkv.text.tokens.special_tokens import EOS
+from qkv.training.loss import TotalLoss
 from qkv.training.step import TrainStep
-from qkv.training.total_loss import TotalLoss
 
 pytestmark = pytest.mark.minutes
 

@@ -6,8 +6,8 @@ import pytest
 from qkv.config.names.inspection import OUTPUT_ABLATIONS
 from qkv.decoding.forced import make_forced_graph
 from qkv.inspection.output_ablation import ablation_effects
-from qkv.text.batches import forced_batch
-from qkv.text.tokenizer import EOS
+from qkv.text.batch import forced_batch
+from qkv.text.tokens.special_tokens import EOS
 from tests.support.tiny_models import make_transformer, shared_transformer
 
 PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 15, 4], [9, EOS])]

@@ -7,8 +7,8 @@ from qkv.decoding.forced import forced_pass
 from qkv.errors import InputError
 from qkv.inspection.intervention import CHANGES, Intervention, intervene, one_head
 from qkv.inspection.perturbation import perturbation_table
-from qkv.text.batches import forced_batch
-from qkv.text.tokenizer import EOS
+from qkv.text.batch import forced_batch
+from qkv.text.tokens.special_tokens import EOS
 from tests.support.tiny_models import shared_transformer
 
 PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 15, 4], [9, EOS])]

@@ -7,8 +7,8 @@ from qkv.decoding.forced import forced_pass
 from qkv.decoding.translator import Translator
 from qkv.inspection.forced_pairs import pair_references
 from qkv.inspection.recorder import AttentionRecorder
-from qkv.text.tokenizer import BOS, EOS
-from qkv.text.words import words_of
+from qkv.text.lines.line import words_of
+from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support.text import SENTENCES
 from tests.support.tiny_models import shared_transformer
 

@@ -38,9 +38,9 @@ from qkv.inspection.archive import AttentionArchive
 from qkv.live.live_run import LiveRun
 from qkv.live.question import Question
 from qkv.run.trained_run import load_run
-from qkv.text.moses import detokenize
-from qkv.text.pharaoh import read_pharaoh
-from qkv.text.words import AT_SPACES
+from qkv.text.corpora.word_links import read_pharaoh
+from qkv.text.lines.moses import detokenize
+from qkv.text.tokens.words import AT_SPACES
 from tests.support import ROOT
 from tests.support.processes import PATIENCE_SECONDS
 

@@ -21,13 +21,11 @@ from qkv.errors import InputError
 from qkv.files.run_directory import MADE_BY, RunDirectory
 from qkv.inspection import ArchiveWriter, archive_format
 from qkv.run.manifest import check_digests
-from qkv.run.weights_file import WEIGHTS, check_weights_file
-from qkv.text.encoded import EncodedSentences
-from qkv.text.encoded_pairs import EncodedPairs
-from qkv.text.look import TextLook
-from qkv.training.checkpoint import load_checkpoint, save_checkpoint
-from qkv.training.checkpoint_folder import Checkpoints
-from qkv.training.input import TrainingBatches
+from qkv.run.weights import WEIGHTS, check_weights_file
+from qkv.text.lines.look import TextLook
+from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences
+from qkv.training.batches import TrainingBatches
+from qkv.training.checkpoints import Checkpoints, load_checkpoint, save_checkpoint
 from qkv.training.progress import Progress
 from qkv.version import __version__
 from tests.support import KEPT_RUNS

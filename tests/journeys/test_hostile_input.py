@@ -18,8 +18,8 @@ from qkv.config.yaml import DEEPEST, MOST_BYTES, dump_yaml
 from qkv.errors import InputError
 from qkv.files.paths import name_problem, refuse_other_than_file
 from qkv.files.run_directory import RunDirectory
-from qkv.text.lines import read_lines
-from qkv.text.pharaoh import read_pharaoh
+from qkv.text.corpora.word_links import read_pharaoh
+from qkv.text.lines.text_file import read_lines
 from tests.support import ROOT
 from tests.support.tiny_runs import small_settings, write_small_corpus
 

@@ -13,8 +13,8 @@ from qkv.live.live_run import LiveRun
 from qkv.live.question import GivenRow, HeadChange, Question, ScoreQuestion
 from qkv.model.decoder_only import DecoderOnly
 from qkv.run.trained_run import load_run
-from qkv.text.batches import forced_batch
-from qkv.text.tokenizer import BOS, EOS
+from qkv.text.batch import forced_batch
+from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support import KEPT_RUNS
 from tests.support.random_runs import random_run
 from tests.support.tiny_models import DECODER_ONLY, shared_model, shared_transformer

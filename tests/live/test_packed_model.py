@@ -12,7 +12,7 @@ from qkv.decoding.constraints import ban_early_end, ban_repeated_ngrams, ban_spe
 from qkv.errors import InputError
 from qkv.live import packed_model
 from qkv.live.packed_model import check_model, model_settings, named_arrays, pack
-from qkv.text.tokenizer import BOS, EOS
+from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support.pages import scripts_in
 from tests.support.random_runs import random_run
 

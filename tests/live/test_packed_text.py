@@ -10,11 +10,11 @@ import pytest
 from qkv.config import RunConfig
 from qkv.errors import InputError
 from qkv.live.packed_text import pack_normalizer, pack_tokenizer
-from qkv.text.line import as_line
-from qkv.text.look import measure_look
-from qkv.text.subword_model import SentencePieceModel
-from qkv.text.tokenizer import Tokenizer
-from qkv.text.tokenizer_training import train_tokenizer
+from qkv.text.lines.line import as_line
+from qkv.text.lines.look import measure_look
+from qkv.text.tokens.run_tokenizer import train_tokenizer
+from qkv.text.tokens.subword_models import SentencePieceModel
+from qkv.text.tokens.tokenizer import Tokenizer
 from tests.support.pages import scripts_in
 from tests.support.random_runs import random_run
 from tests.support.text import MARKS, ODD, SENTENCES, lines_with

@@ -8,8 +8,8 @@ import pytest
 from qkv.decoding.forced import make_forced_graph
 from qkv.errors import InputError
 from qkv.metrics.likelihood import Likelihood, LikelihoodMeter
-from qkv.text.encoded import EncodedSentences
-from qkv.text.tokenizer import BOS, EOS
+from qkv.text.tokens.encoding import EncodedSentences
+from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support.tiny_models import make_transformer, shared_transformer
 
 

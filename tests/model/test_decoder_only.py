@@ -6,9 +6,9 @@ import tensorflow as tf
 
 from qkv.attention.masks import causal_mask
 from qkv.model.decoder_only import DecoderOnly
-from qkv.text.batches import Batch
+from qkv.text.batch import Batch
+from qkv.training.loss import TotalLoss
 from qkv.training.step import TrainStep
-from qkv.training.total_loss import TotalLoss
 from tests.support.losses import cross_entropy
 from tests.support.tiny_models import DECODER_ONLY, SOURCE, TARGET, make_model, shared_model
 

@@ -15,7 +15,7 @@ from qkv.commands import align, translate
 from qkv.config.yaml import dump_yaml
 from qkv.errors import LostWorkerError
 from qkv.run import processes
-from qkv.text import arriving_lines
+from qkv.text.lines import stream as arriving_lines
 from tests.support import ROOT
 from tests.support.tiny_runs import small_settings, write_small_corpus
 

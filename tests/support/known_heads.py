@@ -10,7 +10,7 @@ import numpy as np
 
 from qkv.inspection.record import Record
 from qkv.model.transformer import Transformer
-from qkv.text.pharaoh import GoldAlignment
+from qkv.text.corpora.word_links import GoldAlignment
 
 SIZE = 32  # of a token and of a position
 SHARPNESS = 2.0

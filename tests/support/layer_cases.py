@@ -8,11 +8,8 @@ from qkv.attention.mechanisms import LSH, Linformer
 from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.scores import SCORES, Additive
 from qkv.attention.self_attention import SelfAttention
-from qkv.model.decoder import DecoderBlock
 from qkv.model.embedding import PositionalEmbedding, TokenEmbedding
-from qkv.model.encoder import EncoderBlock
-from qkv.model.feed_forward import FeedForward
-from qkv.model.residual import Residual
+from qkv.model.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual
 from tests.support.layer_contract import B, LayerCase, S, T
 
 THREE = {"query": (B, T, 8), "key": (B, S, 6), "value": (B, S, 7)}

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from safetensors.numpy import load_file
 
-from qkv.text.tokenizer import BOS, PAD
+from qkv.text.tokens.special_tokens import BOS, PAD
 from tests.support import ROOT
 
 GOLDEN = ROOT / "tests" / "exchange" / "golden"

@@ -12,8 +12,7 @@ from keras import ops
 
 from qkv.decoding.beam import BeamSearch, BeamSettings
 from qkv.decoding.greedy import GreedySearch
-from qkv.layers.dense import Dense
-from qkv.layers.layer_normalization import LayerNormalization
+from qkv.layers.keras_layers import Dense, LayerNormalization
 from tests.support.layer_cases import ATTENTION_CASES, DECODER_CASES, MASKED_CASES, SCORE_CASES
 from tests.support.layer_cases import PART_CASES as MODEL_CASES
 from tests.support.layer_contract import B, LayerCase, S, arrays, stir

@@ -11,10 +11,9 @@ import numpy as np
 
 from qkv.alignment.heads import error_terms
 from qkv.inspection.measures import MEASURES, measure
-from qkv.metrics.bleu import make_bleu
-from qkv.metrics.corpus_statistics import CorpusScore
-from qkv.statistics.paired_tests import randomisation_p
-from qkv.statistics.sentence_bootstrap import ratio_interval
+from qkv.metrics.bleu import CorpusScore, make_bleu
+from qkv.statistics.resampling import ratio_interval
+from qkv.statistics.significance import randomisation_p
 
 POPULATION, SENTENCES, SETS = 3000, 200, 1000
 SCORED_SETS = 300  # sacreBLEU computes one score after the other

@@ -3,7 +3,7 @@
 import numpy as np
 
 from qkv.inspection.record import Record
-from qkv.text.pharaoh import GoldAlignment
+from qkv.text.corpora.word_links import GoldAlignment
 
 EMPTY_SIDES: list[tuple[tuple[int | None, ...], ...]] = [
     ((None,), (0, 1, None)),

@@ -10,7 +10,7 @@ from keras import ops
 from qkv.config.decoding import DecodingSettings
 from qkv.decoding.greedy import greedy_search
 from qkv.model.interface import rows_for_each
-from qkv.text.tokenizer import BOS, EOS, PAD
+from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.tiny_models import SOURCE
 
 MOST_TOKENS = 8

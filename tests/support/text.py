@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from qkv.text.encoded import EncodedSentences
-from qkv.text.tokenizer import BOS, EOS, PAD, UNK, WORD_START
+from qkv.text.tokens.encoding import EncodedSentences
+from qkv.text.tokens.special_tokens import BOS, EOS, PAD, UNK, WORD_START
 from tests.support import ROOT
 
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]

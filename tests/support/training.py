@@ -7,13 +7,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from qkv.text.batches import Batch, pad
-from qkv.text.tokenizer import BOS, EOS
-from qkv.training.checkpoint_folder import Checkpoints
+from qkv.text.batch import Batch, pad
+from qkv.text.tokens.special_tokens import BOS, EOS
+from qkv.training.checkpoints import Checkpoints
 from qkv.training.loop import Training
 from qkv.training.step import TrainStepMetrics
 from qkv.training.stopping import Limits, StoppingRules
-from qkv.training.worker_agreement import Agreement
+from qkv.training.workers import Agreement
 
 SOURCES = [[4, 5, 6, EOS], [7, EOS], [8, 9, EOS], [5, 4, 8, 7, 6, EOS]]
 TARGETS = [[9, 8], [7, 7, 6, 5], [4], [6, 6, 9]]

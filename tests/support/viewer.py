@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from qkv.inspection.record import Record
-from qkv.text.pharaoh import GoldAlignment
+from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.pages import open_page
 
 LAYERS, HEADS = 2, 3

@@ -16,10 +16,12 @@ from qkv.config.yaml import dump_yaml
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
 from qkv.text import prepare
-from qkv.text.prepare import SEGMENTATIONS, load_text, prepare_text
-from qkv.text.provenance import data_sha256, recorded_sha256
-from qkv.text.tokenizer import EOS
-from qkv.training.input import TrainingBatches
+from qkv.text.corpora.provenance import data_sha256, recorded_sha256
+from qkv.text.prepare import prepare_text
+from qkv.text.tokens.bpe_dropout import SEGMENTATIONS
+from qkv.text.tokens.special_tokens import EOS
+from qkv.text.training_text import load_text
+from qkv.training.batches import TrainingBatches
 from tests.support import ROOT
 from tests.support.tiny_runs import small_config, small_settings, write_small_corpus
 

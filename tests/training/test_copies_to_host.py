@@ -8,10 +8,10 @@ from qkv.decoding.beam import BeamSearch, BeamSettings
 from qkv.decoding.forced import make_forced_graph
 from qkv.decoding.greedy import GreedySearch
 from qkv.decoding.translator import Translator
-from qkv.layers.dropout import Dropout
+from qkv.layers.keras_layers import Dropout
+from qkv.training.loss import TotalLoss
 from qkv.training.optimizers import make_optimizer
 from qkv.training.step import TrainStep
-from qkv.training.total_loss import TotalLoss
 from tests.support.devices import copies_to_host, without_kernels
 from tests.support.tiny_models import MODELS, make_transformer, shared_transformer
 

@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from qkv.training.optimizers.adam import FusedAdam
-from qkv.training.optimizers.muon import StackedMuon
+from qkv.training.optimizers import FusedAdam, StackedMuon
 
 SHAPES = {
     "a": (6, 9),

@@ -14,12 +14,12 @@ from qkv.config import load_run_config
 from qkv.errors import InputError
 from qkv.files.atomic import temporary_path
 from qkv.files.run_directory import RunDirectory
+from qkv.inspection.viewer.stages import probe_archives
 from qkv.run import train
 from qkv.run.trained_run import load_run
-from qkv.text.provenance import check_settings
+from qkv.text.corpora.provenance import check_settings
 from qkv.training import loop
 from qkv.training.callbacks import build as callbacks_build
-from qkv.training.callbacks.probe_archive import probe_archives
 from tests.support.run_contents import (
     assert_same_state,
     contents,

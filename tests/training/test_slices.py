@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.layers.dropout import Dropout
-from qkv.text.batches import Batch
+from qkv.layers.keras_layers import Dropout
+from qkv.text.batch import Batch
 from qkv.training.slices import SlicedSums
 
 

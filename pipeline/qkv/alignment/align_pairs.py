@@ -6,8 +6,8 @@ from itertools import chain
 from typing import Any
 
 from ..run.processes import RunParts, spread
-from ..text.pharaoh import Link
-from ..text.words import WordUnits
+from ..text.corpora.word_links import Link
+from ..text.tokens.words import WordUnits
 from .aligned_text import AlignedText
 from .linking import Linking
 from .readout import ChosenReadout

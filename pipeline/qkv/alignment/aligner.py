@@ -9,9 +9,9 @@ from itertools import repeat
 from ..errors import InputError
 from ..inspection.record import Record
 from ..run.trained_run import TrainedRun
-from ..text.pharaoh import Link
-from ..text.typed_text import TypedText
-from ..text.words import BETWEEN_SPACES, WordUnits
+from ..text.corpora.word_links import Link
+from ..text.lines.typed_line import TypedText
+from ..text.tokens.words import BETWEEN_SPACES, WordUnits
 from .agreement import most_agreeing
 from .aligned_text import AlignedText, ChangedLines
 from .given_words import number_words

@@ -6,9 +6,9 @@ from typing import Any
 
 from ..errors import InputError
 from ..inspection.archive import AttentionArchive
-from ..text.corpus import Corpus
-from ..text.pharaoh import GoldAlignment
-from ..text.words import WordUnits, count_words
+from ..text.corpora.corpus import Corpus
+from ..text.corpora.word_links import GoldAlignment
+from ..text.tokens.words import WordUnits, count_words
 from .error_rate import check_ranges
 from .gold import GoldSet
 

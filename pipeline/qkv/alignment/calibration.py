@@ -14,9 +14,14 @@ import numpy as np
 
 from ..files.json import write_json
 from ..inspection.record import Record
-from ..statistics.logistic_regression import fit_logistic, probability_of
-from ..statistics.reliability import ReliabilityBin, calibration_error, reliability_table
-from ..text.pharaoh import GoldAlignment
+from ..statistics.logistic_regression import (
+    ReliabilityBin,
+    calibration_error,
+    fit_logistic,
+    probability_of,
+    reliability_table,
+)
+from ..text.corpora.word_links import GoldAlignment
 from .error_rate import AlignmentCounts
 from .link_probabilities import LinkProbabilities, pair_features
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from ..text.pharaoh import GoldAlignment, Link, OutsideLinks
+from ..text.corpora.word_links import GoldAlignment, Link, OutsideLinks
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from ..config import load_run_config
 from ..config.run import settings_of_set
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
-from ..text.corpus import Corpus, read_corpus
-from ..text.sets import with_held_out_files
+from ..text.corpora.corpus import Corpus
+from ..text.corpora.formats import read_corpus
+from ..text.corpora.held_out import with_held_out_files
 from .aligned_text import AlignedText
 from .given_words import read_given_words
 

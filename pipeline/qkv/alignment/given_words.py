@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..inspection.record import Record
-from ..text.lines import read_lines
-from ..text.words import words_of
+from ..text.lines.line import words_of
+from ..text.lines.text_file import read_lines
 
 SHOWN_CHARACTERS = 60  # of a line in an error message
 

@@ -13,9 +13,10 @@ from ..config.corpus import CorpusSettings
 from ..config.names.inspection import SITES
 from ..errors import InputError
 from ..inspection.record import Record
-from ..text.corpus import Corpus, read_corpus
-from ..text.pharaoh import GoldAlignment, read_pharaoh
-from ..text.words import AT_SPACES, WordCutter, WordUnits
+from ..text.corpora.corpus import Corpus
+from ..text.corpora.formats import read_corpus
+from ..text.corpora.word_links import GoldAlignment, read_pharaoh
+from ..text.tokens.words import AT_SPACES, WordCutter, WordUnits
 from .error_rate import alignment_error_rate, check_ranges, diagonal_links, random_links
 from .heads import HeadCounts, best_row, count_heads, score_heads
 from .readout import AlignmentReadout, ChosenReadout, aligned_sites

@@ -12,8 +12,8 @@ import pandas as pd
 
 from ..config.names.inspection import LABEL_SIDES
 from ..inspection.record import Record
-from ..statistics.sentence_bootstrap import ratio_interval
-from ..text.pharaoh import GoldAlignment, Link
+from ..statistics.resampling import ratio_interval
+from ..text.corpora.word_links import GoldAlignment, Link
 from .error_rate import AlignmentCounts
 from .links import extract_in_every_way
 from .readout import MEAN_HEAD, aligned_sites

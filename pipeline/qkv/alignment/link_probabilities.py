@@ -17,7 +17,7 @@ import numpy as np
 from ..config.names.inspection import LABEL_SIDES
 from ..inspection.record import Record
 from ..statistics.logistic_regression import probability_of
-from ..text.pharaoh import Link
+from ..text.corpora.word_links import Link
 from .links import as_links
 from .shared_tokens import group_words, spread_links
 from .word_matrix import heads_and_mean, row_words, word_counts, word_matrix

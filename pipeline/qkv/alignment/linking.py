@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..config.names.inspection import MEAN_WEIGHTS, PROBABLE
 from ..inspection.record import Record
-from ..text.pharaoh import Link
+from ..text.corpora.word_links import Link
 from .calibration import Calibration
 from .link_probabilities import LinkProbabilities
 from .mean_weights import MeanLinks

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..text.pharaoh import Link
+from ..text.corpora.word_links import Link
 from .symmetrise import grow_along_diagonals
 
 

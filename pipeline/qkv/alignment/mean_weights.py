@@ -7,7 +7,7 @@ from itertools import compress
 import numpy as np
 
 from ..inspection.record import Record
-from ..text.pharaoh import Link
+from ..text.corpora.word_links import Link
 from .links import as_links
 from .readout import AlignmentReadout
 from .symmetrise import grow_along_diagonals

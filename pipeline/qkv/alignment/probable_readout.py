@@ -9,9 +9,9 @@ import pandas as pd
 
 from ..config.names.inspection import PROBABLE
 from ..inspection.record import Record
-from ..statistics.reliability import reliability_table
-from ..statistics.sentence_bootstrap import ratio_interval
-from ..text.pharaoh import Link
+from ..statistics.logistic_regression import reliability_table
+from ..statistics.resampling import ratio_interval
+from ..text.corpora.word_links import Link
 from .calibration import Calibration, error_of_links
 from .error_rate import AlignmentCounts
 from .gold import GoldSet

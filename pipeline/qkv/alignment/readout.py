@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..config.names.inspection import LABEL_SIDES, PROBABLE, SITES
 from ..inspection.record import Record
-from ..text.pharaoh import Link
+from ..text.corpora.word_links import Link
 from .links import as_links, extract_links
 from .shared_tokens import WordGroups, group_words, spread_links
 from .word_matrix import heads_and_mean, row_words, word_counts, word_matrix

@@ -5,7 +5,7 @@ Links are (source word, target word) in both directions, source to target (forwa
 
 from collections.abc import Callable, Collection
 
-from ..text.pharaoh import Link
+from ..text.corpora.word_links import Link
 
 Symmetrisation = Callable[[Collection[Link], Collection[Link]], set[Link]]
 

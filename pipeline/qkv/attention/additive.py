@@ -2,7 +2,7 @@
 
 import keras
 
-from ..layers.dynamic_shape import check_sizes
+from ..layers.keras_layers import check_sizes
 from .multi_head import MultiHeadAttention
 from .scores import Additive
 

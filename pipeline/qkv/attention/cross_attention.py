@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from ..layers.dynamic_shape import dynamic_shape, rows_of_each
+from ..layers.keras_layers import dynamic_shape, rows_of_each
 from .masks import join_masks
 from .multi_head import MultiHeadAttention
 

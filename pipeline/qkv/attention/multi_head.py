@@ -1,14 +1,203 @@
-"""Multi-head attention with queries, keys and values of their own.
+"""Multi-head attention, and the base class of attention layers, wherever their queries, keys and values come from.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
 
 import keras
 from keras import ops
+from keras.src.backend import get_keras_mask, set_keras_mask
 
-from .attention_layer import AttentionLayer
+from ..layers.keras_layers import Dense, check_sizes, dynamic_shape
 from .from_keras import read_keras_attention
 from .masks import join_masks
+from .mechanisms import describe_mechanism, make_mechanism
+
+
+class AttentionLayer(keras.Layer):
+    """A mechanism over heads, and the output projection. Subclasses say where queries, keys and values come from.
+
+    Args:
+        num_heads: H.
+        key_dim: K, the size of one head's queries and keys.
+        value_dim: V, the size of one head's values; K if not given.
+        output_dim: the width of the context; H * V if not given.
+        score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
+            `qkv.attention.scores`.
+        mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
+            `qkv.attention.mechanisms`. It uses the `score` and `dropout` given here.
+        projection: whether queries and keys pass through learnt matrices. If False, the inputs are split into heads as
+            they are, so their width must be H * K.
+        value_projection: whether values and the context pass through learnt matrices; `projection` if not given. If
+            False, the context is made of the values themselves, whose width must be H * V.
+        use_bias: whether the projections add a bias.
+        dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
+            dropout.
+        key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
+            queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
+
+    **Masks.** The explicit `mask` of a call has four axes. Keras passes on the masks that it keeps of the input
+    sequences, such as those of `Embedding(mask_zero=True)`, and they are joined with it. The masks of keys and values
+    hide padding. The mask of the queries hides nothing, because the context of a padding query is not used; as in
+    `keras.layers.MultiHeadAttention`, it becomes the mask of the context, so that a loss leaves these rows out.
+    """
+
+    inputs_by_position: tuple[str, ...] = ("query",)
+    """The call arguments that may be given by position, the queries first; all others are given by name."""
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        value_dim=None,
+        output_dim=None,
+        score="scaled_dot",
+        mechanism="softmax",
+        projection=True,
+        value_projection=None,
+        use_bias=True,
+        dropout=0.0,
+        key_value_heads=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_sizes(num_heads=num_heads, key_dim=key_dim, value_dim=value_dim, output_dim=output_dim)
+        check_sizes(key_value_heads=key_value_heads)
+        self.num_heads, self.key_dim, self.use_bias = num_heads, key_dim, use_bias
+        self.value_dim = value_dim or key_dim
+        self.output_dim = output_dim or num_heads * self.value_dim
+        self.projection = projection
+        self.value_projection_wanted = projection if value_projection is None else value_projection
+        self.mechanism_description = describe_mechanism(mechanism, score, dropout)
+        self.key_value_heads = self._checked_key_value_heads(key_value_heads or num_heads)
+        width = num_heads * self.value_dim
+        if not self.value_projection_wanted and self.output_dim != width:
+            raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {output_dim}")
+        self.mechanism = make_mechanism(
+            self.mechanism_description, score, dropout, name="mechanism", dtype=self.dtype_policy
+        )
+        self.output_projection = self._dense(self.output_dim, "output") if self.value_projection_wanted else None
+
+    def __call__(self, *inputs, mask=None, **arguments):
+        if len(inputs) > len(self.inputs_by_position):
+            raise TypeError(
+                f"{type(self).__name__}: expected {' and '.join(self.inputs_by_position)} by position and everything "
+                f"else by name, found {len(inputs)} arguments by position. Keras' attention layers take (query, value, "
+                "key), so write layer(query, key=..., value=...)"
+            )
+        if mask is not None:
+            self._check_mask(mask, *inputs, **arguments)
+            arguments["mask"] = mask
+        context, weights = super().__call__(*inputs, **arguments)
+        query_mask = arguments.get(f"{self.inputs_by_position[0]}_mask")
+        if query_mask is not None:
+            set_keras_mask(context, query_mask)
+        return context, weights
+
+    def _check_mask(self, mask, *inputs, **arguments):
+        """Refuses ambiguous masks: a mask of two axes means (B, S) to Keras, and (T, S) to others."""
+        if len(mask.shape) != 4:
+            raise ValueError(
+                f"{type(self).__name__}: mask: expected 4 axes, (B or 1, H or 1, T or 1, S), found shape "
+                f"{tuple(mask.shape)}; see qkv.attention.masks"
+            )
+
+    @property
+    def score(self):
+        """The score function, or None if the mechanism does not use one."""
+        return self.mechanism.score
+
+    def _checked_key_value_heads(self, heads):
+        projected = self.projection and self.value_projection_wanted
+        every = self.num_heads
+        if every % heads or not (projected or heads == every):
+            expected = f"a divisor of num_heads = {every}" if projected else f"{every} without projection"
+            raise ValueError(f"key_value_heads: expected {expected}, found {heads}")
+        return heads
+
+    def _dense(self, units, name):
+        return Dense(units, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
+
+    def _build_mechanism(self, key_size=None):
+        heads = (None, self.num_heads, None)
+        self.mechanism.build((*heads, self.key_dim), (*heads, key_size or self.key_dim), (*heads, self.value_dim))
+        if self.output_projection is not None:
+            self.output_projection.build((None, None, self.num_heads * self.value_dim))
+
+    def _check_width(self, side, width, size):
+        """Checks the width of a side that is not projected but split into heads as it is."""
+        expected = self.num_heads * size
+        if width != expected:
+            raise ValueError(
+                f"{side}: without projection the width must be num_heads * size = {expected}, found {width}"
+            )
+
+    def split_heads(self, x, heads=None):
+        """Splits the last axis into heads, H if not given: `(B, T, H * K) -> (B, H, T, K)`."""
+        if len(x.shape) != 3:
+            raise ValueError(f"{self.name}: expected 3 axes, (batch, tokens, size), found shape {tuple(x.shape)}")
+        heads = heads or self.num_heads
+        batch, length, width = dynamic_shape(x)
+        return ops.swapaxes(ops.reshape(x, (batch, length, heads, width // heads)), 1, 2)
+
+    def repeat_heads(self, x):
+        """Gives each head of queries its head of keys or values, `(B, key_value_heads, S, K) -> (B, H, S, K)`."""
+        each = self.num_heads // self.key_value_heads
+        return x if each == 1 else ops.repeat(x, each, axis=1)
+
+    def attend(self, query, key, value, mask=None, training=None, bias=None):
+        """Attends with queries, keys and values that are already projected and split into heads.
+
+        Args:
+            query: `(B, H, T, K)`.
+            key: `(B, key_value_heads, S, K)`.
+            value: `(B, key_value_heads, S, V)`.
+            mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; None for no mask.
+            training: whether dropout is applied.
+            bias: added to the scores, broadcastable to `(B, H, T, S)`, such as that of `alibi_bias`; None for nothing.
+
+        Returns:
+            `(context, weights)`: `(B, T, output_dim)` and float32 `(B, H, T, S)`.
+        """
+        context, weights = self.mix(query, key, value, mask, training, bias)
+        return self.merge_heads(context), weights
+
+    def mix(self, query, key, value, mask=None, training=None, bias=None):
+        """Returns the contexts of the heads, `(B, H, T, V)`, and the weights; see `attend`."""
+        if bias is not None and self.mechanism.uses_score and not self.mechanism.takes_bias:
+            raise ValueError(f"bias: {type(self.mechanism).__name__} adds none to its scores; use softmax")
+        extra = {"bias": bias} if bias is not None and self.mechanism.takes_bias else {}
+        extra |= {"mask": mask, "training": training}
+        return self.mechanism(query, self.repeat_heads(key), self.repeat_heads(value), **extra)
+
+    def merge_heads(self, context):
+        """Puts the heads' contexts side by side and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
+        context = ops.swapaxes(context, 1, 2)
+        context = ops.reshape(context, (*dynamic_shape(context)[:2], self.num_heads * self.value_dim))
+        return context if self.output_projection is None else self.output_projection(context)
+
+    def compute_mask(self, inputs, previous_mask=None):
+        """Passes the mask of the queries on to the context; see the class."""
+        return get_keras_mask(inputs), None
+
+    def _output_shapes(self, query_shape, key_shape):
+        batch, length = query_shape[:2]
+        return (batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "output_dim": self.output_dim,
+            "score": self.mechanism.score_description,
+            "mechanism": self.mechanism_description,
+            "projection": self.projection,
+            "value_projection": self.value_projection_wanted,
+            "use_bias": self.use_bias,
+            "dropout": self.mechanism.dropout.rate,
+            "key_value_heads": self.key_value_heads,
+        }
 
 
 @keras.saving.register_keras_serializable(package="qkv")

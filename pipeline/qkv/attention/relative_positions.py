@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 from keras.backend import standardize_dtype
 
-from ..layers.dynamic_shape import check_sizes, dynamic_shape
+from ..layers.keras_layers import check_sizes, dynamic_shape
 
 ROTARY_BASE = 10000.0
 

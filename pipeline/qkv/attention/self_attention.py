@@ -6,8 +6,8 @@ import keras
 from keras import ops
 from keras.src.backend import get_keras_mask
 
-from .attention_layer import AttentionLayer
 from .masks import join_masks
+from .multi_head import AttentionLayer
 from .relative_positions import rotate
 
 

@@ -130,8 +130,8 @@ def main(arguments: list[str]) -> None:
         from ..alignment.given_text import read_set, with_given_words
         from ..alignment.link_calibration import link_calibration
         from ..alignment.linking import make_linking
-        from ..text.corpus import read_parallel_files
-        from ..text.pharaoh import format_pharaoh_line, write_pharaoh
+        from ..text.corpora.formats import read_parallel_files
+        from ..text.corpora.word_links import format_pharaoh_line, write_pharaoh
 
     corpus = read_set(options.run, options.set) if options.set else read_parallel_files(options.source, options.target)
     names = str(options.source or "source"), str(options.target or "target")

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> None:
     logging.basicConfig(handlers=[OutputHandler()])
     with importing_tensorflow():
         from ..run.ancestor import take_ancestor
-        from ..training.checkup import check_up
+        from ..run.checkup import check_up
 
     for line in check_up(config, take_ancestor):
         label = "" if line.fine else "LOOK: "

@@ -143,8 +143,8 @@ def main(arguments: list[str]) -> None:
         from ..evaluation.printed_table import print_table
         from ..evaluation.request import EvaluationRequest, read_configured_set, read_own_set
         from ..metrics.bleu import check_bleu_tokenizer
-        from ..run.trained_ensemble import load_runs
-        from ..text.given_files import GivenFiles
+        from ..run.ensemble import load_runs
+        from ..text.phrases.sentence_files import GivenFiles
 
     check_bleu_tokenizer(
         config.data.scoring_tokenizer, "--bleu_tokenizer" if options.bleu_tokenizer else "data.bleu_tokenizer"

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def _write_saved_model(run: "TrainedRun", folder: Path, options: argparse.Namespace, manifest: dict[str, Any]) -> Any:
-    from ..text.subword_model import has_tensorflow_text
+    from ..text.tokens.subword_models import has_tensorflow_text
 
     if not has_tensorflow_text():
         raise InputError(

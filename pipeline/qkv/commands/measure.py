@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> None:
     from ..evaluation.printed_table import print_rows
     from ..inspection import AttentionArchive
     from ..metrics.bleu import check_bleu_tokenizer
-    from ..text.pharaoh import read_pharaoh
+    from ..text.corpora.word_links import read_pharaoh
 
     tokenizer = options.bleu_tokenizer or "13a"
     check_bleu_tokenizer(tokenizer, "--bleu_tokenizer")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import write_result
-from ..text.arriving_lines import ArrivingLines
+from ..text.lines.stream import ArrivingLines
 from .cli import (
     ArgumentParser,
     add_checkpoint_option,
@@ -59,8 +59,8 @@ def main(arguments: list[str]) -> None:
     config = read_search(options)  # what is wrong is told first
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
-        from ..run.trained_ensemble import load_runs
-        from ..text.given_files import GivenFiles
+        from ..run.ensemble import load_runs
+        from ..text.phrases.sentence_files import GivenFiles
 
     roots = [run.root for run in (options.run, *options.others)]
     run = load_runs(roots, options.checkpoint).with_config(config)

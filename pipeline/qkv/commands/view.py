@@ -13,7 +13,7 @@ from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evalua
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
 if TYPE_CHECKING:
-    from ..inspection.viewer.page import ViewerRun
+    from ..inspection.viewer.viewer_run import ViewerRun
 
 
 class Page(NamedTuple):
@@ -131,7 +131,7 @@ def _evaluated(name: str, run: RunDirectory | None, evaluation: EvaluationDirect
     from ..evaluation.translations import read_translations
     from ..inspection import AttentionArchive
     from ..inspection.named_heads import describe_types, read_head_types
-    from ..inspection.viewer.page import ViewerRun
+    from ..inspection.viewer.viewer_run import ViewerRun
 
     archive = AttentionArchive(evaluation.attention)
     scores: list[float] = []

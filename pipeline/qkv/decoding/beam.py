@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.keras_layers import dynamic_shape
 from ..model.interface import rows_for_each
-from ..text.tokenizer import BOS, EOS, PAD
+from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .constraints import Constraint, ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end, force_tokens
 from .phrases import Ban, LexicalConstraint
 from .search import (

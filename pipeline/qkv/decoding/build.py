@@ -7,9 +7,9 @@ import keras
 from ..config import RunConfig
 from ..config.decoding import DecodingSettings
 from ..runtime.devices import parallel_batches, sizes
-from ..text.banned import BannedPhrases
-from ..text.token_text import TokenText
-from ..text.tokenizer import Tokenizer
+from ..text.phrases.banned import BannedPhrases
+from ..text.phrases.token_text import TokenText
+from ..text.tokens.tokenizer import Tokenizer
 from .beam import BeamSearch, BeamSettings
 from .greedy import GreedySearch
 from .phrases import Ban

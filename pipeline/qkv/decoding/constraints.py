@@ -8,8 +8,8 @@ Letters: A sentences still searched, B batch, K beam size, R hypotheses, L maxim
 
 from keras import ops
 
-from ..layers.dynamic_shape import dynamic_shape
-from ..text.tokenizer import BOS, EOS, PAD
+from ..layers.keras_layers import dynamic_shape
+from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .search import MINUS_INFINITY, top_k_of_many
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from ..config.names.inspection import SITES
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.keras_layers import dynamic_shape
 
 
 class TeacherForced(NamedTuple):

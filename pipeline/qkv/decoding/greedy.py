@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from keras import ops
 
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.keras_layers import dynamic_shape
 from ..model.interface import rows_for_each
-from ..text.tokenizer import BOS, EOS, PAD
+from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .constraints import ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end
 from .phrases import Ban
 from .search import Hypotheses, repeat_while, write_at

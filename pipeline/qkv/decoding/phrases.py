@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
-from ..layers.dynamic_shape import dynamic_shape
-from ..text.banned import BanTable
-from ..text.phrase_automaton import PhraseAutomaton
-from ..text.required import RequiredPhrase
-from ..text.token_text import DIVIDING, END, NOTHING, SYMBOLS
-from ..text.tokenizer import EOS, PAD
+from ..layers.keras_layers import dynamic_shape
+from ..text.phrases.automaton import PhraseAutomaton
+from ..text.phrases.banned import BanTable
+from ..text.phrases.required import RequiredPhrase
+from ..text.phrases.token_text import DIVIDING, END, NOTHING, SYMBOLS
+from ..text.tokens.special_tokens import EOS, PAD
 from .constraints import Constraint, ban_special_tokens
 from .search import MINUS_INFINITY, branch, top_k_of_many
 

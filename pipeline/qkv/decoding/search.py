@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import keras
 from keras import ops
 
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.keras_layers import dynamic_shape
 from ..model.interface import Memory, TranslationModel
 
 MINUS_INFINITY = -float("inf")

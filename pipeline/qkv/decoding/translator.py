@@ -11,11 +11,12 @@ import tensorflow as tf
 
 from ..errors import InputError
 from ..runtime.parallel import in_order
+from ..text.batch import pad
 from ..text.batch_plan import round_up
-from ..text.batches import pad
-from ..text.required import RequiredPhrase, tokens_needed
-from ..text.token_text import TokenText
-from ..text.tokenizer import EOS, PAD, Tokenizer
+from ..text.phrases.required import RequiredPhrase, tokens_needed
+from ..text.phrases.token_text import TokenText
+from ..text.tokens.special_tokens import EOS, PAD
+from ..text.tokens.tokenizer import Tokenizer
 from .greedy import GreedySearch
 from .phrases import Requirements, make_requirements
 from .search import Search

@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..inspection.archive import AttentionArchive
 from ..inspection.record import Record
 from ..metrics.bleu import score_translations
-from ..text.pharaoh import GoldAlignment
+from ..text.corpora.word_links import GoldAlignment
 
 
 @dataclass(frozen=True)

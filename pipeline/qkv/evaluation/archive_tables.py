@@ -20,7 +20,7 @@ from ..inspection.measures import measure_site
 from ..inspection.named_heads import add_types, named_heads
 from ..inspection.record import Record
 from ..inspection.sentences import sentence_row
-from ..text.pharaoh import GoldAlignment, write_pharaoh
+from ..text.corpora.word_links import GoldAlignment, write_pharaoh
 from .archive_scores import ReadoutScores, aligned_records
 
 

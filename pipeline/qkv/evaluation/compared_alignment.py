@@ -9,8 +9,8 @@ import pandas as pd
 from ..alignment.heads import LINK_COUNTS, error_terms
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory
-from ..statistics.paired_tests import difference_interval, randomisation_p
-from ..statistics.sentence_bootstrap import ratio_interval
+from ..statistics.resampling import ratio_interval
+from ..statistics.significance import difference_interval, randomisation_p
 
 
 class Scored(Protocol):

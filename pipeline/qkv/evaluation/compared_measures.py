@@ -10,10 +10,9 @@ import pandas as pd
 
 from ..inspection.faithfulness.matched_heads import MatchedHeads
 from ..inspection.head_effects import samples_for
-from ..metrics.corpus_statistics import CorpusScore
-from ..statistics.paired_tests import holm, randomisation_p
-from ..statistics.seed_level import draw_over_seeds, p_of_samples
-from ..statistics.sentence_bootstrap import interval, ratio, ratio_interval
+from ..metrics.bleu import CorpusScore
+from ..statistics.resampling import draw_over_seeds, interval, p_of_samples, ratio, ratio_interval
+from ..statistics.significance import holm, randomisation_p
 from .compared_alignment import Scored
 from .matched_systems import System
 from .sentence_measures import HeadMeasures, SentenceMeasure, heads_of, measures_of

@@ -8,8 +8,7 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from ..errors import InputError
-from ..metrics.bleu import check_bleu_tokenizer, make_bleu
-from ..metrics.corpus_statistics import CorpusScore
+from ..metrics.bleu import CorpusScore, check_bleu_tokenizer, make_bleu
 from .compared_alignment import compare_error_rates
 from .compared_measures import compare_measures, compare_seeds
 from .matched_systems import System

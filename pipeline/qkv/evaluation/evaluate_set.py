@@ -13,7 +13,7 @@ from ..inspection.recorder import AttentionRecorder
 from ..metrics import MetricInputs, measure_all
 from ..metrics.bleu import score_translations
 from ..metrics.likelihood import LikelihoodMeter
-from ..run.trained_ensemble import TrainedEnsemble
+from ..run.ensemble import TrainedEnsemble
 from ..runtime.devices import parallel_batches
 from .inspected import inspect_members, inspect_run, sites_to_record
 from .request import EvaluationRequest

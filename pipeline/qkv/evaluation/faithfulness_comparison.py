@@ -11,7 +11,7 @@ from ..inspection.faithfulness.effects_table import KEYS, MEASURES, SUMS, sums_o
 from ..inspection.faithfulness.matched_heads import MatchedHeads
 from ..inspection.faithfulness.scorers import MEAN, Scorer
 from ..statistics.rank_correlation import kendall
-from ..statistics.sentence_bootstrap import interval, ratio, resample, sentence_counts
+from ..statistics.resampling import interval, ratio, resample, sentence_counts
 from .matched_systems import System, match_to_first
 
 NAMES = list(Scorer._fields)

@@ -18,9 +18,9 @@ from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.recorder import AttentionRecorder
 from ..inspection.viewer.page import write_viewer
-from ..run.trained_ensemble import TrainedEnsemble
+from ..run.ensemble import TrainedEnsemble
 from ..run.trained_run import TrainedRun
-from ..text.words import WordUnits
+from ..text.tokens.words import WordUnits
 from .alignment import score_readouts, sites_to_read
 from .archive_scores import ReadoutScores
 from .faithfulness_files import write_faithfulness

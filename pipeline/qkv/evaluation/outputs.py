@@ -23,10 +23,11 @@ from ..inspection.record import Record
 from ..inspection.recorder import AttentionRecorder
 from ..inspection.spectra import spectra_table
 from ..inspection.truncated_heads import compares_by_product, query_key_kernels
-from ..inspection.viewer.page import ViewerRun, write_viewer
+from ..inspection.viewer.page import write_viewer
+from ..inspection.viewer.viewer_run import ViewerRun
 from ..run.trained_run import TrainedRun
 from ..runtime.devices import parallel_batches
-from ..text.tokenizer import EOS
+from ..text.tokens.special_tokens import EOS
 from .archive_scores import ReadoutScores
 from .archive_tables import (
     write_alignment_scores,

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..alignment.readout import describe_readout
-from ..metrics.bleu import LEAST_BLEU_FOR_TER
-from ..metrics.low_bleu import explain_low_bleu
+from ..metrics.bleu import LEAST_BLEU_FOR_TER, explain_low_bleu
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,9 @@ from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_con
 from ..config.run import settings_of_set
 from ..run.processes import Spreading
 from ..run.trained_run import TrainedRun
-from ..text.corpus import read_parallel_files
-from ..text.lines import read_lines
-from ..text.required import RequiredPhrase
-from ..text.sets import read_tagged
+from ..text.corpora.formats import read_parallel_files, read_tagged
+from ..text.lines.text_file import read_lines
+from ..text.phrases.required import RequiredPhrase
 
 log = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from ..files.run_directory import EvaluationDirectory
 from ..inspection.archive_writer import ArchiveWriter
 from ..inspection.forced_pairs import ForcedPair
 from ..inspection.recorder import AttentionRecorder
+from ..run.ensemble import TrainedEnsemble
 from ..run.processes import Spreading
-from ..run.trained_ensemble import TrainedEnsemble
 from ..run.trained_run import TrainedRun
 from ..runtime.machine import is_running
 from .tokenised import TokenisedSet

@@ -14,9 +14,9 @@ from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory
 from ..inspection.head_effects import EFFECTS
 from ..inspection.measures import MEASURES
-from ..metrics.corpus_statistics import CorpusScore
-from ..statistics.paired_tests import randomisation_p
-from ..statistics.sentence_bootstrap import ratio, resample, sentence_counts
+from ..metrics.bleu import CorpusScore
+from ..statistics.resampling import ratio, resample, sentence_counts
+from ..statistics.significance import randomisation_p
 from .compared_alignment import Scored, read_counts
 
 EFFECT = EFFECTS[0]

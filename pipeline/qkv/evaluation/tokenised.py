@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ..decoding.translator import Translation
 from ..inspection.forced_pairs import ForcedPair, pair_references, pair_translations
-from ..text.encoded import EncodedSentences, encode_sentences
-from ..text.tokenizer import Tokenizer
+from ..text.tokens.encoding import EncodedSentences, encode_sentences
+from ..text.tokens.tokenizer import Tokenizer
 from .request import EvaluationSet
 
 

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..files.atomic import write_atomically
 from ..model.embedding import sinusoidal_positions
 from ..run.trained_run import TrainedRun
-from ..text.tokenizer import BOS, EOS, UNK
+from ..text.tokens.special_tokens import BOS, EOS, UNK
 from .counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
 
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}

@@ -10,7 +10,7 @@ from safetensors.numpy import save
 from ..files.atomic import write_atomically
 from ..files.json import write_json
 from ..run.trained_run import TrainedRun
-from ..text.tokenizer import BOS, EOS, PAD, UNK
+from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from .counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu"}

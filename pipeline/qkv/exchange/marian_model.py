@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from ..model.embedding import sinusoidal_positions
-from ..text.tokenizer import BOS
+from ..text.tokens.special_tokens import BOS
 from .marian_config import MarianConfig
 from .marian_vocabulary import NONE, MarianVocabulary
 from .marian_weights import MarianWeights

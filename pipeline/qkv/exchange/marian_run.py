@@ -13,7 +13,7 @@ from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
 from ..model.build import build_model
 from ..run.manifest import write_imported_manifest
-from ..text.given_tokenizer import SIDES, GivenTokenizer, read_model
+from ..text.tokens.marian_tokenizer import SIDES, GivenTokenizer, read_model
 from .marian_config import MarianConfig, read_marian_config
 from .marian_model import assign_arrays, read_arrays
 from .marian_vocabulary import MarianVocabulary, read_marian_vocabulary

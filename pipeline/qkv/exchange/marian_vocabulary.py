@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..files.json import read_json_object
-from ..text.tokenizer import BOS, EOS, PAD, UNK
+from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
 from .marian_config import MarianConfig
 
 START = "<s>"  # how BOS is written; Marian starts with a vector that stands for no piece

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from ..errors import DAMAGE, InputError
 from ..files.paths import refuse_other_than_file
-from ..run.weights_file import check_groups
+from ..run.weights import check_groups
 
 FILES = ("model.safetensors", "tf_model.h5", "pytorch_model.bin")
 NUMBERS = ("F64", "F32", "F16", "BF16")  # as safetensors names the types of numbers that are read

@@ -9,7 +9,7 @@ import numpy as np
 from ..decoding.build import build_search, build_translator
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
-from ..text.corpus import read_corpus
+from ..text.corpora.formats import read_corpus
 
 TOLERANCE = 1e-3
 """The largest difference of a token's log-probability, in float32; rounding gives some 1e-5, a wrong weight whole

@@ -15,8 +15,8 @@ import tensorflow_text
 
 from ..decoding.forced import forced_pass
 from ..decoding.search import Search
-from ..text.line import EMPTY
-from ..text.tokenizer import BOS, EOS, PAD
+from ..text.lines.line import EMPTY
+from ..text.tokens.special_tokens import BOS, EOS, PAD
 
 STRINGS = tf.TensorSpec([None], tf.string)
 

@@ -25,7 +25,7 @@ import numpy as np
 from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
 from ..files.json import read_json_object
-from ..text.pharaoh import GoldAlignment
+from ..text.corpora.word_links import GoldAlignment
 from .archive_format import (
     FORMAT_VERSION,
     GOLD,

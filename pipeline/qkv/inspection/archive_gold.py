@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..errors import InputError
-from ..text.pharaoh import GoldAlignment, read_pharaoh
+from ..text.corpora.word_links import GoldAlignment, read_pharaoh
 from .archive_format import GOLD
 
 

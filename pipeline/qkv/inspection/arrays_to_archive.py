@@ -8,7 +8,7 @@ from typing import Any
 
 from ..config.names.inspection import RECORD_MODES
 from ..errors import InputError
-from ..text.pharaoh import GoldAlignment, write_gold
+from ..text.corpora.word_links import GoldAlignment, write_gold
 from .archive import AttentionArchive
 from .archive_format import GOLD
 from .archive_writer import ArchiveWriter
@@ -43,7 +43,7 @@ def write_archive(
             source and one for the target.
         special_tokens: tokens that belong to no word, such as `</s>`.
         mode: where the targets come from: `forced` for given text, `greedy`, `beam` or `sampling` for the model's own.
-        gold: the gold alignment of each pair, see `qkv.text.pharaoh.read_pharaoh`; for mode `forced`.
+        gold: the gold alignment of each pair, see `qkv.text.corpora.word_links.read_pharaoh`; for mode `forced`.
         partial_rows: whether rows may sum to less than one, as in a decoder-only model, whose rows also attend to the
             target.
         manifest: facts to keep with the archive, ready for JSON, such as the model's name.

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from ..attention.attention_layer import AttentionLayer
+from ..attention.multi_head import AttentionLayer
 from ..config.names.model import ATTENTION_SITES, MECHANISMS
 from .intervention import Intervention, intervene
 

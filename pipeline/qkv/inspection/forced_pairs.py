@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..decoding.translator import Translation
-from ..text.tokenizer import EOS, Tokenizer
+from ..text.tokens.special_tokens import EOS
+from ..text.tokens.tokenizer import Tokenizer
 
 ENCODED_SENTENCES = 4096
 

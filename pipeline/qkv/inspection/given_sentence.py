@@ -10,8 +10,8 @@ from ..config.names import describe
 from ..config.names.text import WORD_MARKS
 from ..errors import InputError
 from ..files.paths import is_unicode
-from ..text.word_marks import other_marks, spell_words, words_by_marks
-from ..text.words import words_of
+from ..text.lines.line import words_of
+from ..text.tokens.words import other_marks, spell_words, words_by_marks
 from .record import Record
 
 SPECIAL_TOKENS = frozenset(

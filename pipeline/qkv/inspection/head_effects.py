@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..statistics.paired_tests import holm, randomisation_p
-from ..statistics.sentence_bootstrap import SAMPLES, ratio, ratio_interval
+from ..statistics.resampling import SAMPLES, ratio, ratio_interval
+from ..statistics.significance import holm, randomisation_p
 
 EFFECTS = ("loss_change", "argmax_changed")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..config.names.inspection import HEAD_TYPES, SITES
-from ..text.pharaoh import GoldAlignment
+from ..text.corpora.word_links import GoldAlignment
 from .measures import is_punctuation
 from .record import Record
 

@@ -20,9 +20,8 @@ import numpy as np
 import pandas as pd
 
 from ..config.names.inspection import HEAD_TYPES
-from ..statistics.paired_tests import holm
-from ..statistics.permutation_bound import PermutedSums, drawn_sums, p_at_most, permuted_sums
-from ..text.pharaoh import GoldAlignment
+from ..statistics.significance import PermutedSums, drawn_sums, holm, p_at_most, permuted_sums
+from ..text.corpora.word_links import GoldAlignment
 from .head_places import LINKED_TYPES, PLACES, TYPED_SITES, allowed_keys, equal_token_links, find_places, gold_links
 from .record import Record
 

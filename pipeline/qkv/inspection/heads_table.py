@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from ..statistics.sentence_bootstrap import ratio, ratio_interval
+from ..statistics.resampling import ratio, ratio_interval
 from .measures import MEASURES, measure_site
 from .record import Record
 

@@ -14,8 +14,8 @@ import numpy as np
 from keras import ops
 
 from ..errors import InputError, did_you_mean
+from ..layers.tap import Heads, Place, Returned
 from ..model.interface import TranslationModel
-from ..model.places import Heads, Place, Returned
 from .inside_attention import attend_visited
 from .visits import Read, Replace, Visit
 

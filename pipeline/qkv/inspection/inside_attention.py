@@ -8,9 +8,9 @@ from typing import Any
 
 from keras import ops
 
-from ..attention.attention_layer import AttentionLayer
-from ..attention.mechanisms.mechanism import PairwiseMechanism
-from ..model.places import Heads
+from ..attention.mechanisms.softmax import PairwiseMechanism
+from ..attention.multi_head import AttentionLayer
+from ..layers.tap import Heads
 from .visits import Visit
 
 

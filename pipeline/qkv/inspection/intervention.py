@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from ..attention.multi_head import MultiHeadAttention
-from ..layers.dynamic_shape import dynamic_shape
+from ..layers.keras_layers import dynamic_shape
 
 
 def zeroed(weights, allowed):

@@ -20,9 +20,9 @@ from ..attention.cross_attention import CrossAttention
 from ..config.names.inspection import OUTPUT_ABLATIONS
 from ..decoding.forced import forced_decode
 from ..runtime.parallel import in_order
+from ..text.batch import Batch, forced_batch
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
-from ..text.batches import Batch, forced_batch
-from ..text.tokenizer import PAD
+from ..text.tokens.special_tokens import PAD
 from .head_effects import EFFECTS, HeadEffects
 from .perturbation import NOWHERE, check_perturbable, cross_attention_layers, measure_changes
 

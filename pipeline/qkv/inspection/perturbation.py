@@ -12,9 +12,9 @@ from ..attention.cross_attention import CrossAttention
 from ..decoding.forced import forced_decode
 from ..errors import InputError
 from ..runtime.parallel import in_order
+from ..text.batch import forced_batch
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
-from ..text.batches import forced_batch
-from ..text.tokenizer import PAD
+from ..text.tokens.special_tokens import PAD
 from .head_effects import EFFECTS, HeadEffects, sum_by_sentence
 from .intervention import CHANGES, Intervention, intervene, one_head
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..config.names.inspection import RECORD_MODES, SITES
 from ..config.names.text import WORD_UNITS
-from ..text.words import words_of
+from ..text.lines.line import words_of
 
 if TYPE_CHECKING:
     import pandas as pd  # takes half a second, which commands that make no tables do without

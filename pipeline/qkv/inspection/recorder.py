@@ -12,10 +12,11 @@ from ..config.names.inspection import SITES
 from ..decoding.forced import ForcedGraph, make_forced_graph
 from ..decoding.translator import Translation
 from ..runtime.parallel import in_order
+from ..text.batch import forced_batch
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
-from ..text.batches import forced_batch
-from ..text.tokenizer import BOS, EOS, Tokenizer
-from ..text.words import BETWEEN_SPACES, WordUnits
+from ..text.tokens.special_tokens import BOS, EOS
+from ..text.tokens.tokenizer import Tokenizer
+from ..text.tokens.words import BETWEEN_SPACES, WordUnits
 from .forced_pairs import ForcedPair, encode_references, pair_translations
 from .record import Record
 

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from ..attention import SelfAttention
-from ..attention.attention_layer import AttentionLayer
+from ..attention.multi_head import AttentionLayer
 from ..attention.scores import SCORES
 
 

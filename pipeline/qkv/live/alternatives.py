@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 from keras import ops
 
-from ..text.batches import forced_batch
-from ..text.tokenizer import Tokenizer
+from ..text.batch import forced_batch
+from ..text.tokens.tokenizer import Tokenizer
 
 SHOWN_TOKENS = 8
 

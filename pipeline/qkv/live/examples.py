@@ -2,7 +2,7 @@
 
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
-from ..text.corpus import read_corpus
+from ..text.corpora.formats import read_corpus
 
 EXAMPLES = 12
 LONGEST_EXAMPLE = 15  # words

@@ -8,8 +8,8 @@ from ..config.names.model import ATTENTION_SITES
 from ..errors import InputError
 from ..inspection.split_score import layer_name, split_score
 from ..run.trained_run import TrainedRun
-from ..text.line import as_line
-from ..text.tokenizer import BOS, EOS
+from ..text.lines.line import as_line
+from ..text.tokens.special_tokens import BOS, EOS
 from .question import Question, ScoreQuestion
 
 DIGITS = 6  # after the point

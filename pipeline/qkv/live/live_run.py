@@ -16,9 +16,10 @@ from ..inspection.split_score import explained_sites
 from ..inspection.viewer.page import encode_weights
 from ..inspection.viewer.viewer_run import ViewerRun
 from ..run.trained_run import TrainedRun
-from ..text.tagged_text import without_tag
-from ..text.tokenizer import BOS, EOS, PAD
-from ..text.typed_text import find_difference, find_unknown, name_characters
+from ..text.lines.line import without_tag
+from ..text.lines.look import find_difference
+from ..text.lines.typed_line import find_unknown, name_characters
+from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .alternatives import Alternatives
 from .changes import ChangeVariables
 from .explanation import explain_row, typed_line

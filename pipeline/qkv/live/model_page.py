@@ -13,7 +13,7 @@ from ..files.atomic import write_output
 from ..inspection.named_heads import describe_types, read_head_types
 from ..inspection.viewer.page_file import origin_of, refuse_other_file
 from ..run.trained_run import TrainedRun
-from ..text.words import WordUnits
+from ..text.tokens.words import WordUnits
 from .examples import find_examples
 from .packed_model import check_model, model_settings, named_arrays, pack
 from .packed_text import pack_normalizer, pack_tokenizer

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..exchange.counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
 from ..inspection.viewer.page import byte_planes
 from ..run.trained_run import TrainedRun
-from ..text.tokenizer import BOS, EOS, PAD
+from ..text.tokens.special_tokens import BOS, EOS, PAD
 
 MOST_PARAMETERS = 20_000_000
 """A page with more takes seconds to open and seconds for a sentence: tests/benchmarks/README.md."""

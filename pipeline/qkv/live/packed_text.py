@@ -6,8 +6,8 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
-from ..text import europarl_words, moses
-from ..text.tokenizer import BOS, EOS, PAD
+from ..text.lines import europarl_words, moses
+from ..text.tokens.special_tokens import BOS, EOS, PAD
 
 KINDS = {TrainerSpec.UNIGRAM: "unigram", TrainerSpec.BPE: "bpe"}
 NORMAL, UNKNOWN, CONTROL = (ModelProto.SentencePiece.Type.Value(name) for name in ("NORMAL", "UNKNOWN", "CONTROL"))

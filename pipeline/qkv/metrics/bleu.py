@@ -1,16 +1,21 @@
-"""Corpus BLEU, chrF and TER of translations, with their signatures."""
+"""BLEU, chrF and TER of translations, with their signatures: of a set, and of drawn or exchanged sentences.
+
+Letters: N sentences, C counts of a sentence, B samples.
+"""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import sacrebleu
 from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 from sacrebleu.utils import SACREBLEU_DIR
 
 from ..config.names.translation import BLEU_TOKENIZERS
 from ..errors import InputError
+from ..statistics.significance import p_of_exchanges
 
 LEAST_BLEU_FOR_TER = 1.0
 """Below it, TER says nothing more, and can take seconds for each sentence."""
@@ -93,3 +98,81 @@ def score_translations(translations: Sequence[str], references: Sequence[str], *
         "translation_length": bleu.sys_len,
         "signatures": {name: str(metric.get_signature()) for name, metric in metrics.items()},
     }
+
+
+class CorpusScore(NamedTuple):
+    """A score of a corpus.
+
+    - metric: sacreBLEU's.
+    - counts: `(N, C)`, n-grams and lengths of each sentence, whose sums give the score.
+    """
+
+    metric: Any
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, metric: Any, translations: Sequence[str], references: Sequence[str]) -> "CorpusScore":
+        """Counts each sentence."""
+        # As sacreBLEU's own tests of significance do it: there is no public name for it.
+        return cls(metric, np.array(metric._extract_corpus_statistics(translations, [references]), np.float64))
+
+    def of_set(self) -> float:
+        """Returns the score of all sentences."""
+        return float(self.of_samples(np.ones((1, len(self.counts))))[0])
+
+    def of_samples(self, sentence_counts: np.ndarray) -> np.ndarray:
+        """Returns the scores, `(B,)`, of samples in which each sentence occurs as often as `(B, N)` says."""
+        return self._of_sums(sentence_counts @ self.counts)
+
+    def p_against(self, first: "CorpusScore", samples: int) -> float:
+        """Tests whether two scores of the same sentences differ, by approximate randomisation (Riezler and Maxwell
+        2005): two-sided."""
+
+        def difference(of_first: np.ndarray) -> np.ndarray:
+            one, other = (
+                self._of_sums(kept @ first.counts + (1 - kept) @ self.counts) for kept in (of_first, 1 - of_first)
+            )
+            return one - other
+
+        return float(p_of_exchanges(difference, len(self.counts), samples=samples))
+
+    def _of_sums(self, sums: np.ndarray) -> np.ndarray:
+        # Sums of whole numbers, but for rounding.
+        return np.array([self.metric._compute_score_from_stats(np.rint(row)).score for row in sums])
+
+
+LOW_BLEU = 0.5
+
+
+GOOD_ACCURACY = 0.4  # predicting the most frequent tokens reaches half of it
+
+
+FEW_WORDS = 3  # BLEU counts up to four in a row
+
+
+def count_words(references: Sequence[str], tokenizer: str) -> float:
+    """Returns the mean number of words of a reference, as BLEU's tokenizer splits it; see `make_bleu`."""
+    return make_bleu(tokenizer).corpus_score(references, [references]).ref_len / max(1, len(references))
+
+
+def explain_low_bleu(bleu: float, token_accuracy: float, words: float, tokenizer: str) -> str | None:
+    """Says in a line why BLEU is near zero though many tokens are predicted right; None if it is not so.
+
+    Args:
+        bleu: of a set.
+        token_accuracy: of the same set, from 0 to 1.
+        words: mean number of words of its references, see `count_words`.
+        tokenizer: that of BLEU.
+    """
+    if bleu >= LOW_BLEU or token_accuracy < GOOD_ACCURACY or not words:
+        return None
+    finding = f"BLEU is {bleu:.2f}, though {100 * token_accuracy:.0f} % of tokens are right, given those before them: "
+    if words < FEW_WORDS:
+        return (
+            f"{finding}its tokenizer {tokenizer} finds {words:.1f} words in a reference, and it counts four in a row; "
+            "for text without spaces set data.bleu_tokenizer to char, or give evaluate.py --bleu_tokenizer char"
+        )
+    return (
+        f"{finding}the model has learnt words, but its own translations hardly ever have four in a row as the "
+        "references do. Train longer; if the translations read well, look at data.bleu_tokenizer and at chrF"
+    )

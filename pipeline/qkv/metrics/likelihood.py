@@ -8,10 +8,10 @@ import numpy as np
 from ..decoding.forced import ForcedGraph
 from ..errors import InputError
 from ..runtime.parallel import in_order
+from ..text.batch import collate
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
-from ..text.batches import collate
-from ..text.encoded import EncodedSentences
-from ..text.tokenizer import PAD
+from ..text.tokens.encoding import EncodedSentences
+from ..text.tokens.special_tokens import PAD
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from ..layers.dynamic_shape import dynamic_shape, rows_of_each
-from .constructor import ConstructorConfig
-from .places import Place
+from ..layers.constructor import ConstructorConfig
+from ..layers.keras_layers import dynamic_shape, rows_of_each
+from ..layers.tap import Place
 
 
 class Memory(NamedTuple):
@@ -141,3 +141,22 @@ class TranslationModel(ConstructorConfig, keras.Model):
 
     def call(self, source_ids, target_ids, training=None):
         return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits
+
+
+def sink_shares(**sites) -> dict[str, tuple[Any, ...]]:
+    """Returns what rows lack to a sum of one, for the sites whose layers have a sink.
+
+    Args:
+        **sites: for each site an attention layer, and the weights of all layers: a tuple of `(B, H, queries, keys)`;
+            several tuples where rows are divided into parts.
+
+    Returns:
+        Tuples over layers of float32 `(B, H, queries)`.
+    """
+    return {
+        site: tuple(map(_missing, *weights)) for site, (layer, *weights) in sites.items() if layer.mechanism.has_sink
+    }
+
+
+def _missing(*parts):
+    return ops.maximum(1.0 - sum(ops.sum(part, axis=-1) for part in parts), 0.0)

@@ -1,23 +1,25 @@
 """The Transformer of Vaswani et al. (2017), with a choice of attention at each of its three sites.
 
-Letters: B batch, H heads, T target positions, S source positions, D model width, V vocabulary.
+Letters: B batch, H heads, T target positions, S source positions, L cached positions, D model width, K key size, N
+targets of one source, in adjacent rows, V vocabulary.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
+from keras.src.backend import get_keras_mask
 
-from ..attention.masks import causal_mask, padding_mask
-from ..layers.dynamic_shape import check_sizes, dynamic_shape
-from ..layers.layer_normalization import LayerNormalization
-from .decoder import DecoderBlock
-from .embedding import PositionalEmbedding, make_embeddings
-from .encoder import EncoderBlock
-from .interface import DecoderOutput, Memory, TranslationModel
-from .places import Returned
-from .sink_shares import sink_shares
-from .token_distances import token_distances
+from ..attention.cross_attention import CrossAttention
+from ..attention.masks import causal_mask, join_masks, padding_mask
+from ..attention.self_attention import SelfAttention
+from ..config.names.model import NORMS
+from ..layers.constructor import ConstructorConfig
+from ..layers.keras_layers import Dense, Dropout, LayerNormalization, check_sizes, dynamic_shape
+from ..layers.tap import Heads, Returned
+from .embedding import PositionalEmbedding, make_embeddings, token_distances
+from .interface import DecoderOutput, Memory, TranslationModel, sink_shares
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -198,3 +200,380 @@ class Transformer(TranslationModel):
         for i, block in enumerate(self.decoder_blocks):
             names = f"decoder.{i}.cross.keys", f"decoder.{i}.cross.values"
             yield Returned(block.cross_attention, "project_memory", names)
+
+
+class Block(ConstructorConfig, keras.Layer):
+    """Self-attention and a feed-forward network, each in a residual connection; subclasses define which positions
+    attend to which.
+
+    Args:
+        d_model: D.
+        num_heads: heads of every attention layer, a divisor of D unless `key_dim` and `value_dim` are given.
+        d_ff: width of the feed-forward network's hidden layer.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
+        norm: "pre" or "post", see `Residual`.
+        activation: of the feed-forward network.
+        dropout: on the output of each sublayer.
+        attention_dropout: on the attention weights.
+        activation_dropout: on the feed-forward network's hidden layer.
+    """
+
+    def __init__(
+        self,
+        d_model,
+        num_heads,
+        d_ff,
+        self_attention=None,
+        norm="pre",
+        activation="relu",
+        dropout=0.0,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_sizes(d_model=d_model, num_heads=num_heads, d_ff=d_ff)
+        self.d_model, self.num_heads, self.norm, self.dropout = d_model, num_heads, norm, dropout
+        self.attention_dropout = attention_dropout
+        self.self_attention = SelfAttention(**self._attention_arguments(self_attention), name="self_attention")
+        self.self_attention_residual = self._residual("self_attention_residual")
+        self.feed_forward = FeedForward(
+            d_model, d_ff, activation, activation_dropout, name="feed_forward", dtype=self.dtype_policy
+        )
+        self.feed_forward_residual = self._residual("feed_forward_residual")
+
+    def _attention_arguments(self, settings):
+        width, heads = self.d_model, self.num_heads
+        if width % heads and not {"key_dim", "value_dim"} <= set(settings or {}):
+            raise ValueError(f"d_model: expected a multiple of num_heads = {heads}, found {width}")
+        defaults = {
+            "num_heads": heads,
+            "key_dim": width // heads,
+            "value_dim": width // heads,
+            "output_dim": width,
+            "dropout": self.attention_dropout,
+            "dtype": self.dtype_policy,
+        }
+        return {**defaults, **(settings or {})}
+
+    def _residual(self, name):
+        return Residual(self.norm, self.dropout, name=name, dtype=self.dtype_policy)
+
+    def build(self, x_shape):
+        for layer in (
+            self.self_attention,
+            self.self_attention_residual,
+            self.feed_forward,
+            self.feed_forward_residual,
+        ):
+            layer.build(x_shape)
+
+    def transform(self, x, training=None):
+        """Applies the feed-forward network in its residual: `(B, T, D) -> (B, T, D)`."""
+        y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
+        return self.feed_forward_residual.leave(x, y, training=training)
+
+    def places(self, name, before=None):
+        """Names what the layer computes, see `TranslationModel.places`.
+
+        Args:
+            name: of the layer.
+            before: of the keys before its own positions, see `Heads`.
+        """
+        own, after = f"{name}.self", f"{name}.feed_forward"
+        yield Returned(self.self_attention, "project", (f"{own}.queries", f"{own}.keys", f"{own}.values"))
+        yield Heads(self.self_attention, own, before)
+        yield Returned(self.self_attention_residual, "leave", f"{own}.residual")
+        yield Returned(self.feed_forward, "call", f"{after}.output")
+        yield Returned(self.feed_forward_residual, "leave", f"{after}.residual")
+
+    def compute_mask(self, inputs, previous_mask=None):
+        """Passes the mask of x on to the states."""
+        return (get_keras_mask(inputs),)
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class EncoderBlock(Block):
+    """One layer of the encoder (Vaswani et al. 2017, section 3.1).
+
+    Args:
+        d_model: D.
+        num_heads: heads of every attention layer, a divisor of D unless `key_dim` and `value_dim` are given.
+        d_ff: width of the feed-forward network's hidden layer.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
+        norm: "pre" or "post", see `Residual`.
+        activation: of the feed-forward network.
+        dropout: on the output of each sublayer.
+        attention_dropout: on the attention weights.
+        activation_dropout: on the feed-forward network's hidden layer.
+
+    Call arguments:
+        x: `(B, S, D)`.
+        mask: bool, broadcastable to `(B, H, S, S)`.
+        positions: `(S, D)`, added to queries and keys, or None.
+        rotation, bias: see `SelfAttention`.
+        training: whether dropout is applied.
+
+    Returns:
+        `(states, weights)`: `(B, S, D)` and float32 `(B, H, S, S)`.
+
+    Example:
+        >>> states, weights = EncoderBlock(d_model=8, num_heads=2, d_ff=16)(keras.random.normal((1, 5, 8)))
+        >>> states.shape, weights.shape
+        (TensorShape([1, 5, 8]), TensorShape([1, 2, 5, 5]))
+    """
+
+    def call(self, x, mask=None, positions=None, rotation=None, bias=None, training=None):
+        y, weights = self.self_attention(
+            self.self_attention_residual.enter(x),
+            mask=mask,
+            positions=positions,
+            rotation=rotation,
+            bias=bias,
+            training=training,
+        )
+        x = self.self_attention_residual.leave(x, y, training=training)
+        return self.transform(x, training=training), weights
+
+    def compute_output_shape(self, x_shape):
+        batch, length, _ = x_shape
+        return x_shape, (batch, self.self_attention.num_heads, length, length)
+
+
+class BlockCache(NamedTuple):
+    """The state of one decoder layer between steps: keys and values of the L tokens so far, `(B * N, key_value_heads,
+    L, K)`."""
+
+    keys: Any
+    values: Any
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class DecoderBlock(Block):
+    """One layer of the decoder (Vaswani et al. 2017, section 3.1).
+
+    Args:
+        d_model: D.
+        num_heads: heads of every attention layer, a divisor of D unless `key_dim` and `value_dim` are given.
+        d_ff: width of the feed-forward network's hidden layer.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
+        cross_attention: further arguments of `CrossAttention` as a dict.
+        norm: "pre" or "post", see `Residual`.
+        activation: of the feed-forward network.
+        dropout: on the output of each sublayer.
+        attention_dropout: on the attention weights.
+        activation_dropout: on the feed-forward network's hidden layer.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        memory: `(B, S, D)`, the encoder's states.
+        projected: what `project_memory` returned for the memory, or None to project it here.
+        self_mask: bool, broadcastable to `(B, H, T, T)`, or `(B, H, T, L + T)` with a cache.
+        memory_mask: bool, broadcastable to `(B, H, T, S)`; `(B, S)` where Keras finds it.
+        cache: `BlockCache`, or None for a pass over a whole target. With a cache, x may have N rows for each row of the
+            memory.
+        positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
+        memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not read with `projected`.
+        rotation, bias: of the self-attention, see `SelfAttention`; with a cache the bias covers its keys, too.
+        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `self_mask` if there is
+            no cache.
+        training: whether dropout is applied.
+
+    Returns:
+        `(states, self_weights, cross_weights, cache)`: `(B, T, D)`, float32 `(B, H, T, T or L + T)` and `(B, H, T, S)`,
+        and the cache with the keys and values of x appended, or None.
+
+    Example:
+        >>> block = DecoderBlock(d_model=8, num_heads=2, d_ff=16)
+        >>> x, memory = keras.random.normal((1, 3, 8)), keras.random.normal((1, 5, 8))
+        >>> states, self_weights, cross_weights, _ = block(x, memory)
+        >>> states.shape, self_weights.shape, cross_weights.shape
+        (TensorShape([1, 3, 8]), TensorShape([1, 2, 3, 3]), TensorShape([1, 2, 3, 5]))
+    """
+
+    def __init__(
+        self,
+        d_model,
+        num_heads,
+        d_ff,
+        self_attention=None,
+        cross_attention=None,
+        norm="pre",
+        activation="relu",
+        dropout=0.0,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(
+            d_model,
+            num_heads,
+            d_ff,
+            self_attention,
+            norm,
+            activation,
+            dropout,
+            attention_dropout,
+            activation_dropout,
+            **kwargs,
+        )
+        self.cross_attention = CrossAttention(**self._attention_arguments(cross_attention), name="cross_attention")
+        self.cross_attention_residual = self._residual("cross_attention_residual")
+
+    # Keras finds arguments by name, so a layer with two inputs cannot have the signature of a layer with one input.
+    def build(self, x_shape, memory_shape):  # type: ignore[override]
+        super().build(x_shape)
+        self.cross_attention.build(x_shape, memory_shape)
+        self.cross_attention_residual.build(x_shape)
+
+    def start_cache(self, batch):
+        """Makes an empty `BlockCache` for `batch` targets. It grows, so its length is not a constant of a graph."""
+        shape, dtype = (batch, self.self_attention.key_value_heads, 0 * batch), self.compute_dtype
+        return BlockCache(
+            ops.zeros((*shape, self.self_attention.key_dim), dtype),
+            ops.zeros((*shape, self.self_attention.value_dim), dtype),
+        )
+
+    def project_memory(self, memory, memory_positions=None):
+        """Projects a memory `(B, S, D)` to keys and values `(B, key_value_heads, S, K)`, which no query changes."""
+        keys = memory if memory_positions is None else memory + memory_positions
+        return self.cross_attention.project_memory(keys, memory)
+
+    def places(self, name, before=None):
+        """Names what the layer computes of the target, see `TranslationModel.places`; keys and values of the memory are
+        computed before."""
+        yield from super().places(name, before)
+        yield Returned(self.cross_attention, "project_query", f"{name}.cross.queries")
+        yield Heads(self.cross_attention, f"{name}.cross")
+        yield Returned(self.cross_attention_residual, "leave", f"{name}.cross.residual")
+
+    def call(
+        self,
+        x,
+        memory,
+        projected=None,
+        self_mask=None,
+        memory_mask=None,
+        cache=None,
+        positions=None,
+        memory_positions=None,
+        rotation=None,
+        bias=None,
+        x_mask=None,
+        training=None,
+    ):
+        if memory_mask is not None and len(memory_mask.shape) == 2 and get_keras_mask(memory) is not None:
+            memory_mask = join_masks(None, memory_mask)
+        if cache is None:
+            self_mask = join_masks(self_mask, x_mask)
+        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, rotation)
+        attend: Callable = self.cross_attention.attend
+        if cache is not None:
+            keys = ops.concatenate([cache.keys, keys], axis=2)
+            values = ops.concatenate([cache.values, values], axis=2)
+            cache = BlockCache(keys, values)
+            attend = self.cross_attention.attend_from_rows
+        y, self_weights = self.self_attention.attend(query, keys, values, self_mask, training, bias)
+        x = self.self_attention_residual.leave(x, y, training=training)
+        query = self.cross_attention_residual.enter(x)
+        query = self.cross_attention.project_query(query if positions is None else query + positions)
+        memory_keys, memory_values = projected or self.project_memory(memory, memory_positions)
+        y, cross_weights = attend(query, memory_keys, memory_values, memory_mask, training=training)
+        x = self.cross_attention_residual.leave(x, y, training=training)
+        return self.transform(x, training=training), self_weights, cross_weights, cache
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class FeedForward(keras.Layer):
+    """`W_2 dropout(activation(W_1 x + b_1)) + b_2` at every position (Vaswani et al. 2017, section 3.3).
+
+    Args:
+        width: D, of input and output.
+        hidden_dim: the width between the two projections.
+        activation: the name of a Keras activation.
+        dropout: share of the hidden units set to zero in training.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        training: whether dropout is applied.
+
+    Returns:
+        `(B, T, D)`.
+
+    Example:
+        >>> FeedForward(width=8, hidden_dim=16)(keras.random.normal((1, 3, 8))).shape
+        TensorShape([1, 3, 8])
+    """
+
+    def __init__(self, width, hidden_dim, activation="relu", dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        check_sizes(width=width, hidden_dim=hidden_dim)
+        self.activation = activation
+        self.inner = Dense(hidden_dim, activation=activation, name="inner", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.outer = Dense(width, name="outer", dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        self.inner.build(input_shape)
+        self.outer.build((*input_shape[:-1], self.inner.units))
+
+    def call(self, x, training=None):
+        return self.outer(self.dropout(self.inner(x), training=training))
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "width": self.outer.units,
+            "hidden_dim": self.inner.units,
+            "activation": self.activation,
+            "dropout": self.dropout.rate,
+        }
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Residual(keras.Layer):
+    """The residual connection around a sublayer f, with the normalisation before or after it.
+
+    - `post`: `norm(x + dropout(f(x)))` (Vaswani et al. 2017, section 5.4).
+    - `pre`: `x + dropout(f(norm(x)))` (Xiong et al. 2020, table 1); the stack then needs a last normalisation.
+
+    It is used as `y = residual.leave(x, f(residual.enter(x)))`, so that f may return attention weights on the way.
+
+    Args:
+        norm: "pre" or "post".
+        dropout: share of the sublayer's output set to zero in training.
+
+    Example:
+        >>> residual, x = Residual("pre"), keras.ops.array([[[1.0, 3.0]]])
+        >>> residual.leave(x, 10 * residual.enter(x))[0].numpy().round(1).tolist()  # 1 + 10 * -1, 3 + 10 * 1
+        [[-9.0, 13.0]]
+    """
+
+    def __init__(self, norm="pre", dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        if norm not in NORMS:
+            raise ValueError(f"norm: expected {' or '.join(NORMS)}, found {norm!r}")
+        self.norm = norm
+        self.normalization = LayerNormalization(epsilon=1e-5, name="norm", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        self.normalization.build(input_shape)
+
+    def enter(self, x):
+        """Returns the input of the sublayer, of the shape of x."""
+        return self.normalization(x) if self.norm == "pre" else x
+
+    def leave(self, x, y, training=None):
+        """Joins the block's input x and the sublayer's output y, both `(B, T, D)`."""
+        joined = x + self.dropout(y, training=training)
+        return self.normalization(joined) if self.norm == "post" else joined
+
+    def call(self, x, y, training=None):
+        return self.leave(x, y, training=training)
+
+    def get_config(self):
+        return {**super().get_config(), "norm": self.norm, "dropout": self.dropout.rate}

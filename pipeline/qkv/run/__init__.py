@@ -1,10 +1,12 @@
-"""A run on disk, and `train`, which makes one.
+"""A run on disk, and `train`, which makes one. In reading order:
 
-- `training`: one training, from its settings to `model.keras`
+- `trained_run`, `ensemble`: finished runs, opened, alone or together
 - `manifest`: what a run was made from, with digests
-- `trained_run`, `trained_ensemble`: finished runs, opened, alone or together
+- `weights`: weights of a file from anywhere, checked
 - `ancestor`: the run that a training starts from
 - `processes`: the work of a run over several processes of this machine
+- `training`: one training, from its settings to `model.keras`
+- `checkup`, `proposal`: a training checked before it starts, and the model that would suit the time
 """
 
 from collections.abc import Sequence

@@ -15,13 +15,18 @@ from ..errors import InputError, invocation
 from ..files.json import read_json_object, write_json
 from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
-from ..text.provenance import recorded_sha256
-from ..text.tokenizer import BOS, Tokenizer
-from ..training.best_weights import KeptWeights
+from ..text.corpora.provenance import recorded_sha256
+from ..text.tokens.special_tokens import BOS
+from ..text.tokens.tokenizer import Tokenizer
+from ..training.checkpoints import KeptWeights
 from ..version import installed_versions
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
+
+
 LOGITS = 8  # how many are recorded
+
+
 TOLERANCE = 1e-2  # other processors and number formats change logits by less, other weights by whole units
 
 

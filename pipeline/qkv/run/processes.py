@@ -48,8 +48,8 @@ class RunParts:
         """The run, loaded when it is first asked for."""
         load_plugins(list(self.plugins))
         with importing_tensorflow():
-            from ..text.banned import read_banned
-            from .trained_ensemble import load_runs
+            from ..text.phrases.banned import read_banned
+            from .ensemble import load_runs
 
         run = load_runs(self.roots, self.checkpoint).with_config(self.config)
         if self.ban is None:

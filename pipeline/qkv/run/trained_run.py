@@ -1,9 +1,10 @@
 """A finished run, ready to translate: config, tokenizer, and the model, in float32 whatever its precision was."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -12,29 +13,84 @@ from ..config import RunConfig
 from ..config.run import load_started_run
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translator
-from ..errors import DAMAGE, InputError
+from ..errors import InputError
 from ..files.run_directory import RunDirectory
+from ..inspection.inside import Pair, patch_inside, read_inside
 from ..inspection.recorder import AttentionRecorder
+from ..inspection.score_parts import ScoreParts
+from ..inspection.split_score import in_float64, split_score
 from ..model.build import build_model
 from ..runtime.devices import parallel_batches
-from ..text import europarl_words, moses
-from ..text.banned import BannedPhrases
-from ..text.corpus import read_corpus
-from ..text.given_tokenizer import load_tokenizer
-from ..text.look import TextLook, measure_look
-from ..text.provenance import check_settings, origin_of
-from ..text.sets import with_held_out_files
-from ..text.tagged_text import beyond_tag
-from ..text.token_text import TokenText
-from ..text.tokenizer import Tokenizer
-from ..text.typed_text import Normalizer, TypedText
-from ..text.words import BETWEEN_SPACES, WordCutter, WordUnits
-from ..training.checkpoint import load_checkpoint
-from ..training.checkpoint_folder import Checkpoints
-from .explained_scores import ExplainedScores
-from .inside_text import Inside, Sentence, cache, patch
+from ..text.corpora.formats import read_corpus
+from ..text.corpora.held_out import with_held_out_files
+from ..text.corpora.provenance import check_settings, origin_of
+from ..text.lines import europarl_words, moses
+from ..text.lines.line import beyond_tag
+from ..text.lines.look import TextLook, measure_look
+from ..text.lines.typed_line import Normalizer, TypedText
+from ..text.phrases.banned import BannedPhrases
+from ..text.phrases.token_text import TokenText
+from ..text.tokens.run_tokenizer import load_tokenizer
+from ..text.tokens.special_tokens import BOS, EOS
+from ..text.tokens.tokenizer import Tokenizer
+from ..text.tokens.words import BETWEEN_SPACES, WordCutter, WordUnits
+from ..training.checkpoints import Checkpoints, load_checkpoint
 from .manifest import check_digests, check_golden
-from .weights_file import check_weights_file, extracted_weights
+from .weights import _load_weights, check_weights_file
+
+Sentence = str | tuple[str, str]
+"""A source, whose translation is searched and then read; or a source and the target that is read."""
+
+
+class ExplainedScores:
+    """What a `TrainedRun` says of the scores of its attention."""
+
+    model: keras.Model
+
+    @property
+    def translator(self) -> Translator:
+        """What searches the translation of a source that is given alone."""
+        raise NotImplementedError
+
+    def explain_score(self, sentence: Sentence, layer: str, *, head: int, row: int) -> ScoreParts:
+        """Splits the scores of one row of attention into what query and key take from token, position and each sublayer
+        below; the statistics of layer normalisation are held fixed.
+
+        Args:
+            sentence: see `cache`.
+            layer: such as `decoder.0.cross`.
+            head: its number.
+            row: the query's position; in the decoder, row t predicts output token t.
+
+        Raises:
+            InputError: another architecture or mechanism, a score that is no product, or there is no such layer, head
+                or row.
+        """
+        return explain_score(self.float64_model, self.translator, sentence, layer, head, row)
+
+    @cached_property
+    def float64_model(self) -> keras.Model:
+        """A copy of the model that computes in float64, see `inspection.split_score`."""
+        return in_float64(self.model)
+
+
+class Inside(NamedTuple):
+    """What a model computes while it reads a sentence pair.
+
+    - source_tokens: with EOS at the end, S of them.
+    - target_input_tokens: with BOS at the beginning, T of them; row t of every array is computed from token t.
+    - target_output_tokens: the tokens that are predicted, T of them.
+    - log_probabilities: of these, in nats, `(T,)`.
+    - logits: `(T, V)`.
+    - arrays: the values by name, see pipeline/qkv/inspection/INSIDE.md.
+    """
+
+    source_tokens: list[str]
+    target_input_tokens: list[str]
+    target_output_tokens: list[str]
+    log_probabilities: np.ndarray
+    logits: np.ndarray
+    arrays: Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -231,16 +287,66 @@ def load_run(root: Path, checkpoint: str = "best") -> TrainedRun:
     return TrainedRun(run, config, tokenizer, model, weights)
 
 
-def _load_weights(model: keras.Model, path: Path) -> None:
-    try:
-        with extracted_weights(path) as weights:
-            model.load_weights(weights)
-    except DAMAGE as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(
-            f"{path}: the weights do not fit the run's config, or the file is damaged: {reason}; "
-            "restore the file, or train anew"
-        ) from None
-    for variable in model.variables:
-        if not np.isfinite(keras.ops.convert_to_numpy(variable)).all():
-            raise InputError(f"{path}: {variable.path} has numbers that are not finite; restore it, or train anew")
+def cache(
+    model: keras.Model, translator: Translator, sentences: Sequence[Sentence], names: Sequence[str]
+) -> list[Inside]:
+    """See `TrainedRun.cache`."""
+    found = []
+    if isinstance(sentences, str):
+        raise InputError(f"sentences: expected a list, found the text {sentences!r:.60}: put it in [ ]")
+    for sentence in sentences:
+        pair, predicted = _ids(translator, sentence)
+        arrays, logits = read_inside(model, pair, names)
+        found.append(_describe(translator.tokenizer, pair, predicted, logits, arrays))
+    return found
+
+
+def patch(
+    model: keras.Model, translator: Translator, clean: Sentence, corrupted: Sentence, names: Sequence[str]
+) -> Inside:
+    """See `TrainedRun.patch`."""
+    given, _ = _ids(translator, clean)
+    pair, predicted = _ids(translator, corrupted)
+    return _describe(translator.tokenizer, pair, predicted, patch_inside(model, given, pair, names), {})
+
+
+def explain_score(
+    model: keras.Model, translator: Translator, sentence: Sentence, layer: str, head: int, row: int
+) -> ScoreParts:
+    """See `TrainedRun.explain_score`; the model is in float64."""
+    pair, predicted = _ids(translator, sentence)
+    parts = split_score(model, pair, layer, head, row)
+    name = translator.tokenizer.pieces
+    return replace(
+        parts,
+        query=name([int(parts.query)])[0],
+        predicted=name([predicted[row]])[0] if layer.startswith("decoder") else "",
+        keys=name([int(key) for key in parts.keys]),
+    )
+
+
+def _ids(translator: Translator, sentence: Sentence) -> tuple[Pair, list[int]]:
+    """Returns what the model reads, and the target ids that it predicts."""
+    if isinstance(sentence, str):
+        translation = translator.translate([sentence])[0]
+        source, target = list(translation.source_ids), list(translation.ids)
+    else:
+        longest = translator.max_positions
+        source = translator.encode([sentence[0]])[0][: longest - 1]
+        target = [*translator.encode([sentence[1]], "target")[0], EOS][:longest]
+    return ([*source, EOS], [BOS, *target[:-1]]), target
+
+
+def _describe(
+    tokenizer: Tokenizer, pair: Pair, predicted: list[int], logits: np.ndarray, arrays: Mapping[str, np.ndarray]
+) -> Inside:
+    largest = logits.max(axis=-1, keepdims=True)
+    log_probabilities = logits - largest - np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
+    return Inside(
+        tokenizer.pieces(pair[0]),
+        tokenizer.pieces(pair[1]),
+        tokenizer.pieces(predicted),
+        log_probabilities[np.arange(len(predicted)), predicted],
+        logits,
+        arrays,
+    )

@@ -21,26 +21,23 @@ from ..decoding.greedy import GreedySearch
 from ..errors import LostWorkerError, invocation
 from ..files.atomic import replaced_when_done
 from ..files.run_directory import RunDirectory
-from ..metrics.bleu import check_bleu_tokenizer
-from ..metrics.low_bleu import count_words, explain_low_bleu
+from ..metrics.bleu import check_bleu_tokenizer, count_words, explain_low_bleu
 from ..runtime.devices import choose_devices, describe_devices, make_strategy, resolve_precision, slow_precision
 from ..runtime.machine import keep_freed_memory
 from ..runtime.workers import Workers, join_workers, noticing_lost_workers
-from ..text.prepare import TrainingText, load_text, prepare_text
-from ..text.provenance import check_prepared, check_settings, data_sha256, prepared_sha256
-from ..text.sets import with_held_out_files
-from ..training.advice import how_to_lengthen, shortcoming
-from ..training.best_weights import KeptWeights, keep_best_weights
+from ..text.corpora.held_out import with_held_out_files
+from ..text.corpora.provenance import check_prepared, check_settings, data_sha256, prepared_sha256
+from ..text.prepare import prepare_text
+from ..text.training_text import TrainingText, load_text
+from ..training.batch_size import known_batches
 from ..training.build import build_checkpoints, build_model_and_optimizer, build_training
 from ..training.callbacks.build import build_callbacks, callback_params, make_callbacks
-from ..training.callbacks.projector import write_projector
-from ..training.checkpoint import Progress
-from ..training.checkpoint_folder import Checkpoints
-from ..training.known_batches import known_batches
-from ..training.replica_seeds import give_replicas_own_seeds
-from ..training.same_start import check_same_settings, check_same_text, restore_together, wait_for_text
-from ..training.stopping import INTERRUPTED, StoppingRules
-from ..training.worker_agreement import Agreement
+from ..training.callbacks.tensorboard import write_projector
+from ..training.checkpoints import Checkpoints, KeptWeights, keep_best_weights
+from ..training.progress import Progress
+from ..training.seeds import give_replicas_own_seeds
+from ..training.stopping import INTERRUPTED, StoppingRules, how_to_lengthen, shortcoming
+from ..training.workers import Agreement, check_same_settings, check_same_text, restore_together, wait_for_text
 from .ancestor import Ancestor, take_ancestor
 from .manifest import write_manifest
 

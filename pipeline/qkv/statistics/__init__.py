@@ -1,0 +1,1 @@
+"""How sure a number over sentences is: intervals, tests, and fitted probabilities."""

@@ -1,27 +1,25 @@
-"""Which pairs are trained on: odd ones and those of filters are left out, and others are joined."""
+"""Which pairs are trained on, and the report about it: odd pairs and those of filters are left out, some are joined."""
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..config import RunConfig
 from ..config.data import DataSettings
 from ..config.names.text import CORPUS_FILTERS, CORPUS_PROBLEMS
 from ..errors import InputError
 from ..files.arrays import ArrayStore
-from .cleaning import CHUNK_PAIRS, Findings, find_odd_pairs
-from .corpus import Corpus
-from .corpus_report import report_findings
-from .encoded_pairs import EncodedPairs
-from .filters import with_near_duplicates
-from .joined_pairs import draw_joined_pairs
-from .listed_corpora import is_weighted
-from .readings import TextFacts
-from .repeated import find_repeated
-from .sentence_pairs import JoinedCorpora
+from .corpora.corpus import Corpus, JoinedCorpora
+from .corpora.filters import find_repeated, with_near_duplicates
+from .corpora.mixture import _ranges, is_weighted, make_mixture
+from .corpora.overlap import MOST_LINES
+from .shards import TextFacts
+from .tokens.encoding import EncodedPairs, put_tags
 
 
 @dataclass(frozen=True)
@@ -113,6 +111,36 @@ def _numbers_of(mask: np.ndarray) -> np.ndarray:
     return store.finish()
 
 
+@dataclass(frozen=True)
+class Findings:
+    """The odd pairs of a corpus, each with one reason.
+
+    Args:
+        names: all reasons.
+        reasons: uint8 `(pairs,)`, for each pair the number of its reason, from 1 in the order of `names`; 0: none.
+    """
+
+    names: Sequence[str]
+    reasons: npt.NDArray[np.uint8]
+
+    def first_rows(self, name: str, most: int) -> list[int]:
+        """Returns the numbers of the first pairs with that reason, from 0, at most `most`."""
+        number, found = list(self.names).index(name) + 1, list[int]()
+        for first in range(0, len(self.reasons), CHUNK_PAIRS):
+            if len(found) < most:
+                found += (np.flatnonzero(self.reasons[first : first + CHUNK_PAIRS] == number) + first).tolist()
+        return found[:most]
+
+    def count(self, first: int = 0, last: int | None = None) -> dict[str, int]:
+        """Returns how many pairs there are for each reason, from row `first` to before row `last`."""
+        last = len(self.reasons) if last is None else last
+        counts = np.zeros(len(self.names) + 1, np.int64)
+        for start in range(first, last, CHUNK_PAIRS):
+            part = self.reasons[start : min(start + CHUNK_PAIRS, last)]
+            counts += np.bincount(part, minlength=len(counts))
+        return dict(zip(self.names, counts[1:].tolist(), strict=True))
+
+
 def _report_corpora(
     data: DataSettings,
     training: Corpus,
@@ -126,3 +154,145 @@ def _report_corpora(
         report = {"files": part.name, "pairs": last - first, "kept": int(is_kept[first:last].sum()), "joined": 0}
         report |= {"tag": settings.tag, "found": findings.count(first, last)}
         yield report | ({"filtered": filtered.count(first, last)} if filtered.names else {})
+
+
+CHUNK_PAIRS = 1 << 17
+"""Judged at a time."""
+
+
+NOTED_LENGTH_RATIO = 9.0  # of the pairs that the report counts where no ratio is too large
+
+
+_SHORT_TOKENS = 10  # up to here a ratio of lengths says nothing ("Go." and "Vas-y, pars !")
+
+
+def find_odd_pairs(
+    empty: npt.NDArray[np.bool_],
+    repeated: npt.NDArray[np.bool_],
+    source_lengths: npt.NDArray[np.integer],
+    target_lengths: npt.NDArray[np.integer],
+    *,
+    max_source_tokens: int,
+    max_target_tokens: int,
+    max_length_ratio: float | None,
+) -> npt.NDArray[np.uint8]:
+    """Finds the pairs that rarely help training.
+
+    - `empty_side`: a side has nothing that can be seen, see `is_empty`.
+    - `over_long`: a side has more than its maximum of tokens.
+    - `length_ratio`: the longer side, of more than 10 tokens, is more than `max_length_ratio` times the shorter.
+    - `duplicate`: an earlier pair is exactly the same.
+
+    Args:
+        empty: of `find_empty`, `(pairs,)`.
+        repeated: which pairs equal an earlier one, `(pairs,)`.
+        source_lengths: int `(pairs,)`, in tokens.
+        target_lengths: int `(pairs,)`, in tokens.
+        max_source_tokens: inclusive.
+        max_target_tokens: inclusive.
+        max_length_ratio: inclusive, at least 1; `NOTED_LENGTH_RATIO` if not given.
+
+    Returns:
+        The reasons of `Findings`: of each odd pair the first of `CORPUS_PROBLEMS` that applies.
+    """
+    ratio = NOTED_LENGTH_RATIO if max_length_ratio is None else max_length_ratio
+    longer = np.maximum(source_lengths, target_lengths)
+    shorter = np.minimum(source_lengths, target_lengths)
+    applies = {
+        "empty_side": empty,
+        "over_long": (source_lengths > max_source_tokens) | (target_lengths > max_target_tokens),
+        "length_ratio": (longer > _SHORT_TOKENS) & (longer > ratio * np.maximum(shorter, 1)),
+        "duplicate": repeated,
+    }
+    table = np.stack([np.zeros(len(empty), bool), *(applies[reason] for reason in CORPUS_PROBLEMS)])
+    return table.argmax(axis=0).astype(np.uint8)
+
+
+def draw_joined_pairs(
+    kept: np.ndarray,
+    segmentations: Sequence[EncodedPairs],
+    *,
+    share: float,
+    max_source_tokens: int,
+    max_target_tokens: int,
+    seed: int | Sequence[int],
+) -> np.ndarray:
+    """Draws rows `(first, second)` of kept pairs that together fit the longest lengths in every segmentation.
+
+    Args:
+        kept: the rows of the pairs to draw from.
+        segmentations: the pairs, in each segmentation.
+        share: how many are drawn, as a share of the kept pairs; those that do not fit are left out.
+        max_source_tokens: of both sources together.
+        max_target_tokens: of both targets together.
+        seed: of the draw.
+    """
+    count = len(kept)
+    pairs = kept[np.random.default_rng(seed).integers(count, size=(round(share * count), 2))]
+    fits = np.ones(len(pairs), bool)
+    for segmentation in segmentations:
+        fits &= segmentation.source.lengths_of(pairs).sum(axis=1) <= max_source_tokens
+        fits &= segmentation.target.lengths_of(pairs).sum(axis=1) <= max_target_tokens
+    return pairs[fits]
+
+
+log = logging.getLogger(__name__)
+
+
+def report_findings(
+    corpus: Corpus, findings: Findings, actions: Mapping[str, str], filtered: Findings, kept: int
+) -> dict[str, Any]:
+    """Counts the odd pairs of the training text by reason and lists the first `MOST_LINES` lines of each.
+
+    Args:
+        corpus: the training text.
+        findings: of `find_odd_pairs`.
+        actions: what was done with pairs of each of `CORPUS_PROBLEMS`: `drop` or `keep`.
+        filtered: the pairs that filters left out; none where there are no filters.
+        kept: how many pairs are trained on.
+    """
+    counts, left_out = findings.count(), filtered.count()
+    for reason, count in counts.items():
+        if count:
+            log.info("%s: %d of the training pairs (%s)", reason, count, actions[reason])
+    for reason, count in left_out.items():
+        if count:
+            log.info("%s: %d of the training pairs (data.filters)", reason, count)
+    lines = {
+        reason: [corpus.shown_line(row) for row in found.first_rows(reason, MOST_LINES)]
+        for found in (findings, filtered)
+        for reason in found.names
+    }
+    report = {
+        "files": corpus.name,
+        "pairs": len(corpus),
+        "kept": kept,
+        "found": {reason: {"action": actions[reason], "count": count} for reason, count in counts.items()},
+        "lines": lines,
+    }
+    return report | ({"filtered": left_out} if filtered.names else {})
+
+
+def report_joined(data: DataSettings, report: dict[str, Any], joined: Sequence[np.ndarray]) -> None:
+    """Adds to the report how many pairs are joined, and the shares of the corpora of a list."""
+    report["joined"] = sum(map(len, joined))
+    if "corpora" in report:
+        for corpus, drawn in zip(report["corpora"], joined, strict=True):
+            corpus["joined"] = len(drawn)
+        mixture = make_mixture(data, report, 0)
+        total = sum(corpus["kept"] + corpus["joined"] for corpus in report["corpora"])
+        for number, corpus in enumerate(report["corpora"]):
+            own = (corpus["kept"] + corpus["joined"]) / total
+            corpus["share"] = round(mixture.shares[number] if mixture else own, 6)
+            corpus["repeats"] = round(mixture.repeats[number] if mixture else 1.0, 4)
+
+
+def tag_pairs(
+    data: DataSettings, report: Mapping[str, Any], ids: Mapping[str, int], pairs: EncodedPairs
+) -> EncodedPairs:
+    """Puts the tags of the corpora before the sources of the kept pairs and of the joined ones behind them."""
+    if not data.tags:
+        return pairs
+    tags = [None if corpus.tag is None else ids[corpus.tag] for corpus in data.listed_corpora]
+    ranges = _ranges(report)
+    return put_tags(pairs, [(*ranges[n][part], tag) for part in (0, 1) for n, tag in enumerate(tags)])

@@ -14,23 +14,22 @@ from ..decoding.translator import Translator
 from ..files.run_directory import RunDirectory
 from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
-from ..model.freezing import describe_parameters, freeze_parts
+from ..model.parts import describe_parameters, freeze_parts
 from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update
-from ..text.coarse_batches import coarse_lengths
-from ..text.prepare import TrainingText
-from ..text.provenance import origin_of
-from .checkpoint_folder import Checkpoints
-from .guided_attention import GuidedAttention
-from .input import TrainingBatches
+from ..text.batch_plan import coarse_lengths
+from ..text.corpora.provenance import origin_of
+from ..text.training_text import TrainingText
+from .batches import TrainingBatches
+from .checkpoints import Checkpoints
 from .loop import Training
-from .measured_total import MeasuredTotal
+from .loss import GuidedAttention, TotalLoss
 from .optimizers import make_optimizer
 from .schedule import ClockSchedule, WarmupSchedule
 from .step import TrainStep
 from .stopping import Limits, StoppingRules
-from .total_loss import TotalLoss
+from .time_budget import MeasuredTotal
 from .validation import Validation
-from .worker_agreement import Agreement
+from .workers import Agreement
 
 log = logging.getLogger(__name__)
 

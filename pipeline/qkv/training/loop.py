@@ -1,28 +1,133 @@
 """The training loop: the same for one device and for many, and able to continue from any update.
 
-It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` receives logs every `log_every_updates`
-updates and none in between; `on_test_end` receives the row of a validation. Both have the number of updates under
-`update`. `on_epoch_end` receives the last validation's row, nothing before the first.
+It drives standard `keras.callbacks.Callback` objects. `on_train_batch_end` receives logs every `log_every` updates and
+none in between; `on_test_end` receives the row of a validation. Both have the number of updates under `update`.
+`on_epoch_end` receives the last validation's row, nothing before the first.
 """
 
+import math
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import keras
 
 from ..config.names.translation import rank
-from .checkpoint import Progress
-from .checkpoint_folder import Checkpoints
-from .failures import check_finite
-from .input import TrainingBatches
-from .measured_total import MeasuredTotal
-from .meter import TrainingClock, TrainingMeter
-from .session import Session
-from .step import TrainStep
+from ..errors import InputError
+from .accumulation import Updates
+from .batches import TrainingBatches
+from .checkpoints import Checkpoints
+from .progress import Progress
+from .step import TrainStep, TrainStepMetrics
 from .stopping import INTERRUPTED, StoppingRules
-from .updates import Updates
+from .time_budget import MeasuredTotal
 from .validation import is_due
+
+
+class TrainingClock:
+    """Measures the seconds spent in training, without interruptions of the run.
+
+    Args:
+        seconds_before: the seconds of earlier sessions.
+    """
+
+    def __init__(self, seconds_before: float) -> None:
+        self.start = time.monotonic() - seconds_before
+
+    def seconds(self) -> float:
+        """Returns all seconds until now."""
+        return time.monotonic() - self.start
+
+
+class TrainingMeter:
+    """Averages loss and gradient norm over the updates between two readings, also across an interruption.
+
+    The values stay on the device until they are read, since reading waits for it.
+
+    Args:
+        progress: holds the last reading, and the updates since then that an interruption left unread.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self.pending = [TrainStepMetrics(*values) for values in progress.unread]
+        self.last = dict(progress.last_logs)
+        self.read_at: float | None = None
+
+    def add(self, metrics: TrainStepMetrics) -> None:
+        """Adds the metrics of an update."""
+        self.pending.append(metrics)
+
+    def wait(self) -> None:
+        """Waits until the device has made all updates."""
+        if self.pending:
+            float(self.pending[-1].loss)
+
+    def read(self, seconds: float) -> dict[str, float]:
+        """Averages the updates since the last reading; without any, returns the last reading again.
+
+        Args:
+            seconds: time spent in training.
+
+        Returns:
+            `loss` per target token; `gradient_norm`, the root of the mean square; and `tokens_per_second`, target
+            tokens, from the second reading of a session on.
+        """
+        if self.pending:
+            tokens = sum(float(metrics.tokens) for metrics in self.pending)
+            squares = sum(float(metrics.gradient_norm) ** 2 for metrics in self.pending)
+            self.last = {
+                "loss": sum(float(metrics.loss) for metrics in self.pending) / max(tokens, 1),
+                "gradient_norm": math.sqrt(squares / len(self.pending)),
+            }
+            if self.read_at is not None and seconds > self.read_at:
+                self.last["tokens_per_second"] = tokens / (seconds - self.read_at)
+            self.pending = []
+        self.read_at = seconds
+        return self.last
+
+    def leave_out(self, seconds: float) -> None:
+        """Leaves the time of a validation out of the measurement of speed."""
+        if self.read_at is not None:
+            self.read_at += seconds
+
+    def save_to(self, progress: Progress) -> None:
+        """Stores in `progress` the data that a meter needs to continue."""
+        progress.unread = [[float(value) for value in metrics] for metrics in self.pending]
+        progress.last_logs = self.last
+
+
+@dataclass
+class Session:
+    """The loop from its start to its end or interruption.
+
+    Args:
+        progress: of the whole run.
+        events: the callbacks.
+        clock: measures the time of training.
+        meter: averages the updates since the last logs.
+        updates: makes them.
+        saved_at: seconds of training at the last checkpoint.
+    """
+
+    progress: Progress
+    events: keras.callbacks.CallbackList
+    clock: TrainingClock
+    meter: TrainingMeter
+    updates: Updates
+    saved_at: float
+
+    def rehearse_callbacks(self) -> None:
+        """Calls `rehearse` of callbacks that have it: it takes as long as their `on_test_end`, and leaves nothing."""
+        for callback in self.events.callbacks:
+            if hasattr(callback, "rehearse"):
+                callback.rehearse()
+
+    def seconds(self) -> float:
+        """Waits for the device and returns the seconds of training."""
+        self.meter.wait()
+        return self.clock.seconds()
 
 
 class Training:
@@ -193,3 +298,18 @@ class Training:
             progress.best_metric, progress.best_update = logs[f"val_{self.metric}"], progress.update
         progress.validations_without_gain = 0 if best else progress.validations_without_gain + 1
         return best
+
+
+def check_finite(update: int, logs: dict[str, float]) -> None:
+    """Checks the means of the last updates.
+
+    Raises:
+        InputError: one is not finite.
+    """
+    if not all(math.isfinite(value) for value in logs.values()):
+        raise InputError(
+            f"update {update}: training has diverged and is stopped: expected a finite loss and gradient, "
+            f"found a loss of {logs['loss']:g} and a gradient norm of {logs['gradient_norm']:g}; lower "
+            "training.learning_rate, raise training.warmup_updates, or set training.precision to float32. The "
+            "checkpoints of earlier updates are intact"
+        )

@@ -1,11 +1,115 @@
-"""The loss: label-smoothed cross-entropy, summed over target tokens.
+"""The loss that training minimises: the cross-entropy of the translations, and the terms that are added to it.
 
-Letters: N tokens, D model width, V vocabulary.
+It is summed over the target tokens of a batch, to be divided by the number of tokens of all replicas. The terms are
+label-smoothed cross-entropy, that of the source, guided attention, which pulls one head's weights towards given word
+alignments (Chen et al. 2016; Garg et al. 2019, section 4.2), and R-Drop, which pulls two passes with different dropout
+towards the same predictions (Liang et al. 2021, equation 2).
+
+Letters: B batch, T target positions, S source positions, N tokens, D model width, V vocabulary.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 from ..runtime.devices import sizes
+from ..text.batch import Batch
+from ..text.tokens.special_tokens import EOS, PAD
+
+
+@dataclass(frozen=True)
+class GuidedAttention:
+    """Which head of the cross-attention is guided, and how strongly.
+
+    Args:
+        layer: the decoder layer, from 0.
+        head: the head of that layer, from 0.
+        side: `output` guides row t to the links of output token t, which it predicts; `input` to those of input token
+            t, which it has read (Chen et al. 2020, section 3.1).
+        weight: the weight of this loss beside the cross-entropy.
+        unlinked: how rows are guided whose token has no link. `eos`: to the source's EOS, as statistical aligners link
+            such words with an empty word (Brown et al. 1993, section 4); `nothing`: not at all.
+    """
+
+    layer: int
+    head: int
+    side: str
+    weight: float
+    unlinked: str
+
+    def loss(self, cross, links, source, target_output):
+        """Computes `guided_attention_loss` of the head, times the weight.
+
+        Args:
+            cross: tuple over layers of float32 `(B, H, T, S)`.
+            links: bool `(B, T, S)`, true where output token t is linked with source token s.
+            source: int `(B, S)`.
+            target_output: int `(B, T)`.
+        """
+        if self.unlinked == "eos":
+            links = with_eos(links, source, target_output)
+        return self.weight * guided_attention_loss(cross[self.layer][:, self.head], links, self.side)
+
+
+class TotalLoss:
+    """Computes the loss of a model on a batch, with dropout.
+
+    Args:
+        model: any `TranslationModel`.
+        label_smoothing: see `qkv.training.loss`.
+        r_drop: weight of the divergence between two passes over the batch (Liang et al. 2021, equation 4, halved to the
+            scale of a single cross-entropy); 0 for one pass.
+        guided_attention: the head that is guided by links, or None; batches must then have `links`.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        *,
+        label_smoothing: float = 0.0,
+        r_drop: float = 0.0,
+        guided_attention: GuidedAttention | None = None,
+    ) -> None:
+        self.model = model
+        self.label_smoothing = label_smoothing
+        self.r_drop = r_drop
+        self.guided_attention = guided_attention
+
+    def __call__(self, batch: Batch) -> tuple[Any, Any]:
+        """Returns the cross-entropy, which is reported, and the total, whose gradient is taken: float32 scalars."""
+        if not self.r_drop:
+            cross_entropy, total, _ = self._forward(batch)
+            return cross_entropy, total
+        # Both passes are in one batch: each copy of a sentence has its own dropout.
+        twice = batch.map(lambda x: tf.concat([x, x], 0))
+        cross_entropy, total, states = self._forward(twice)
+        states, table = self.model.output_embedding.factors(tf.reshape(states, (-1, states.shape[-1])))
+        first, second = tf.split(states, 2)
+        weights = tf.cast(tf.reshape(batch.target_output, (-1,)) != PAD, tf.float32)
+        total += self.r_drop * fused_divergence(first, second, table, weights)
+        return cross_entropy / 2, total / 2
+
+    def _forward(self, batch: Batch) -> tuple[Any, Any, Any]:
+        """Returns the cross-entropy, its sum with the other losses of a single pass, and the decoder's states."""
+        model = self.model
+        memory = model.encode(batch.source, training=True)
+        output = model.decode(batch.target_input, memory, training=True)
+        cross_entropy = self._cross_entropy(output.states, batch.target_output)
+        total = cross_entropy
+        if model.source_loss:  # the states of source tokens predict the next source token
+            total += model.source_loss * self._cross_entropy(memory.states[:, :-1], batch.source[:, 1:])
+        if self.guided_attention is not None:
+            total += self.guided_attention.loss(output.cross, batch.links, batch.source, batch.target_output)
+        return cross_entropy, total, output.states
+
+    def _cross_entropy(self, states, ids):
+        targets = tf.reshape(ids, (-1,))
+        states, table = self.model.output_embedding.factors(tf.reshape(states, (-1, states.shape[-1])))
+        weights = tf.cast(targets != PAD, tf.float32)
+        return fused_cross_entropy(states, table, targets, weights, self.label_smoothing)
+
 
 CHUNK_TOKENS: int | None = None
 """Tokens whose scores exist at the same time; None for what suits the device."""
@@ -108,3 +212,122 @@ def _label_terms(states, table, targets, token_weights, label_smoothing):
     right_table = (1 - label_smoothing) * tf.math.unsorted_segment_sum(weighted, targets, table.shape[0])
     mean_table = label_smoothing / table.shape[0] * tf.reduce_sum(weighted, 0)
     return tf.reduce_sum(states * expected_rows, -1), token_weights[:, None] * expected_rows, right_table, mean_table
+
+
+LEAST_WEIGHT = 1e-9  # lower bound inside the logarithm: a weight of zero would have an infinite loss
+
+
+def with_eos(links, source, target_output):
+    """Adds a link with the source's EOS for each target token without links; arguments as above."""
+    unlinked = tf.logical_and(target_output != PAD, tf.logical_not(tf.reduce_any(links, -1)))
+    return tf.logical_or(links, tf.logical_and(unlinked[:, :, None], (source == EOS)[:, None]))
+
+
+def guided_attention_loss(weights, links, side):
+    """Computes `- sum_t mean_{s linked with t} log a_ts`, over the rows whose token has links.
+
+    That is the cross-entropy between the attention and a uniform distribution over the linked source tokens.
+
+    Args:
+        weights: float32 `(B, T, S)`, a head's attention.
+        links: bool `(B, T, S)`, true where output token t is linked with source token s.
+        side: `output` or `input`, see `GuidedAttention`.
+
+    Returns:
+        float32 scalar: the sum over rows, to be divided by the number of target tokens.
+    """
+    linked = tf.cast(links, tf.float32)
+    if side == "input":  # input token t is output token t - 1; the first is BOS
+        linked = tf.pad(linked, ((0, 0), (1, 0), (0, 0)))[:, :-1]
+    targets = tf.math.divide_no_nan(linked, tf.reduce_sum(linked, -1, keepdims=True))
+    return -tf.reduce_sum(targets * tf.math.log(tf.maximum(weights, LEAST_WEIGHT)))
+
+
+R_DROP_CHUNK_TOKENS: int | None = None
+"""Tokens of either pass whose scores exist at the same time; None for what suits the device."""
+
+
+def fused_divergence(first, second, table, token_weights):
+    """Computes `sum_n w_n (KL(p_n || q_n) + KL(q_n || p_n)) / 2`, where p and q are the softmax of `first table^T` and
+    `second table^T`, and its gradient together, a chunk of tokens at a time.
+
+    Args:
+        first: float `(N, D)`, the states of the first pass.
+        second: float `(N, D)`, the states of the second pass.
+        table: `(V, D)`, the output embedding.
+        token_weights: float32 `(N,)`: 1 for a token that counts, 0 for padding.
+
+    Returns:
+        float32 scalar, the sum over tokens. Divide it by the number of tokens of all replicas.
+    """
+
+    @tf.custom_gradient
+    def divergence_of(first, second, table):
+        value, gradients = _value_and_gradients(first, second, table, token_weights)
+        first_gradient, second_gradient, table_gradient = gradients
+
+        def gradient(upstream):
+            return (
+                tf.cast(upstream * first_gradient, first.dtype),
+                tf.cast(upstream * second_gradient, second.dtype),
+                upstream * table_gradient,
+            )
+
+        return value, gradient
+
+    return divergence_of(first, second, tf.convert_to_tensor(table))
+
+
+def _value_and_gradients(first, second, table, token_weights):
+    product_type = first.dtype  # as in `fused_cross_entropy`
+    kernel = tf.cast(table, product_type)
+    count = tf.shape(first)[0]
+    chunks, size = even_chunks(count, R_DROP_CHUNK_TOKENS or sizes().divergence_chunk_tokens)
+    filled = [tf.pad(states, ((0, chunks * size - count), (0, 0))) for states in (first, second)]
+    filled_weights = tf.pad(token_weights, ((0, chunks * size - count),))
+
+    def chunk(index, value, table_gradient, first_gradient, second_gradient):
+        rows = [tf.slice(states, (index * size, 0), (size, states.shape[1])) for states in filled]
+        scores = [tf.cast(tf.matmul(states, kernel, transpose_b=True), tf.float32) for states in rows]
+        weights = tf.slice(filled_weights, (index * size,), (size,))[:, None] / 2
+        chunk_value, score_gradients = _score_gradients(scores[0], scores[1], weights)
+        value += chunk_value
+        states_gradients = []
+        for gradient, states in zip(score_gradients, rows, strict=True):
+            gradient = tf.cast(gradient, product_type)
+            states_gradients.append(tf.cast(tf.matmul(gradient, kernel), tf.float32))
+            table_gradient += tf.cast(tf.matmul(gradient, states, transpose_a=True), tf.float32)
+        return (
+            index + 1,
+            value,
+            table_gradient,
+            first_gradient.write(index, states_gradients[0]),
+            second_gradient.write(index, states_gradients[1]),
+        )
+
+    shape = (None, table.shape[-1])
+    _, value, table_gradient, first_gradient, second_gradient = tf.while_loop(
+        lambda index, *_: index < chunks,
+        chunk,
+        (
+            0,
+            0.0,
+            tf.zeros(table.shape, tf.float32),
+            *(tf.TensorArray(tf.float32, chunks, element_shape=shape) for _ in range(2)),
+        ),
+        parallel_iterations=1,
+    )
+    return value, (first_gradient.concat()[:count], second_gradient.concat()[:count], table_gradient)
+
+
+def _score_gradients(first, second, weights):
+    """The divergence of a chunk by its scores `(n, V)`, and its gradient by either."""
+    p, q = tf.nn.softmax(first), tf.nn.softmax(second)
+    # log p - log q but for the two normalisers: they cancel in the value, as p and q have the same sum, and in the
+    # gradients, from which their means are subtracted.
+    apart = first - second
+    change = p - q
+    return tf.reduce_sum(weights * change * apart), (
+        weights * (change + p * (apart - tf.reduce_sum(p * apart, -1, keepdims=True))),
+        weights * (-change - q * (apart - tf.reduce_sum(q * apart, -1, keepdims=True))),
+    )

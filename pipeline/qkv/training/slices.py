@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from keras.src.random.seed_generator import global_seed_generator  # Keras has no public name for it
 
-from ..text.batches import Batch
+from ..text.batch import Batch
 
 
 class SlicedSums:

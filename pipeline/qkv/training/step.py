@@ -1,22 +1,21 @@
 """One update of a model by gradient descent: forward, loss, backward, clip, apply.
 
 The loss is summed over the target tokens of all replicas and divided by their number, so that every token counts the
-same wherever it is computed. A graph calls `TrainStep._update` on each replica, and that calls `TrainStep.sums_of`.
+same wherever it is computed. A graph calls `TrainStep._update` on each replica, and that calls `TrainStep.sums_of`. In
+float16 the loss is scaled up, and an update that overflows is left out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from ..text.batches import Batch
-from ..text.tokenizer import PAD
-from .accumulator import Accumulator
-from .failures import check_several_devices
-from .loss_scale import LEAST, LossScale
+from ..errors import InputError
+from ..text.batch import Batch
+from ..text.tokens.special_tokens import PAD
+from .loss import TotalLoss
 from .slices import SlicedSums
-from .total_loss import TotalLoss
 
 # All lengths are free, so that no new length makes TensorFlow trace the graph again.
 BATCH_SIGNATURE = Batch(*(tf.TensorSpec([None, None], tf.int32),) * 3)
@@ -34,6 +33,101 @@ class TrainStepMetrics(NamedTuple):
     loss: Any
     tokens: Any
     gradient_norm: Any
+
+
+class LossScale:
+    """The scale of a loss: halved where a gradient is not finite, doubled after many updates whose gradients are.
+
+    Args:
+        strategy: the strategy that holds the replicas.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        def count(initial):
+            return tf.Variable(initial, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+
+        with strategy.scope():
+            self.scale = count(START)
+            self._good = count(0)  # updates in a row
+            self._skipped = count(0)
+
+    def update(self, finite: Any, apply: Callable[[], None], skip: Callable[[], None]) -> None:
+        """Calls `apply` where the gradient is finite and `skip` where not, and adapts the scale. Part of a graph.
+
+        Args:
+            finite: bool scalar.
+            apply: makes the update.
+            skip: does what is due without it.
+        """
+
+        def keep():
+            apply()
+            is_due = self._good + 1 >= GOOD_UPDATES
+            self.scale.assign(tf.where(is_due, tf.minimum(2 * self.scale, MOST), self.scale))
+            self._good.assign(tf.where(is_due, 0, self._good + 1))
+            return tf.constant(0)
+
+        def leave_out():
+            skip()
+            self.scale.assign(tf.maximum(self.scale / 2, LEAST))
+            self._good.assign(0)
+            self._skipped.assign_add(1)
+            return tf.constant(0)
+
+        tf.cond(finite, keep, leave_out)
+
+    @property
+    def skipped(self) -> int:
+        """The number of updates that were left out, since the run began."""
+        return int(self._skipped)
+
+    def state(self) -> dict[str, float]:
+        """Returns what a checkpoint keeps."""
+        return {"scale": float(self.scale), "good": int(self._good), "skipped": int(self._skipped)}
+
+    def restore(self, state: Mapping[str, float]) -> None:
+        """Takes the state of a checkpoint; an empty one is that of a run that began in another precision."""
+        self.scale.assign(state.get("scale", START))
+        self._good.assign(int(state.get("good", 0)))
+        self._skipped.assign(int(state.get("skipped", 0)))
+
+
+class Accumulator:
+    """Adds up tensors from one call of a graph to the next, separately on each replica.
+
+    Args:
+        shapes: the shapes of the tensors, which are float32.
+        strategy: the strategy that holds the replicas.
+    """
+
+    def __init__(self, shapes: Sequence[Any], strategy: tf.distribute.Strategy) -> None:
+        with strategy.scope():
+            self.sums = [
+                tf.Variable(
+                    tf.zeros(shape),
+                    trainable=False,
+                    synchronization=tf.VariableSynchronization.ON_READ,
+                    aggregation=tf.VariableAggregation.SUM,
+                )
+                for shape in shapes
+            ]
+
+    def add(self, values: Sequence[Any]) -> None:
+        """Adds one value to each sum."""
+        for total, value in zip(self.sums, values, strict=True):
+            total.assign_add(value)
+
+    def take(self, values: Sequence[Any]) -> list[Any]:
+        """Adds these last values, returns the sums, and starts again from zero."""
+        totals = [total + value for total, value in zip(self.sums, values, strict=True)]
+        with tf.control_dependencies(totals):
+            self.clear()
+        return totals
+
+    def clear(self) -> None:
+        """Starts again from zero."""
+        for total in self.sums:
+            total.assign(tf.zeros_like(total))
 
 
 class TrainStep:
@@ -186,3 +280,30 @@ class TrainStep:
         """One reduction for all values: each costs a round over the network."""
         context = tf.distribute.get_replica_context()
         return context.all_reduce(tf.distribute.ReduceOp.SUM, values) if self.replicas > 1 else values
+
+
+# The loss is a sum over some thousand tokens, not a mean, and so starts as high as another would at 2^22.
+START = 2.0**10
+
+
+LEAST, MOST = 2.0**-20, 2.0**24
+"""A gradient that overflows at the least scale overflows at any: training has diverged."""
+
+
+GOOD_UPDATES = 2000
+"""In a row, after which the scale is doubled (Micikevicius et al. 2018, section 3.2)."""
+
+
+def check_several_devices(is_half: bool, xla: bool) -> None:
+    """Checks that an update can be made on several devices.
+
+    Raises:
+        InputError: it is of a model in float16, or compiled.
+    """
+    if is_half:  # the optimizer cannot be asked within a condition there
+        raise InputError(
+            "training.precision: mixed_float16 on several devices cannot leave out an update; expected float32 or, "
+            "from compute capability 8.0 on, mixed_bfloat16, or --run.devices 1"
+        )
+    if xla:
+        raise InputError("training.xla: compiles for one device; expected --run.devices 1, or training.xla false")

@@ -3,7 +3,7 @@
 from ..decoding.translator import Translator
 from ..metrics import MetricInputs, measure_all
 from ..metrics.likelihood import LikelihoodMeter
-from ..text.corpus import Corpus
+from ..text.corpora.corpus import Corpus
 
 VALIDATIONS = 10  # of a training whose total of updates is known
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from qkv.attention.additive import AdditiveAttention
 from qkv.attention.cross_attention import CrossAttention
 from qkv.attention.masks import causal_mask
-from qkv.attention.mechanisms import blockwise, tiles
+from qkv.attention.mechanisms import blockwise
+from qkv.attention.mechanisms import blockwise as tiles
 from qkv.attention.mechanisms.blockwise import Blockwise
-from qkv.attention.mechanisms.mechanism import Softmax
+from qkv.attention.mechanisms.softmax import Softmax
 from qkv.attention.multi_head import MultiHeadAttention
-from qkv.attention.pairwise import DotProduct
-from qkv.attention.scores import SCORES, Additive, Concat
+from qkv.attention.scores import SCORES, Additive, Concat, DotProduct
 from qkv.attention.self_attention import SelfAttention
 from tests.support.layer_contract import arrays, assert_close, stir
 

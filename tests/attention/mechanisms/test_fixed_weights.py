@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from qkv.attention.masks import causal_mask, padding_mask
 from qkv.attention.mechanisms.fixed_weights import Last, OneHot, Uniform
-from qkv.attention.mechanisms.mechanism import Softmax
+from qkv.attention.mechanisms.softmax import Softmax
 from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.self_attention import SelfAttention
 from tests.support import oracles

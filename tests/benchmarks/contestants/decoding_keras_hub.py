@@ -6,9 +6,9 @@ Random weights never end a sentence, so each batch has as many steps as the long
 import keras_hub
 import numpy as np
 
+from qkv.text.batch import pad
 from qkv.text.batch_plan import round_up
-from qkv.text.batches import pad
-from qkv.text.tokenizer import BOS, EOS
+from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.benchmarks.contestants import decoding_text
 
 

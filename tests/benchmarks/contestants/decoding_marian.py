@@ -7,8 +7,8 @@ import torch
 from transformers import MarianMTModel
 
 from qkv.exchange.marian_export import write_marian
-from qkv.text.batches import pad
-from qkv.text.tokenizer import EOS
+from qkv.text.batch import pad
+from qkv.text.tokens.special_tokens import EOS
 from tests.benchmarks.contestants import decoding_text
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv.run.trained_run import TrainedRun, load_run
-from qkv.text.lines import read_lines
+from qkv.text.lines.text_file import read_lines
 
 
 def load(settings: Mapping[str, Any]) -> tuple[TrainedRun, list[str]]:

@@ -1,6 +1,6 @@
 """The Marian architecture of Hugging Face, of the same size, with random weights."""
 
-from qkv.text.tokenizer import BOS, EOS, PAD
+from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.benchmarks.contestants.torch_turn import training_turn
 
 

@@ -8,10 +8,10 @@ with importing_tensorflow():
 from qkv.model.transformer import Transformer
 from qkv.runtime.devices import slices_per_update
 from qkv.runtime.machine import keep_freed_memory
-from qkv.text.batches import Batch
+from qkv.text.batch import Batch
+from qkv.training.loss import TotalLoss
 from qkv.training.optimizers import make_optimizer
 from qkv.training.step import TrainStep
-from qkv.training.total_loss import TotalLoss
 from tests.benchmarks.contestants.training_batch import make_batch
 
 

@@ -65,7 +65,7 @@ def train(clock: Clock, text: Path) -> int:
 
 def translate(checkpoint: Path, sentences: list[str], beam: int) -> list[str]:
     """Translates with the length penalty of the preset, in float32."""
-    from qkv.training.checkpoint import load_checkpoint
+    from qkv.training.checkpoints import load_checkpoint
 
     run = _load(checkpoint.parents[1] / "run")
     if checkpoint.name != FINAL:
@@ -86,7 +86,7 @@ def _load(root: Path):
 @cache
 def _updates_per_epoch(run: Path) -> float:
     from qkv.files.arrays import ArrayFile
-    from qkv.training.checkpoint import Progress
+    from qkv.training.progress import Progress
 
     newest = sorted((run / "checkpoints").glob("update-*.npz"))[-1]
     with ArrayFile(newest) as archive:

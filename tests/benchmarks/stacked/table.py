@@ -25,7 +25,7 @@ from qkv.files.atomic import new_folder
 from qkv.files.run_directory import MADE_BY, RunDirectory
 from qkv.model.build import build_model
 from qkv.run.manifest import write_imported_manifest
-from qkv.text.given_tokenizer import load_tokenizer
+from qkv.text.tokens.run_tokenizer import load_tokenizer
 from tests.benchmarks.racers.run import read_lines
 from tests.benchmarks.training_runs import write_table
 

@@ -7,7 +7,7 @@ import pytest
 from qkv.inspection.faithfulness.effects_table import faithfulness_table
 from qkv.inspection.faithfulness.plot import faithfulness_figure
 from qkv.inspection.heatmap import figure_to_png
-from qkv.statistics.sentence_bootstrap import sentence_counts
+from qkv.statistics.resampling import sentence_counts
 
 SCORERS = [("weights", 0, 0), ("weights", 0, "mean"), ("random", "", "")]
 

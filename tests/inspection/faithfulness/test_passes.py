@@ -5,7 +5,7 @@ import pytest
 
 from qkv.decoding.forced import make_forced_graph
 from qkv.inspection.faithfulness.passes import ReducedReader
-from qkv.text.tokenizer import BOS, EOS, PAD
+from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.tiny_models import MODELS, make_transformer, shared_model, shared_transformer
 
 SOURCE_IDS, TARGET_IDS = [5, 9, 4, 16, 7, 11], [7, 10, 13, 5, EOS]

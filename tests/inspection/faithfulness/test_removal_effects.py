@@ -7,8 +7,8 @@ import pytest
 from qkv.decoding.forced import make_forced_graph
 from qkv.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
 from qkv.inspection.faithfulness.scorers import Scorer
-from qkv.text.batches import forced_batch
-from qkv.text.tokenizer import EOS, PAD
+from qkv.text.batch import forced_batch
+from qkv.text.tokens.special_tokens import EOS, PAD
 from tests.support.tiny_models import make_transformer, shared_transformer
 
 PAIRS = [([5, 9, 4], [7, 10, 6, 8, EOS]), ([11, 12, 13, 14, 15, 4], [9, 5, EOS]), ([], [4, EOS]), ([8], [EOS])]

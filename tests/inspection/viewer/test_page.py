@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qkv.inspection.viewer.page import SCRIPTS, ViewerRun, viewer_page, write_viewer
+from qkv.inspection.viewer.page import SCRIPTS, viewer_page, write_viewer
+from qkv.inspection.viewer.viewer_run import ViewerRun
 from tests.support.viewer import GOLD, HEADS, HOSTILE, LAYERS, RECORDS, SCORES, embedded, make_record
 
 

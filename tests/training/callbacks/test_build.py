@@ -8,11 +8,11 @@ import pytest
 from tensorboard.plugins.hparams import api, metadata
 
 from qkv.files.run_directory import RunDirectory
-from qkv.text.corpus import Corpus
+from qkv.text.corpora.corpus import Corpus
 from qkv.training.callbacks import build as build_module
 from qkv.training.callbacks.build import build_callbacks, compared_settings
 from qkv.training.callbacks.tensorboard import as_hyperparameters
-from qkv.training.checkpoint import Progress
+from qkv.training.progress import Progress
 from qkv.training.stopping import Limits
 from tests.support.tiny_runs import small_config, write_small_corpus
 

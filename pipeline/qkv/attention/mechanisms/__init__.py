@@ -6,8 +6,7 @@ from .blockwise import Blockwise
 from .fixed_weights import FIXED_WEIGHTS, Last, OneHot, Uniform
 from .linformer import Linformer
 from .lsh import LSH
-from .mechanism import Mechanism, Softmax
-from .sink import Sink
+from .softmax import Mechanism, Sink, Softmax
 
 __all__ = [
     "LSH",

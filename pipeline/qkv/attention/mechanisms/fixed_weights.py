@@ -6,9 +6,9 @@ Letters: B batch, H heads, T target (query) positions, S source (key) positions,
 import keras
 from keras import ops
 
-from ...layers.dynamic_shape import dynamic_shape
+from ...layers.keras_layers import dynamic_shape
 from ..masks import masked_softmax
-from .mechanism import Mechanism, PairwiseMechanism
+from .softmax import Mechanism, PairwiseMechanism
 
 
 @keras.saving.register_keras_serializable(package="qkv")

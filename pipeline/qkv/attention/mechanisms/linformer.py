@@ -7,9 +7,9 @@ P projected length (the paper's k).
 import keras
 from keras import ops
 
-from ...layers.dynamic_shape import check_sizes, dynamic_shape
+from ...layers.keras_layers import check_sizes, dynamic_shape
 from ..masks import masked_softmax
-from .mechanism import Mechanism
+from .softmax import Mechanism
 
 
 @keras.saving.register_keras_serializable(package="qkv")

@@ -6,7 +6,7 @@ Letters: N sentences, R rows of the table, B bootstrap samples.
 import numpy as np
 import pandas as pd
 
-from ...statistics.sentence_bootstrap import SAMPLES, interval, ratio, resample, sentence_counts
+from ...statistics.resampling import SAMPLES, interval, ratio, resample, sentence_counts
 from .scorers import Scorer
 
 KEYS = (*Scorer._fields, "removal", "share")

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...text.batch_plan import FORCED_BATCH_TOKENS
-from ...text.tokenizer import BOS, EOS, PAD
+from ...text.tokens.special_tokens import BOS, EOS, PAD
 
 Graph = Callable[..., Any]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ...errors import InputError
 from ...files.run_directory import RunDirectory
-from ...inspection import AttentionArchive
-from .page import ViewerRun
+from ..archive import AttentionArchive
+from .viewer_run import ViewerRun
 
 MOST_STAGES = 40  # of the slider; the page shows at most 8 of them side by side
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...text.pharaoh import GoldAlignment
+from ...text.corpora.word_links import GoldAlignment
 from ..measures import MEASURES, PageLabels, measure_site
 from ..record import Record
 from ..sentences import SENTENCE_MEASURES, sentence_row, under_attended_words

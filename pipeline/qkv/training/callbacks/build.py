@@ -12,14 +12,13 @@ from ...config.run import flat_settings
 from ...decoding.translator import Translator
 from ...files.run_directory import RunDirectory
 from ...inspection.recorder import AttentionRecorder
-from ...text.corpus import Corpus
-from ...text.provenance import recorded_sha256
-from ..checkpoint import Progress
+from ...text.corpora.corpus import Corpus
+from ...text.corpora.provenance import recorded_sha256
 from ..loop import Training
-from .named_callbacks import make_callback
-from .probe_archive import ProbeArchive
-from .probe_lines import ProbeLines, middle_pairs
-from .progress import History, ProgressLine
+from ..progress import Progress
+from . import make_callback
+from .log import History, ProgressLine
+from .probes import ProbeArchive, ProbeLines, middle_pairs
 from .tensorboard import TensorBoard
 
 

@@ -5,7 +5,8 @@ import pytest
 
 from qkv.inspection.measures import MEASURES, measure_site
 from qkv.inspection.sentences import SENTENCE_MEASURES, sentence_row
-from qkv.inspection.viewer.page import ViewerRun, viewer_page
+from qkv.inspection.viewer.page import viewer_page
+from qkv.inspection.viewer.viewer_run import ViewerRun
 from tests.support.viewer import (
     GOLD,
     RECORDS,

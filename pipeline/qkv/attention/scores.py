@@ -1,0 +1,369 @@
+"""Score functions: how a query is compared with a key, before the softmax. The table of their names is at the end.
+
+Every score compares prepared queries and keys in one of two ways, `pairwise` below, whose gradients are written out for
+blockwise attention, which computes every score a second time instead of keeping it.
+
+Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size.
+"""
+
+import math
+
+import keras
+from keras import ops
+
+from ..layers.keras_layers import check_sizes, dynamic_shape
+from .by_name import describe_layer, make_layer
+
+__all__ = ["SCORES", "Additive", "Concat", "Cosine", "Dot", "General", "ScaledDot", "Score", "make_score"]
+
+
+class DotProduct:
+    """`e = q . k`."""
+
+    @staticmethod
+    def numbers_a_pair(query):
+        """Returns how many numbers are held per pair during the comparison."""
+        return 1
+
+    @staticmethod
+    def compare(query, key):
+        """Compares all pairs.
+
+        Args:
+            query: `(B, H, T, K)`.
+            key: `(B, H, S, K)`.
+
+        Returns:
+            The scores `(B, H, T, S)`, and a function from the gradient by them to those by query and key.
+        """
+
+        def gradients(upstream):
+            return ops.matmul(upstream, key), ops.matmul(ops.swapaxes(upstream, -1, -2), query)
+
+        return ops.matmul(query, ops.swapaxes(key, -1, -2)), gradients
+
+
+class TanhSum:
+    """`e = v . tanh(q + k)`, one v for each head."""
+
+    @staticmethod
+    def numbers_a_pair(query):
+        """Returns how many numbers are held per pair during the comparison."""
+        return query.shape[-1]
+
+    @staticmethod
+    def compare(query, key, v):
+        """Compares all pairs.
+
+        The `(B, H, T, S, K)` numbers are by far the largest array: the sum over K is a product with a
+        vector, which reads them once and is faster than a reduction.
+
+        Args:
+            query: `(B, H, T, K)`.
+            key: `(B, H, S, K)`.
+            v: `(H, K)`.
+
+        Returns:
+            The scores `(B, H, T, S)`, and a function from the gradient by them to those by query, key and v.
+        """
+        batch, heads, rows, size = dynamic_shape(query)
+        columns = dynamic_shape(key)[2]
+        pairs = ops.tanh(ops.expand_dims(query, 3) + ops.expand_dims(key, 2))
+        flat = ops.reshape(pairs, (batch, heads, rows * columns, size))
+        # Repeated explicitly: for a single head, oneDNN reads beyond the end of a second factor that it must repeat
+        # itself.
+        repeated = ops.broadcast_to(ops.expand_dims(v, 2), (batch, heads, size, 1))
+        scores = ops.reshape(ops.matmul(flat, repeated), (batch, heads, rows, columns))
+
+        def gradients(upstream):
+            by_v = ops.sum(ops.matmul(ops.reshape(upstream, (batch, heads, 1, rows * columns)), flat), (0, 2))
+            # tanh' = 1 - tanh^2, so the sums below are of the upstream gradient, less that times the squares.
+            squares = ops.square(pairs)
+            over_keys = ops.squeeze(ops.matmul(ops.expand_dims(upstream, 3), squares), 3)
+            weighted = ops.reshape(ops.expand_dims(upstream, 4) * squares, (batch, heads, rows, columns * size))
+            over_queries = ops.matmul(ops.ones((1, rows), upstream.dtype), weighted)
+            over_queries = ops.reshape(over_queries, (batch, heads, columns, size))
+            direction = ops.expand_dims(v, 1)
+            by_query = direction * (ops.expand_dims(ops.sum(upstream, 3), 3) - over_keys)
+            by_key = direction * (ops.expand_dims(ops.sum(upstream, 2), 3) - over_queries)
+            return by_query, by_key, by_v
+
+        return scores, gradients
+
+
+class Score(keras.Layer):
+    """Compares every query with every key of the same head. Learnt parameters are separate for each head.
+
+    Each side is prepared by itself, and then all pairs are compared. So blockwise attention can prepare both sides
+    once, and compare as many pairs at a time as memory allows. Subclasses override `prepare`, or `call` if the score
+    cannot be written that way; the latter do not work with blockwise attention.
+
+    Call arguments:
+        query: `(B, H, T, K)`.
+        key: `(B, H, S, K)`.
+
+    Returns:
+        The scores `(B, H, T, S)`.
+
+    Example:
+        >>> class NegativeDistance(Score):
+        ...     def call(self, query, key):
+        ...         difference = keras.ops.expand_dims(query, 3) - keras.ops.expand_dims(key, 2)
+        ...         return -keras.ops.sum(keras.ops.square(difference), -1)
+        >>> query, key = keras.ops.array([[[[0.0, 1.0]]]]), keras.ops.array([[[[1.0, 1.0], [0.0, 3.0]]]])
+        >>> NegativeDistance()(query, key).numpy().tolist()
+        [[[[-1.0, -4.0]]]]
+    """
+
+    comparison: type[DotProduct] | type[TanhSum] = DotProduct
+    """How prepared queries and keys are compared, see `qkv.attention.scores`."""
+
+    sizes_may_differ = False
+    """Whether queries and keys of different sizes can be compared."""
+
+    projected = False
+    """Whether a recurrent model projects both sides first. The others have matrices of their own."""
+
+    by_angle = False
+    """Whether scores grow as the angle between query and key shrinks, which `LSH` relies on."""
+
+    is_product = False
+    """Whether the score is `q k^T` up to a factor, so that the spectrum of `W_Q W_K^T` describes a head."""
+
+    def build(self, query_shape, key_shape):
+        """Creates the weights: none, unless a subclass overrides it."""
+
+    def prepare(self, query, key):
+        """Returns the arguments of `comparison`: queries and keys, followed by the learnt parameters."""
+        return query, key
+
+    def call(self, query, key):
+        return self.comparison.compare(*self.prepare(query, key))[0]
+
+    def compute_output_shape(self, query_shape, key_shape):
+        return (*query_shape[:-1], key_shape[-2])
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Dot(Score):
+    """`e = q . k` (Luong et al. 2015, section 3.1, "dot").
+
+    Call arguments and returns: as in `Score`.
+
+    Example:
+        >>> query, key = keras.ops.array([[[[1.0, 2.0]]]]), keras.ops.array([[[[3.0, 4.0], [0.0, -1.0]]]])
+        >>> Dot()(query, key)[0, 0].numpy().tolist()  # 1 * 3 + 2 * 4, 1 * 0 + 2 * -1
+        [[11.0, -2.0]]
+    """
+
+    projected = by_angle = is_product = True
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class ScaledDot(Score):
+    """`e = q . k / sqrt(K)` (Vaswani et al. 2017, equation 1).
+
+    The scale keeps the variance of the scores at that of one coordinate, whatever K is, so that the softmax does not
+    start out saturated.
+
+    Call arguments and returns: as in `Score`.
+
+    Example:
+        >>> ScaledDot()(keras.ops.ones((1, 1, 2, 16)), keras.ops.ones((1, 1, 3, 16)))[0, 0].numpy().tolist()
+        [[4.0, 4.0, 4.0], [4.0, 4.0, 4.0]]
+    """
+
+    projected = by_angle = is_product = True
+
+    def prepare(self, query, key):
+        # The query is the smaller side to scale: (T, K) numbers instead of (T, S).
+        return query * (query.shape[-1] ** -0.5), key
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class General(Score):
+    """`e = q^T W k`, one W for each head (Luong et al. 2015, section 3.1, "general").
+
+    Queries and keys may differ in size.
+
+    Call arguments and returns: as in `Score`.
+
+    Example:
+        >>> score = General()
+        >>> score(keras.ops.ones((1, 2, 3, 4)), keras.ops.ones((1, 2, 5, 6))).shape, score.kernel.shape
+        (TensorShape([1, 2, 3, 5]), TensorShape([2, 4, 6]))
+    """
+
+    sizes_may_differ = True
+
+    def build(self, query_shape, key_shape):
+        heads, size = query_shape[1], query_shape[-1]
+        # Glorot over one head's matrix: Keras would read three axes as a convolution's.
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(heads, size, key_shape[-1]),
+            initializer=keras.initializers.RandomUniform(
+                -((6 / (size + key_shape[-1])) ** 0.5), (6 / (size + key_shape[-1])) ** 0.5
+            ),
+        )
+
+    def prepare(self, query, key):
+        return ops.einsum("bhtk,hkl->bhtl", query, ops.cast(self.kernel, query.dtype)), key
+
+
+PRODUCTS = {"scaled_dot": ScaledDot, "dot": Dot, "general": General}
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Cosine(Score):
+    """`e = g * cos(q, k)` with a learnt positive scale g for each head (Graves et al. 2014, equation 5).
+
+    A cosine lies within -1 and 1, too narrow a range for a sharp softmax: `g = exp(s)` starts at `initial_scale`.
+
+    Args:
+        initial_scale: g before training.
+
+    Call arguments and returns: as in `Score`.
+
+    Example:
+        >>> query, key = keras.ops.array([[[[3.0, 4.0]]]]), keras.ops.array([[[[6.0, 8.0], [-4.0, 3.0]]]])
+        >>> Cosine()(query, key)[0, 0].numpy().round(3).tolist()
+        [[10.0, 0.0]]
+    """
+
+    projected = by_angle = True
+
+    def __init__(self, initial_scale=10.0, **kwargs):
+        super().__init__(**kwargs)
+        if not initial_scale > 0:
+            raise ValueError(f"initial_scale: expected a number above 0, found {initial_scale}")
+        self.initial_scale = initial_scale
+
+    def build(self, query_shape, key_shape):
+        self.log_scale = self.add_weight(
+            name="log_scale",
+            shape=(query_shape[1], 1, 1),
+            initializer=keras.initializers.Constant(math.log(self.initial_scale)),
+        )
+
+    def prepare(self, query, key):
+        query, key = (ops.normalize(ops.cast(side, "float32"), axis=-1, epsilon=1e-6) for side in (query, key))
+        return ops.exp(ops.cast(self.log_scale, "float32")) * query, key
+
+    def get_config(self):
+        return {**super().get_config(), "initial_scale": self.initial_scale}
+
+
+COSINES = {"cosine": Cosine}
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Additive(Score):
+    """`e = v . tanh(q + k [+ b])`, one v (and b) for each head (Bahdanau et al. 2015, appendix A.1.2).
+
+    The paper's W_q and W_k are the projections of the layer around it, so that they are computed once per position and
+    not once per pair. The score needs memory for B * H * T * S * K numbers.
+
+    Args:
+        use_bias: adds b inside the tanh. The paper has none.
+
+    Call arguments and returns: as in `Score`.
+
+    Example:
+        >>> score = Additive()
+        >>> score(keras.ops.ones((1, 2, 3, 4)), keras.ops.ones((1, 2, 5, 4))).shape, score.v.shape
+        (TensorShape([1, 2, 3, 5]), TensorShape([2, 4]))
+    """
+
+    comparison = TanhSum
+    projected = True
+
+    def __init__(self, use_bias=False, **kwargs):
+        super().__init__(**kwargs)
+        self.use_bias = use_bias
+
+    def build(self, query_shape, key_shape):
+        heads, size = query_shape[1], query_shape[-1]
+        limit = (6 / (size + 1)) ** 0.5
+        self.v = self.add_weight(
+            name="v", shape=(heads, size), initializer=keras.initializers.RandomUniform(-limit, limit)
+        )
+        self.bias = self.add_weight(name="bias", shape=(heads, size), initializer="zeros") if self.use_bias else None
+
+    def prepare(self, query, key):
+        if self.bias is not None:
+            query = query + ops.cast(ops.expand_dims(self.bias, 1), query.dtype)
+        return query, key, ops.cast(self.v, query.dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "use_bias": self.use_bias}
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Concat(Score):
+    """`e = v . tanh(W [q; k])`, one W and v for each head (Luong et al. 2015, section 3.1, "concat").
+
+    This is `Additive` after projections, since `W [q; k] = W_1 q + W_2 k`, but with matrices of its own.
+
+    Args:
+        units: size of the hidden layer in which query and key meet; the query's size if not given.
+
+    Call arguments and returns: as in `Score`; queries and keys may differ in size.
+
+    Example:
+        >>> score = Concat(units=8)
+        >>> score(keras.ops.ones((1, 2, 3, 4)), keras.ops.ones((1, 2, 5, 6))).shape, score.kernel.shape
+        (TensorShape([1, 2, 3, 5]), TensorShape([2, 10, 8]))
+    """
+
+    comparison = TanhSum
+    sizes_may_differ = True
+
+    def __init__(self, units=None, **kwargs):
+        super().__init__(**kwargs)
+        check_sizes(units=units)
+        self.units = units
+        self.additive = Additive(name="additive", dtype=self.dtype_policy)
+
+    def build(self, query_shape, key_shape):
+        heads, query_size, key_size = query_shape[1], query_shape[-1], key_shape[-1]
+        units = self.units or query_size
+        limit = (6 / (query_size + key_size + units)) ** 0.5
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(heads, query_size + key_size, units),
+            initializer=keras.initializers.RandomUniform(-limit, limit),
+        )
+        self.additive.build((None, heads, None, units), (None, heads, None, units))
+
+    def prepare(self, query, key):
+        kernel = ops.cast(self.kernel, query.dtype)
+        size = query.shape[-1]
+        query = ops.einsum("bhtk,hku->bhtu", query, kernel[:, :size])
+        return self.additive.prepare(query, ops.einsum("bhsk,hku->bhsu", key, kernel[:, size:]))
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+NETWORKS = {"additive": Additive, "concat": Concat}
+
+
+SCORES = {**PRODUCTS, **COSINES, **NETWORKS}
+
+
+def make_score(score, **arguments):
+    """Makes a score function.
+
+    Args:
+        score: a key of `SCORES`, its config, or a layer whose arguments are taken; see `describe_layer`.
+        **arguments: further arguments of that layer, such as `name` and `dtype`.
+
+    Raises:
+        ValueError: no score function has that name.
+
+    Example:
+        >>> make_score("cosine").initial_scale, make_score(Cosine(initial_scale=2.0)).initial_scale
+        (10.0, 2.0)
+    """
+    return make_layer(SCORES, describe_layer("score", SCORES, score), **arguments)

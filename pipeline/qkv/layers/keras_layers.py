@@ -1,0 +1,184 @@
+"""Dense layers, dropout and layer normalisation with fewer operations than Keras' own, and sizes of arrays."""
+
+import math
+import operator
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Dense(keras.layers.Dense):
+    """`activation(x W + b)` over the last axis, as `keras.layers.Dense`.
+
+    TensorFlow fuses product, bias and activation for inputs of two axes, so all but the last axis are flattened first.
+
+    Example:
+        >>> Dense(3)(keras.ops.ones((2, 5, 4))).shape
+        TensorShape([2, 5, 3])
+    """
+
+    def call(self, inputs, training=None):
+        shape = dynamic_shape(inputs)
+        rows = super().call(ops.reshape(inputs, (-1, shape[-1])), training=training)
+        return ops.reshape(rows, (*shape[:-1], self.units))
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class Dropout(keras.layers.Dropout):
+    """Sets numbers to zero at random in training and scales up the others (Srivastava et al. 2014).
+
+    Unlike `keras.layers.Dropout`, which draws a float for each number, this layer draws one random byte: drawing is
+    most of the cost of dropout on a CPU. So the share that is dropped is the multiple of 1/256 nearest to `rate`
+    (0.1016 for 0.1), and the other numbers are scaled accordingly.
+
+    Args:
+        rate: share of the numbers set to zero, within [0, 1].
+        seed: the seed of the random numbers; drawn at random if not given.
+
+    Example:
+        >>> layer = Dropout(0.5)
+        >>> sorted(set(layer(keras.ops.ones(1000), training=True).numpy().tolist()))
+        [0.0, 2.0]
+    """
+
+    def __init__(self, rate, seed=None, **kwargs):
+        super().__init__(rate, seed=seed, **kwargs)
+        self.dropped_bytes = min(max(round(256 * rate), 1), 255) if 0 < rate < 1 else round(256 * rate)
+
+    def call(self, inputs, training=False):
+        if not training or not self.dropped_bytes:
+            return inputs
+        if self.dropped_bytes == 256:
+            return ops.zeros_like(inputs)
+        kept = ops.cast(self._bytes(dynamic_shape(inputs)) >= self.dropped_bytes, inputs.dtype)
+        return inputs * (kept * (256 / (256 - self.dropped_bytes)))  # one product with what has a gradient
+
+    def _bytes(self, shape):
+        """Returns random numbers from 0 to 255."""
+        count = math.prod(shape)
+        words = self._words_of_64_bits(count) if keras.backend.backend() == "tensorflow" else self._words(count)
+        numbers = ops.view(words, "uint8")
+        if not (isinstance(shape[-1], int) and shape[-1] % 8 == 0):  # as many numbers as there are in whole words
+            numbers = ops.reshape(numbers, (-1,))[:count]
+        return ops.reshape(numbers, shape)
+
+    def _words(self, count):
+        return keras.random.randint(((count + 3) // 4, 1), -(2**31), 2**31 - 1, seed=self.seed_generator)
+
+    def _words_of_64_bits(self, count):
+        """Returns the same bytes, two words in one: TensorFlow reshapes 32-bit integers in the host's memory, so that
+        every mask would travel from a GPU and back."""
+        shape = (count + 7) // 8, 1
+        words = keras.random.randint(shape, -(2**63), 2**63 - 1, dtype="int64", seed=self.seed_generator)
+        return ops.bitwise_xor(words, 2**31)  # the least number is added to either word: it turns the highest bit
+
+    def get_config(self):
+        config = super().get_config()
+        del config["noise_shape"]
+        return config
+
+
+def dynamic_shape(x):
+    """Returns the shape of x as `keras.ops.shape` does: a tuple of numbers, and of scalars for unknown axes.
+
+    For each unknown axis, Keras puts four operations into TensorFlow's graph, and layers ask for hundreds of shapes;
+    here two are enough for all axes.
+
+    Example:
+        >>> dynamic_shape(ops.ones((2, 5, 4)))
+        (2, 5, 4)
+    """
+    if keras.backend.backend() != "tensorflow" or isinstance(x, keras.KerasTensor):
+        return ops.shape(x)
+    shape = tuple(x.shape)
+    if None not in shape:
+        return shape
+    import tensorflow as tf  # the layers need no TensorFlow on other backends
+
+    unknown = tf.unstack(tf.shape(x))
+    return tuple(axis if known is None else known for known, axis in zip(shape, unknown, strict=True))
+
+
+def rows_of_each(rows, batch):
+    """Returns how many of `rows` belong to each of `batch` sentences; 0 where there is none, as in a slice of a batch
+    with fewer sentences than slices."""
+    return rows // (max(batch, 1) if isinstance(batch, int) else ops.maximum(batch, 1))
+
+
+def check_sizes(**sizes):
+    """Checks sizes and numbers of parts that a constructor is given, by their names; None stands for a default.
+
+    Raises:
+        ValueError: one is no whole number, or less than 1.
+
+    Example:
+        >>> check_sizes(num_heads=2, value_dim=None)
+    """
+    for name, size in sizes.items():
+        if size is not None and (not hasattr(size, "__index__") or operator.index(size) < 1):
+            raise ValueError(f"{name}: expected a whole number, 1 or more, found {size!r}")
+
+
+@keras.saving.register_keras_serializable(package="qkv")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """`(x - mean) / sqrt(variance + epsilon) * gamma + beta` over the last axis (Ba et al. 2016, equation 4).
+
+    Keras differentiates `keras.layers.LayerNormalization` operation by operation; here the gradient is written out,
+    which takes about half as many passes over memory.
+
+    Args: those of `keras.layers.LayerNormalization`; `axis` and `rms_scaling` must keep their defaults.
+
+    Call arguments:
+        inputs: float `(..., D)`.
+
+    Returns:
+        float `(..., D)`, in the compute dtype; calculated in float32 or higher precision.
+
+    Example:
+        >>> LayerNormalization(epsilon=0.0)(keras.ops.array([[1.0, 3.0]])).numpy().tolist()
+        [[-1.0, 1.0]]
+    """
+
+    def call(self, inputs):
+        wide = "float32" if keras.backend.standardize_dtype(inputs.dtype) in ("bfloat16", "float16") else inputs.dtype
+        inputs, gamma, beta = (ops.cast(x, wide) for x in (inputs, self.gamma, self.beta))
+        return ops.cast(_normalize(self.epsilon)(inputs, gamma, beta), self.compute_dtype)
+
+
+def _normalize(epsilon):
+    """Returns the function of x `(..., D)`, gamma and beta `(D,)`, which has its own gradient."""
+
+    @ops.custom_gradient
+    def normalize(x, gamma, beta):
+        centred = x - ops.mean(x, -1, keepdims=True)
+        inverse = ops.rsqrt(ops.mean(ops.square(centred), -1, keepdims=True) + epsilon)
+        normal = centred * inverse
+
+        def gradient(*received, upstream=None):
+            upstream = received[-1] if upstream is None else upstream  # PyTorch's backend passes it by name
+            # Through gamma, less what moves the mean and what moves the variance.
+            aligned = upstream * normal
+            column = ops.expand_dims(gamma, -1) / x.shape[-1]
+            along_mean, along_normal = row_product(upstream, column), row_product(aligned, column)
+            of_x = (upstream * gamma - along_mean - normal * along_normal) * inverse
+            rows = list(range(len(x.shape) - 1))
+            return of_x, ops.sum(aligned, rows), ops.sum(upstream, rows)
+
+        return normal * gamma + beta, gradient
+
+    return normalize
+
+
+def row_product(x, matrix):
+    """Computes `x matrix` for x `(..., D)` and a matrix `(D, N)`: `(..., N)`.
+
+    All axes but the last are made one first. A product of more axes would do the same, but multiplies their lengths on
+    the device, and on a GPU waits for the result.
+
+    Example:
+        >>> row_product(ops.ones((2, 5, 4)), ops.ones((4, 3))).shape
+        TensorShape([2, 5, 3])
+    """
+    rows = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), matrix)
+    return ops.reshape(rows, (*dynamic_shape(x)[:-1], matrix.shape[-1]))

@@ -1,0 +1,151 @@
+"""Checks a file of weights before it is loaded, because it may come from an untrusted source."""
+
+import io
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from zipfile import ZipFile, ZipInfo
+
+import h5py
+import keras
+import numpy as np
+
+from ..errors import DAMAGE, InputError
+from ..files.arrays import check_header, open_zip
+
+WEIGHTS = "model.weights.h5"
+
+
+EXPECTED = {WEIGHTS, "config.json", "metadata.json"}
+
+
+DEEPEST = 50  # groups within groups; a model of Keras has some ten
+
+
+MOST_ITEMS = 20_000  # also bounds groups that hold each other
+
+
+FEW = 4  # numbers that may be integers: the states of random numbers
+
+
+def check_weights_file(path: Path, least_parameters: int) -> None:
+    """Refuses a `.keras` file or a checkpoint that would take too much memory, or that points at other files.
+
+    Args:
+        path: the file, `.keras` or `.npz`.
+        least_parameters: the fewest parameters that a model of the run's config can have.
+
+    Raises:
+        InputError: the file is of another kind, has members that Keras does not write, unpacks to far more than its
+            size, has fewer numbers than the config's model, has HDF5 links or data outside itself, declares arrays
+            larger than their data, nests deeper than a model, or has something other than numbers.
+    """
+    check = _check_arrays if path.suffix == ".npz" else _check_keras
+    try:
+        with open_zip(path) as archive:
+            members = archive.infolist()
+            size = sum(member.file_size for member in members)
+            if 4 * least_parameters > size:
+                raise _refused(
+                    path,
+                    f"the config's model has at least {least_parameters:,} numbers, and {size // 4:,} at most are here",
+                )
+            fault = check(archive, members)
+        if fault:
+            raise _refused(path, fault)
+    except InputError:
+        raise
+    except DAMAGE as error:
+        raise _refused(path, str(error).strip().split("\n")[0] or type(error).__name__) from None
+
+
+@contextmanager
+def extracted_weights(path: Path) -> Iterator[Path]:
+    """Yields the HDF5 file within a `.keras` file, which Keras reads faster when it stands alone: HDF5 jumps to and fro
+    in it, and a jump back within an archive reads all again. Where there is no room for it, yields the `.keras` file.
+
+    Raises:
+        BadZipFile: the file is damaged.
+    """
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            with ZipFile(path) as archive:
+                weights = Path(archive.extract(WEIGHTS, folder))
+        except OSError:
+            weights = path
+        yield weights
+
+
+def _check_keras(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
+    """Returns what is wrong with a file that Keras is to read, or None."""
+    if not {WEIGHTS} <= {member.filename for member in members} <= EXPECTED or len(members) > len(EXPECTED):
+        return f"expected {', '.join(sorted(EXPECTED))} in it and nothing else"
+    with h5py.File(io.BytesIO(archive.read(WEIGHTS))) as weights:
+        return check_groups(weights)
+
+
+def _check_arrays(archive: ZipFile, members: Sequence[ZipInfo]) -> str | None:
+    """Returns what is wrong with an archive of arrays, or None. NumPy allocates what a header declares before it reads
+    the data."""
+    for member in members:
+        with archive.open(member) as file:
+            check_header(file, member.filename, member.file_size)
+    return None
+
+
+def check_groups(root: h5py.Group) -> str | None:
+    """Returns what is wrong with a file of HDF5, or None.
+
+    It walks through all groups itself, since h5py's own `visititems` takes minutes for thousands of nested ones.
+    """
+    waiting, items = [(root, "", 0)], 0
+    while waiting:
+        group, place, depth = waiting.pop()
+        for name in group:
+            path, items = f"{place}{name}", items + 1
+            if depth == DEEPEST or items > MOST_ITEMS:
+                return f"{path[:40]} is one of more groups than a model has"
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                return f"{path} is a link to elsewhere"
+            item = group[name]
+            if isinstance(item, h5py.Group):
+                waiting.append((item, f"{path}/", depth + 1))
+            elif fault := _check_dataset(item):
+                return f"the numbers of {path} {fault}"
+    return None
+
+
+def _check_dataset(item: h5py.Dataset | h5py.Datatype) -> str | None:
+    if not isinstance(item, h5py.Dataset):
+        return "are a type"
+    if item.external or item.is_virtual:
+        return "are in another file"
+    if item.dtype.kind != "f" and not (item.dtype.kind in "iu" and item.size <= FEW):
+        return f"are of type {item.dtype}"
+    if item.id.get_storage_size() < item.size * item.dtype.itemsize:
+        return f"have {item.id.get_storage_size():,} bytes, too few for the shape {item.shape}"
+    return None
+
+
+def _refused(path: Path, reason: str) -> InputError:
+    return InputError(
+        f"{path}: the weights do not fit the run's config, or the file is damaged: {reason}; "
+        "restore the file, or train anew"
+    )
+
+
+def _load_weights(model: keras.Model, path: Path) -> None:
+    try:
+        with extracted_weights(path) as weights:
+            model.load_weights(weights)
+    except DAMAGE as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(
+            f"{path}: the weights do not fit the run's config, or the file is damaged: {reason}; "
+            "restore the file, or train anew"
+        ) from None
+    for variable in model.variables:
+        if not np.isfinite(keras.ops.convert_to_numpy(variable)).all():
+            raise InputError(f"{path}: {variable.path} has numbers that are not finite; restore it, or train anew")

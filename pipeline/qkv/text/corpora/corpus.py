@@ -1,0 +1,182 @@
+"""Sentence pairs in memory or on disk: one corpus, or several as one, and their division into shards."""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence, Sized
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
+from typing import TypeVar, overload
+
+import numpy as np
+
+from ..lines.text_file import Lines
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentence pairs in the order of the file: `source[i]` and `target[i]` translate each other."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+    line_numbers: Sequence[int]
+    """The line of the file that each pair came from, from 1. It is not the index if a split was selected."""
+    name: str
+    """The path or paths of the files, for messages."""
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yields each source with its target."""
+        return zip(self.source, self.target, strict=True)
+
+    def in_memory(self) -> "Corpus":
+        """Returns a copy with its text in memory, for short sets that are read again and again."""
+        return replace(self, source=list(self.source), target=list(self.target))
+
+    def select(self, rows: np.ndarray) -> "Corpus":
+        """Returns the pairs of these rows, which must ascend."""
+        source, target = (
+            side.select(rows) if isinstance(side, Lines) else [side[row] for row in rows]
+            for side in (self.source, self.target)
+        )
+        return Corpus(source, target, _select_numbers(self.line_numbers, rows), self.name)
+
+    def place(self, index: int) -> str:
+        """Returns `file:line` of a pair."""
+        return f"{self.name}:{self.line_numbers[index]}"
+
+    def shown_line(self, index: int) -> int | str:
+        """Returns the line of a pair in a report: its number, or where there are several files, `file:line`."""
+        return self.line_numbers[index]
+
+
+@dataclass(frozen=True)
+class JoinedCorpora(Corpus):
+    """Several corpora as one, in their order."""
+
+    parts: Sequence[Corpus] = field(default=(), kw_only=True)
+
+    @property
+    def ends(self) -> list[int]:
+        """The number of pairs up to the end of each part."""
+        return list(accumulate(map(len, self.parts)))
+
+    def select(self, rows: np.ndarray) -> "JoinedCorpora":
+        """See `Corpus.select`."""
+        ends = self.ends
+        cuts = np.searchsorted(rows, ends)
+        chosen = np.split(rows, cuts[:-1])
+        return _join(
+            [part.select(one - first) for part, one, first in zip(self.parts, chosen, [0, *ends[:-1]], strict=True)],
+            self.name,
+        )
+
+    def place(self, index: int) -> str:
+        """See `Corpus.place`: the file of the part that the pair is of."""
+        number = bisect_right(self.ends, index)
+        return self.parts[number].place(index - [0, *self.ends][number])
+
+    def shown_line(self, index: int) -> str:
+        """See `Corpus.shown_line`."""
+        return self.place(index)
+
+
+def join_corpora(parts: Sequence[Corpus], of: str = "corpora") -> Corpus:
+    """Returns several corpora as one; a single one as it is.
+
+    Args:
+        parts: the corpora.
+        of: what they are, for the name of all of them.
+    """
+    return parts[0] if len(parts) == 1 else _join(parts, f"{parts[0].name}, the first of {len(parts)} {of}")
+
+
+def _join(parts: Sequence[Corpus], name: str) -> JoinedCorpora:
+    source, target, numbers = (
+        JoinedSequence([getattr(part, field) for part in parts]) for field in ("source", "target", "line_numbers")
+    )
+    return JoinedCorpora(source, target, numbers, name, parts=parts)
+
+
+def _select_numbers(numbers: Sequence[int], rows: np.ndarray) -> Sequence[int]:
+    chosen = rows + numbers.start if isinstance(numbers, range) else np.asarray(numbers, np.int64)[rows]
+    return array("q", chosen.astype(np.int64).tobytes())
+
+
+Item = TypeVar("Item", covariant=True)
+
+
+class JoinedSequence(Sequence[Item]):
+    """The items of several sequences, one sequence after the other; read where they are, not copied.
+
+    Args:
+        parts: the sequences.
+    """
+
+    def __init__(self, parts: Sequence[Sequence[Item]]) -> None:
+        self._parts = parts
+        self._starts = [0, *accumulate(map(len, parts))]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __iter__(self) -> Iterator[Item]:
+        return chain.from_iterable(self._parts)
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | list[Item]:
+        if isinstance(index, slice):
+            rows = range(len(self))[index]
+            if rows.step != 1:
+                return [self[row] for row in rows]
+            items: list[Item] = []
+            for part, start in zip(self._parts, self._starts, strict=False):
+                first, last = max(rows.start - start, 0), min(rows.stop - start, len(part))
+                if first < last:
+                    items += part[first:last]
+            return items
+        row = range(len(self))[index]
+        number = bisect_right(self._starts, row) - 1
+        return self._parts[number][row - self._starts[number]]
+
+
+CHUNK_SENTENCES = 10_000
+
+
+def chunks(sentences: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yields the sentences some thousand at a time."""
+    return (sentences[first : first + CHUNK_SENTENCES] for first in _firsts(sentences))
+
+
+def _firsts(items: Sized) -> range:
+    return range(0, len(items), CHUNK_SENTENCES)
+
+
+SHARD_PAIRS = 16_384
+"""Read at once: half a second or more of work, and few enough that what is under way takes little memory."""
+
+
+Sides = tuple[Sequence[str], Sequence[str]]
+
+
+def is_large(corpus: Corpus) -> bool:
+    """Returns whether a corpus has more than a few shards."""
+    return len(corpus) > 2 * SHARD_PAIRS
+
+
+def shards(corpus: Corpus) -> Iterator[Sides]:
+    """Yields the shards of a corpus, at least one."""
+    return (_shard(corpus, number) for number in _numbers(corpus))
+
+
+def _numbers(corpus: Corpus) -> range:
+    return range(max(1, -(-len(corpus) // SHARD_PAIRS)))
+
+
+def _shard(corpus: Corpus, number: int) -> Sides:
+    part = slice(number * SHARD_PAIRS, (number + 1) * SHARD_PAIRS)
+    return corpus.source[part], corpus.target[part]

@@ -1,0 +1,219 @@
+"""Filters: pairs that are unlikely to be translations of each other, judged by their text alone."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+from ...config.names.text import CORPUS_FILTERS
+from ...files.arrays import ArrayStore
+
+SCRIPT_SHARE = 0.5
+"""Of the letters of a side, those of its script are at least so many."""
+
+
+CODE_POINTS = 0x110000
+
+
+NONE_APPLIES = 0
+"""What stands for no filter in an array of reasons; filter i of `CORPUS_FILTERS` is i + 1."""
+
+
+_SCRIPT_WORDS = {"Han": {"CJK"}, "Japanese": {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}}
+
+
+_MARKS = re.compile(r"[\W\d_]+")
+
+
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class TextFilters:
+    """Which pairs are left out, by `CORPUS_FILTERS`.
+
+    Args:
+        source_script: the script of the source, one of `config.names.text.SCRIPTS`; None for any.
+        target_script: that of the target.
+        identical: whether sides that are the same text, white space and capitals apart, are left out.
+        digits: whether sides with different digits are.
+        near_duplicates: whether pairs like an earlier one are.
+    """
+
+    source_script: str | None = None
+    target_script: str | None = None
+    identical: bool = False
+    digits: bool = False
+    near_duplicates: bool = False
+
+    def find(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint8]:
+        """Judges pairs one by one, so without near duplicates.
+
+        Returns:
+            `(pairs,)`, for each pair the number of the first filter that applies, from 1, or 0.
+        """
+        sides = tuple(map(_CodePoints, (sources, targets)))
+        masks = (  # in the order of CORPUS_FILTERS
+            self._find_other_scripts(sides),
+            _find_identical(sources, targets) if self.identical else None,
+            (sides[0].count_digits() != sides[1].count_digits()).any(axis=1) if self.digits else None,
+        )
+        reasons = np.full(len(sources), NONE_APPLIES, np.uint8)
+        for number, mask in enumerate(masks, 1):
+            if mask is not None:
+                reasons[mask & (reasons == NONE_APPLIES)] = number
+        return reasons
+
+    def digest(self, sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint64]:
+        """Returns a number for each pair by which near duplicates are found; nothing if they are not looked for."""
+        if not self.near_duplicates:
+            return np.zeros(0, np.uint64)
+        pairs = zip(map(_bare, sources), map(_bare, targets), strict=True)
+        return np.frombuffer(
+            b"".join(blake2b(f"{source}\n{target}".encode(), digest_size=8).digest() for source, target in pairs),
+            np.uint64,
+        )
+
+    def _find_other_scripts(self, sides: "tuple[_CodePoints, ...]") -> _Mask | None:
+        scripts = (self.source_script, self.target_script)
+        found = [
+            side.count(_letters(script)) < SCRIPT_SHARE * side.count(_letters(None))
+            for side, script in zip(sides, scripts, strict=True)
+            if script is not None
+        ]
+        return np.logical_or.reduce(found) if found else None
+
+
+def with_near_duplicates(reasons: npt.NDArray[np.uint8], digests: np.ndarray, is_kept: _Mask) -> None:
+    """Adds near duplicates to the reasons of `TextFilters.find`, in place.
+
+    Args:
+        reasons: `(pairs,)`.
+        digests: of `TextFilters.digest`, `(pairs,)`, or empty.
+        is_kept: which pairs are left by everything else; only those have and are near duplicates.
+    """
+    if len(digests):
+        number = list(CORPUS_FILTERS).index("near_duplicate") + 1
+        reasons[find_repeated(digests, is_kept & (reasons == NONE_APPLIES))] = number
+
+
+class _CodePoints:
+    """The characters of sentences, as one array of numbers."""
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        self.lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        self._codes = np.frombuffer("".join(sentences).encode("utf-32-le"), np.uint32)
+        self._sentence = np.repeat(np.arange(len(sentences)), self.lengths)
+
+    def count(self, table: _Mask) -> npt.NDArray[np.int64]:
+        """Returns how many characters of each sentence are in the table, `(sentences,)`."""
+        return np.bincount(self._sentence[table[self._codes]], minlength=len(self.lengths))
+
+    def count_digits(self) -> npt.NDArray[np.int64]:
+        """Returns how often each sentence has each digit, `(sentences, 10)`."""
+        digits = _digits()[self._codes]
+        is_digit = digits >= 0
+        places = 10 * self._sentence[is_digit] + digits[is_digit]
+        return np.bincount(places, minlength=10 * len(self.lengths)).reshape(-1, 10)
+
+
+def _find_identical(sources: Sequence[str], targets: Sequence[str]) -> _Mask:
+    pairs = zip(sources, targets, strict=True)
+    return np.array([" ".join(a.split()).casefold() == " ".join(b.split()).casefold() for a, b in pairs], bool)
+
+
+def _bare(text: str) -> str:
+    return _MARKS.sub("", unicodedata.normalize("NFKC", text).casefold())
+
+
+@cache
+def _letters(script: str | None) -> _Mask:
+    """Returns which characters are letters, of a script or of any: bool `(CODE_POINTS,)`.
+
+    Unicode's names of letters begin with their script, such as CYRILLIC SMALL LETTER A, or have it second, such as
+    FULLWIDTH LATIN SMALL LETTER A; Python knows no more of it.
+    """
+    letters = [code for code in range(CODE_POINTS) if chr(code).isalpha()]
+    if script is not None:
+        words = _SCRIPT_WORDS.get(script, {script.upper()})
+        letters = [code for code in letters if words.intersection(unicodedata.name(chr(code), "").split()[:2])]
+    table = np.zeros(CODE_POINTS, bool)
+    table[letters] = True
+    return table
+
+
+@cache
+def _digits() -> npt.NDArray[np.int8]:
+    """Returns the value of each character that is a decimal digit, in any script; -1 for others."""
+    return np.array([unicodedata.decimal(chr(code), -1) for code in range(CODE_POINTS)], np.int8)
+
+
+BUCKET_NUMBERS = 1 << 18
+"""How many are sorted at a time, up to `2**MOST_BITS` times as many in all; beyond that, more."""
+
+
+MOST_BITS = 6
+
+
+BLOCK_NUMBERS = 1 << 18
+
+
+def find_repeated(numbers: npt.NDArray[np.uint64], among: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
+    """Finds the numbers that equal an earlier one: bool `(n,)`.
+
+    They are divided by their first bits into parts, in temporary files, so they should be spread as digests are.
+
+    Args:
+        numbers: uint64 `(n,)`; may be mapped from a file.
+        among: which of them count; by default all. Others are not found, and nothing equals them.
+    """
+    repeated = np.zeros(len(numbers), bool)
+    bits = min(MOST_BITS, max(0, int(np.ceil(np.log2(max(len(numbers), 1) / BUCKET_NUMBERS)))))
+    for rows in _divide(numbers, among, bits):
+        first = np.unique(numbers[rows], return_index=True)[1]
+        later = np.ones(len(rows), bool)
+        later[first] = False
+        repeated[rows[later]] = True
+    return repeated
+
+
+def _divide(
+    numbers: npt.NDArray[np.uint64], among: npt.NDArray[np.bool_] | None, bits: int
+) -> list[npt.NDArray[np.int64]]:
+    """Returns the rows of each bucket, ascending."""
+    buckets = [ArrayStore(np.int64, memory_bytes=1 << 16) for _ in range(1 << bits)]
+    for first in range(0, len(numbers), BLOCK_NUMBERS):
+        block = slice(first, first + BLOCK_NUMBERS)
+        rows = np.arange(first, first + len(numbers[block]))
+        if among is not None:
+            rows = rows[among[block]]
+        here = (numbers[rows] >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros(len(rows), np.int64)
+        order = np.argsort(here, kind="stable")
+        ends = np.searchsorted(here[order], np.arange(1, len(buckets)))
+        for bucket, part in zip(buckets, np.split(rows[order], ends), strict=True):
+            bucket.add(part)
+    return [bucket.finish() for bucket in buckets]
+
+
+def digest_pairs(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """Returns a number for each pair, by which equal pairs are found.
+
+    64 bits suffice: among 100 million pairs the chance that any two share a digest is 1 in 3,700.
+    """
+    pairs = zip(sources, targets, strict=True)
+    return np.frombuffer(
+        b"".join(blake2b(f"{source}\n{target}".encode(), digest_size=8).digest() for source, target in pairs), np.uint64
+    )
+
+
+def _digest(sentences: Iterable[str]) -> npt.NDArray[np.uint64]:
+    """Computes a number for each sentence. 64 bits suffice: among 100 million sentences the chance that any two share
+    one is 1 in 3,700."""
+    bare = (" ".join(sentence.split()).encode() for sentence in sentences)
+    numbers = (int.from_bytes(blake2b(text, digest_size=8).digest()) if text else 0 for text in bare)
+    return np.fromiter(numbers, np.uint64)

@@ -1,0 +1,393 @@
+"""Corpora on disk: parallel files, tables and Parquet, read so that line i of one side stays with line i of the other.
+
+A new format is a function that returns a `Corpus`, a row in `FORMATS`, and the keys that it takes in `CorpusSettings`.
+"""
+
+import csv
+import difflib
+import inspect
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...config.corpus import PARQUET, CorpusSettings, ListedCorpusSettings, is_csv
+from ...errors import InputError
+from ..lines.line import tagged_lines
+from ..lines.text_file import Lines, _first_line, _refuse_growth, import_pyarrow, lines_of, read_lines
+from .corpus import Corpus, JoinedCorpora, join_corpora
+
+
+def read_parallel_files(
+    source: str | Path, target: str | Path, *, split_file: str | Path | None = None, split: str | None = None
+) -> Corpus:
+    """Reads two files; line i of one translates line i of the other. Empty lines count.
+
+    Args:
+        source: the file of the sources: UTF-8, gzipped or not.
+        target: the file of the targets, in the same form.
+        split_file: a file with the split of each line, such as `train`.
+        split: the split to read; by default all lines.
+
+    Raises:
+        InputError: as `read_lines`; the files have different numbers of lines; no lines of that split.
+    """
+    sources, targets = read_lines(source), read_lines(target)
+    if len(sources) != len(targets):
+        raise InputError(
+            f"{source} has {len(sources):,} lines and {target} has {len(targets):,}; expected as many in both, because "
+            "line i of one translates line i of the other; look for lines, perhaps empty ones, that one side lost, "
+            f"and restore them; `paste -d '\\n' {source} {target} | less` shows where they stop matching"
+        )
+    name = f"{source} + {target}"
+    if split is None or split_file is None:
+        return Corpus(sources, targets, range(1, len(sources) + 1), name)
+    rows = _find_split(read_lines(split_file), split, len(sources), name, split_file)
+    return Corpus(sources.select(rows), targets.select(rows), (rows + 1).tolist(), name)
+
+
+def read_table(
+    table: str | Path,
+    source_column: str | int,
+    target_column: str | int,
+    *,
+    separator: str | None = None,
+    header: bool = False,
+    split_file: str | Path | None = None,
+    split: str | None = None,
+) -> Corpus:
+    """Reads a table with one sentence pair in each row. `NA` and `null` are ordinary text.
+
+    Args:
+        table: UTF-8, plain, gzip or zstd; or a Parquet file, whose name ends in .parquet.
+        source_column: name (needs `header`, unless it is a Parquet file) or number, from 0.
+        target_column: likewise.
+        separator: one ASCII character; by default a comma in a CSV file, a tab in others.
+        header: whether the first line names the columns.
+        split_file: a file with the split of each row, such as `train`, one line for each, the header not counted.
+        split: the split to read; by default all rows.
+
+    Raises:
+        InputError: as `Table`; an unknown column or split; a split file of another length.
+    """
+    content: Table | ParquetColumns
+    if Path(table).suffix == PARQUET:
+        content = ParquetColumns(Path(table))
+    else:
+        quoted = is_csv(table)
+        content = Table(table, separator or ("," if quoted else "\t"), header=header, quoted=quoted)
+    source, target = content.select_column(source_column), content.select_column(target_column)
+    first, count = content.first + 1, len(source)
+    if split is None or split_file is None:
+        return Corpus(source, target, range(first, first + count), str(table))
+    numbers = _find_split(read_lines(split_file), split, count, table, split_file)
+    return Corpus(source.select(numbers), target.select(numbers), (numbers + first).tolist(), str(table))
+
+
+FORMATS: dict[str, Callable[..., Corpus]] = {"source": read_parallel_files, "table": read_table}
+"""The key of the config's corpus section that holds a format's file -> the function that reads the format. The
+function's parameters have the names of the keys that it takes."""
+
+
+def read_corpus(settings: CorpusSettings | Sequence[CorpusSettings]) -> Corpus:
+    """Reads the sentence pairs that a section of the config names, in the format whose key is given; of a list, the
+    pairs of all its corpora, one after the other."""
+    if not isinstance(settings, CorpusSettings):
+        return join_corpora([read_corpus(corpus) for corpus in settings])
+    read = next(read for key, read in FORMATS.items() if getattr(settings, key) is not None)
+    values = {name: getattr(settings, name) for name in inspect.signature(read).parameters}
+    shards = [{key: path for key, path in files.items() if key in values} for files in settings.shards()]
+    return join_corpora([read(**(values | files)) for files in shards], "shards")
+
+
+def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, labels_file: str | Path) -> np.ndarray:
+    if len(labels) != rows:
+        raise InputError(
+            f"{labels_file}: {len(labels):,} labels for the {rows:,} rows of {path}; expected one line for each row, "
+            "the header line not counted; use the split file that was made for this table"
+        )
+    numbers = np.flatnonzero(np.fromiter((label == split for label in labels), bool, len(labels)))
+    if not len(numbers):
+        counts = Counter(labels)
+        known = ", ".join(f"{label} ({count:,})" for label, count in counts.most_common(10))
+        raise InputError(f"{labels_file}: no lines of split {split!r}; there are {known}{suggest(split, counts)}")
+    return numbers
+
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a cell as spreadsheets quote it
+
+
+log = logging.getLogger(__name__)
+
+
+class Table:
+    """The rows of a table, one in each line of its file.
+
+    Args:
+        path: UTF-8, gzipped or not.
+        separator: one ASCII character.
+        header: whether the first line names the columns.
+        quoted: whether columns may stand in double quotes, as in a CSV file of a spreadsheet. Otherwise quotes are
+            ordinary text.
+
+    Raises:
+        InputError: as `read_lines`; rows of unequal width, or none; a quoted column that does not end in its line.
+    """
+
+    def __init__(self, path: str | Path, separator: str, *, header: bool = False, quoted: bool = False) -> None:
+        if len(separator) != 1 or not separator.isascii() or separator in "\r\n":
+            raise InputError(f"{path}: separator {separator!r}; expected one ASCII character, such as a tab or a comma")
+        self._path, self._separator, self._quoted = path, separator, quoted
+        self._split = _split_quoted(separator) if quoted else lambda line: line.split(separator)
+        lines = read_lines(path)
+        self._width = self._check_width(lines)
+        self._first_line = lines[0]
+        self._names = self._split(lines[0]) if header else None
+        self.first = 1 if header else 0
+        self.rows = lines.select(np.arange(self.first, len(lines)))
+        if not len(self.rows):
+            raise InputError(f"{path}: only a header line; expected rows below it")
+
+    def select_column(self, column: str | int) -> Lines:
+        """Returns the text of a column, named or numbered from 0.
+
+        Raises:
+            InputError: there is no such column, or there are several.
+        """
+        number, split = self._find_column(column), self._split
+        return self.rows.cut(lambda line: split(line)[number])
+
+    def _check_width(self, lines: Iterable[str]) -> int:
+        width = quoted = ordinary = doubled = 0
+        for number, line in enumerate(lines, 1):
+            try:
+                found = len(self._split(line)) if self._quoted else line.count(self._separator) + 1
+            except csv.Error as error:
+                raise InputError(
+                    f"{self._path}:{number}: {error}; expected one row in each line, a column in double quotes with "
+                    'every quote inside it doubled (""): mend the row, or end the name in .tsv if quotes are text'
+                ) from None
+            width = width or found
+            if found != width:
+                raise InputError(
+                    f"{self._path}:{number}: {found} columns; expected {width}, as in line 1; columns are divided by "
+                    f"{self._separator!r}{self._hint(line)}: mend the row, or name the right separator"
+                )
+            if '"' in line and not self._quoted:
+                cells = [cell for cell in self._split(line) if '"' in cell]
+                quoted += 1
+                ordinary += not all(map(_QUOTED.fullmatch, cells))
+                doubled += any('""' in cell[1:-1] for cell in cells)
+        if not ordinary and (quoted > number / 2 or doubled):
+            log.warning(
+                "%s: %d of %d rows have a column in double quotes, which are read as text; if a spreadsheet wrote "
+                "them, end the file's name in .csv",
+                self._path,
+                quoted,
+                number,
+            )
+        return width
+
+    def _hint(self, line: str) -> str:
+        if self._quoted or '"' not in line:
+            return ""
+        return ", also inside quotes (to read quotes as spreadsheets write them, end the file's name in .csv)"
+
+    def _find_column(self, wanted: str | int) -> int:
+        path, width, names = self._path, self._width, self._names
+        if isinstance(wanted, int):
+            if 0 <= wanted < width:
+                return wanted
+            if width == 1:
+                raise InputError(f"{path}: no column {wanted}: {self._describe_other_separators()}")
+            raise InputError(f"{path}: no column {wanted}; the {width} columns are numbered from 0 to {width - 1}")
+        if names is None:
+            raise InputError(
+                f"{path}: column {wanted!r} is a name, but the table is read as one without a header line; "
+                f"set header: true, or give a number from 0 to {width - 1}"
+            )
+        if names.count(wanted) == 1:
+            return names.index(wanted)
+        if wanted in names:
+            raise InputError(f"{path}:1: {names.count(wanted)} columns are named {wanted!r}; choose by number, from 0")
+        raise InputError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)}{suggest(wanted, names)}")
+
+    def _describe_other_separators(self) -> str:
+        others = [repr(other) for other in "\t,;|" if other != self._separator and other in self._first_line]
+        return (
+            f"no line has the separator {self._separator!r}"
+            + f"; line 1 has {' and '.join(others)}" * bool(others)
+            + "; name the character that divides the columns, such as separator: ','"
+        )
+
+
+class ParquetColumns:
+    """The columns of a Parquet file, as those of a `Table`."""
+
+    first = 0
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = ParquetTable(path)
+
+    def select_column(self, column: str | int) -> Lines:
+        """Returns the text of a column, named or numbered from 0.
+
+        Raises:
+            InputError: as `ParquetTable`, or there are no rows.
+        """
+        lines = lines_of(self._file.read_column(self._file.find_column(column)))
+        if not len(lines):
+            raise InputError(f"{self._path}: no rows; expected one for each pair")
+        return lines
+
+
+def suggest(wanted: str, known: Iterable[str]) -> str:
+    """Returns a hint at the nearest of the known names, or nothing if none is near."""
+    near = difflib.get_close_matches(wanted, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _split_quoted(separator: str) -> Callable[[str], Sequence[str]]:
+    return lambda line: next(csv.reader([line], delimiter=separator, strict=True), None) or [""]
+
+
+BATCH_ROWS, BATCH_BYTES = 65_536, 1 << 24
+"""How many rows are unpacked at a time, and about how many bytes at most."""
+
+
+class ParquetTable:
+    """A Parquet file whose columns of text are read in turn.
+
+    Args:
+        path: the file.
+
+    Raises:
+        InputError: it is missing, damaged or no Parquet file, or PyArrow is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._pyarrow = pyarrow = import_pyarrow(path, "a Parquet file")
+        try:
+            self._file = self._open()
+            self._size = path.stat().st_size
+        except FileNotFoundError:
+            raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
+        except (pyarrow.ArrowException, OSError) as error:
+            raise InputError(f"{path}: not a Parquet file, or a damaged one ({_first_line(error)})") from None
+        columns = list(_columns(self._file.schema_arrow))
+        self._types = dict(columns)
+        self.names = [column for column, _ in columns]
+        self.rows: int = self._file.metadata.num_rows
+
+    def find_column(self, wanted: str | int) -> str:
+        """Returns the name of a column, named or numbered from 0; a column within another is named `outer.inner`.
+
+        Raises:
+            InputError: there is none, or there are several.
+        """
+        numbers = f", numbered from 0 to {len(self.names) - 1}" if isinstance(wanted, int) else ""
+        if wanted not in (range(len(self.names)) if isinstance(wanted, int) else self.names):
+            raise InputError(f"{self._path}: no column {wanted!r}; there are {', '.join(self.names)}{numbers}")
+        name = self.names[wanted] if isinstance(wanted, int) else wanted
+        if self.names.count(name) > 1:
+            raise InputError(f"{self._path}: {self.names.count(name)} columns are named {name!r}; rename all but one")
+        return name
+
+    def read_column(self, name: str) -> Iterator[tuple[bytes, np.ndarray]]:
+        """Yields the rows of a column of text, some thousand at a time: their bytes in UTF-8, and how many bytes each
+        has. Line ends within a row become spaces, and what is null is empty.
+
+        Raises:
+            InputError: the column has no text, the file is damaged, or it unpacks to far more than text does.
+        """
+        pyarrow: Any = self._pyarrow
+        compute = import_module("pyarrow.compute")
+        kind: Any = self._types[name]
+        is_dictionary = pyarrow.types.is_dictionary(kind)
+        if not _is_text(pyarrow, kind.value_type if is_dictionary else kind):
+            raise InputError(f"{self._path}: column {name!r} holds {kind}; expected text")
+        unpacked = 0
+        try:
+            for column in self._batches(name):
+                if is_dictionary:
+                    column = column.dictionary_decode()
+                text = compute.fill_null(column.cast(pyarrow.large_string()), "")
+                text = compute.replace_substring_regex(text, r"\r?\n|\r", " ")
+                text.validate(full=True)
+                _, offsets, data = text.buffers()
+                ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
+                unpacked += len(text) + int(ends[-1] - ends[0])
+                _refuse_growth(self._path, self._size, unpacked)
+                yield (data.to_pybytes() if data else b"")[ends[0] : ends[-1]], np.diff(ends)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise InputError(f"{self._path}: damaged Parquet file ({_first_line(error)}); fetch it again") from None
+
+    def _open(self, **options: Any) -> Any:
+        return import_module("pyarrow.parquet").ParquetFile(self._path, **options)
+
+    def _batches(self, name: str) -> Iterator[Any]:
+        """Yields a column, so few rows at a time that they are about `BATCH_BYTES`."""
+        found = self._file.metadata
+        place = next(place for place in range(found.num_columns) if found.schema.column(place).path == name)
+        dictionaries = self._open(metadata=found, read_dictionary=[name])
+        for group in range(found.num_row_groups):
+            # By its place, since pyarrow takes `en` for `en.1` too.
+            chunk, only = found.row_group(group).column(place), {"row_groups": [group], "column_indices": [place]}
+            _refuse_growth(self._path, self._size, chunk.total_uncompressed_size)
+            longest = chunk.total_uncompressed_size // max(1, found.row_group(group).num_rows)
+            if chunk.has_dictionary_page:  # a long text that stands in the file once may be that of every row
+                if (first := next(dictionaries.reader.iter_batches(1, **only), None)) is None:
+                    continue
+                lengths = import_module("pyarrow.compute").binary_length(_only_column(first).dictionary)
+                longest = max(longest, *lengths.to_pylist(), 0)
+            rows = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, longest)))
+            yield from map(_only_column, self._file.reader.iter_batches(rows, **only))
+
+
+def _columns(fields: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the names and types of all columns that hold no further columns."""
+    for field in fields:
+        if type(field.type).__name__ == "StructType":
+            yield from _columns(field.type.fields, f"{prefix}{field.name}.")
+        else:
+            yield f"{prefix}{field.name}", field.type
+
+
+def _only_column(batch: Any) -> Any:
+    """Returns the column of a batch with one, which may be within others."""
+    column = batch.column(0)
+    while type(column.type).__name__ == "StructType":
+        column = column.field(0)
+    return column
+
+
+def _is_text(pyarrow: Any, kind: Any) -> bool:
+    types = pyarrow.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
+
+def read_tagged(settings: CorpusSettings | Sequence[ListedCorpusSettings]) -> Corpus:
+    """Reads the pairs of a section of the config into memory, as `read_corpus`; the sources of a list with the tags of
+    their corpora before them, as text."""
+    corpus = read_corpus(settings).in_memory()
+    if isinstance(settings, CorpusSettings):
+        return corpus
+    return replace(corpus, source=tagged_lines(corpus.source, _tags_of(corpus, settings)))
+
+
+def _tags_of(files: Corpus, corpora: Sequence[ListedCorpusSettings]) -> list[str | None]:
+    parts = _parts(files, corpora)
+    return [corpus.tag for part, corpus in zip(parts, corpora, strict=True) for _ in range(len(part))]
+
+
+def _parts(files: Corpus, corpora: Sequence[CorpusSettings]) -> Sequence[Corpus]:
+    """Returns the pairs of each section of a list."""
+    return files.parts if len(corpora) > 1 and isinstance(files, JoinedCorpora) else [files]

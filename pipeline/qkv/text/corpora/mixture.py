@@ -1,0 +1,192 @@
+"""Epochs of several corpora, each with its share: a pure function of seed and epoch."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ...config import RunConfig
+from ...config.data import DataSettings
+from ...errors import InputError
+from ...files.json import read_json_object
+from ...files.run_directory import RunDirectory
+
+WHOLE_PAIRS = 1 << 20
+"""A corpus of up to as many pairs is shuffled as a whole; of a larger one, shards of neighbouring pairs are."""
+
+
+SHARD_PAIRS = 1 << 13
+
+
+Ranges = Sequence[tuple[int, int]]
+
+
+def corpus_shares(pairs: Sequence[int], weights: Sequence[float] | None, temperature: float | None) -> list[float]:
+    """Returns the share of each corpus in an epoch.
+
+    Args:
+        pairs: how many each has.
+        weights: what the shares are in proportion to; None to take `pairs ** (1 / temperature)`, as in Arivazhagan et
+            al. (2019), "Massively Multilingual Neural Machine Translation in the Wild", section 4.2.
+        temperature: at least 1; 1 leaves the corpora as large as they are.
+    """
+    raw = np.asarray(weights, float) if weights is not None else np.asarray(pairs, float) ** (1 / (temperature or 1.0))
+    return (raw / raw.sum()).tolist()
+
+
+class Mixture:
+    """Which pairs of each corpus an epoch has.
+
+    An epoch has as many pairs as the corpora that take part have together, divided by their shares. Of each corpus it
+    takes the next ones of an endless sequence: the corpus shuffled, then shuffled anew, and so on. So every pair of a
+    corpus comes equally often but for one time, over all epochs together, and a corpus with a small share is seen to
+    its end before a pair comes again.
+
+    Args:
+        ranges: for each corpus where its pairs are among all: first row and the row after the last, of each part.
+        shares: the share of each corpus; a corpus without pairs has 0.
+        seed: of the order.
+    """
+
+    def __init__(self, ranges: Sequence[Ranges], shares: Sequence[float], seed: int) -> None:
+        self._corpora = [_Corpus(own, seed, number) for number, own in enumerate(ranges)]
+        self.shares = list(shares)
+        total = sum(corpus.pairs for corpus, share in zip(self._corpora, shares, strict=True) if share)
+        self.counts = _divide(total, shares)
+        assert all(corpus.pairs for corpus, count in zip(self._corpora, self.counts, strict=True) if count)
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs of an epoch."""
+        return sum(self.counts)
+
+    @property
+    def repeats(self) -> list[float]:
+        """How often a pair of each corpus comes in an epoch, on average."""
+        return [count / max(own.pairs, 1) for own, count in zip(self._corpora, self.counts, strict=True)]
+
+    def rows(self, epoch: int, window: int = 0, windows: int = 1) -> np.ndarray:
+        """Returns the rows of a window of an epoch; every window has the shares of the whole epoch.
+
+        Args:
+            epoch: from 0.
+            window: from 0.
+            windows: how many the epoch has.
+        """
+        parts = []
+        for corpus, count in zip(self._corpora, self.counts, strict=True):
+            first, last = (epoch * count + count * number // windows for number in (window, window + 1))
+            parts += corpus.rows(first, last)
+        return np.concatenate(parts)
+
+
+class _Corpus:
+    """The endless sequence of the pairs of a corpus."""
+
+    def __init__(self, ranges: Ranges, seed: int, number: int) -> None:
+        self._firsts = np.array([first for first, _ in ranges], np.int64)
+        self._ends = np.cumsum([last - first for first, last in ranges])
+        self.pairs = int(self._ends[-1])
+        self._seed, self._number = seed, number
+
+    def rows(self, first: int, last: int) -> list[np.ndarray]:
+        """Returns the rows at places `first` to `last` of the sequence, in parts."""
+        parts = [np.zeros(0, np.int64)]
+        while first < last:
+            turn, place = divmod(first, self.pairs)
+            count = min(last - first, self.pairs - place)
+            parts.append(self._to_rows(self._shuffled(turn, place, place + count)))
+            first += count
+        return parts
+
+    def _shuffled(self, turn: int, first: int, last: int) -> np.ndarray:
+        """Returns some places of the corpus as it is shuffled for the turn of that number."""
+        generator = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(self._number, turn)))
+        if self.pairs <= WHOLE_PAIRS:
+            return generator.permutation(self.pairs)[first:last]
+        order = generator.permutation(-(-self.pairs // SHARD_PAIRS))
+        ends = np.cumsum(np.minimum((order + 1) * SHARD_PAIRS, self.pairs) - order * SHARD_PAIRS)
+        here = slice(int(np.searchsorted(ends, first, "right")), int(np.searchsorted(ends, last, "left")) + 1)
+        places = (order[here, None] * SHARD_PAIRS + np.arange(SHARD_PAIRS)).ravel()
+        places = places[places < self.pairs]
+        before = int(ends[here.start - 1]) if here.start else 0
+        return places[first - before : last - before]
+
+    def _to_rows(self, places: np.ndarray) -> np.ndarray:
+        part = np.searchsorted(self._ends, places, "right")
+        return places - np.concatenate([[0], self._ends])[part] + self._firsts[part]
+
+
+def _divide(total: int, shares: Sequence[float]) -> list[int]:
+    """Divides a number by shares, so that the parts differ from them by less than one and add up to it."""
+    exact = np.asarray(shares, float) * total
+    parts = np.floor(exact).astype(np.int64)
+    largest = np.argsort(parts - exact, kind="stable")[: total - int(parts.sum())]
+    parts[largest] += 1
+    return parts.tolist()
+
+
+def make_mixture(data: DataSettings, report: Mapping[str, Any], seed: int) -> Mixture | None:
+    """Makes what divides epochs among the corpora of a list; None where every pair comes once.
+
+    Args:
+        data: the settings.
+        report: `corpus_report.json`, which knows how many pairs of each corpus are kept and joined.
+        seed: of the run.
+
+    Raises:
+        InputError: nothing is left of a corpus that has a weight.
+    """
+    if not is_weighted(data):
+        return None
+    ranges = _ranges(report)
+    sizes = [sum(last - first for first, last in own) for own in ranges]
+    weights = [corpus.weight for corpus in data.listed_corpora if corpus.weight is not None]
+    for number, corpus in enumerate(report["corpora"]):
+        if not sizes[number] and weights and weights[number]:
+            raise InputError(
+                f"{corpus['files']}: no pair of this corpus is left, and its weight is not 0; expected some, or "
+                "weight: 0; see data.max_* and data.filters in the config"
+            )
+    return Mixture(ranges, corpus_shares(sizes, weights or None, data.temperature), seed)
+
+
+def read_mixture(config: RunConfig, run: RunDirectory, pairs: int) -> Mixture | None:
+    """Makes the mixture of a prepared run, see `make_mixture`.
+
+    Args:
+        config: the settings.
+        run: the run, whose report says how many pairs each corpus has.
+        pairs: how many are encoded.
+
+    Raises:
+        InputError: the report is damaged, or of other pairs.
+    """
+    if not is_weighted(config.data):
+        return None
+    try:
+        report = read_json_object(run.corpus_report)
+        mixture = make_mixture(config.data, report, config.run.seed)
+        found = sum(one["kept"] + one["joined"] for one in report["corpora"])
+        if found != pairs or len(report["corpora"]) != len(config.data.listed_corpora):
+            raise ValueError(f"{found:,} pairs in {len(report['corpora'])} corpora, and {pairs:,} are encoded")
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise InputError(
+            f"{run.corpus_report}: damaged, or of another run ({error}); restore it, or train anew in another folder"
+        ) from None
+    return mixture
+
+
+def is_weighted(data: DataSettings) -> bool:
+    """Returns whether the corpora of a list have shares other than their sizes."""
+    weighted = any(corpus.weight is not None for corpus in data.listed_corpora)
+    return len(data.listed_corpora) > 1 and (weighted or data.temperature is not None)
+
+
+def _ranges(report: Mapping[str, Any]) -> list[list[tuple[int, int]]]:
+    """Returns where the kept and the joined pairs of each corpus are."""
+    ends = np.cumsum([0, *(corpus[key] for key in ("kept", "joined") for corpus in report["corpora"])]).tolist()
+    parts = list(pairwise(ends))
+    count = len(report["corpora"])
+    return [[parts[number], parts[count + number]] for number in range(count)]

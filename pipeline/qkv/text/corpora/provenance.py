@@ -1,0 +1,195 @@
+"""The files that a run's text was read from, and whether they are still the same."""
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...config import RunConfig
+from ...config.corpus import CorpusSettings
+from ...config.data import DataSettings
+from ...config.run import KEPT_BUT, changes_of_result, make_run_config
+from ...errors import InputError
+from ...files.json import read_json_object, write_json
+from ...files.paths import files_like, is_pattern, sha256
+from ...files.run_directory import RunDirectory
+
+SETTLED_NS = 2_000_000_000
+"""A file that was changed longer ago has other times after the next change, on every file system."""
+
+
+log = logging.getLogger(__name__)
+
+
+def recorded_sha256(run: RunDirectory) -> dict[str, str]:
+    """Returns the SHA-256 that each file of the data had when it was read; empty for imported runs."""
+    return _reported(run, "sha256")
+
+
+def _reported(run: RunDirectory, key: str) -> dict[str, Any]:
+    try:
+        recorded = read_json_object(run.corpus_report)[key]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return recorded if isinstance(recorded, dict) else {}
+
+
+def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
+    """Returns what a checkpoint keeps of the run that it is of: its seed, and digests of its tokenizer, its text and
+    its report, which has the settings of the start; a part whose file is missing is left out."""
+    origin = {"seed": str(seed)}
+    if run.corpus_report.is_file():
+        origin["corpus report"] = sha256(run.corpus_report)
+    if run.tokenizer.is_file():
+        origin["tokenizer"] = sha256(run.tokenizer)
+    if recorded := recorded_sha256(run):
+        origin["training text"] = hashlib.sha256(json.dumps(recorded, sort_keys=True).encode()).hexdigest()
+    return origin
+
+
+def data_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
+    """Returns the SHA-256 of every file that the settings name; files of the run have their path within it.
+
+    A file whose size and times are those that `record_states` kept is not read again.
+    """
+    states = _read_states(run)
+    return {name: _digest(path, states.get(name)) for name, path in _named_files(settings, run).items()}
+
+
+def record_states(settings: DataSettings, run: RunDirectory, digests: Mapping[str, str]) -> None:
+    """Keeps the size and the times of change of every file with its digest, so that the next start need not read it.
+
+    A file that has just been changed is left out: it could change again without a sign.
+    """
+    states = {name: [*state, digests[name]] for name, state in data_states(settings, run).items() if name in digests}
+    write_json(run.file_states, states)
+
+
+def data_states(settings: DataSettings, run: RunDirectory) -> dict[str, list[int]]:
+    """Returns size and times of change, in ns, of every file that was last changed some seconds ago."""
+    found = {name: _state(path) for name, path in _named_files(settings, run).items()}
+    latest = time.time_ns() - SETTLED_NS
+    return {name: state for name, state in found.items() if max(state[1:]) < latest}
+
+
+def shard_digests(corpus: CorpusSettings, run: RunDirectory, digests: Mapping[str, str]) -> list[dict[str, str]]:
+    """Returns the digest of each text of a corpus, by its key, for each of its shards."""
+    keys = ("source", "target", "table", "split_file")
+    return [{key: digests[_name(path, run)] for key, path in files.items() if key in keys} for files in corpus.shards()]
+
+
+def _digest(path: Path, recorded: Sequence[Any] | None) -> str:
+    if recorded is not None and list(recorded[:-1]) == _state(path):
+        return recorded[-1]
+    return sha256(path)
+
+
+def _state(path: Path) -> list[int]:
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _read_states(run: RunDirectory) -> dict[str, list[Any]]:
+    try:
+        return {name: state for name, state in read_json_object(run.file_states).items() if _is_state(state)}
+    except (OSError, ValueError):
+        return {}
+
+
+def _is_state(state: Any) -> bool:
+    return isinstance(state, list) and [type(part) for part in state] == [int, int, int, str]
+
+
+def _named_files(settings: DataSettings, run: RunDirectory) -> dict[str, Path]:
+    corpora = [*settings.training_corpora, *(one for one in (settings.validation, settings.test) if one is not None)]
+    paths = {_name(path, run): path for corpus in corpora for path in _files(corpus)}
+    return {name: paths[name] for name in sorted(paths)}
+
+
+def prepared_sha256(run: RunDirectory) -> dict[str, str]:
+    """Returns the SHA-256 of all files of the run that training reads: the tokenizer and the encoded text."""
+    files = {path for path in run.encoded.rglob("*") if path.is_file() and not path.is_relative_to(run.shards)}
+    files -= {run.file_states}  # times of this machine
+    return {_name(path, run): sha256(path) for path in (run.tokenizer, *sorted(files))}
+
+
+def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> None:
+    """Compares the settings of a run with those that its text was prepared by, if it has prepared some. Files of text
+    may have been moved.
+
+    Args:
+        config: the settings now.
+        run: the run.
+        section: the keys that count begin so.
+
+    Raises:
+        InputError: one has changed that a run keeps.
+    """
+    begun = _reported(run, "settings")
+    if not begun:
+        return
+    digests = recorded_sha256(run)
+
+    def same(before: Any, after: Any) -> bool:
+        if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+            return all(map(same, before, after))
+        if isinstance(before, dict) and isinstance(after, dict):
+            return all(same(before.get(key), after.get(key)) for key in before | after)
+        is_moved = isinstance(after, str) and isinstance(before, str) and before in digests and Path(after).is_file()
+        return before == after or (is_moved and sha256(Path(after)) == digests[before])
+
+    changes = changes_of_result(make_run_config(begun, {}, run.root.name), config, same)
+    if changes := [change for change in changes if change.startswith(section)]:
+        shown = "\n  ".join(changes)
+        raise InputError(
+            f"{run.config}: changed since the run began:\n  {shown}\nPut the values back: a run keeps its settings, "
+            f"except {KEPT_BUT}; for other settings start a new run with --config and --run.name"
+        )
+
+
+def check_prepared(run: RunDirectory) -> None:
+    """Compares the tokenizer and the encoded text of a run with what they were when the text was prepared.
+
+    Raises:
+        InputError: a file has changed.
+    """
+    recorded = _reported(run, "prepared_sha256")
+    for name, digest in prepared_sha256(run).items():
+        if recorded.get(name, digest) != digest:
+            raise InputError(
+                f"{run.root / name}: changed since the run began: its SHA-256 is not that in {run.corpus_report.name}; "
+                "restore the file, or delete the run's folder and train anew"
+            )
+
+
+def _files(corpus: CorpusSettings) -> list[Path]:
+    """Returns the files that are there: since the text was read, some may have gone, and so all of a pattern."""
+    found = (files_like(path) if is_pattern(path) else [path] for _, path in corpus if isinstance(path, Path))
+    return [path for files in found for path in files if path.is_file()]
+
+
+def _name(path: Path, run: RunDirectory) -> str:
+    return str(path.relative_to(run.root)) if path.is_relative_to(run.root) else str(path)
+
+
+def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
+    """Compares the files of the data with what they were when the run began.
+
+    Changed training files give a warning, since the run holds their text encoded.
+
+    Raises:
+        InputError: a validation file has changed; it is read anew.
+    """
+    recorded = recorded_sha256(run)
+    changed = {path for path, digest in data_sha256(settings, run).items() if recorded.get(path, digest) != digest}
+    for path in _files(settings.validation_text):
+        if _name(path, run) in changed:
+            raise InputError(
+                f"{path} has changed since the run began, so that validation would no longer be of the same text; "
+                "put the old file back, or train anew"
+            )
+    for name in sorted(changed):
+        log.warning("%s has changed since the run began; training goes on with the text as it was", name)

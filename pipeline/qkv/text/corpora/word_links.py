@@ -1,0 +1,195 @@
+"""Word alignments in Pharaoh format: one sentence pair a line, `i-j` for a link of source word i and target word j.
+
+In memory a link is `(i, j)`; both count from 0. `i-j:0.93` is a link that is right with a probability of 0.93; where
+links are read, this number is checked and left out.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from ...errors import InputError
+from ...files.atomic import output_when_done, write_output
+from ..lines.text_file import read_lines
+from .corpus import Corpus, chunks
+
+Link = tuple[int, int]
+
+
+log = logging.getLogger(__name__)
+
+
+_LINK = re.compile(r"([0-9]{1,18})([-?p])([0-9]{1,18})(?::(.*))?")
+
+
+_PROBABILITY = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE]-?[0-9]{1,3})?")
+
+
+@dataclass(frozen=True)
+class GoldAlignment:
+    """The links of one sentence pair in a gold standard; `possible` includes `sure`."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+
+    def __post_init__(self) -> None:
+        if not self.sure <= self.possible:
+            raise ValueError(
+                f"possible: expected to include the sure links, found without {sorted(self.sure - self.possible)}"
+            )
+
+    @property
+    def turned(self) -> "GoldAlignment":
+        """The links from target to source."""
+        return GoldAlignment(*(frozenset((j, i) for i, j in links) for links in (self.sure, self.possible)))
+
+    def moved(self, words: int) -> "GoldAlignment":
+        """The links after so many words were put before the source."""
+        return GoldAlignment(*(frozenset((i + words, j) for i, j in links) for links in (self.sure, self.possible)))
+
+
+FROM_0 = "write the file anew, counted from 0"
+
+
+class OutsideLinks:
+    """Finds the links that point outside their sentences. Some published files have a few; most links of a file do
+    whose words are counted otherwise."""
+
+    def __init__(self) -> None:
+        self.links = self._lines = 0
+        self._first = ""
+        self._fits_from_1 = True
+
+    def leave_out(self, alignment: GoldAlignment, source_words: int, target_words: int, place: str) -> GoldAlignment:
+        """Returns the links inside a sentence pair of so many words, and counts the others.
+
+        Args:
+            alignment: counted from 0.
+            source_words: the number of words of the source.
+            target_words: that of the target.
+            place: file and line, for the message.
+        """
+        links = alignment.possible
+        inside = frozenset((i, j) for i, j in links if i < source_words and j < target_words)
+        self._fits_from_1 &= all(0 < i <= source_words and 0 < j <= target_words for i, j in links)
+        if len(inside) == len(links):
+            return alignment
+        self._first = self._first or f"{place}, of {source_words} and {target_words} words"
+        self._lines += 1
+        self.links += len(links) - len(inside)
+        return GoldAlignment(alignment.sure & inside, inside)
+
+    def warn(self) -> None:
+        """Says what lies outside, if anything, and what to do if the file counts words from 1."""
+        if not self.links:
+            return
+        log.warning(
+            "%d word links on %d lines point outside their sentences and are left out, the first ones at %s, "
+            "counted from 0%s",
+            self.links,
+            self._lines,
+            self._first,
+            f"; no link has a 0, and all fit if words are counted from 1: then {FROM_0}" if self._fits_from_1 else "",
+        )
+
+
+def read_pharaoh(path: str | Path, turned: bool = False) -> list[GoldAlignment]:
+    """Reads links `i-j` (sure) and `i?j` or `ipj` (possible), one sentence pair a line.
+
+    A link may have a probability, `i-j:0.93`, as `qkv align --probabilities` writes it. It changes nothing.
+
+    Args:
+        path: the file, which counts words from 0; an empty line is a sentence pair without links.
+        turned: whether the links in the file are target-source, as in a file of the opposite direction.
+
+    Raises:
+        InputError: as `read_lines`; a link is malformed, or a probability is no number from 0 to 1.
+    """
+    return list(iterate_pharaoh(path, turned))
+
+
+def iterate_pharaoh(path: str | Path, turned: bool = False) -> Iterator[GoldAlignment]:
+    """Yields what `read_pharaoh` returns line by line, for files of any length.
+
+    Raises:
+        InputError: as `read_pharaoh`, when the line is reached.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        alignment = _parse_line(line, f"{path}:{number}")
+        yield alignment.turned if turned else alignment
+
+
+def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
+    """Writes the line of `format_pharaoh_line` for each sentence pair. The file appears whole or not at all."""
+    with output_when_done(Path(path)) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(map(format_pharaoh_line, links))
+
+
+def format_pharaoh_line(links: Collection[Link]) -> str:
+    """Returns the line of one sentence pair: sorted links `i-j`, from 0, and a line feed; links of a mapping with the
+    probability that it holds, to two decimals: `i-j:0.93`."""
+    if isinstance(links, Mapping):
+        return " ".join(f"{i}-{j}:{links[i, j]:.2f}" for i, j in sorted(links)) + "\n"
+    return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
+
+
+def write_gold(path: str | Path, gold: Iterable[GoldAlignment]) -> None:
+    """Writes gold alignments, from 0, one sentence pair a line: `i-j` for sure links, `i?j` for the possible others.
+    The file appears whole or not at all."""
+    lines = (
+        " ".join(f"{i}{'-' if (i, j) in one.sure else '?'}{j}" for i, j in sorted(one.possible)) + "\n" for one in gold
+    )
+    write_output(Path(path), "".join(lines).encode())
+
+
+def _parse_line(line: str, place: str) -> GoldAlignment:
+    sure, possible = set(), set()
+    for text in line.split():
+        match = _LINK.fullmatch(text)
+        if match is None:
+            raise InputError(f"{place}: {text!r} is no link; expected i-j (sure) or i?j (possible) with word numbers")
+        if match[4] is not None and not (_PROBABILITY.fullmatch(match[4]) and float(match[4]) <= 1):
+            raise InputError(
+                f"{place}: {text!r} has no probability after its colon; expected a number from 0 to 1, such as "
+                f"{match[1]}{match[2]}{match[3]}:0.93, found {match[4]!r}; or leave out the colon"
+            )
+        link = int(match[1]), int(match[3])
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return GoldAlignment(frozenset(sure), frozenset(possible))
+
+
+def check_links(
+    corpus: Corpus,
+    links: Iterable[tuple[str, GoldAlignment]],
+    count: Callable[[Sequence[str], Sequence[str]], tuple[list[int], list[int]]],
+    path: Path,
+) -> None:
+    """Checks that a file has the links of every pair, and warns of links outside their sentences.
+
+    Args:
+        corpus: the pairs.
+        links: of the words of each pair, in the same order, each with its file and line.
+        count: counts the words of sources and targets.
+        path: the file, or the pattern of files, that the links were read from, for messages.
+
+    Raises:
+        InputError: more or fewer lines of links than pairs.
+    """
+    outside, left, lines = OutsideLinks(), iter(links), 0
+    for sources, targets in zip(chunks(corpus.source), chunks(corpus.target), strict=True):
+        source_words, target_words = count(sources, targets)
+        here = zip(islice(left, len(sources)), source_words, target_words, strict=False)
+        for (place, alignment), n_source, n_target in here:
+            outside.leave_out(alignment, n_source, n_target, place)
+            lines += 1
+    lines += sum(1 for _ in left)
+    if lines != len(corpus):
+        raise InputError(
+            f"{path}: {lines} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one per pair"
+        )
+    outside.warn()

@@ -1,0 +1,206 @@
+"""One line of text from outside: where it ends, its normal form, when it is empty, and its tag.
+
+Bytes of files and streams become text in `decode_line` and `compose`, and text from Python, pages and other programs
+passes `as_line`. Nothing else in the package decodes or normalises sentences.
+
+A line may begin with a tag, such as `<back>` before sources that were translated back (Caswell et al. 2019) or `<de>`
+before those whose translation is German (Johnson et al. 2017).
+"""
+
+import codecs
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+
+if TYPE_CHECKING:
+    pass
+
+
+def find_tag(line: str, tags: Collection[str]) -> str | None:
+    """Returns the tag that a line begins with, as its first word; None if there is none."""
+    first = line.split(" ", 1)[0]
+    return first if first in tags else None
+
+
+def without_tag(line: str, tags: Collection[str]) -> str:
+    """Returns a line without the tag that it begins with, if any."""
+    tag = find_tag(line, tags)
+    return line if tag is None else line[len(tag) + 1 :]
+
+
+def beyond_tag(change: Callable[[str], str], tags: Collection[str]) -> Callable[[str], str]:
+    """Returns a function that changes a line but for the tag that it begins with, if any."""
+    if not tags:
+        return change
+
+    def change_rest(line: str) -> str:
+        tag = find_tag(line, tags)
+        return change(line) if tag is None else f"{tag} {change(without_tag(line, tags))}"
+
+    return change_rest
+
+
+def tagged_lines(lines: Sequence[str], tags: Iterable[str | None]) -> list[str]:
+    """Returns lines with their tags, as text, before them."""
+    return [line if tag is None else f"{tag} {line}" for line, tag in zip(lines, tags, strict=True)]
+
+
+BYTE_ORDER_MARK = codecs.BOM_UTF8
+
+
+GZIP = b"\x1f\x8b"
+"""How a gzip file begins."""
+
+
+ZSTD = b"(\xb5/\xfd"
+"""How a zstd file begins."""
+
+
+EMPTY = r"[\p{Z}\p{Cc}\p{Cf}]*"
+"""What an empty line consists of, as a regular expression of programs that know Unicode's categories."""
+
+
+_PACKED = {GZIP: "gzip", ZSTD: "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
+
+
+_UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
+
+
+def compose(text: str) -> str:
+    """Returns a text in Unicode's normal form NFC, in which an accent and its letter are one character.
+
+    macOS and PDF files write two, which a model that has learnt the one does not know.
+    """
+    return unicodedata.normalize("NFC", text)
+
+
+def without_mark(start: bytes) -> bytes:
+    """Returns the beginning of a file or a stream without its byte order mark, if it has one."""
+    return start.removeprefix(BYTE_ORDER_MARK)
+
+
+def without_end(line: bytes) -> bytes:
+    r"""Returns a line without its end, which is `\n` or one `\r\n`; the last line of a file may have a part of it."""
+    return line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def decode_line(line: bytes, name: str, number: int) -> str:
+    """Returns the text of a line, without its end and composed.
+
+    Args:
+        line: its bytes.
+        name: of what is read, for messages.
+        number: of the line, from 1.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
+    try:
+        return compose(without_end(line).decode())
+    except UnicodeDecodeError as error:
+        raise refuse_byte(line, error.start, name, number) from None
+
+
+def refuse_byte(line: bytes, index: int, name: str, number: int, before: int | None = None) -> InputError:
+    """Returns the error of a byte that is not UTF-8.
+
+    Args:
+        line: the line that has it.
+        index: of the byte in the line.
+        name: of what is read.
+        number: of the line.
+        before: how many bytes of the text stand before the line; None where that is of no use.
+    """
+    if number == 1 and (packer := next((name for start, name in _PACKED.items() if line.startswith(start)), None)):
+        return InputError(f"{name}: this is packed by {packer}; expected UTF-8 text: unpack it: {packer} -dc FILE")
+    is_utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    encoding = "UTF-16" if is_utf16 else "LATIN1"
+    where = "" if before is None else f" (byte {before + index + 1} of the text)"
+    return InputError(
+        f"{name}:{number}: byte 0x{line[index]:02x}{where} is not UTF-8, as expected; perhaps it is {encoding}; "
+        f"convert the text: iconv -f {encoding} -t UTF-8 FILE > CONVERTED"
+    )
+
+
+def refuse_returns(line: bytes, place: str) -> None:
+    """Refuses the only line of a text if it holds several that end in a carriage return alone.
+
+    Args:
+        line: its bytes, with its end.
+        place: of the text, as messages name it.
+
+    Raises:
+        InputError: it does.
+    """
+    if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
+        raise InputError(
+            f"{place}: lines end in a carriage return alone, as on old Macs; expected line feeds: convert the text: "
+            "tr '\\r' '\\n' < FILE > CONVERTED"
+        )
+
+
+def as_line(text: str, place: str) -> str:
+    """Returns a sentence that is given as text, without the end of its line and composed.
+
+    Args:
+        text: the sentence.
+        place: where it is, as messages name it.
+
+    Raises:
+        InputError: it has several lines, or characters that are no text.
+    """
+    if not isinstance(text, str):
+        raise InputError(f"{place}: expected text, found {text!r:.60}")
+    line = text.removesuffix("\n").removesuffix("\r")
+    if "\n" in line:
+        raise InputError(f"{place}: {line[:60]!r} has several lines; expected one sentence: give each line by itself")
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{place}: {line[:60]!r} has half a character (a lone surrogate); expected text that UTF-8 can write"
+        ) from None
+    return compose(line)
+
+
+def is_empty(line: str) -> bool:
+    """Returns whether there is nothing to be seen in a line: no characters but white space, control characters and
+    formatting characters, such as U+200B or a byte order mark."""
+    # Most lines begin with a letter, which is told ten times as fast.
+    return not line[:1].isalnum() and all(unicodedata.category(character) in _UNSEEN for character in line)
+
+
+def visible(line: str) -> str:
+    """Returns a line, or the empty one for each line that `is_empty`."""
+    return "" if is_empty(line) else line
+
+
+def _locate_bad_byte(path: Path, file: BinaryIO) -> InputError:
+    """Reads the file again, line by line, to name the line and the byte."""
+    file.seek(0)
+    position = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
+    file.seek(position)
+    for number, line in enumerate(file, 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            return refuse_byte(line, error.start, str(path), number, position)
+        position += len(line)
+    raise AssertionError("the text as a whole is not UTF-8, but each of its lines is")
+
+
+def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Returns which pairs have a side that `is_empty`."""
+    pairs = zip(sources, targets, strict=True)
+    return np.array([is_empty(source) or is_empty(target) for source, target in pairs], bool)
+
+
+def words_of(text: str) -> list[str]:
+    """Splits a text into words at its spaces, as the tokenizer and alignment files do."""
+    return [word for word in text.split(" ") if word]

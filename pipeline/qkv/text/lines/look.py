@@ -1,0 +1,143 @@
+"""What a text looks like: which words and capitals it has, so that typed text can be made to look the same.
+
+The look of both sides of a run's text is measured when the text is prepared, and kept in the run's `source_look.json`
+and `target_look.json`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from ...files.json import read_json_object, write_json
+
+WORD = re.compile(r"\w+")
+
+
+_ESCAPED = re.compile(r"&(?:apos|quot|amp|lt|gt|#\d+);")
+
+
+_EXAMPLE_CHARACTERS = 60
+
+
+@dataclass(frozen=True)
+class TextLook:
+    """What a text looks like.
+
+    Args:
+        example: one of its sentences.
+        tokenized: whether spaces separate marks from words.
+        escaped: whether characters are written like `&apos;`.
+        capitals: `none`; `names`: words have them, but most sentences begin without; or `sentences`.
+        capitalised: words that occur with a capital; empty unless `capitals` is `names`.
+        marked: words that have other characters than letters and digits, marks among them; empty unless `tokenized`.
+    """
+
+    example: str
+    tokenized: bool
+    escaped: bool
+    capitals: str
+    capitalised: frozenset[str]
+    marked: frozenset[str]
+
+    def write(self, path: Path) -> None:
+        """Writes it as JSON."""
+        words = {"capitalised": sorted(self.capitalised), "marked": sorted(self.marked)}
+        write_json(path, asdict(self) | words)
+
+    @classmethod
+    def read(cls, path: Path) -> "TextLook | None":
+        """Reads what `write` wrote; None if it is missing, as in runs of versions without it, or damaged."""
+        try:
+            values = read_json_object(path)
+            words = {key: frozenset(map(str, values[key])) for key in ("capitalised", "marked")}
+            look = cls(**(values | words))
+            are_right = isinstance(look.example, str) and look.capitals in ("none", "names", "sentences")
+            return look if are_right and {type(look.tokenized), type(look.escaped)} == {bool} else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+
+class LookMeter:
+    """Measures what a text looks like, part by part.
+
+    Args:
+        tokenized: whether spaces separate marks from words.
+    """
+
+    def __init__(self, tokenized: bool) -> None:
+        self.tokenized = tokenized
+        self.sentences = self.beginnings = 0
+        self.escaped = False
+        self.first, self.first_short = "", ""
+        self.capitalised: set[str] = set()
+        self.counts: Counter[str] = Counter()
+
+    def add(self, lines: Iterable[str]) -> None:
+        """Reads the next lines."""
+        for line in lines:
+            words = WORD.findall(line)
+            if not words:
+                continue
+            self.sentences += 1
+            self.beginnings += words[0][0].isupper()
+            self.capitalised.update(word for word in words if word[0].isupper())
+            self.escaped = self.escaped or bool(_ESCAPED.search(line))
+            if self.tokenized:
+                self.counts.update(word for word in line.split(" ") if word)
+            self.first = self.first or line
+            if not self.first_short and len(line) < _EXAMPLE_CHARACTERS:
+                self.first_short = line
+
+    def update(self, following: Self) -> None:
+        """Adds what was measured of the next part of the text."""
+        self.sentences += following.sentences
+        self.beginnings += following.beginnings
+        self.escaped = self.escaped or following.escaped
+        self.first = self.first or following.first
+        self.first_short = self.first_short or following.first_short
+        self.capitalised |= following.capitalised
+        self.counts.update(following.counts)
+
+    @property
+    def look(self) -> TextLook:
+        """What the text so far looks like."""
+        example = self.first if len(self.first) <= _EXAMPLE_CHARACTERS else self.first_short or self.first
+        mostly_small = 2 * self.beginnings < self.sentences
+        capitals = "none" if not self.capitalised else "names" if mostly_small else "sentences"
+        names = self.capitalised if capitals == "names" else set()
+        # A mark that is attached by mistake, as in `park.`, makes no word: `park` is there more often.
+        marked = {word for word in self.counts if not word.isalnum()}
+        marked -= {word for word in marked if not word[-1].isalnum() and self.counts[word] <= self.counts[word[:-1]]}
+        return TextLook(example, self.tokenized, self.escaped, capitals, frozenset(names), frozenset(marked))
+
+
+def measure_look(lines: Iterable[str], tokenized: bool) -> TextLook:
+    """Reads a text once and returns what it looks like."""
+    meter = LookMeter(tokenized)
+    meter.add(lines)
+    return meter.look
+
+
+_MARKS = ".,!?;:"
+
+
+def find_difference(line: str, look: TextLook) -> str | None:
+    """Returns in words why a line does not look like a text, or None."""
+    words = [word for word in line.split(" ") if word]
+    first = WORD.search(line)
+    if look.tokenized and any(word[-1] in _MARKS and word[:-1].isalpha() for word in words if word not in look.marked):
+        return "marks are attached to words"
+    if not look.tokenized and any(word in (".", ",") for word in words):
+        return "marks are separated from words by spaces"
+    if look.capitals == "none" and line != line.lower():
+        return "it has capital letters"
+    if first is None:
+        return None
+    if look.capitals == "names" and first[0][0].isupper() and first[0] not in look.capitalised:
+        return "it begins with a capital letter"
+    if look.capitals == "sentences" and first[0][0].islower():
+        return "it begins without a capital letter"
+    return None

@@ -1,0 +1,310 @@
+"""The lines of text files, plain or packed, read on demand, so that memory use does not grow with the file."""
+
+import codecs
+import gzip
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO, overload
+
+import numpy as np
+
+from ...errors import InputError
+from ...files.arrays import ArrayStore
+from ...files.paths import refuse_other_than_file
+from .line import BYTE_ORDER_MARK, GZIP, ZSTD, _locate_bad_byte, compose, refuse_returns
+
+CHUNK_LINES = 4096
+
+
+INDEX_LINES = 1 << 17
+
+
+class TextFile:
+    """An open file that is closed when nothing refers to it any more."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    def read(self, first: int, last: int) -> bytes:
+        self.file.seek(first)
+        return self.file.read(last - first)
+
+    def __del__(self) -> None:
+        self.file.close()
+
+
+class Lines(Sequence[str]):
+    """Lines of a file, or a part of each, in the order of the file.
+
+    Args:
+        text: the file, UTF-8.
+        starts: int64, the byte at which each line starts; of a file, in a temporary file of their own.
+        ends: int64, the byte after the end of each line.
+        part: what is read of each line, such as one column; by default all of it.
+    """
+
+    def __init__(
+        self, text: TextFile, starts: np.ndarray, ends: np.ndarray, part: Callable[[str], str] | None = None
+    ) -> None:
+        self.text = text
+        self.starts = starts
+        self.ends = ends
+        self.part = part
+
+    def select(self, rows: np.ndarray) -> "Lines":
+        """Returns the lines with these numbers, which must ascend."""
+        return Lines(self.text, self.starts[rows], self.ends[rows], self.part)
+
+    def cut(self, part: Callable[[str], str]) -> "Lines":
+        """Returns a part of each line, such as one column of the rows of a table."""
+        return Lines(self.text, self.starts, self.ends, part)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, len(self), CHUNK_LINES):
+            yield from self._read(slice(first, first + CHUNK_LINES))
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return self._read(index)
+        row = range(len(self))[index]
+        return self._read(slice(row, row + 1))[0]
+
+    def _read(self, index: slice) -> list[str]:
+        starts, ends = self.starts[index], self.ends[index]
+        if not len(starts):
+            return []
+        first = int(starts[0])
+        data = self.text.read(first, int(ends[-1]))
+        texts = [compose(data[start - first : end - first].decode()) for start, end in zip(starts, ends, strict=True)]
+        return texts if self.part is None else [self.part(text) for text in texts]
+
+
+def read_lines(path: str | Path) -> Lines:
+    r"""Opens a UTF-8 text file, plain, gzip or zstd, with or without a byte order mark, and checks all of it once.
+
+    Only `\n` and `\r\n` end a line: characters such as U+2028 or U+0085 occur inside sentences, and splitting there
+    would shift every pair that follows. The last line need not end in one. Lines are composed, see `compose`.
+
+    Raises:
+        InputError: no such file, a directory, an empty file, a damaged gzip or zstd file, a file that is no text, bytes
+            that are not UTF-8, or lines that end in carriage returns alone.
+    """
+    path = Path(path)
+    try:
+        refuse_other_than_file(path, "a text file", pipes=True)
+        text = open_unpacked(path)
+        refuse_other_kinds(path, text.read(0, 1024))
+        starts, ends = _find_lines(text.file)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: this is a directory; expected a text file, plain, gzip or zstd") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
+    except UnicodeDecodeError:
+        raise _locate_bad_byte(path, text.file) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    if not len(starts):
+        raise InputError(f"{path}: the file is empty; expected UTF-8 text with one sentence or row per line")
+    if len(starts) == 1:
+        refuse_returns(text.read(int(starts[0]), int(ends[0]) + 2), str(path))
+    return Lines(text, starts, ends)
+
+
+def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
+    """Keeps rows of text in a temporary file.
+
+    Args:
+        rows: some rows at a time: their bytes in UTF-8, without line ends, and how many bytes each has.
+    """
+    text, lengths = temporary_text(), ArrayStore(np.int64)
+    for content, sizes in rows:
+        text.file.write(content)
+        lengths.add(sizes)
+    starts, ends, last = ArrayStore(np.int64), ArrayStore(np.int64), 0
+    counted = lengths.finish()
+    for first in range(0, len(counted), INDEX_LINES):
+        sizes = counted[first : first + INDEX_LINES]
+        following = last + np.cumsum(sizes)
+        starts.add(following - sizes)
+        ends.add(following)
+        last = int(following[-1])
+    return Lines(text, starts.finish(), ends.finish())
+
+
+def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
+    """Finds where lines start and end, without the byte order mark and the line ends.
+
+    Raises:
+        UnicodeDecodeError: the file is not UTF-8.
+    """
+    file.seek(0)
+    first = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
+    file.seek(first)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    starts, ends = ArrayStore(np.int64), ArrayStore(np.int64)
+    position = start = first
+    after_return = False  # whether the block before ended in one
+    while block := file.read(BLOCK_BYTES):
+        decoder.decode(block)
+        codes = np.frombuffer(block, np.uint8)
+        newlines = np.flatnonzero(codes == ord("\n"))
+        if len(newlines):
+            before = np.where(newlines > 0, codes[newlines - 1] == ord("\r"), after_return)
+            found = newlines + position
+            begins = np.concatenate([[start], found[:-1] + 1])
+            starts.add(begins)
+            ends.add(found - (before & (found > begins)))
+            start = int(found[-1]) + 1
+        after_return = codes[-1] == ord("\r")
+        position += len(block)
+    decoder.decode(b"", final=True)
+    if position > start:  # the last line has no line feed
+        starts.add([start])
+        ends.add([position - after_return])
+    return starts.finish(), ends.finish()
+
+
+BLOCK_BYTES = 1 << 20
+
+
+def open_unpacked(path: Path) -> TextFile:
+    """Opens a file; a gzipped one is unpacked and a pipe is copied, for only then can it be read from anywhere."""
+    text = TextFile(path.open("rb"))
+    if not text.file.seekable():
+        text = _copy(text.file)
+    start = text.read(0, 4)
+    text.file.seek(0)
+    if start == ZSTD:
+        copy = temporary_text()
+        copy.file.writelines(unpack_zstd(path, text.file, BLOCK_BYTES))
+        return copy
+    if not start.startswith(GZIP):
+        return text
+    with gzip.open(text.file) as content:
+        return _copy(content)
+
+
+def _copy(content: BinaryIO | gzip.GzipFile) -> TextFile:
+    copy = temporary_text()
+    shutil.copyfileobj(content, copy.file, BLOCK_BYTES)
+    return copy
+
+
+def temporary_text() -> TextFile:
+    """Returns an empty file without a name, which is gone once its lines are."""
+    return TextFile(tempfile.TemporaryFile())  # closed with its lines
+
+
+PARQUET = b"PAR1"
+"""How a Parquet file begins and ends."""
+
+
+_OTHER_KINDS = {  # by their first bytes
+    b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or a zip archive",
+    b"\xd0\xcf\x11\xe0": "an old spreadsheet or document (.xls, .doc)",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ": "an xz file",
+    PARQUET + b"\x15": "a Parquet file, which is read as a table if its name ends in .parquet",
+    b"%PDF-": "a PDF",
+}
+
+
+def refuse_other_kinds(path: Path, start: bytes) -> None:
+    """Refuses a file of another kind, and text in UTF-16.
+
+    Args:
+        path: the file.
+        start: its first bytes.
+
+    Raises:
+        InputError: it is one.
+    """
+    kind = next((kind for signature, kind in _OTHER_KINDS.items() if start.startswith(signature)), None)
+    if kind:
+        raise InputError(
+            f"{path}: this is {kind}; expected UTF-8 text, gzipped or not: export or unpack it, a spreadsheet as text "
+            "divided by tabs"
+        )
+    zeros = [start[first::2].count(0) for first in (0, 1)]
+    if len(start) >= 32 and max(zeros) > len(start) / 3 and not min(zeros):
+        raise InputError(
+            f"{path}: every other byte is zero, as in UTF-16; expected UTF-8; convert the file: "
+            "iconv -f UTF-16LE -t UTF-8 FILE > CONVERTED"
+        )
+
+
+MOST_TIMES, ALWAYS_BYTES = 1000, 1 << 26
+"""How many times its size a file may unpack to, about what gzip can reach, and how many bytes any file may."""
+
+
+def import_pyarrow(path: str | Path, kind: str) -> Any:
+    """Imports PyArrow.
+
+    Args:
+        path: the file that needs it.
+        kind: what that file is, for the message.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        return import_module("pyarrow")
+    except ImportError:
+        raise InputError(
+            f"{path}: {kind} is read by PyArrow, which is not installed; install it: pip install pyarrow (or qkv with "
+            "its extra, corpora), or convert the file to text, plain or gzip"
+        ) from None
+
+
+def unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[bytes]:
+    """Yields the content of a zstd file.
+
+    Args:
+        path: the file, for messages.
+        packed: the same, open at its beginning.
+        block_bytes: how much is yielded at a time, at most.
+
+    Raises:
+        InputError: it is damaged or cut off, unpacks to far more than text does, or PyArrow is not installed.
+    """
+    pyarrow = import_pyarrow(path, "a zstd file")
+    size, unpacked = os.fstat(packed.fileno()).st_size, 0
+    try:
+        with pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, "r"), "zstd") as content:
+            while block := content.read(block_bytes):
+                unpacked += len(block)
+                _refuse_growth(path, size, unpacked)
+                yield block
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"{path}: damaged zstd file ({_first_line(error)}); fetch or compress it again") from None
+
+
+def _refuse_growth(path: Path, size: int, unpacked: int) -> None:
+    """Refuses a few bytes that hold gigabytes.
+
+    Raises:
+        InputError: that many bytes were unpacked from a file of this size.
+    """
+    if unpacked > max(ALWAYS_BYTES, MOST_TIMES * size):
+        raise InputError(
+            f"{path}: {size:,} bytes that unpack to {unpacked:,} or more; expected text, which packs to no less than a "
+            "thousandth of its size: check where the file is from, or give its text unpacked"
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__

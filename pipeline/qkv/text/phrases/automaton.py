@@ -1,0 +1,119 @@
+"""A deterministic automaton that reads a text symbol by symbol and says which phrases it holds as whole words.
+
+Aho and Corasick 1975, with the difference that a match begins and ends only where a word can. Letters: S states.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from .token_text import DIVIDING, END, NOTHING, SPACE, SYMBOLS, UNSURE, Symbols
+
+APART, JOINED = 0, 1
+"""The states in which no phrase has begun: after a character that divides or at the start, and after another one."""
+
+
+Table = npt.NDArray[np.int32]
+
+
+@dataclass
+class PhraseAutomaton:
+    """The automaton.
+
+    Args:
+        phrases: the symbols of each phrase.
+        marks: the bits by which each is reported.
+        unsure_divides: whether a character of which only the first byte is known counts as dividing. True finds too
+            many phrases beside such characters, False too few.
+
+    Attributes:
+        following: int32 `(S, SYMBOLS)`, the next state.
+        completed: int32 `(S, SYMBOLS)`, the marks of the phrases that are whole once this symbol is read.
+        pending: int32 `(S,)`, the marks of the phrases that are whole if the text ends or a word does.
+        fallback: int32 `(S,)`, the state of the longest part of what was read with which another phrase begins.
+        children: for each state the symbols by which a phrase goes on, with the states after them.
+    """
+
+    phrases: Sequence[Symbols]
+    marks: Sequence[int]
+    unsure_divides: bool
+    following: Table = field(init=False)
+    completed: Table = field(init=False)
+    pending: Table = field(init=False)
+    fallback: Table = field(init=False)
+    children: list[dict[int, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.children = [{}, {}]
+        whole: dict[int, int] = {}
+        for phrase, mark in zip(self.phrases, self.marks, strict=True):
+            state = APART
+            for symbol in phrase:
+                if symbol not in self.children[state]:
+                    self.children[state][symbol] = len(self.children)
+                    self.children.append({})
+                state = self.children[state][symbol]
+            whole[state] = whole.get(state, 0) | mark
+        # A phrase can begin after a letter only with a character that divides.
+        self.children[JOINED] = {symbol: to for symbol, to in self.children[APART].items() if symbol >= DIVIDING}
+        self._fill(whole)
+
+    def _fill(self, whole: dict[int, int]) -> None:
+        states = len(self.children)
+        self.following, self.completed = np.zeros((states, SYMBOLS), np.int32), np.zeros((states, SYMBOLS), np.int32)
+        self.pending, self.fallback = np.zeros(states, np.int32), np.zeros(states, np.int32)
+        is_joined = np.zeros(states, bool)
+        is_joined[JOINED] = True
+        for root in (APART, JOINED):
+            self.following[root] = self._from_root(root)
+            self._add_children(root)
+        waiting = deque((APART, symbol, state) for symbol, state in self.children[APART].items())
+        while waiting:
+            parent, symbol, state = waiting.popleft()
+            is_joined[state] = is_joined[parent] if _is_inside(symbol) else symbol < DIVIDING
+            from_parent = self.following[self.fallback[parent], symbol]
+            self.fallback[state] = int(is_joined[state]) if parent == APART else from_parent
+            self.following[state] = self.following[self.fallback[state]]
+            self.following[state, NOTHING] = state
+            if symbol == SPACE:
+                self.following[state, SPACE] = state  # several spaces are as one
+            self._add_children(state)
+            self.pending[state] = whole.get(state, 0) | self.pending[self.fallback[state]]
+            waiting.extend((state, following, child) for following, child in self.children[state].items())
+        self._fill_unsure()
+        ends_word = np.zeros((states, SYMBOLS), bool)
+        ends_word[:, DIVIDING : END + 1] = True
+        ends_word[:, :0x80] = ends_word[:, 0xC0:DIVIDING] = ~is_joined[:, None]
+        ends_word[:, UNSURE + 0xC0 :] = self.unsure_divides | ~is_joined[:, None]
+        self.completed = np.where(ends_word, self.pending[:, None], 0).astype(np.int32)
+
+    def _from_root(self, root: int) -> Table:
+        row = np.full(SYMBOLS, APART, np.int32)
+        row[:DIVIDING] = JOINED
+        row[0x80:0xC0] = row[NOTHING] = root
+        return row
+
+    def _add_children(self, state: int) -> None:
+        for symbol, child in self.children[state].items():
+            self.following[state, symbol] = child
+
+    def _fill_unsure(self) -> None:
+        joining, dividing = self.following[:, 0xC0:DIVIDING], self.following[:, DIVIDING + 0xC0 : END]
+        otherwise = np.where(dividing > JOINED, dividing, APART if self.unsure_divides else JOINED)
+        self.following[:, UNSURE + 0xC0 :] = np.where(joining > JOINED, joining, otherwise)
+
+    def read(self, symbols: Sequence[int], state: int = APART) -> tuple[int, int]:
+        """Reads symbols: returns the state after them, and the marks of the phrases completed on the way."""
+        found = 0
+        for symbol in symbols:
+            found |= int(self.completed[state, symbol])
+            state = int(self.following[state, symbol])
+        return state, found
+
+
+def _is_inside(symbol: int) -> bool:
+    """Returns whether a symbol is a byte of a character but not its first."""
+    return 0x80 <= symbol < 0xC0

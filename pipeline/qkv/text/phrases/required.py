@@ -1,0 +1,82 @@
+"""Words and phrases that a translation must contain: a line for each sentence, phrases separated by tabs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...errors import InputError
+from ..tokens.special_tokens import EOS
+from ..tokens.words import joins
+from .automaton import APART, JOINED, PhraseAutomaton
+from .token_text import DIVIDING, END, Symbols, TokenText
+
+MOST_PHRASES = 16
+"""Of one sentence."""
+
+
+_BESIDE = "。.,!a"  # characters after which a text without spaces goes on
+
+
+@dataclass(frozen=True)
+class RequiredPhrase:
+    """A phrase.
+
+    Args:
+        text: as it was given.
+        symbols: of what the vocabulary writes for it.
+        ids: the tokens that write it, whatever stands before it.
+    """
+
+    text: str
+    symbols: Symbols
+    ids: tuple[int, ...]
+
+
+def tokens_needed(phrases: Sequence[RequiredPhrase]) -> int:
+    """Returns how many tokens are enough for phrases, each with one before it that keeps it from becoming a banned one
+    with others, and EOS."""
+    return sum(len(phrase.ids) + 1 for phrase in phrases) + bool(phrases)
+
+
+def write_phrase(text: str, tokens: TokenText, place: str) -> RequiredPhrase:
+    """Returns a phrase with the tokens that the tokenizer gives it.
+
+    Args:
+        text: the phrase.
+        tokens: the tokens of the target language.
+        place: where it was given, as the message names it.
+
+    Raises:
+        InputError: it cannot be written with this vocabulary.
+    """
+    tokenizer = tokens.tokenizer
+    beside = _BESIDE if not joins(text[0]) and not tokens.tokenized else ""
+    ways = []
+    for before in beside:  # without the space that a tokenizer puts before a text
+        (row,), (first,) = tokenizer.encode([before + text]), tokenizer.encode([before])
+        if row[: len(first)] == first:
+            ways.append(row[len(first) :])
+    ways.append(tokenizer.encode([text])[0])
+    for ids in ways:
+        if ids and min(ids) > EOS:
+            symbols = tokens.of_text(tokenizer.decode([ids])[0])
+            if symbols and _is_written(symbols, tokens.of_tokens(ids)):
+                return RequiredPhrase(text, symbols, tuple(ids))
+    unknown = next((letter for letter in text if not letter.isspace() and not _is_known(letter, tokens)), None)
+    because = f": it has no token for {unknown!r}" if unknown else ""
+    raise InputError(
+        f"{place}: {text!r} cannot be written with this vocabulary{because}; require another word, in the form of the "
+        "training text"
+    )
+
+
+def _is_written(phrase: Symbols, written: Sequence[int]) -> bool:
+    """Returns whether a text contains a phrase as whole words when tokens have added these symbols, whatever it was
+    before."""
+    automaton = PhraseAutomaton([phrase], [1], unsure_divides=False)
+    ends = [automaton.read(written, state)[0] for state in (APART, JOINED)]
+    return DIVIDING <= written[0] < END and all(automaton.pending[ends])
+
+
+def _is_known(letter: str, tokens: TokenText) -> bool:
+    (ids,) = tokens.tokenizer.encode([letter])
+    return bool(ids) and min(ids) > EOS

@@ -1,0 +1,335 @@
+"""One reading of the training text, shard by shard: the ids of each pair, and everything else that must be known of
+it.
+
+Readings are kept as files, by which a preparation that was killed goes on, and which several runs share. A folder holds
+the shards of one text, read in one way; its name says which. Each file appears whole or not at all, and whoever makes
+it makes the same bytes, so that processes need no lock, and a file that is missing or damaged is made again.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..config import RunConfig
+from ..config.corpus import CorpusSettings, is_csv
+from ..errors import DAMAGE
+from ..files.arrays import ArrayStore
+from ..files.atomic import is_temporary, replaced_when_done
+from ..files.paths import sha256
+from ..files.run_directory import RunDirectory
+from ..runtime.machine import usable_cores
+from ..runtime.parallel import in_processes
+from .corpora.corpus import SHARD_PAIRS, Corpus, Sides, _numbers, _shard, is_large, shards
+from .corpora.filters import TextFilters, digest_pairs
+from .corpora.overlap import SharedSentenceFinder, SharedSentences
+from .corpora.provenance import shard_digests
+from .lines.line import find_empty
+from .lines.look import LookMeter
+from .tokens.encoding import EncodedPairs, EncodedShard, SentenceStore, smallest_type
+from .tokens.subword_models import PlainModel
+
+
+class Reading(NamedTuple):
+    """What is known of some pairs once they were read.
+
+    - sides: the ids of their sources and targets.
+    - empty: see `find_empty`.
+    - digests: see `digest_pairs`.
+    - filtered: see `TextFilters.find`; all 0 where there are no filters.
+    - near_digests: see `TextFilters.digest`.
+    - looks: what the sources and the targets look like.
+    - shared: for each other set, which of its sentences are among them.
+    """
+
+    sides: tuple[EncodedShard, EncodedShard]
+    empty: np.ndarray
+    digests: np.ndarray
+    filtered: np.ndarray
+    near_digests: np.ndarray
+    looks: tuple[LookMeter, LookMeter]
+    shared: dict[str, SharedSentences]
+
+
+class PairReader:
+    """Reads pairs: encodes them, and finds what else `Reading` holds.
+
+    Args:
+        models: what encodes sources and targets.
+        tokenized: whether spaces separate marks from words.
+        others: the sets whose sentences are looked for.
+        filters: what judges pairs by their text; None: nothing.
+    """
+
+    def __init__(
+        self,
+        models: tuple[PlainModel, PlainModel],
+        tokenized: bool,
+        others: Mapping[str, Corpus],
+        filters: TextFilters | None = None,
+    ) -> None:
+        self._models = models
+        self._tokenized = tokenized
+        self._filters = filters
+        self._finders = {name: SharedSentenceFinder(other.source, other.target) for name, other in others.items()}
+
+    def __call__(self, pairs: Sides) -> Reading:
+        looks = LookMeter(self._tokenized), LookMeter(self._tokenized)
+        for look, sentences in zip(looks, pairs, strict=True):
+            look.add(sentences)
+        source, target = map(self._encode, self._models, pairs)
+        shared = {name: finder.find(*pairs) for name, finder in self._finders.items()}
+        filtered, near_digests = np.zeros(len(pairs[0]), np.uint8), np.zeros(0, np.uint64)
+        if self._filters is not None:
+            filtered, near_digests = self._filters.find(*pairs), self._filters.digest(*pairs)
+        return Reading(
+            (source, target), find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, looks, shared
+        )
+
+    def _encode(self, model: PlainModel, sentences: Sequence[str]) -> EncodedShard:
+        rows = model.encode(sentences)
+        ids = np.fromiter(chain.from_iterable(rows), smallest_type(model.vocabulary_size))
+        return EncodedShard(ids, np.fromiter(map(len, rows), np.int64))
+
+
+class TextFacts(NamedTuple):
+    """What a reading of the whole training text found; see `Reading`."""
+
+    empty: np.ndarray
+    digests: np.ndarray
+    filtered: np.ndarray
+    near_digests: np.ndarray
+    looks: tuple[LookMeter, LookMeter]
+    shared: dict[str, SharedSentences]
+
+
+class ShardFiles:
+    """The readings of the shards of a text.
+
+    Args:
+        folder: where they are; made when the first is written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, number: int) -> bool:
+        """Returns whether there is a file for a shard, perhaps a damaged one."""
+        return self._path(number).is_file()
+
+    def delete_leftovers(self) -> None:
+        """Deletes what killed processes have left half-written; what another process is writing now is younger."""
+        for path in self.folder.glob(".*.npz"):
+            with contextlib.suppress(FileNotFoundError):
+                if is_temporary(path.name) and time.time() - path.lstat().st_mtime > LEFTOVER_SECONDS:
+                    path.unlink()
+
+    def write(self, number: int, reading: Reading) -> None:
+        """Writes a reading; one that another process is writing at the same time is the same."""
+        with replaced_when_done(self._path(number)) as temporary, temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **_arrays(reading))
+
+    def read(self, number: int) -> Reading | None:
+        """Returns a reading; None if its file is missing or damaged."""
+        try:
+            with self._path(number).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return _reading(arrays)
+        except FileNotFoundError:
+            return None
+        except DAMAGE as error:
+            log.warning("%s is damaged (%s) and is made again", self._path(number), error)
+            return None
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.npz"
+
+
+def read_pairs(
+    corpus: Corpus, reader: PairReader, processes: int | None = None, files: ShardFiles | None = None
+) -> tuple[EncodedPairs, TextFacts]:
+    """Reads a corpus once, a shard at a time, and returns the encoded pairs and what was found.
+
+    Args:
+        corpus: the pairs.
+        reader: what reads a shard.
+        processes: how many read at the same time; by default one for each core, or none beside this one if there are
+            few pairs.
+        files: where the readings of shards are kept; those that are there are taken from there.
+    """
+    if processes is None:
+        processes = usable_cores() if is_large(corpus) else 1
+    if files is None:
+        parts = shards(corpus)
+        return gather_readings(in_processes(reader, parts, processes) if processes > 1 else map(reader, parts))
+    files.delete_leftovers()
+    missing = ((number, _shard(corpus, number)) for number in _numbers(corpus) if not files.has(number))
+    write = _ShardWriter(reader, files)
+    for _ in in_processes(write, missing, processes) if processes > 1 else map(write, missing):
+        pass
+    return gather_readings(_read_or_make(corpus, reader, files, number) for number in _numbers(corpus))
+
+
+class _ShardWriter:
+    """Reads a shard and writes what is known of it, so that nothing of it travels between processes."""
+
+    def __init__(self, reader: PairReader, files: ShardFiles) -> None:
+        self._reader, self._files = reader, files
+
+    def __call__(self, numbered: tuple[int, Sides]) -> None:
+        number, pairs = numbered
+        self._files.write(number, self._reader(pairs))
+
+
+def _read_or_make(corpus: Corpus, reader: PairReader, files: ShardFiles, number: int) -> Reading:
+    reading = files.read(number)
+    if reading is None:  # somebody has deleted it, or it is damaged
+        reading = reader(_shard(corpus, number))
+        files.write(number, reading)
+    return reading
+
+
+def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, TextFacts]:
+    """Puts the readings of all parts of a text together, of which there is at least one."""
+    stores: list[SentenceStore] = []
+    arrays = [ArrayStore(kind) for kind in (bool, np.uint64, np.uint8, np.uint64)]
+    looks: tuple[LookMeter, LookMeter] | None = None
+    shared: dict[str, SharedSentences] = {}
+    for reading in readings:
+        stores = stores or [SentenceStore(side.ids.dtype) for side in reading.sides]
+        for store, side in zip(stores, reading.sides, strict=True):
+            store.add(*side)
+        parts = (reading.empty, reading.digests, reading.filtered, reading.near_digests)
+        for array, part in zip(arrays, parts, strict=True):
+            array.add(part)
+        if looks is None:
+            looks, shared = reading.looks, reading.shared
+            continue
+        for look, following in zip(looks, reading.looks, strict=True):
+            look.update(following)
+        for name, sentences in reading.shared.items():
+            shared[name].update(sentences)
+    assert looks is not None
+    source, target = (store.finish() for store in stores)
+    empty, digests, filtered, near_digests = (array.finish() for array in arrays)
+    return EncodedPairs(source, target), TextFacts(empty, digests, filtered, near_digests, looks, shared)
+
+
+VERSION = 2
+"""Of the files, and of everything that is computed for them: a new one makes new folders."""
+
+
+LEFTOVER_SECONDS = 3600
+
+
+log = logging.getLogger(__name__)
+
+
+def folder_name(facts: Any) -> str:
+    """Returns the name of the folder of a text.
+
+    Args:
+        facts: all that the readings depend on, as JSON.
+    """
+    return hashlib.sha256(json.dumps([VERSION, facts], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _arrays(reading: Reading) -> dict[str, np.ndarray]:
+    source, target = reading.sides
+    facts = {
+        "looks": [
+            {
+                **{name: getattr(look, name) for name in _LOOK},
+                "capitalised": sorted(look.capitalised),
+                "counts": sorted(look.counts.items()),
+            }
+            for look in reading.looks
+        ],
+        "shared": {
+            name: [sorted(shared.sources), sorted(shared.targets), sorted(shared.pairs)]
+            for name, shared in reading.shared.items()
+        },
+    }
+    return {
+        "source_ids": source.ids,
+        "source_lengths": source.lengths.astype(np.int32),
+        "target_ids": target.ids,
+        "target_lengths": target.lengths.astype(np.int32),
+        **{name: getattr(reading, name) for name in _ARRAYS},
+        "facts": np.frombuffer(json.dumps(facts).encode(), np.uint8),
+    }
+
+
+def _reading(arrays: Any) -> Reading:
+    facts = json.loads(arrays["facts"].tobytes())
+    looks = _read_look(facts["looks"][0]), _read_look(facts["looks"][1])
+    shared = {
+        name: SharedSentences(set(sources), set(targets), {(source, target) for source, target in pairs})
+        for name, (sources, targets, pairs) in facts["shared"].items()
+    }
+    source, target = (
+        EncodedShard(arrays[f"{side}_ids"], arrays[f"{side}_lengths"].astype(np.int64)) for side in ("source", "target")
+    )
+    return Reading((source, target), looks=looks, shared=shared, **{name: arrays[name] for name in _ARRAYS})
+
+
+def _read_look(facts: dict[str, Any]) -> LookMeter:
+    look = LookMeter(facts["tokenized"])
+    for name in _LOOK:
+        setattr(look, name, facts[name])
+    look.capitalised = set(facts["capitalised"])
+    look.counts.update(dict(facts["counts"]))
+    return look
+
+
+_LOOK = ("tokenized", "sentences", "beginnings", "escaped", "first", "first_short")
+
+
+_ARRAYS = ("empty", "digests", "filtered", "near_digests")
+
+
+def shard_files(
+    config: RunConfig,
+    run: RunDirectory,
+    training: Corpus,
+    others: Mapping[str, Corpus],
+    digests: Mapping[str, str],
+) -> ShardFiles | None:
+    """Returns the files of the readings: in `data.cache`, or in the run while a large text is being prepared; None for
+    a small text without a cache.
+
+    Args:
+        config: the settings.
+        run: the run, with its tokenizer.
+        training: the pairs that are read.
+        others: the sets whose sentences are looked for.
+        digests: of the files of all sets, see `data_sha256`.
+    """
+    data = config.data
+    if data.cache is None and not is_large(training):
+        return None
+    facts = {
+        "text": [[_form(corpus), shard_digests(corpus, run, digests)] for corpus in data.training_corpora],
+        "others": {name: [_digest(side) for side in (other.source, other.target)] for name, other in others.items()},
+        "filters": None if data.filters is None else data.filters.model_dump(mode="json"),
+        "tokenized": data.tokenized,
+        "tokenizer": sha256(run.tokenizer),
+        "pairs": [len(training), SHARD_PAIRS],
+    }
+    return ShardFiles((data.cache or run.shards) / folder_name(facts))
+
+
+def _form(corpus: CorpusSettings) -> dict[str, Any]:
+    """Returns the settings by which pairs are read from files."""
+    form = corpus.model_dump(include={"source_column", "target_column", "separator", "header", "split"})
+    return form | {"csv": corpus.table is not None and is_csv(corpus.table)}
+
+
+def _digest(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -1,0 +1,254 @@
+"""Segmentations of the training text drawn by BPE-dropout (Provilkov et al. 2020): words as subwords, with merges left
+out at random.
+
+SentencePiece draws them too, but from version 0.2.2 on its generator takes something of its own from every process
+besides the seed, so the same seed would train another model in every process.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from ...config import RunConfig
+from ..corpora.corpus import Corpus, chunks
+from ..lines.line import visible, words_of
+from .encoding import EncodedPairs, EncodedSentences, SentenceStore
+from .special_tokens import EOS, UNK, WORD_START
+from .token_links import WordFinder, WordNumbers
+from .tokenizer import Tokenizer
+
+CELLS = 1 << 20  # symbols that are merged at a time, to bound memory
+
+
+class BPEDropout:
+    """Draws the subwords of words.
+
+    Every pair of neighbouring symbols that could be merged is left out with a fixed probability when it first becomes a
+    pair, as in SentencePiece; of the others, the pair with the best score is merged first, and the leftmost of equals.
+
+    Args:
+        pieces: the spelling of each id; those up to EOS are special.
+        scores: the score of each id.
+        dropout: the probability, from 0 to 1.
+    """
+
+    def __init__(self, pieces: Sequence[str], scores: Sequence[float], dropout: float) -> None:
+        self.dropout = dropout
+        self._ids = {piece: token for token, piece in enumerate(pieces) if token > EOS}
+        self.lengths = np.array([1 if token == UNK else len(piece) for token, piece in enumerate(pieces)])
+        self._padding = len(pieces)
+        merges = sorted(
+            (self._key(self._ids[piece[:cut]], self._ids[piece[cut:]]), scores[token], token)
+            for piece, token in self._ids.items()
+            for cut in range(1, len(piece))
+            if piece[:cut] in self._ids and piece[cut:] in self._ids
+        )
+        # The last one stands for no merge.
+        self._keys = np.array([key for key, _, _ in merges] + [np.iinfo(np.int64).max])
+        self._scores = np.array([score for _, score, _ in merges] + [-np.inf])
+        self._merged = np.array([token for _, _, token in merges] + [UNK])
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, dropout: float) -> "BPEDropout":
+        """Makes one of a tokenizer's merges; no text is cut into its tags."""
+        pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+        return cls(["" if piece in tokenizer.tags else piece for piece in pieces], tokenizer.scores, dropout)
+
+    def draw(self, words: Sequence[str], index: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
+        """Draws the ids of `words[i]` for each i of `index`.
+
+        Args:
+            words: different words, each with its mark in front.
+            index: int `(n,)`, indices of `words`.
+            generator: what draws.
+        """
+        lengths = np.array([len(word) for word in words])[index]
+        drawn: list[np.ndarray] = [np.zeros(0, int)] * len(index)
+        symbols = [np.array([self._ids.get(character, UNK) for character in word]) for word in words]
+        for rows in _chunks(lengths):
+            padded = np.full((len(rows), lengths[rows].max()), self._padding)
+            for row, occurrence in zip(padded, rows, strict=True):
+                row[: lengths[occurrence]] = symbols[index[occurrence]]
+            for row, ids in self._merge(padded, generator):
+                drawn[rows[row]] = ids[ids != self._padding]
+        return drawn
+
+    def _merge(self, ids: np.ndarray, generator: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
+        """Merges the symbols of rows until no pair is left, one pair of every row in turn; yields the rows that are
+        done, with their numbers."""
+        rows = np.arange(len(ids))
+        pairs = self._draw_pairs(ids[:, :-1], ids[:, 1:], generator)
+        while pairs.shape[1]:
+            scores = self._scores[pairs]
+            best = scores.argmax(1)
+            going = np.take_along_axis(scores, best[:, None], 1)[:, 0] > -np.inf
+            yield from zip(rows[~going].tolist(), ids[~going], strict=True)
+            rows, ids, pairs, best = rows[going], ids[going], pairs[going], best[going]
+            each = np.arange(len(rows))
+            ids[each, best] = self._merged[pairs[each, best]]
+            ids, pairs = _without(ids, best + 1), _without(pairs, best)
+            last = pairs.shape[1]
+            for column, has_pair in ((best - 1, best > 0), (best, best < last)):
+                at = each[has_pair], column[has_pair]
+                pairs[at] = self._draw_pairs(ids[at], ids[at[0], at[1] + 1], generator)
+        yield from zip(rows.tolist(), ids, strict=True)
+
+    def _draw_pairs(self, left: np.ndarray, right: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """Returns the index of each pair's merge; the last one where there is none or it is left out."""
+        keys = self._key(left, right)
+        found = np.searchsorted(self._keys, keys)
+        left_out = (self._keys[found] != keys) | (generator.random(keys.shape) < self.dropout)
+        return np.where(left_out, len(self._keys) - 1, found)
+
+    def _key(self, left, right):
+        return left * (self._padding + 1) + right
+
+
+def _chunks(lengths: np.ndarray) -> Iterator[np.ndarray]:
+    """Yields the indices of words of about the same length, `CELLS` symbols at a time."""
+    order = np.argsort(lengths, kind="stable")
+    while len(order):
+        fitting = int(np.sum(lengths[order] * np.arange(1, len(order) + 1) <= CELLS))
+        chunk, order = np.split(order, [max(fitting, 1)])
+        yield chunk
+
+
+def _without(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Takes one column out of every row."""
+    kept = np.ones(rows.shape, bool)
+    kept[np.arange(len(rows)), columns] = False
+    return rows[kept].reshape(len(rows), rows.shape[1] - 1)
+
+
+FindWords = Callable[[Sequence[str], Sequence[np.ndarray]], Iterable[np.ndarray]]
+"""Takes sentences and the byte after each of their tokens, and returns the word of each token."""
+
+
+def sample_segmentation(
+    sentences: Sequence[str],
+    encoded: EncodedSentences,
+    sampler: BPEDropout,
+    seed: int,
+    longest: int,
+    words: tuple[EncodedSentences, FindWords] | None = None,
+) -> tuple[EncodedSentences, EncodedSentences | None]:
+    """Encodes sentences in subwords that are drawn. The same seed gives the same ids, on every machine.
+
+    Args:
+        sentences: the text.
+        encoded: its usual segmentation, taken for a sentence that becomes longer than `longest` tokens.
+        sampler: draws the subwords of words.
+        seed: the seed of the draws.
+        longest: number of tokens.
+        words: the word of each token of `encoded`, and what finds those of other tokens; None where nobody asks.
+
+    Returns:
+        The ids, and the word of each.
+    """
+    generator, first = np.random.default_rng(seed), 0
+    ids, numbers = SentenceStore(np.int32), SentenceStore(np.int32)
+    for chunk in chunks(sentences):
+        rows, ends = zip(*_sample(chunk, sampler, generator), strict=True)
+        fits = [len(row) <= longest for row in rows]
+        _add_rows(ids, fits, rows, encoded, first)
+        if words is not None:
+            usual, find_words = words
+            _add_rows(numbers, fits, [*find_words(chunk, [*map(_byte_ends, chunk, ends)])], usual, first)
+        first += len(chunk)
+    return ids.finish(), None if words is None else numbers.finish()
+
+
+def _add_rows(
+    store: SentenceStore, fits: Sequence[bool], drawn: Sequence[np.ndarray], usual: EncodedSentences, first: int
+) -> None:
+    """Adds the rows that were drawn, and the usual ones from `first` on in place of those that do not fit."""
+    pairs = enumerate(zip(drawn, fits, strict=True), first)
+    rows = [row if fitting else usual[number] for number, (row, fitting) in pairs]
+    store.add(np.concatenate(rows), np.array([*map(len, rows)], np.int64))
+
+
+def _byte_ends(sentence: str, ends: np.ndarray) -> np.ndarray:
+    """Returns the byte of the text after each token.
+
+    Args:
+        sentence: the text.
+        ends: the character after each token, of the words with their marks in front.
+    """
+    after: list[int] = []
+    position = 0
+    for word in sentence.split(" "):
+        if word:
+            after += accumulate((len(character.encode()) for character in word), initial=position)
+        position += len(word.encode()) + 1
+    return np.array(after, np.int64)[ends - 1]
+
+
+def _sample(
+    sentences: Sequence[str], sampler: BPEDropout, generator: np.random.Generator
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Draws the ids of each sentence, and the character after each; several unknown characters in a row are one token,
+    as in SentencePiece."""
+    words: dict[str, int] = {}
+    index: list[int] = []
+    ends = [0]
+    for sentence in sentences:
+        # SentencePiece takes the mark in a text for a space, too, and drops it at the end.
+        marked = "".join(WORD_START + word for word in words_of(visible(sentence))).rstrip(WORD_START)
+        index += [words.setdefault(WORD_START + word, len(words)) for word in marked.split(WORD_START)[1:]]
+        ends.append(len(index))
+    drawn = sampler.draw(list(words), np.array(index, int), generator) if index else []
+    for first, end in pairwise(ends):
+        ids = np.concatenate([np.zeros(0, int), *drawn[first:end]])
+        repeated = (ids == UNK) & (np.roll(ids, 1) == UNK)
+        repeated[:1] = False
+        yield ids[~repeated], np.cumsum(sampler.lengths[ids])[~np.roll(repeated, -1)]
+
+
+SEGMENTATIONS = 10  # of the training text with BPE-dropout; epochs use them in turn
+
+
+def _segmentation_names(config: RunConfig) -> list[str]:
+    """Returns the names of the files of the training pairs, one for each segmentation."""
+    return [f"train-{number}" for number in range(SEGMENTATIONS)] if config.tokenizer.bpe_dropout else ["train"]
+
+
+def _sample_segmentations(
+    config: RunConfig,
+    corpus: Corpus,
+    encoded: EncodedPairs,
+    tokenizer: Tokenizer,
+    words: WordNumbers | None,
+    finder: WordFinder | None,
+) -> Iterator[tuple[EncodedPairs, WordNumbers | None]]:
+    """Draws every segmentation of the pairs; without sampling there is just one, `encoded`.
+
+    With each come the words of its tokens, if those of `encoded` are given.
+    """
+    if not config.tokenizer.bpe_dropout:
+        yield encoded, words
+        return
+    sides = (
+        (corpus.source, encoded.source, config.data.max_source_tokens),
+        (corpus.target, encoded.target, config.data.max_target_tokens),
+    )
+    sampler = BPEDropout.of(tokenizer, config.tokenizer.bpe_dropout)
+    # Every segmentation and side has its own seed, or both sides would lose the same merges.
+    seeds = np.random.SeedSequence(config.run.seed).generate_state(2 * SEGMENTATIONS)
+    for number in range(SEGMENTATIONS):
+        drawn, found = zip(
+            *(
+                sample_segmentation(
+                    sentences,
+                    usual,
+                    sampler,
+                    int(seeds[2 * number + side]),
+                    longest,
+                    None if words is None or finder is None else (words[side], partial(finder.of_side, side)),
+                )
+                for side, (sentences, usual, longest) in enumerate(sides)
+            ),
+            strict=True,
+        )
+        yield EncodedPairs(*drawn), None if words is None else WordNumbers(*found)

@@ -1,0 +1,279 @@
+"""Encoded sentences and pairs on disk, memory-mapped, so that memory stays flat however large the corpus is."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import DAMAGE, InputError
+from ...files.arrays import ArrayStore, map_array
+from ...files.atomic import replaced_when_done
+from ..corpora.corpus import CHUNK_SENTENCES, Corpus, _firsts, chunks
+from .tokenizer import Tokenizer
+
+CHUNK_STARTS = 1 << 17
+
+
+class EncodedSentences:
+    """Sentences as ids, without BOS and EOS: one flat array of ids and the index at which each sentence starts.
+
+    Args:
+        ids: uint16 or int32, `(tokens of all sentences,)`.
+        starts: int64 `(sentences + 1,)`.
+    """
+
+    def __init__(self, ids: np.ndarray, starts: np.ndarray) -> None:
+        self.ids = ids.view(np.ndarray)  # a part of a mapped file takes three times as long to make
+        self.starts = starts.view(np.ndarray)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """The number of ids of each sentence, int32 `(sentences,)`, in memory."""
+        return np.diff(self.starts).astype(np.int32)
+
+    def lengths_of(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the number of ids of the sentences of `rows`, in the same shape."""
+        return (self.starts[rows + 1] - self.starts[rows]).astype(np.int32)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.ids[self.starts[index] : self.starts[index + 1]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[index] for index in range(len(self)))
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Sequence[int] | np.ndarray]) -> "EncodedSentences":
+        """Stores sentences given one by one. Their ids go to a temporary file, not to memory."""
+        rows, store = iter(rows), SentenceStore(np.int32)
+        while chunk := list(islice(rows, CHUNK_SENTENCES)):
+            ids = np.concatenate([np.asarray(row, np.int32) for row in chunk])
+            store.add(ids, np.array([len(row) for row in chunk], np.int64))
+        return store.finish()
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the ids of the sentences of `rows`, one sentence after the other."""
+        lengths = self.lengths_of(rows)
+        ends = np.cumsum(lengths)
+        # For each id, how far the place it is read from lies behind the place it goes to.
+        shifts = np.repeat(self.starts[rows] - (ends - lengths), lengths)
+        return self.ids[shifts + np.arange(len(shifts))]
+
+    def select(
+        self, rows: Sequence[int] | np.ndarray, joined: Sequence[Sequence[int]] | np.ndarray = ()
+    ) -> "EncodedSentences":
+        """Returns the sentences of `rows`, in that order, followed by the two sentences of each row `(first, second)`
+        of `joined` as one sentence."""
+        parts = (np.asarray(part, np.int64).reshape(-1, size) for part, size in ((rows, 1), (joined, 2)))
+        chunks = (part[first : first + CHUNK_SENTENCES] for part in parts for first in _firsts(part))
+        store = SentenceStore(self.ids.dtype)
+        for chunk in chunks:
+            store.add(self.gather(chunk.ravel()), self.lengths_of(chunk).sum(axis=1, dtype=np.int64))
+        return store.finish()
+
+    def save(self, path: Path) -> None:
+        """Writes `PATH.ids.npy` and `PATH.starts.npy`."""
+        for name, array in (("ids", self.ids), ("starts", self.starts)):
+            with replaced_when_done(Path(f"{path}.{name}.npy")) as temporary:
+                np.save(temporary, array, allow_pickle=False)
+
+    @classmethod
+    def load(cls, path: Path) -> "EncodedSentences":
+        """Maps what `save` wrote.
+
+        Raises:
+            InputError: the files are missing or damaged.
+        """
+        try:
+            ids = map_array(Path(f"{path}.ids.npy"), np.int32, np.uint16)
+            starts = map_array(Path(f"{path}.starts.npy"), np.int64)
+            if starts[0] != 0 or starts[-1] != len(ids) or not _ascends(starts):
+                raise ValueError(f"{len(ids)} ids, expected {starts[-1]}")
+        except (*DAMAGE, IndexError) as error:
+            raise InputError(
+                f"{path}: the encoded text is missing or damaged ({error}); train anew in another folder"
+            ) from None
+        return cls(ids, starts)
+
+
+class SentenceStore:
+    """Sentences that come part by part. If they are many, they go to temporary files, not to memory.
+
+    Args:
+        dtype: of the ids.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._ids, self._starts = ArrayStore(dtype), ArrayStore(np.int64)
+        self._starts.add([0])
+        self._end = 0
+
+    def add(self, ids: np.ndarray, lengths: np.ndarray) -> None:
+        """Adds sentences: their ids, one sentence after the other, and the number of each."""
+        self._ids.add(ids)
+        ends = self._end + np.cumsum(lengths, dtype=np.int64)
+        self._starts.add(ends)
+        self._end = int(ends[-1]) if len(ends) else self._end
+
+    def finish(self) -> EncodedSentences:
+        """Returns all of them; nothing can be added after that."""
+        return EncodedSentences(self._ids.finish(), self._starts.finish())
+
+
+def _ascends(starts: np.ndarray) -> bool:
+    parts = (starts[first : first + CHUNK_STARTS] for first in range(0, len(starts), CHUNK_STARTS - 1))
+    return all(bool((np.diff(part) >= 0).all()) for part in parts)
+
+
+def smallest_type(vocabulary_size: int) -> np.dtype:
+    """Returns the type that ids are stored in: 16 bits where they suffice."""
+    return np.dtype(np.uint16 if vocabulary_size <= 1 << 16 else np.int32)
+
+
+def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedSentences:
+    """Encodes sentences, a chunk at a time."""
+    return EncodedSentences.from_rows(row for chunk in chunks(sentences) for row in tokenizer.encode(chunk))
+
+
+CHUNK_ROWS = 1 << 17
+
+
+class EncodedPairs(NamedTuple):
+    """Encoded sources and targets, in the same order, and optionally the links between their tokens.
+
+    - links: for each pair flat numbers `source token, target token, source token, ...`, or None.
+    """
+
+    source: EncodedSentences
+    target: EncodedSentences
+    links: EncodedSentences | None = None
+
+    @property
+    def sides(self) -> tuple[EncodedSentences, EncodedSentences]:
+        """Sources and targets."""
+        return self.source, self.target
+
+    def select(
+        self, rows: Sequence[int] | np.ndarray, joined: Sequence[Sequence[int]] | np.ndarray = ()
+    ) -> "EncodedPairs":
+        """Returns the pairs of `rows`, in that order, followed by the two pairs of each row `(first, second)` of
+        `joined` as one pair."""
+        if not len(joined) and _are_all(np.asarray(rows), len(self.source)):
+            return self
+        source, target = (side.select(rows, joined) for side in self.sides)
+        if self.links is None:
+            return EncodedPairs(source, target)
+        links = chain((self.links[row] for row in rows), (self._join_links(*pair) for pair in joined))
+        return EncodedPairs(source, target, EncodedSentences.from_rows(links))
+
+    def _join_links(self, first: int, second: int) -> np.ndarray:
+        assert self.links is not None
+        # The tokens of the second pair come after those of the first.
+        shift = np.array([len(side[first]) for side in self.sides], np.int32)
+        return np.concatenate([self.links[first], (self.links[second].reshape(-1, 2) + shift).ravel()])
+
+    def save(self, path: Path) -> None:
+        """Writes `PATH.source`, `PATH.target` and, where there are links, `PATH.links`."""
+        for name, sentences in self._asdict().items():
+            if sentences is not None:
+                sentences.save(Path(f"{path}.{name}"))
+
+    @classmethod
+    def load(cls, path: Path, linked: bool = False, vocabulary_size: int | None = None) -> "EncodedPairs":
+        """Maps what `save` wrote, with links if `linked`.
+
+        Raises:
+            InputError: the files are missing or damaged, have different numbers of sentences, ids outside the
+                vocabulary, or links to tokens that are not there.
+        """
+        names = ("source", "target", "links") if linked else ("source", "target")
+        pairs = cls(*(EncodedSentences.load(Path(f"{path}.{name}")) for name in names))
+        if len({len(sentences) for sentences in pairs if sentences is not None}) > 1:
+            raise InputError(
+                f"{path}: {len(pairs.source)} encoded sources and {len(pairs.target)} targets"
+                f"{f' and links of {len(pairs.links)}' if pairs.links else ''}; train anew in another folder"
+            )
+        size = 1 << 31 if vocabulary_size is None else vocabulary_size
+        if not (all(_are_below(side.ids, size) for side in pairs.sides) and pairs._link_own_tokens()):
+            raise InputError(
+                f"{path}: the encoded text has ids outside the vocabulary of {size:,} tokens, or links "
+                "outside its sentences; restore the run's own files, or train anew in another folder"
+            )
+        return pairs
+
+    def _link_own_tokens(self) -> bool:
+        if self.links is None:
+            return True
+        counts = self.links.lengths
+        if (counts % 2).any():
+            return False
+        ends = zip(self.links.ids.reshape(-1, 2).T, self.sides, strict=True)
+        return all(
+            bool((side >= 0).all() and (side < np.repeat(text.lengths, counts // 2)).all()) for side, text in ends
+        )
+
+
+def _are_all(rows: np.ndarray, total: int) -> bool:
+    """Returns whether the rows are all there are, in their order."""
+    firsts = range(0, total, CHUNK_ROWS)
+    return len(rows) == total and all(
+        np.array_equal(rows[first : first + CHUNK_ROWS], np.arange(first, min(first + CHUNK_ROWS, total)))
+        for first in firsts
+    )
+
+
+def _are_below(ids: np.ndarray, end: int) -> bool:
+    return len(ids) == 0 or (int(ids.min()) >= 0 and int(ids.max()) < end)
+
+
+def put_tags(pairs: EncodedPairs, parts: Iterable[tuple[int, int, int | None]]) -> EncodedPairs:
+    """Puts tags before the sources of encoded pairs.
+
+    Args:
+        pairs: the pairs, without tags.
+        parts: first row, the row after the last, and the id of the tag or None, of neighbouring parts of all pairs.
+    """
+    parts = list(parts)
+    if all(tag is None for _, _, tag in parts):
+        return pairs
+    store = SentenceStore(pairs.source.ids.dtype)
+    links: list[np.ndarray] = []
+    for begin, end, tag in parts:
+        for first in range(begin, end, CHUNK_SENTENCES):
+            last = min(first + CHUNK_SENTENCES, end)
+            _add_tagged(store, pairs.source, first, last, tag)
+            if pairs.links is not None:
+                links += [_shift_links(pairs.links[row], tag is not None) for row in range(first, last)]
+    linked = None if pairs.links is None else EncodedSentences.from_rows(links)
+    return EncodedPairs(store.finish(), pairs.target, linked)
+
+
+def _add_tagged(store: SentenceStore, source: EncodedSentences, first: int, last: int, tag: int | None) -> None:
+    starts = source.starts[first : last + 1]
+    ids, lengths = source.ids[starts[0] : starts[-1]], np.diff(starts)
+    if tag is not None:
+        ids, lengths = np.insert(ids, starts[:-1] - starts[0], tag), lengths + 1
+    store.add(ids, lengths)
+
+
+def _shift_links(links: np.ndarray, tagged: bool) -> np.ndarray:
+    return (links.reshape(-1, 2) + np.array([int(tagged), 0], links.dtype)).ravel()
+
+
+def _encode_validation(validation: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
+    return EncodedPairs(
+        encode_sentences(validation.source, tokenizer), encode_sentences(validation.target, tokenizer.of_target)
+    )
+
+
+class EncodedShard(NamedTuple):
+    """The ids of some sentences, one sentence after the other, and the number of each."""
+
+    ids: np.ndarray
+    lengths: np.ndarray

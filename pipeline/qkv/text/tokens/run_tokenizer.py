@@ -1,0 +1,126 @@
+"""The tokenizer of a run: trained by SentencePiece, or taken from an earlier start on the same text, or loaded."""
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import sentencepiece
+
+from ...config import RunConfig
+from ...errors import InputError
+from ...files.atomic import write_atomically
+from ...files.json import read_json, write_json
+from ...files.run_directory import RunDirectory
+from ..corpora.corpus import Corpus
+from ..lines.line import is_empty
+from .marian_tokenizer import GivenTokenizer
+from .special_tokens import BOS, EOS, PAD, UNK
+from .tokenizer import Tokenizer
+
+
+def train_tokenizer(
+    sentences: Iterable[str],
+    path: Path,
+    *,
+    kind: str,
+    vocabulary_size: int,
+    character_coverage: float,
+    tags: Sequence[str] = (),
+) -> None:
+    """Trains a subword model on sentences of both languages and writes it to `path`.
+
+    Text is used as it is, with accents and case and without Unicode normalisation; only runs of spaces become one.
+
+    Args:
+        sentences: the training text.
+        path: where the model is written.
+        kind: "bpe" (Sennrich et al. 2016) or "unigram" (Kudo 2018).
+        vocabulary_size: number of tokens, the four special ones included.
+        character_coverage: share of the text's characters that get a token.
+        tags: further special tokens, which no text is cut into.
+
+    Raises:
+        InputError: the text has too little variety for that many tokens, or too many characters for so few.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            model_type=kind,
+            vocab_size=vocabulary_size,
+            character_coverage=character_coverage,
+            normalization_rule_name="identity",
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            control_symbols=list(tags),
+            max_sentence_length=1 << 20,  # bytes; longer lines would be skipped silently
+            num_threads=1,  # with several threads, floating-point sums would depend on how the work is divided
+            minloglevel=2,
+        )
+    except (RuntimeError, OSError) as error:
+        reason = str(error).rsplit("] ", 1)[-1]
+        raise InputError(
+            f"tokenizer.vocabulary_size: {vocabulary_size} does not fit the training text: {reason}"
+        ) from None
+    write_atomically(path, model.getvalue())
+
+
+MOST_SENTENCES = 500_000  # of both languages, to learn subwords from; SentencePiece holds them in memory
+
+
+def reuse_or_train_tokenizer(
+    config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]
+) -> Tokenizer:
+    """Returns the tokenizer that is in the run if it was trained on the same text, and otherwise trains it.
+
+    Args:
+        config: the settings.
+        training: the training text.
+        run: the run.
+        digests: of all files, see `data_sha256`.
+    """
+    taken = config.training.start_from is not None  # that of the run from which training starts
+    if not taken and not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
+        run.tokenizer.unlink(missing_ok=True)
+        write_json(run.preparation, digests)
+        train_tokenizer(
+            _sample_sentences(training),
+            run.tokenizer,
+            kind=config.tokenizer.kind,
+            vocabulary_size=config.tokenizer.vocabulary_size,
+            character_coverage=config.tokenizer.character_coverage,
+            tags=config.data.tags,
+        )
+    tokenizer = load_tokenizer(run.tokenizer)
+    if missing := [tag for tag in config.data.tags if tag not in tokenizer.tags]:
+        raise InputError(
+            f"{run.tokenizer}: the tokenizer of the run from which training starts has no tag {', '.join(missing)}; "
+            "expected the tags of data.train: leave them out, or start from a run that was trained with them"
+        )
+    return tokenizer.with_tag(config.decoding.tag)
+
+
+def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
+    try:
+        return read_json(run.preparation) == digests
+    except (OSError, ValueError):
+        return False
+
+
+def _sample_sentences(corpus: Corpus) -> Iterator[str]:
+    """Yields both sides of every n-th pair, at most `MOST_SENTENCES` in all."""
+    for pair in islice(corpus.pairs(), None, None, max(1, -(-2 * len(corpus) // MOST_SENTENCES))):
+        yield from (side for side in pair if not is_empty(side))
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Loads the tokenizer of a run: a list of pieces with two models, or one model.
+
+    Raises:
+        InputError: as `GivenTokenizer` and `Tokenizer`.
+    """
+    return GivenTokenizer(path) if path.suffix == ".json" else Tokenizer(path)

@@ -1,0 +1,167 @@
+"""Turns text into ids and back with one SentencePiece model for both languages; maps each token to its word.
+
+`tokenizer_training` trains the model; `subword_model` applies it.
+"""
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+
+from ...errors import InputError
+from ..lines.line import find_tag
+from .special_tokens import BOS, EOS, PAD, UNK, WORD_START
+from .subword_models import PlainModel, SentencePieceModel, SubwordModel, TaggedSubwords, load_subword_model
+from .words import find_words
+
+
+class Tokenizer:
+    """Applies a trained subword model.
+
+    If the model has tags, a source that begins with one has it as its first token; see `with_tag` for the others.
+
+    Args:
+        path: the file of the model.
+
+    Attributes:
+        tags: the ids of the tags, by their spelling.
+
+    Raises:
+        InputError: the file is missing or is not a SentencePiece model.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self.model = Path(path).read_bytes()
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
+            self.vocabulary_size = self._processor.get_piece_size()
+            self._pieces = [self._processor.id_to_piece(token) for token in range(self.vocabulary_size)]
+            self._subwords: SubwordModel = load_subword_model(self.model)
+            self.tags = {
+                self._pieces[token]: token
+                for token in range(EOS + 1, self.vocabulary_size)
+                if self._processor.is_control(token)
+            }
+            self._silent = self._silent.union(self.tags.values())
+            self._plain = self._subwords
+            if self.tags:
+                self._subwords = TaggedSubwords(self._plain, self.tags)
+        except (OSError, RuntimeError, UnicodeDecodeError):
+            raise InputError(f"{path}: not a tokenizer; expected the SentencePiece model that train.py wrote") from None
+
+    _silent = frozenset((PAD, BOS, EOS))  # ids that add nothing to the text
+    tag: str | None = None
+    """What is put before sources that begin with no tag."""
+
+    @property
+    def of_target(self) -> "Tokenizer":
+        """The tokenizer that encodes text of the target language, with the same ids; that of both if there are no
+        tags, which only sources have."""
+        if not self.tags:
+            return self
+        plain = copy.copy(self)
+        plain._subwords, plain.tags, plain.tag = self._plain, {}, None
+        return plain
+
+    def with_tag(self, tag: str | None) -> "Tokenizer":
+        """Returns a tokenizer that puts a tag before every source that begins with none; None for no tag. It is no word
+        of the text and is not counted as a token of it.
+
+        Raises:
+            InputError: the model has no such tag.
+        """
+        if tag == self.tag:
+            return self
+        if tag is not None and tag not in self.tags:
+            known = ", ".join(self.tags) or "none"
+            raise InputError(f"decoding.tag: the vocabulary has no tag {tag!r}; expected one of its tags: {known}")
+        tagged = copy.copy(self)
+        tagged.tag = tag
+        return tagged
+
+    @property
+    def side_models(self) -> tuple[PlainModel, PlainModel]:
+        """What encodes sources and targets, in this process or in another."""
+        model = SentencePieceModel(self.model)
+        return model, model
+
+    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Encodes sentences as ids, without BOS and EOS."""
+        encoded = self._subwords.encode(sentences)
+        if self.tag is None:
+            return encoded
+        before = [self.tags[self.tag]]
+        return [before + ids if ids and not self._begins_with_tag(ids) else ids for ids in encoded]
+
+    def count_tokens(self, sentences: Sequence[str]) -> list[int]:
+        """Returns the number of tokens of each sentence, without BOS and EOS."""
+        return [len(ids) for ids in self._subwords.encode(sentences)]
+
+    def _begins_with_tag(self, ids: Sequence[int]) -> bool:
+        return ids[0] in self.tags.values()
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Decodes ids to text; PAD, BOS and EOS are left out."""
+        text_ids = [[int(token) for token in row if token not in (PAD, BOS, EOS)] for row in ids]
+        return self._subwords.decode(text_ids)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Returns the spelling of each id in the vocabulary, with a mark where a word starts:
+        `['▁the', '▁cat', '</s>']`."""
+        return [self._pieces[token] for token in ids]
+
+    @property
+    def scores(self) -> list[float]:
+        """The score of each id: the order of merges, or the log-probability of a unigram model."""
+        return [self._processor.get_score(token) for token in range(self.vocabulary_size)]
+
+    def words_from_text(self, sentences: Sequence[str], unit: str = "spaces") -> list[list[int | None]]:
+        """Returns the word to which each token of `encode(sentences)` belongs, by byte offsets; for `spaces` an index
+        into `words_of`. See `find_words`."""
+        ends = self._subwords.ends(sentences)
+        words = [find_words(text, row, unit) for text, row in zip(sentences, ends, strict=True)]
+        if self.tag is None:
+            return words
+        return [row if find_tag(text, self.tags) else [None, *row] for text, row in zip(sentences, words, strict=True)]
+
+    def words_from_ids(self, ids: Sequence[int], unit: str = "spaces") -> list[int | None]:
+        """Returns the word of `decode([ids])` to which each id belongs; None for those that add nothing to it: PAD,
+        BOS, EOS and, but for `subwords`, tags. See `find_words`.
+
+        A model may spell a word with tokens other than those of `encode`, so this uses the ids, not the text.
+        """
+        if unit == "subwords":
+            return [None if token in (PAD, BOS, EOS) else place for place, token in enumerate(ids)]
+        if unit == "characters":
+            return self._characters_from_ids(ids)
+        words: list[int | None] = []
+        current, at_start = -1, True
+        for token, piece in zip(ids, self.pieces(ids), strict=True):
+            if token in self._silent:
+                words.append(None)
+                continue
+            at_start = at_start or piece.startswith(WORD_START) or token == UNK
+            if at_start and piece != WORD_START:
+                current, at_start = current + 1, False
+                words.append(current)
+            else:
+                words.append(current + 1 if at_start else current)
+            at_start = at_start or token == UNK  # an unknown token is written with spaces around it
+        if at_start and words:  # a lone mark at the end is no word
+            words = [None if word == current + 1 else word for word in words]
+        return words
+
+    def _characters_from_ids(self, ids: Sequence[int]) -> list[int | None]:
+        """Returns the last character of each id, from 0 and without spaces; for a lone mark, the character after it."""
+        spelt = [piece.replace(WORD_START, "") for piece in self.pieces(ids)]
+        characters = [
+            0 if token in self._silent else 1 if token == UNK else sum(not c.isspace() for c in text)
+            for token, text in zip(ids, spelt, strict=True)
+        ]
+        ends = np.cumsum(characters).tolist()
+        return [
+            None if token in self._silent or (not own and end == ends[-1]) else end - 1 if own else end
+            for token, own, end in zip(ids, characters, ends, strict=True)
+        ]

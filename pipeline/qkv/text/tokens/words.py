@@ -1,0 +1,287 @@
+"""The words of a sentence: what lies between spaces, or, in text without spaces, subwords or characters.
+
+Words are numbered from 0. Where a token holds several words, as a subword of three characters does where every
+character is a word, it belongs to the last of them.
+"""
+
+import logging
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, islice
+from typing import NamedTuple
+
+import numpy as np
+
+from ..lines.line import without_tag, words_of
+
+SAMPLED_SENTENCES = 1000  # by which a side is judged
+
+
+LONGEST_WORDS = 8  # characters a word on average; segmented Thai, Khmer and Burmese have 3 to 5, unsegmented text 15
+
+
+LONG_SENTENCES = 20  # characters on average; no language with spaces has words as long as that
+
+
+# Thai, Lao, Burmese, Khmer, kana, Han: scripts that are written without spaces.
+_WITHOUT_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\uaa60-\uaa7f\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+
+
+NO_WORD = -1
+"""The word of what belongs to no word, among numbers."""
+
+
+log = logging.getLogger(__name__)
+
+
+class WordUnits(NamedTuple):
+    """What counts as a word on each side, by the names of `config.names.text.WORD_UNITS`."""
+
+    source: str = "spaces"
+    target: str = "spaces"
+
+
+BETWEEN_SPACES = WordUnits()
+
+
+def joins(character: str) -> bool:
+    """Returns whether a character makes one word with another such character before or after it: letters, digits and
+    their marks do, but for those of scripts that are written without spaces."""
+    if _WITHOUT_SPACES.match(character):
+        return False
+    return character.isalnum() or unicodedata.category(character).startswith("M")
+
+
+def has_spaces(sentences: Iterable[str]) -> bool:
+    """Judges by its first sentences whether the words of a text are separated by spaces.
+
+    They are not if most letters are of scripts that are written without spaces, and there is hardly a space between
+    them; nor if, in any script, most sentences are one long word.
+    """
+    sample = [words for words in map(words_of, islice(sentences, SAMPLED_SENTENCES)) if words]
+    text = "".join(word for words in sample for word in words)
+    words = sum(map(len, sample))
+    mostly_one = words < 1.5 * len(sample)
+    if 2 * len(_WITHOUT_SPACES.findall(text)) > sum(map(str.isalpha, text)):
+        return not mostly_one and len(text) <= LONGEST_WORDS * words
+    return not mostly_one or len(text) < LONG_SENTENCES * len(sample)
+
+
+@dataclass(frozen=True)
+class WordCutter:
+    """How the sentences of a run are cut into words.
+
+    Args:
+        source: the unit of the source, one of `config.names.text.WORD_UNITS`; None to judge by the text.
+        target: that of the target.
+        tokenized: whether words are known to be separated by spaces.
+        count_tokens: count the tokens of each source and of each target, where subwords may count as words.
+        otherwise: the unit of text that is found to have no spaces.
+        tags: what sources may begin with, which says nothing about their words.
+    """
+
+    source: str | None = None
+    target: str | None = None
+    tokenized: bool = False
+    count_tokens: tuple[Callable[[Sequence[str]], list[int]], ...] = ()
+    otherwise: str = "subwords"
+    tags: Collection[str] = ()
+
+    def units(self, sources: Iterable[str], targets: Iterable[str]) -> WordUnits:
+        """Returns the units of a text."""
+        untagged = (without_tag(text, self.tags) for text in sources)
+        return WordUnits(self._choose(self.source, untagged), self._choose(self.target, targets))
+
+    def _choose(self, given: str | None, sentences: Iterable[str]) -> str:
+        return given or ("spaces" if self.tokenized or has_spaces(sentences) else self.otherwise)
+
+    def count(self, sources: Sequence[str], targets: Sequence[str], units: WordUnits) -> tuple[list[int], list[int]]:
+        """Returns the number of words of each source and of each target."""
+        if "subwords" in units and not self.count_tokens:
+            raise ValueError("count_tokens: expected functions, since subwords count as words")
+        source, target = (
+            self.count_tokens[side](texts) if unit == "subwords" else [count_words(text, unit) for text in texts]
+            for side, (texts, unit) in enumerate(zip((sources, targets), units, strict=True))
+        )
+        return source, target
+
+    def log_found(self, units: WordUnits) -> None:
+        """Says which sides were found to have no spaces, and what counts as their words."""
+        for side, given, unit in zip(units._fields, (self.source, self.target), units, strict=True):
+            if given is None and unit != "spaces":
+                log.info("the %s has no spaces between words: its %s count as words (data.words.%s)", side, unit, side)
+
+
+AT_SPACES = WordCutter(*BETWEEN_SPACES)
+
+
+def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | None]:
+    """Returns the word of each token of a text; None after the last word.
+
+    Args:
+        text: the sentence.
+        token_ends: the byte after each token.
+        unit: one of `config.names.text.WORD_UNITS`.
+    """
+    if unit == "subwords":
+        return list(range(len(token_ends)))
+    return words_at(word_ends(text, unit), token_ends)
+
+
+def words_at(word_ends: Sequence[int], token_ends: Sequence[int]) -> list[int | None]:
+    """Returns the word that holds the byte before each token's end: the word of its last byte, and for a lone space
+    that of the word after it; None after the last word."""
+    return [None if word == NO_WORD else word for word in word_numbers(word_ends, token_ends).tolist()]
+
+
+def word_numbers(word_ends: Sequence[int], token_ends: Sequence[int]) -> np.ndarray:
+    """Returns `words_at` as numbers, with `NO_WORD` after the last word."""
+    words = np.searchsorted(word_ends, np.asarray(token_ends, np.int64) - 1, side="right")
+    words[words == len(word_ends)] = NO_WORD
+    return words
+
+
+def count_words(text: str, unit: str) -> int:
+    """Returns the number of words; `unit` is `spaces` or `characters`."""
+    return len(words_of(text)) if unit == "spaces" else sum(not character.isspace() for character in text)
+
+
+def word_ends(text: str, unit: str) -> list[int]:
+    """Returns the byte after each word.
+
+    Args:
+        text: the sentence.
+        unit: `spaces` or `characters`.
+    """
+    if unit == "characters":
+        sizes = [len(character.encode()) for character in text]
+        return [end for character, end in zip(text, accumulate(sizes), strict=True) if not character.isspace()]
+    ends, position = [], 0
+    for word in text.split(" "):
+        position += len(word.encode())
+        if word:
+            ends.append(position)
+        position += 1
+    return ends
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How tokens spell where words begin and end.
+
+    Args:
+        begins: whether a token begins a word, given the token before it; the first one does.
+        spell: returns the text of a word's tokens, without marks.
+        sign: the mark.
+        needed: whether a text of several words must have it.
+    """
+
+    begins: Callable[[str, str], bool]
+    spell: Callable[[Sequence[str]], str]
+    sign: str = ""
+    needed: bool = False
+
+
+@cache
+def _bytes_of_characters() -> dict[str, int]:
+    """Returns the byte that each character stands for in byte-level tokens (Radford et al. 2019, GPT-2's encoder)."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + place): byte for place, byte in enumerate(others)}
+
+
+def _spell_bytes(tokens: Sequence[str]) -> str:
+    table, text = _bytes_of_characters(), "".join(tokens)
+    if not set(text) <= table.keys():  # an added token, which is plain text
+        return text
+    return bytes(table[character] for character in text).decode("utf-8", errors="replace")
+
+
+MARKS: dict[str, Marks] = {
+    "sentencepiece": Marks(
+        lambda token, before: token.startswith("\u2581"),
+        lambda tokens: "".join(tokens).replace("\u2581", ""),
+        "\u2581",
+        needed=True,
+    ),
+    "byte_level": Marks(lambda token, before: token.startswith("\u0120"), _spell_bytes, "\u0120", needed=True),
+    "wordpiece": Marks(
+        lambda token, before: not token.startswith("##"),
+        lambda tokens: "".join(token.removeprefix("##") for token in tokens),
+        "##",
+    ),
+    "end_of_word": Marks(
+        lambda token, before: before.endswith("</w>"),
+        lambda tokens: "".join(token.removesuffix("</w>") for token in tokens),
+        "</w>",
+        needed=True,
+    ),
+    "joiner": Marks(
+        lambda token, before: not before.endswith("@@"),
+        lambda tokens: "".join(token.removesuffix("@@") for token in tokens),
+        "@@",
+    ),
+    "none": Marks(lambda token, before: True, lambda tokens: "".join(tokens).replace("\u2581", "")),
+}
+"""The functions of each of `config.names.text.WORD_MARKS`."""
+
+
+def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[str]) -> list[int | None]:
+    """Returns the word of each token, from 0; None for special tokens, which belong to no word.
+
+    Args:
+        tokens: the tokens of a sentence.
+        marks: one of `config.names.text.WORD_MARKS`.
+        special_tokens: such as `</s>`.
+    """
+    begins, special = MARKS[marks].begins, set(special_tokens)
+    words: list[int | None] = []
+    before: str | None
+    word, before = -1, None
+    for token in tokens:
+        if token in special:
+            words.append(None)
+            before = None
+            continue
+        if before is None or begins(token, before):
+            word += 1
+        words.append(word)
+        before = token
+    return words
+
+
+def spell_words(tokens: Sequence[str], words: Sequence[int | None], marks: str) -> list[str]:
+    """Returns the text of each word by its number, without spaces; empty for a number that no token has."""
+    of_word: list[list[str]] = [[] for _ in range(1 + max((word for word in words if word is not None), default=-1))]
+    for token, word in zip(tokens, words, strict=True):
+        if word is not None:
+            of_word[word].append(token)
+    spell = MARKS[marks].spell
+    return ["".join(spell(one).split()) or "".join(one) for one in of_word]
+
+
+def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
+    """Returns what shows that tokens are spelled with other marks than these; None if nothing does.
+
+    A text in which a needed mark never occurs, or in which only another one does, has not been cut as it was said.
+    """
+    given = MARKS[marks]
+    sign = given.sign
+    if not sign:
+        return None
+    several, found = False, set()
+    for tokens in sentences:
+        several = several or len(tokens) > 1
+        for token in tokens:
+            if sign in token:
+                return None
+            found |= {name for name, row in MARKS.items() if row.needed and row.sign in token}
+    if found:
+        return f"no token has {sign!r}, some have {MARKS[min(found)].sign!r}: expected {' or '.join(sorted(found))}"
+    return f"no token has {sign!r}" if given.needed and several else None

@@ -1,0 +1,160 @@
+"""The largest batch that fits into the memory of this machine, found by trying, where the settings leave it open."""
+
+import logging
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..config import RunConfig
+from ..errors import InputError
+from ..runtime.devices import visible_gpus
+from ..text.batch import Batch
+from ..text.batch_plan import round_up
+from ..text.tokens.special_tokens import EOS
+from ..text.training_text import TrainingText
+from .batches import TrainingBatches
+from .build import build_batches, build_train_step
+from .step import TrainStep
+
+log = logging.getLogger(__name__)
+
+
+PROCESSOR_TOKENS = 4096
+"""The size of batches on a processor, where larger ones are no faster."""
+
+
+MOST_TOKENS = 65_536
+
+
+LEAST_BATCHES = 64
+"""Of an epoch: fewer updates hardly learn."""
+
+
+PRECISION = 16
+"""The search ends when the bounds are this part of the number apart."""
+
+
+KEPT_FREE = 0.1
+"""Share of what fits that is left free, for the optimizer and for what memory loses between arrays."""
+
+
+def largest_useful(batches: TrainingBatches) -> int:
+    """Returns the number of tokens of a batch above which there would be too few updates."""
+    target = batches.segmentations[0].target
+    return max(min(MOST_TOKENS, (int(target.lengths.sum()) + len(target)) // LEAST_BATCHES), 1)
+
+
+def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
+    """Returns about the largest number that fits, by doubling and bisection; 0 if not even `least` does.
+
+    Args:
+        fits: whether a number does; if it does, so do all smaller ones.
+        least: the smallest number that is of use.
+        most: the largest; at least `least`.
+    """
+    if not fits(least):
+        return 0
+    low, high = least, most
+    while 2 * low < most:
+        if not fits(2 * low):
+            high = 2 * low
+            break
+        low *= 2
+    if high == most and fits(most):
+        return most
+    while high - low > max(low // PRECISION, 1):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> int:
+    """Returns the largest number of tokens of a batch with which gradients fit into memory, less a reserve. The model
+    is not changed; on a processor nothing is tried.
+
+    Args:
+        step: computes gradients.
+        batches: of the text.
+        limit: the largest number to try.
+
+    Raises:
+        InputError: not even the longest sentence fits, or several machines train, which might find several numbers.
+    """
+    if step.strategy.cluster_resolver is not None:
+        raise InputError("batches.batch_tokens: expected a number for a training on several machines, found auto")
+    if not visible_gpus():
+        log.info("batches.batch_tokens auto: %s, since there is no GPU", f"{PROCESSOR_TOKENS:,}")
+        return PROCESSOR_TOKENS
+    pairs = [side.lengths.max() for pairs in batches.segmentations for side in pairs.sides]
+    longest = int(round_up(max(pairs) + 1, batches.length_multiple))
+    generators = [variable for variable in step.model.variables if "seed_generator" in variable.path]
+    states = [keras.ops.convert_to_numpy(variable) for variable in generators]
+    found = largest(_Probe(step, longest).fits, longest * step.replicas, max(limit, longest * step.replicas))
+    for variable, state in zip(generators, states, strict=True):
+        variable.assign(state)
+    if not found:
+        raise InputError(
+            f"batches.batch_tokens auto: not even a sentence of {longest} tokens fits into the GPU's memory; lower "
+            "data.max_source_tokens and data.max_target_tokens, or make the model smaller"
+        )
+    tokens = max(int(found * (1 - KEPT_FREE)), 1) if found < limit else found
+    log.info("batches.batch_tokens auto: %s; kept in the run, so that it goes on with the same batches", f"{tokens:,}")
+    return tokens
+
+
+class _Probe:
+    """Computes gradients of made-up batches of the longest sentences, which need the most memory."""
+
+    def __init__(self, step: TrainStep, length: int) -> None:
+        self._step = step
+        self._length = length
+        self._graph = step.graph(self._norm, step.signature.arrays)
+
+    def _norm(self, *tensors):
+        return tf.linalg.global_norm(self._step.sums_of(Batch(*tensors)))
+
+    def fits(self, tokens: int) -> bool:
+        """Returns whether a batch of so many tokens fits, shared by the devices."""
+        rows = max(tokens // (self._length * self._step.replicas), 1)
+        ids = np.full((rows, self._length), EOS, np.int32)
+        links = np.zeros((rows, self._length, self._length), bool)
+        try:
+            norm = self._graph(*(ids, ids, ids, links)[: len(self._step.signature.arrays)])
+            keras.ops.convert_to_numpy(self._step.strategy.experimental_local_results(norm)[0])
+        except tf.errors.ResourceExhaustedError:
+            return False
+        return True
+
+
+def known_batches(
+    config: RunConfig,
+    text: TrainingText,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    strategy: tf.distribute.Strategy,
+    found: int | None = None,
+) -> tuple[RunConfig, int | None]:
+    """Replaces `auto` of `batches.batch_tokens` by a number: that which was `found` when the run began, or else the
+    largest that fits. The model is not changed.
+
+    Returns:
+        The settings, and what was found, if anything is to be found.
+
+    Raises:
+        InputError: not even one sentence fits, or several machines train.
+    """
+    if config.batches.batch_tokens != "auto":
+        return config, None
+    if found is None:
+        batches = build_batches(_with_batch_tokens(config, PROCESSOR_TOKENS), text, strategy)
+        step = build_train_step(config, model, optimizer, batches)
+        found = find_batch_tokens(step, batches, limit=largest_useful(batches))
+    else:
+        log.info("batches.batch_tokens auto: %s, as found when the run began", f"{found:,}")
+    return _with_batch_tokens(config, found), found
+
+
+def _with_batch_tokens(config: RunConfig, tokens: int) -> RunConfig:
+    return config.model_copy(update={"batches": config.batches.model_copy(update={"batch_tokens": tokens})})

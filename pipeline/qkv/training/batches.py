@@ -1,0 +1,135 @@
+"""The batches of training, padded and prepared ahead of the steps that need them."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from ..errors import InputError
+from ..text.batch import Batch, collate, link_matrices, pad_batch
+from ..text.batch_plan import EpochPlan
+from ..text.corpora.mixture import Mixture
+from ..text.tokens.encoding import EncodedPairs
+
+AHEAD = 4  # batches kept ready: one takes a few milliseconds to make, a step a hundred times as long
+
+
+class TrainingBatches:
+    """Makes the batches of any epoch, from any batch on, and divides them among the replicas.
+
+    Args:
+        segmentations: the encoded training pairs, in one or more segmentations, which the epochs use in turn.
+        strategy: the strategy that holds the replicas.
+        batch_tokens: see `plan_batches`.
+        length_multiple: see `plan_batches`.
+        seed: see `plan_batches`.
+        accumulated: number of batches of an update; the last update of an epoch may have fewer.
+        mixture: see `EpochPlan`.
+        lengths: what both sides of a batch are padded to, for few shapes; see `plan_coarse_batches`. None for
+            `length_multiple`.
+    """
+
+    def __init__(
+        self,
+        segmentations: Sequence[EncodedPairs],
+        strategy: tf.distribute.Strategy,
+        *,
+        batch_tokens: int,
+        length_multiple: int,
+        seed: int,
+        accumulated: int = 1,
+        mixture: Mixture | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> None:
+        self.segmentations = segmentations
+        self.strategy = strategy
+        self.batch_tokens = batch_tokens
+        self.length_multiple = length_multiple if lengths is None else 1  # or a side may outgrow its length
+        self.seed = seed
+        self.accumulated = accumulated
+        self.mixture = mixture
+        self.lengths = lengths
+        self._planned: tuple[int, EpochPlan] | None = None
+
+    def updates(self, epoch: int) -> int:
+        """Returns the number of updates of that epoch."""
+        return -(-self.plan(epoch).count // self.accumulated)
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """Returns the sentences of each batch of that epoch. The last plan is remembered: several parts of a training
+        ask for it, and for a large corpus it takes seconds."""
+        if self._planned is None or self._planned[0] != epoch:
+            self._planned = epoch, self._make_plan(epoch)
+        return self._planned[1]
+
+    def _make_plan(self, epoch: int) -> EpochPlan:
+        return EpochPlan(
+            self._pairs(epoch),
+            batch_tokens=self.batch_tokens,
+            length_multiple=self.length_multiple,
+            seed=self.seed,
+            epoch=epoch,
+            mixture=self.mixture,
+            lengths=self.lengths,
+        )
+
+    def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
+        """Yields the epoch's batches from `first_batch` on, as tensors; with many replicas, as values per replica.
+
+        Raises:
+            InputError: the epoch has no such batch, so that a checkpoint is of another text.
+        """
+        plan = self.plan(epoch)
+        if first_batch and first_batch >= plan.count:
+            raise InputError(
+                f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}; it is "
+                "of another run: restore the run's own"
+            )
+        dataset = self._dataset(self._pairs(epoch), lambda: plan.batches(first_batch))
+        return (Batch(*tensors) for tensors in dataset)
+
+    @property
+    def signature(self) -> Batch:
+        """The `tf.TensorSpec` of each tensor of a batch. All lengths are free, so that none of them retraces."""
+        return Batch(*self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
+
+    def _pairs(self, epoch: int) -> EncodedPairs:
+        return self.segmentations[epoch % len(self.segmentations)]
+
+    def _dataset(
+        self, pairs: EncodedPairs, batches: Callable[[], Iterator[np.ndarray]]
+    ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
+        replicas = self.strategy.num_replicas_in_sync
+        signature: tuple[tf.TensorSpec, ...] = (tf.TensorSpec((None, None), tf.int32),) * 3
+        if pairs.links is not None:  # a tuple of three otherwise: datasets take no None
+            signature = (*signature, tf.TensorSpec((None, None, None), tf.bool))
+
+        def dataset(context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+            here, pipelines = (context.input_pipeline_id, context.num_input_pipelines) if context else (0, 1)
+            local = replicas // pipelines
+
+            def shares() -> Iterator[tuple[np.ndarray, ...]]:
+                for rows in batches():
+                    for shard in range(here * local, (here + 1) * local):
+                        batch = _make_batch(pairs, rows, self.length_multiple, shard, replicas)
+                        if self.lengths is not None:
+                            batch = pad_batch(batch, self.lengths, self.batch_tokens, replicas)
+                        yield batch.arrays
+
+            options = tf.data.Options()
+            # Autotuning is off: there is nothing to tune, and the end of an epoch would wait for its thread, which
+            # sleeps for up to a minute.
+            options.autotune.enabled = False
+            return (
+                tf.data.Dataset.from_generator(shares, output_signature=signature).prefetch(AHEAD).with_options(options)
+            )
+
+        return dataset() if replicas == 1 else self.strategy.distribute_datasets_from_function(dataset)
+
+
+def _make_batch(pairs: EncodedPairs, rows: np.ndarray, length_multiple: int, shard: int, shards: int) -> Batch:
+    batch = collate(pairs.source, pairs.target, rows, length_multiple, shard, shards)
+    if pairs.links is None:
+        return batch
+    links = [pairs.links[row] for row in rows[shard::shards]]
+    return batch._replace(links=link_matrices(links, batch.target_output.shape[1], batch.source.shape[1]))

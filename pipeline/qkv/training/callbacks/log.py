@@ -1,0 +1,159 @@
+"""Shows the progress of a training on standard output, and writes `history.csv`."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TextIO
+
+import keras
+import pandas as pd
+
+from ...config.names.translation import METRICS
+from ...files.atomic import write_atomically
+from ...runtime.streams import Control
+from ..progress import Progress
+from ..stopping import Limits
+
+LONGEST_SILENCE_SECONDS = 10
+
+
+BAR_WIDTH = 20
+
+
+LATE = 1.25  # times the minutes for which a total of updates was measured
+
+
+def clock(seconds: float) -> str:
+    """Formats seconds as `1:02:03` or `2:03`."""
+    minutes, rest = divmod(round(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class ProgressLine(keras.callbacks.Callback):
+    """Prints the progress of training: a bar and one line that is rewritten on a terminal, plain lines elsewhere.
+
+    There is a line for all logs, and a short one where these would come less often than every
+    `LONGEST_SILENCE_SECONDS`.
+
+    Args:
+        limits: the limits of training, which give the time left.
+        updates_per_epoch: gives the time left if epochs are limited.
+        progress: of the run; has the total of updates where that is measured.
+        stream: where the lines are written; standard output by default.
+    """
+
+    def __init__(
+        self, limits: Limits, updates_per_epoch: int, progress: Progress, stream: TextIO | None = None
+    ) -> None:
+        super().__init__()
+        self.limits = limits
+        self.updates_per_epoch = updates_per_epoch
+        self.progress = progress
+        self.stream = stream or sys.stdout
+        self.first: tuple[float, float] | None = None
+        self.first_total: int | None = None
+        self.printed_at = progress.seconds
+        self.said_late = False
+
+    def on_train_begin(self, logs=None):
+        self._print_status("starting: the first update takes the longest")
+
+    def on_train_batch_end(self, batch, logs=None):
+        if logs:
+            self._print(self._line(logs), rewritable=True)
+        elif self.progress.seconds - self.printed_at >= LONGEST_SILENCE_SECONDS:
+            place = {"update": self.progress.update, "epoch": self.progress.epoch}
+            self._print(self._line({**place, "minutes": self.progress.seconds / 60}), rewritable=True)
+
+    def on_test_begin(self, logs=None):
+        self._print_status(f"update {self.progress.update:>6}  validating")
+
+    def on_test_end(self, logs=None):
+        metrics = [f"{row.title} {logs[f'val_{name}']:.{row.digits}f}" for name, row in METRICS.items()]
+        after = f"after {clock(60 * logs['minutes'])}"
+        line = "  ".join([f"update {logs['update']:>6.0f}", f"validation: {metrics[0]}", *metrics[1:], after])
+        self._print(line, rewritable=False)
+
+    def _line(self, logs: dict[str, float]) -> str:
+        seconds = 60 * logs["minutes"]
+        if self.first is None or self.first_total != self.progress.total_updates:  # measuring the total took time
+            self.first, self.first_total = (logs["update"], seconds), self.progress.total_updates
+        left = self._seconds_left(logs["update"], seconds)
+        if self.limits.measured and left is not None:
+            self._say_if_late(seconds + left)
+        speed = logs.get("tokens_per_second")  # unknown until the second line
+        fields = [
+            *([_bar(seconds / (seconds + left))] if left is not None and seconds and self.stream.isatty() else []),
+            f"update {logs['update']:>6.0f}",
+            f"epoch {logs['epoch'] + 1:.0f}",
+            *([f"loss {logs['loss']:.3f}"] if "loss" in logs else []),
+            *([f"{speed:,.0f} tokens/s"] if speed is not None else []),
+            *([f"learning rate {logs['learning_rate']:.2e}"] if "learning_rate" in logs else []),
+            *([f"{logs['skipped_updates']:.0f} updates left out"] if logs.get("skipped_updates") else []),
+            *([f"{logs['compilations']:.0f} graphs compiled"] if logs.get("compilations") else []),
+            *([f"{clock(left)} left"] if left is not None else []),
+        ]
+        return "  ".join(fields)
+
+    def _say_if_late(self, whole: float) -> None:
+        """Says once that the whole training takes longer than it was measured for."""
+        minutes, total = self.limits.max_minutes or 0, self.progress.total_updates
+        if total is not None and not self.said_late and whole > LATE * 60 * minutes:
+            self.said_late = True
+            line = f"updates have become slower: all {total} will take about {whole / 60:.1f} minutes, not {minutes:g}"
+            self._print(f"{line}; Ctrl-C stops training, and the same command continues it", rewritable=False)
+
+    def _seconds_left(self, update: float, seconds: float) -> float | None:
+        assert self.first
+        seconds_left = []
+        if self.limits.max_minutes is not None and (self.progress.total_updates is None or update == self.first[0]):
+            seconds_left.append(60 * self.limits.max_minutes - seconds)
+        ends = [
+            self.progress.total_updates or self.limits.max_updates,
+            self.limits.max_epochs and self.limits.max_epochs * self.updates_per_epoch,
+        ]
+        if update > self.first[0]:
+            pace = (seconds - self.first[1]) / (update - self.first[0])
+            seconds_left += [(end - update) * pace for end in ends if end is not None]
+        return max(min(seconds_left), 0.0) if seconds_left else None
+
+    def _print_status(self, line: str) -> None:
+        if self.stream.isatty():
+            self._print(line, rewritable=True)
+
+    def _print(self, line: str, rewritable: bool) -> None:
+        self.printed_at = self.progress.seconds
+        if self.stream.isatty():
+            if rewritable:  # a line that the terminal wraps cannot be rewritten
+                line = line[: shutil.get_terminal_size().columns - 1]
+            self.stream.write(Control("\r\x1b[K"))
+            self.stream.write(line if rewritable else f"{line}\n")
+        else:
+            self.stream.write(line + "\n")
+        self.stream.flush()
+
+
+def _bar(share: float) -> str:
+    """Draws a share, such as `[#####---------------]  25 %`."""
+    filled = int(BAR_WIDTH * share)
+    return f"[{'#' * filled}{'-' * (BAR_WIDTH - filled)}] {100 * share:3.0f} %"
+
+
+class History(keras.callbacks.Callback):
+    """Writes `history.csv`: one row for each validation since the start of the run.
+
+    Args:
+        path: the file, which is written anew at each validation.
+        progress: the progress of the run, which holds the rows.
+    """
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        super().__init__()
+        self.path = path
+        self.progress = progress
+
+    def on_test_end(self, logs=None):
+        write_atomically(
+            self.path, pd.DataFrame(self.progress.history).to_csv(index=False, lineterminator="\n").encode()
+        )

@@ -1,0 +1,121 @@
+"""Probe sentences while a model is trained: their translations are printed, and their attention is archived, which
+shows when alignment emerges."""
+
+import shutil
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import keras
+
+from ...decoding.translator import Translator
+from ...inspection.archive_writer import ArchiveWriter
+from ...inspection.recorder import AttentionRecorder
+from ...inspection.viewer.stages import probe_archives
+from ...runtime.streams import EscapingStream
+from ...text.corpora.corpus import Corpus
+
+MOST_PRINTED = 3
+
+
+MOST_CHARACTERS = 100
+
+
+MIDDLE = (0.4, 0.5, 0.6)  # shares of the validation pairs that are shorter than each probe
+
+
+def middle_pairs(corpus: Corpus) -> list[tuple[str, str]]:
+    """Chooses a few pairs of middle length, whose order in the text does not matter."""
+    filled = {pair for pair in corpus.pairs() if all(pair)}
+    pairs = sorted(filled, key=lambda pair: (len(pair[0]), pair))
+    places = dict.fromkeys(round(share * (len(pairs) - 1)) for share in MIDDLE) if pairs else ()
+    return [pairs[place] for place in places]
+
+
+class ProbeLines(keras.callbacks.Callback):
+    """Prints source, reference and translation of the first `MOST_PRINTED` probes after each validation.
+
+    Args:
+        translator: translates with the model that is trained.
+        probes: (source, reference or None) of each sentence.
+        stream: where the lines are written; standard output by default.
+    """
+
+    def __init__(
+        self, translator: Translator, probes: Sequence[tuple[str, str | None]], stream: TextIO | None = None
+    ) -> None:
+        super().__init__()
+        self.translator = translator
+        self.probes = probes[:MOST_PRINTED]
+        self.stream = EscapingStream(stream or sys.stdout)
+
+    def on_test_end(self, logs=None):
+        if not self.probes:
+            return
+        translations = self.translator.translate([source for source, _ in self.probes])
+        for (source, reference), translation in zip(self.probes, translations, strict=True):
+            rows = {"source": source, "reference": reference, "translation": translation.text}
+            for name, text in rows.items():
+                if text is not None:
+                    self.stream.write(f"  {name:<11}  {_shortened(text)}\n")
+        self.stream.flush()
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+class ProbeArchive(keras.callbacks.Callback):
+    """Writes an attention archive, such as `update-00000850`, at every validation and after some further updates.
+
+    It records the attention over the references, because translations change from one validation to the next, and the
+    first ones are not sentences.
+
+    Args:
+        folder: where the archives are written.
+        recorder: records the attention of the model that is trained.
+        probes: (source, reference or None); probes without a reference are left out.
+        first_update: number of updates made before. Archives of later updates are from an interrupted run, and are
+            deleted.
+        updates: numbers of updates after which an archive is written besides; 0 for the untrained model.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        recorder: AttentionRecorder,
+        probes: Sequence[tuple[str, str | None]],
+        first_update: int = 0,
+        updates: Collection[int] = (),
+    ) -> None:
+        super().__init__()
+        self.folder = folder
+        self.recorder = recorder
+        self.pairs = [(source, reference) for source, reference in probes if reference]
+        self.first_update = first_update
+        self.updates = frozenset(updates)
+
+    def on_train_begin(self, logs=None):
+        for archive, update in probe_archives(self.folder):
+            if update > self.first_update:
+                shutil.rmtree(archive)
+        if self.first_update == 0 and 0 in self.updates:
+            self._archive(0)
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch + 1 in self.updates:
+            self._archive(batch + 1)
+
+    def on_test_end(self, logs=None):
+        self._archive(int(logs["update"]))
+
+    def _archive(self, update: int) -> None:
+        if not self.pairs:
+            return
+        archive = self.folder / f"update-{update:08d}"
+        shutil.rmtree(archive, ignore_errors=True)  # left by a crash
+        sources, references = zip(*self.pairs, strict=True)
+        with ArchiveWriter(archive, manifest={"update": update}) as writer:
+            for record in self.recorder.record_references(sources, references):
+                writer.append(record)

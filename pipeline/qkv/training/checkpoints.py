@@ -1,0 +1,283 @@
+"""Checkpoints: the state of a training as one NumPy archive, which holds data and no code; which of them are kept, and
+from which one training continues; and the weights of the finished model."""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import ZipFile
+
+import keras
+import numpy as np
+
+from ..config import RunConfig
+from ..config.names.translation import rank
+from ..errors import DAMAGE, InputError
+from ..files.arrays import ArrayFile
+from ..files.atomic import replaced_when_done
+from .progress import Progress
+
+
+def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer | None) -> dict[str, Any]:
+    """Returns the variables of a checkpoint by name."""
+    # model.variables includes the state of dropout's random numbers, which model.weights lacks.
+    named = {_name("model", i, variable): variable for i, variable in enumerate(model.variables)}
+    if optimizer is None:
+        return named
+    return named | {_name("optimizer", i, variable): variable for i, variable in enumerate(optimizer.variables)}
+
+
+def _name(group: str, number: int, variable: Any) -> str:
+    return f"{group}/{number:04d}/{_stable(variable.path)}"
+
+
+def _stable(path: str) -> str:
+    """Returns a variable's path without the numbers by which Keras tells apart layers of the same name in one
+    process."""
+    return re.sub(r"\b(seed_generator|adam|muon)_\d+\b", r"\1", path)
+
+
+def save_checkpoint(path: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
+    """Writes everything that a run needs to continue from here.
+
+    The file is read back before it replaces another one.
+
+    Raises:
+        OSError: it cannot be written, or the disk returns other bytes.
+    """
+    arrays = {name: keras.ops.convert_to_numpy(variable) for name, variable in _variables(model, optimizer).items()}
+    with replaced_when_done(path) as temporary:
+        np.savez(temporary, progress=np.array(json.dumps(asdict(progress))), **arrays)
+        with ZipFile(temporary) as archive:
+            if archive.testzip() is not None:  # by the checksum of every array
+                raise OSError(f"{path}: the disk returned other bytes than were written; check the disk")
+
+
+def load_checkpoint(
+    path: Path,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer | None = None,
+    origin: Mapping[str, str] | None = None,
+) -> Progress:
+    """Loads a checkpoint into a model, and into its optimizer to continue training.
+
+    Args:
+        path: the checkpoint.
+        model: the model.
+        optimizer: its optimizer; None for a model that is only used.
+        origin: of which run the checkpoint must be, see `text.provenance.origin_of`.
+
+    Raises:
+        InputError: the checkpoint is missing, damaged, of another run, or of a model with other settings. The model is
+            not changed.
+    """
+    wanted = _variables(model, optimizer)
+    try:
+        with ArrayFile(path) as archive:
+            progress = Progress.parse(str(archive.read("progress", "U", ())))
+            _check_origin(path, progress, origin or {})
+            stored = {_stable(name): name for name in archive.names if name != "progress"}
+            if optimizer is not None and set(stored) != set(wanted):
+                raise _other_model(path, set(stored) ^ set(wanted))
+            values = {
+                name: archive.read(stored[name], "f" if "float" in variable.dtype else "iub")
+                for name, variable in wanted.items()
+                if name in stored
+            }
+    except InputError:
+        raise
+    except DAMAGE as error:
+        raise InputError(f"{path}: the checkpoint is missing or damaged ({error}); use another one") from None
+    if set(values) != set(wanted):
+        raise _other_model(path, set(wanted) - set(values))
+    for name, variable in wanted.items():
+        if values[name].shape != tuple(variable.shape):
+            raise InputError(
+                f"{path}: the checkpoint is of another model: expected {variable.path} of shape "
+                f"{tuple(variable.shape)}, found {values[name].shape}; the config or the tokenizer was changed after "
+                "training: restore both"
+            )
+        if not np.isfinite(values[name]).all():
+            raise InputError(f"{path}: {variable.path} has numbers that are not finite; use another checkpoint")
+    for name, variable in wanted.items():
+        variable.assign(values[name])
+    return progress
+
+
+def load_mean(paths: Sequence[Path], model: keras.Model, origin: Mapping[str, str] | None = None) -> None:
+    """Loads the mean of the weights of several checkpoints into a model (Vaswani et al. 2017, section 6.1).
+
+    Raises:
+        InputError: as for `load_checkpoint`.
+    """
+    totals: list[Any] = [0.0] * len(model.trainable_variables)
+    for path in paths:
+        load_checkpoint(path, model, origin=origin)
+        totals = [
+            total + keras.ops.convert_to_numpy(variable).astype("float64")
+            for total, variable in zip(totals, model.trainable_variables, strict=True)
+        ]
+    for total, variable in zip(totals, model.trainable_variables, strict=True):
+        variable.assign((total / len(paths)).astype("float32"))
+
+
+def _check_origin(path: Path, progress: Progress, origin: Mapping[str, str]) -> None:
+    others = [name for name in origin if progress.origin.get(name, origin[name]) != origin[name]]
+    if others:
+        raise InputError(
+            f"{path}: the checkpoint is of another run, with another {' and '.join(others)}; restore the "
+            "checkpoint, or what was changed"
+        )
+    number = re.fullmatch(r"(?:update|passing)-([0-9]{8,})", path.stem)
+    if number and int(number[1]) != progress.update:
+        raise InputError(f"{path}: the checkpoint is of update {progress.update}, not of that of its name; rename it")
+
+
+def _other_model(path: Path, names: set[str]) -> InputError:
+    return InputError(
+        f"{path}: the checkpoint is of another model: only one of the two has {min(names)}; "
+        "the config was changed after training: restore it"
+    )
+
+
+log = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """The folder of a run's checkpoints.
+
+    Each validation saves one, such as `update-00000500.npz`, and copies it to `best.npz` if it is the best so far.
+    Between validations there is at most one interim checkpoint, such as `passing-00000512.npz`; the next validation
+    deletes it. A checkpoint is read back before an older one is deleted, and if the newest is damaged later, training
+    continues from the one before.
+
+    Args:
+        folder: the folder, which need not exist yet.
+        keep: number of recent checkpoints of validations to keep.
+        origin: of which run they are, see `text.provenance.origin_of`; a checkpoint of another is not loaded.
+    """
+
+    def __init__(self, folder: Path, keep: int = 1, origin: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.keep = keep
+        self.origin = dict(origin or {})
+        self.best = folder / "best.npz"
+
+    def recent(self) -> Sequence[Path]:
+        """Returns the checkpoints of validations that are still there, oldest first."""
+        return sorted(self._named("update"))
+
+    def all(self) -> Sequence[Path]:
+        """Returns all checkpoints from which training can continue, oldest first."""
+        return sorted([*self.recent(), *self._named("passing")], key=lambda path: path.stem.split("-")[::-1])
+
+    def _named(self, kind: str) -> Iterator[Path]:
+        """Yields the checkpoints of a kind; copies that people have put beside them have other names."""
+        return (path for path in self.folder.glob("*.npz") if re.fullmatch(rf"{kind}-[0-9]{{8,}}", path.stem))
+
+    def save_interim(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress) -> None:
+        """Saves an interim checkpoint, which replaces the one before."""
+        progress = replace(progress, origin=self.origin)
+        path = self.folder / f"passing-{progress.update:08d}.npz"
+        save_checkpoint(path, model, optimizer, progress)
+        for old in self._named("passing"):
+            if old != path:
+                old.unlink()
+
+    def save(
+        self, model: keras.Model, optimizer: keras.optimizers.Optimizer, progress: Progress, best: bool = False
+    ) -> None:
+        """Saves the checkpoint of a validation, also as the best one if it is, and deletes those no longer needed."""
+        progress = replace(progress, origin=self.origin)
+        if best:
+            save_checkpoint(self.best, model, optimizer, progress)
+        save_checkpoint(self._of_update(progress.update), model, optimizer, progress)
+        self.delete_superseded()
+
+    def delete_superseded(self) -> None:
+        """Deletes the checkpoints that are no longer needed."""
+        newest = self.all()[-1]
+        for old in [*self.recent()[: -self.keep], *self._named("passing")]:
+            if old != newest:
+                old.unlink()
+
+    def _of_update(self, update: int) -> Path:
+        return self.folder / f"update-{update:08d}.npz"
+
+    def restore(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Progress:
+        """Loads the newest checkpoint that is intact into model and optimizer, and warns of a damaged one.
+
+        Raises:
+            InputError: there is none, all are damaged, or they are of another model.
+        """
+        self.last()
+        *others, newest = self.all()
+        try:
+            return load_checkpoint(newest, model, optimizer, self.origin)
+        except InputError as error:
+            for older in reversed(others):
+                try:
+                    progress = load_checkpoint(older, model, optimizer, self.origin)
+                except InputError:
+                    continue
+                log.warning("%s\ncontinuing from the checkpoint before it: %s", error, older)
+                newest.unlink(missing_ok=True)
+                return progress
+            raise
+
+    def last(self) -> Path:
+        """Returns the newest checkpoint.
+
+        Raises:
+            InputError: there is none.
+        """
+        paths = self.all()
+        if not paths:
+            raise InputError(
+                f"{self.folder}: no checkpoint to continue from; delete the run's folder and start it anew"
+            )
+        return paths[-1]
+
+
+class KeptWeights(NamedTuple):
+    """The weights that the finished model has.
+
+    - description: the weights in words.
+    - metric: the validation metric by which they were chosen.
+    - value: the value of that metric.
+    """
+
+    description: str
+    metric: str
+    value: float
+
+
+def keep_best_weights(
+    config: RunConfig,
+    model: keras.Model,
+    checkpoints: Checkpoints,
+    progress: Progress,
+    validate: Callable[[], dict[str, float]],
+) -> KeptWeights:
+    """Loads the weights that are best on validation into the model."""
+    metric = config.training.early_stopping.metric
+    assert progress.best_metric is not None  # training ends with a validation
+    paths = checkpoints.recent()[-config.training.average_checkpoints :]
+    if len(paths) > 1:
+        load_mean(paths, model, checkpoints.origin)
+        validation = validate()
+        value = validation[f"val_{metric}"]
+        log.info(
+            "validation %s: %.2f for the mean of the last %d checkpoints, %.2f for the best single one",
+            metric,
+            value,
+            len(paths),
+            progress.best_metric,
+        )
+        if rank(metric, validation) < rank(metric, progress.best_validation):
+            return KeptWeights(f"the mean of the last {len(paths)} checkpoints", metric, value)
+    load_checkpoint(checkpoints.best, model, origin=checkpoints.origin)
+    return KeptWeights(f"update {progress.best_update}", metric, progress.best_metric)

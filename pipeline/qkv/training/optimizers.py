@@ -1,0 +1,173 @@
+"""The optimizers, which turn gradients into updates: Adam with one operation a variable, and Muon, whose matrices of
+one shape are orthogonalised together."""
+
+from collections import defaultdict
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ..runtime.devices import sizes
+
+
+def make_optimizer(
+    schedule: Any,
+    *,
+    optimizer: str,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+    weight_decay: float = 0.0,
+) -> keras.optimizers.Optimizer:
+    """Makes an optimizer by its name.
+
+    Args:
+        schedule: of the learning rate, or a number.
+        optimizer: `adam` (Kingma and Ba 2015), or `muon` (Jordan et al. 2024): momentum made orthogonal for matrices,
+            in the scale of Adam's updates (Liu et al. 2025, section 2.2), and Adam for embeddings and vectors.
+        beta_1: the decay per update of Adam's mean of the gradients.
+        beta_2: the decay per update of Adam's mean of the squared gradients.
+        epsilon: added to Adam's divisor against division by zero.
+        weight_decay: each update shrinks every matrix by this number times the learning rate (Loshchilov and Hutter
+            2019); token embeddings and vectors are not decayed.
+
+    Raises:
+        ValueError: unknown name.
+    """
+    common: dict[str, Any] = {"epsilon": epsilon, "name": optimizer, "matrix_decay": weight_decay}
+    if optimizer == "adam":
+        return FusedAdam(schedule, beta_1=beta_1, beta_2=beta_2, **common)
+    if optimizer == "muon":
+        return StackedMuon(schedule, adam_beta_1=beta_1, adam_beta_2=beta_2, **common)
+    raise ValueError(f"optimizer: expected adam or muon, found {optimizer!r}")
+
+
+class FusedAdam(keras.optimizers.Adam):
+    """Makes the same updates as `keras.optimizers.Adam` (Kingma and Ba 2015, section 2, last paragraph), faster.
+
+    Keras composes an update of about ten operations, each of which reads and writes the whole variable, and sums the
+    gradients over replicas. Here they must be the same on all replicas already, and each replica updates its own copy.
+
+    Args:
+        learning_rate: a number or a schedule.
+        matrix_decay: each update shrinks every matrix by this number times the learning rate (Loshchilov and Hutter
+            2019, algorithm 2). Keras' own `weight_decay` shrinks token embeddings and vectors too.
+        **settings: those of `keras.optimizers.Adam`.
+    """
+
+    def __init__(self, learning_rate, *, matrix_decay=0.0, **settings):
+        super().__init__(learning_rate, **settings)
+        self.matrix_decay = matrix_decay
+
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        scalars = adam_scalars(learning_rate, self.iterations, self.beta_1, self.beta_2, self.epsilon)
+        for gradient, variable in zip(grads, trainable_variables, strict=True):
+            index = self._get_variable_index(variable)
+            if self.matrix_decay and is_matrix(variable):
+                self.assign_sub(variable, self.matrix_decay * learning_rate * variable)
+            apply_adam(variable, self._momentums[index], self._velocities[index], gradient, scalars)
+
+
+def is_matrix(variable):
+    """Returns whether a variable is a matrix, and not of token embeddings: what `keras.optimizers.Muon` updates so."""
+    return len(variable.shape) == 2 and "embedding" not in variable.path.lower()
+
+
+def adam_scalars(learning_rate, updates_before, beta_1, beta_2, epsilon):
+    """Returns what the updates of all variables have in common, as `ResourceApplyAdam` takes it.
+
+    Args:
+        learning_rate: a scalar.
+        updates_before: number of updates made so far.
+        beta_1: the decay of the moving averages of gradients.
+        beta_2: the decay of the moving averages of squared gradients.
+        epsilon: added to the root of the latter before it divides.
+    """
+    updates = tf.cast(updates_before + 1, tf.float32)
+    beta1, beta2 = tf.cast(beta_1, tf.float32), tf.cast(beta_2, tf.float32)
+    return {
+        "beta1_power": tf.pow(beta1, updates),
+        "beta2_power": tf.pow(beta2, updates),
+        "lr": tf.cast(learning_rate, tf.float32),
+        "beta1": beta1,
+        "beta2": beta2,
+        "epsilon": tf.cast(epsilon, tf.float32),
+    }
+
+
+def apply_adam(variable, mean, square, gradient, scalars):
+    """Updates a variable, and the moving averages of its gradient and of the squared gradient.
+
+    Args:
+        variable: a float32 variable of Keras or TensorFlow.
+        mean: the moving average of the gradient, a variable of the same shape.
+        square: the moving average of the squared gradient, a variable of the same shape.
+        gradient: a tensor of the same shape.
+        scalars: from `adam_scalars`.
+    """
+    tf.raw_ops.ResourceApplyAdam(var=_handle(variable), m=_handle(mean), v=_handle(square), grad=gradient, **scalars)
+
+
+def _handle(variable):
+    return (variable.value if isinstance(variable, keras.Variable) else variable).handle
+
+
+class StackedMuon(keras.optimizers.Muon):
+    """Makes the same updates as `keras.optimizers.Muon` (Jordan et al. 2024), faster.
+
+    A Transformer has dozens of small matrices, and a product for each of them takes longer to start than to compute.
+    Variables that are not matrices are updated by `apply_adam`. As in `FusedAdam`, gradients must be the same on all
+    replicas already.
+
+    Args:
+        learning_rate: a number or a schedule.
+        matrix_decay: each update shrinks every matrix by this number times the learning rate (Liu et al. 2025,
+            equation 3).
+        **settings: those of `keras.optimizers.Muon`.
+    """
+
+    def __init__(self, learning_rate, *, matrix_decay=0.0, **settings):
+        super().__init__(learning_rate, weight_decay=None, adam_weight_decay=None, **settings)
+        self.matrix_decay = matrix_decay
+
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        of_shape = defaultdict(list)
+        decays = self.adam_beta_1, self.adam_beta_2
+        scalars = adam_scalars(learning_rate * self.adam_lr_ratio, self.iterations, *decays, self.epsilon)
+        for gradient, variable in zip(grads, trainable_variables, strict=True):
+            if self.adam_velocities[self._get_variable_index(variable)] is None:
+                of_shape[tuple(variable.shape)].append((gradient, variable))
+            else:
+                index = self._get_variable_index(variable)
+                apply_adam(variable, self.momentums[index], self.adam_velocities[index], gradient, scalars)
+        groups = sizes().matrix_groups
+        for pairs in of_shape.values():
+            for group in range(min(groups, len(pairs))):  # groups are computed side by side
+                self._apply_orthogonal(pairs[group::groups], learning_rate)
+
+    def _apply_orthogonal(self, pairs, learning_rate):
+        """Updates variables of one shape by their gradients."""
+        directions = tf.stack([self._direction(gradient, variable) for gradient, variable in pairs])
+        # The scale of Adam's updates (Liu et al. 2025, section 2.2).
+        step = learning_rate * self.rms_rate * max(directions.shape[1:]) ** 0.5
+        for update, (_, variable) in zip(tf.unstack(step * self._orthogonal(directions)), pairs, strict=True):
+            if self.matrix_decay:
+                update += self.matrix_decay * learning_rate * variable
+            self.assign_sub(variable, update)
+
+    def _direction(self, gradient, variable):
+        """Updates the momentum, and returns Nesterov's direction."""
+        momentum = self.momentums[self._get_variable_index(variable)]
+        self.assign(momentum, self.momentum * momentum + gradient)
+        return gradient + self.momentum * momentum
+
+    def _orthogonal(self, x):
+        """Orthogonalises matrices `(matrices, rows, columns)` by the Newton-Schulz iteration."""
+        a, b, c = self.muon_a, self.muon_b, self.muon_c
+        wide = x.shape[1] <= x.shape[2]
+        x = x if wide else tf.linalg.matrix_transpose(x)
+        x = x / (tf.norm(x, axis=(1, 2), keepdims=True) + 1e-7)
+        for _ in range(self.ns_steps):
+            square = tf.matmul(x, x, transpose_b=True)
+            x = a * x + tf.matmul(b * square + c * tf.matmul(square, square), x)
+        return x if wide else tf.linalg.matrix_transpose(x)

@@ -1,0 +1,114 @@
+"""Fixes the number of updates of a training that is given minutes: once, from the speed of its first updates."""
+
+import math
+from collections.abc import Callable
+
+from .progress import Progress
+from .schedule import ClockSchedule
+from .stopping import Limits
+from .validation import VALIDATIONS
+from .workers import Agreement
+
+SKIPPED_UPDATES = 5  # the first ones of a session trace graphs and fill caches
+
+
+MEASURED_UPDATES = 20
+
+
+MEASURED_SHARE = 0.03  # of the minutes
+
+
+MOST_MEASURED_SECONDS = 120.0
+
+
+class MeasuredTotal:
+    """Measures the speed of the first updates and sets `Progress.total_updates` and the schedule by it.
+
+    Args:
+        schedule: the learning rates, which end at the total.
+        limits: the minutes that the total should fill, and the maximum numbers of updates and epochs.
+        updates_per_epoch: number of updates of an epoch.
+        validate_every: updates between two validations; None for `VALIDATIONS` of them.
+        agreement: tells all workers the total of the chief.
+        agree_every: number of updates between two questions to the chief.
+    """
+
+    def __init__(
+        self,
+        schedule: ClockSchedule,
+        limits: Limits,
+        *,
+        updates_per_epoch: int,
+        validate_every: int | None,
+        agreement: Agreement,
+        agree_every: int = 1,
+    ) -> None:
+        assert limits.max_minutes is not None
+        self.schedule = schedule
+        self.limits = limits
+        self.updates_per_epoch = updates_per_epoch
+        self.validate_every = validate_every
+        self.agreement = agreement
+        self.agree_every = agree_every
+
+    def start(self, progress: Progress) -> None:
+        """Starts a session: sets the schedule to the total of the run, if it is fixed already."""
+        self.first_update = progress.update + SKIPPED_UPDATES
+        self.started: float | None = None
+        self.update_seconds = math.inf
+        self.schedule.total_updates.assign(progress.total_updates or 0)
+
+    def is_ready(self, progress: Progress, seconds: Callable[[], float]) -> bool:
+        """Returns whether enough updates are measured; to be called after every update until the total is fixed.
+
+        Args:
+            progress: how far the run has come.
+            seconds: waits for the device, and returns the time spent in training.
+        """
+        measured = progress.update - self.first_update
+        if measured < 0:
+            return False
+        if self.started is None:
+            self.started = seconds()
+        lasted = seconds() - self.started
+        enough = min(60 * (self.limits.max_minutes or 0) * MEASURED_SHARE, MOST_MEASURED_SECONDS)
+        if not self.agreement.alone and progress.update % self.agree_every:
+            return False
+        ready = measured >= MEASURED_UPDATES and lasted >= enough
+        if not self.agreement.of_chief(ready, "to measure its speed"):
+            return False
+        self.update_seconds = lasted / max(measured, 1)
+        return True
+
+    def fix(self, progress: Progress, seconds: float, validation_seconds: float) -> None:
+        """Fixes the total.
+
+        Args:
+            progress: how far the run has come; gets the total.
+            seconds: time spent in training.
+            validation_seconds: the time that a validation takes.
+        """
+        seconds_left = 60 * (self.limits.max_minutes or 0) - seconds
+        updates = updates_within(seconds_left, self.update_seconds, validation_seconds, self.validate_every)
+        # There are at least as many again as were made until now: the learning rate needs room to fall.
+        ends = [progress.update + max(updates, progress.update)]
+        if self.limits.max_updates is not None:
+            ends.append(self.limits.max_updates)
+        if self.limits.max_epochs is not None:
+            ends.append(self.limits.max_epochs * self.updates_per_epoch)
+        progress.total_updates = round(self.agreement.of_chief(min(ends), "to measure a validation"))
+        self.schedule.total_updates.assign(progress.total_updates)
+
+
+def updates_within(seconds: float, update_seconds: float, validation_seconds: float, validate_every: int | None) -> int:
+    """Returns how many updates fit into a time, their validations included; negative if the validations alone do not.
+
+    Args:
+        seconds: the time.
+        update_seconds: seconds per update.
+        validation_seconds: seconds per validation.
+        validate_every: updates between two validations; None for `VALIDATIONS` of them.
+    """
+    if validate_every is None:
+        return math.floor((seconds - VALIDATIONS * validation_seconds) / update_seconds)
+    return math.floor(seconds / (update_seconds + validation_seconds / validate_every))

@@ -1,0 +1,95 @@
+"""The searches over models: every architecture, n-best, sampling, and what the constraints forbid."""
+
+import numpy as np
+import pytest
+
+from qkv.config.decoding import DecodingSettings
+from qkv.decoding.beam import BeamSearch
+from qkv.decoding.build import build_search
+from qkv.decoding.greedy import GreedySearch
+from qkv.decoding.sampling import Sampling
+from qkv.text.tokens.special_tokens import BOS, EOS, PAD
+from tests.support.searches import MOST_TOKENS, SEARCHES, forced_scores, found_by, words
+from tests.support.tiny_models import MODELS, SOURCE, shared_model
+
+
+@pytest.mark.parametrize("settings", [{"beam_size": 1}, {"search": "sampling", "n_best": 2}])
+def test_a_target_that_reaches_its_limit_ends_in_eos_if_that_is_forced(settings):
+    model = shared_model(MODELS["transformer"][0], **MODELS["transformer"][1])
+    search = build_search(DecodingSettings(**settings, force_eos=True, min_length=20), seed=1)
+    found = found_by(search, model, most=5)
+    assert all(len(words(row)) == 5 and words(row).index(EOS) == 4 for row in found.ids.reshape(-1, MOST_TOKENS))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("transformer", SEARCHES["greedy"]), ("recurrent of one context vector", SEARCHES["beam"])]
+    + [(name, SEARCHES["beam with penalties"]) for name in ("transformer", "recurrent", "luong", "decoder-only")]
+    + [(name, SEARCHES["sampling"]) for name in ("transformer", "recurrent", "decoder-only")],
+)
+def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gives_them(name, settings):
+    model = shared_model(MODELS[name][0], **MODELS[name][1])
+    found = found_by(build_search(settings, seed=1), model)
+    assert found.ids.shape == (len(SOURCE), settings.n_best, MOST_TOKENS)
+    assert np.all(np.isfinite(found.scores))
+    assert found.scores.shape == found.ids.shape[:2]
+    if settings.kind == "beam":  # those that ended, best first, then those that did not, best first
+        ended = (found.ids == EOS).any(-1)
+        assert np.all(ended[:, :-1] >= ended[:, 1:])
+        as_they_rank = np.lexsort((-found.scores, ~ended), axis=1)
+        np.testing.assert_array_equal(as_they_rank, np.broadcast_to(np.arange(settings.n_best), ended.shape))
+    else:
+        np.testing.assert_allclose(found.scores, found.log_probabilities.sum(-1), atol=1e-5)
+    expected = forced_scores(model, found.ids)
+    for of_ids, of_scores, of_expected in zip(found.ids, found.log_probabilities, expected, strict=True):
+        for ids, scores, forced in zip(of_ids, of_scores, of_expected, strict=True):
+            tokens = words(ids)
+            assert not {PAD, BOS} & set(tokens) and EOS not in tokens[:-1]
+            np.testing.assert_allclose(scores[: len(tokens)], forced[: len(tokens)], atol=2e-4)
+            assert not scores[len(tokens) :].any()
+
+
+def a_model():
+    return shared_model(*MODELS["transformer"][:1], **MODELS["transformer"][1])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda constraints: GreedySearch(**constraints),
+        lambda constraints: build_search(DecodingSettings(search="sampling", n_best=3, **constraints), 1),
+        lambda constraints: build_search(DecodingSettings(beam_size=3, n_best=3, **constraints), 1),
+    ],
+    ids=["greedy", "sampling", "beam"],
+)
+def test_constraints_hold_in_every_search(make):
+    free = found_by(make({}), a_model())
+    found = found_by(make({"min_length": 4, "no_repeat_ngram": 1}), a_model())
+
+    def breaks(row):
+        tokens = words(row)
+        return len(set(tokens)) < len(tokens) or (EOS in tokens and len(tokens) <= 4)
+
+    assert any(breaks(row) for row in free.ids.reshape(-1, MOST_TOKENS))  # or the constraints would say nothing
+    assert not any(breaks(row) for row in found.ids.reshape(-1, MOST_TOKENS))
+
+
+def test_sampling_is_settled_by_its_seed():
+    def drawn(seed):
+        return found_by(build_search(DecodingSettings(search="sampling", n_best=4), seed), a_model()).ids.tolist()
+
+    assert drawn(1) == drawn(1) != drawn(2)
+
+
+def test_the_samples_of_a_sentence_are_drawn_independently():
+    found = found_by(build_search(DecodingSettings(search="sampling", n_best=4), 1), a_model())
+    assert len({tuple(row) for row in found.ids[0].tolist()}) > 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({"beam_size": 1}, GreedySearch), ({}, BeamSearch), ({"search": "sampling"}, Sampling)],
+    ids=str,
+)
+def test_settings_choose_the_search(settings, expected):
+    assert type(build_search(DecodingSettings(**settings), 1)) is expected

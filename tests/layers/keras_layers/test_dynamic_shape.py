@@ -1,0 +1,31 @@
+"""Shapes of which some axes are unknown until a graph runs."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from qkv.layers.keras_layers import dynamic_shape
+
+
+@pytest.mark.parametrize("known", [(None, None, 4), (2, None, None), (None, 3, None), (2, 3, 4)])
+def test_known_axes_are_numbers_and_others_are_found_when_the_graph_runs(known):
+    @tf.function(input_signature=[tf.TensorSpec(known)])
+    def shape_of(x):
+        shape = dynamic_shape(x)
+        assert [axis if isinstance(axis, int) else None for axis in shape] == list(known)
+        return tf.stack(shape)
+
+    np.testing.assert_array_equal(shape_of(tf.zeros((2, 3, 4))), [2, 3, 4])
+
+
+def test_all_unknown_axes_take_two_operations():
+    graph = tf.function(lambda x: dynamic_shape(x), input_signature=[tf.TensorSpec([None] * 4)]).get_concrete_function()
+    kinds = {operation.type for operation in graph.graph.get_operations()} - {"Placeholder", "Identity"}
+    assert kinds == {"Shape", "Unpack"}
+
+
+def test_eager_arrays_have_their_shape_and_inputs_of_functional_models_their_unknown_axes():
+    assert dynamic_shape(keras.ops.zeros((2, 3))) == dynamic_shape(np.zeros((2, 3))) == (2, 3)
+    assert dynamic_shape(keras.Input((None, 3))) == (None, None, 3)
+    assert dynamic_shape(keras.Variable(np.zeros((2, 3)))) == (2, 3)

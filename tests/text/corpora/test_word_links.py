@@ -1,0 +1,32 @@
+"""Links with probabilities, `i-j:0.93`, in Pharaoh files."""
+
+import pytest
+
+from qkv.errors import InputError
+from qkv.text.corpora.word_links import GoldAlignment, format_pharaoh_line, read_pharaoh, write_pharaoh
+
+
+def test_links_with_probabilities_are_written_sorted_and_read_as_links(tmp_path):
+    links = [{(2, 0): 0.936, (0, 1): 1.0, (0, 0): 0.004}, {}, {(1, 1): 0.5}]
+    assert format_pharaoh_line(links[0]) == "0-0:0.00 0-1:1.00 2-0:0.94\n"
+    write_pharaoh(tmp_path / "links", links)
+    assert [one.sure for one in read_pharaoh(tmp_path / "links")] == [frozenset(one) for one in links]
+
+
+def test_links_are_written_through_a_link(tmp_path):
+    (tmp_path / "links").symlink_to("other")
+    write_pharaoh(tmp_path / "links", [[(0, 1)]])
+    assert (tmp_path / "links").is_symlink() and (tmp_path / "other").read_text() == "0-1\n"
+
+
+def test_every_kind_of_link_may_have_a_probability(tmp_path):
+    (tmp_path / "links").write_text("0-1:0 1?2:1 2p0:1.0 3-3:9e-05 4-4\n")
+    sure = frozenset({(0, 1), (3, 3), (4, 4)})
+    assert read_pharaoh(tmp_path / "links") == [GoldAlignment(sure, sure | {(1, 2), (2, 0)})]
+
+
+@pytest.mark.parametrize("number", ["1.01", "2", "-0.1", "nan", "inf", "", "0,5", "0.5x", "1:1", "٠", "1e5"])
+def test_what_is_no_probability_is_refused(tmp_path, number):
+    (tmp_path / "links").write_text(f"0-0\n0-0:0.5 1-1:{number}\n")
+    with pytest.raises(InputError, match=r"links:2: '1-1:.*' has no probability .*a number from 0 to 1.*0\.93"):
+        read_pharaoh(tmp_path / "links")

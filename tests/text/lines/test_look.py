@@ -1,0 +1,58 @@
+"""What a text looks like, measured and kept."""
+
+import json
+
+import pytest
+
+from qkv.text.lines.look import TextLook, measure_look
+
+NAMES = ["the dog sees Jane .", "Jane sings , and I sing .", "", "where is the dog ?"]
+SENTENCES = ["The dog sees Jane.", "Jane sings, and I sing.", "where is it?"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "capitals", "capitalised"),
+    [
+        (NAMES, "names", {"Jane", "I"}),
+        (SENTENCES, "sentences", set()),
+        (["the dog .", "42 été"], "none", set()),
+        ([], "none", set()),
+    ],
+)
+def test_capitals_stand_nowhere_or_in_names_or_where_sentences_begin(lines, capitals, capitalised):
+    look = measure_look(lines, tokenized=True)
+    assert (look.capitals, look.capitalised) == (capitals, capitalised)
+
+
+def test_words_with_marks_are_kept_of_tokenised_text_alone():
+    assert measure_look(NAMES, tokenized=True).marked == {".", ",", "?"}
+    assert measure_look(SENTENCES, tokenized=False).marked == frozenset()
+
+
+def test_a_mark_that_is_attached_by_mistake_makes_no_word():
+    lines = ["a park .", "a park .", "in the park.", "mr. park doesn 't", "&apos; &apos; &apos;t"]
+    assert measure_look(lines, tokenized=True).marked == {".", "mr.", "'t", "&apos;", "&apos;t"}
+
+
+@pytest.mark.parametrize(("line", "escaped"), [("it &apos;s", True), ("&#91; 1", True), ("it 's & so &c;", False)])
+def test_escaped_characters_are_noticed(line, escaped):
+    assert measure_look(["a", line], tokenized=True).escaped == escaped
+
+
+def test_the_example_is_a_short_sentence():
+    assert measure_look(["", "long " * 30, "short one .", "a ."], tokenized=True).example == "short one ."
+
+
+@pytest.mark.parametrize("lines", [NAMES, SENTENCES, []])
+def test_a_look_is_read_back_as_it_was_written(lines, tmp_path):
+    look = measure_look(lines, tokenized=True)
+    look.write(tmp_path / "look.json")
+    assert TextLook.read(tmp_path / "look.json") == look
+    assert set(json.loads((tmp_path / "look.json").read_text())) == set(TextLook.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"capitalised": 1, "marked": 2}', '{"example": "a"}'])
+def test_a_look_that_is_missing_or_damaged_is_none(text, tmp_path):
+    if text is not None:
+        (tmp_path / "look.json").write_text(text)
+    assert TextLook.read(tmp_path / "look.json") is None

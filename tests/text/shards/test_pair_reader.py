@@ -1,0 +1,40 @@
+"""One reading finds what several would, whatever the shards and the processes."""
+
+import numpy as np
+import pytest
+
+from qkv.text import shards as pair_reader
+from qkv.text.corpora.corpus import Corpus
+from qkv.text.corpora.filters import digest_pairs
+from qkv.text.corpora.overlap import SharedSentenceFinder
+from qkv.text.lines.line import find_empty
+from qkv.text.lines.look import measure_look
+from qkv.text.shards import PairReader, read_pairs
+from tests.support.text import SENTENCES
+
+SOURCES = [*SENTENCES, "", "A long sentence , which has more than sixty characters in all ."]
+TARGETS = [*SENTENCES[3:], *SENTENCES[:3], " ", "short ."]
+OTHER = Corpus([SENTENCES[0], SENTENCES[1], "x"], [TARGETS[0], "y", TARGETS[2]], [1, 2, 3], "other.tsv")
+
+
+@pytest.fixture(scope="module")
+def reader(tokenizer):
+    return PairReader(tokenizer.side_models, True, {"test": OTHER})
+
+
+@pytest.mark.parametrize(("shard", "processes"), [(100, None), (3, None), (1, 1), (2, 2)])
+def test_a_reading_finds_what_readings_for_each_purpose_would(tokenizer, reader, monkeypatch, shard, processes):
+    monkeypatch.setattr(pair_reader, "SHARD_PAIRS", shard)
+    corpus = Corpus(SOURCES, TARGETS, range(1, len(SOURCES) + 1), "made.tsv")
+    encoded, facts = read_pairs(corpus, reader, processes)
+    for found, sentences in zip(encoded.sides, (SOURCES, TARGETS), strict=True):
+        assert [row.tolist() for row in found] == tokenizer.encode(sentences)
+    np.testing.assert_array_equal(facts.empty, find_empty(SOURCES, TARGETS))
+    np.testing.assert_array_equal(facts.digests, digest_pairs(SOURCES, TARGETS))
+    assert [meter.look for meter in facts.looks] == [measure_look(side, tokenized=True) for side in (SOURCES, TARGETS)]
+    assert facts.shared == {"test": SharedSentenceFinder(OTHER.source, OTHER.target).find(SOURCES, TARGETS)}
+
+
+def test_no_pairs_are_read_as_none(reader):
+    encoded, facts = read_pairs(Corpus([], [], [], "made.tsv"), reader)
+    assert len(encoded.source) == len(encoded.target) == len(facts.empty) == len(facts.digests) == 0

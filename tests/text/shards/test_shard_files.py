@@ -1,0 +1,94 @@
+"""Readings that are kept as files are those that were made, whoever makes, damages or deletes them."""
+
+import os
+
+import numpy as np
+import pytest
+
+from qkv.files.atomic import temporary_path
+from qkv.text import shards as pair_reader
+from qkv.text.corpora.corpus import Corpus
+from qkv.text.corpora.filters import TextFilters
+from qkv.text.shards import PairReader, ShardFiles, folder_name, read_pairs
+from tests.support.text import SENTENCES
+
+SOURCES = [*SENTENCES, "", "Some &apos; ÉCRIT 3"]
+TARGETS = [*SENTENCES[2:], *SENTENCES[:2], "x", "y 3"]
+CORPUS = Corpus(SOURCES, TARGETS, range(1, len(SOURCES) + 1), "made.tsv")
+OTHER = Corpus([SENTENCES[0]], [TARGETS[0]], [1], "other.tsv")
+
+
+@pytest.fixture(scope="module")
+def reader(tokenizer):
+    return PairReader(tokenizer.side_models, True, {"test": OTHER}, TextFilters(digits=True, near_duplicates=True))
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch):
+    monkeypatch.setattr(pair_reader, "SHARD_PAIRS", 3)
+
+
+def assert_same(found, expected):
+    for one, other in zip(found[0].sides, expected[0].sides, strict=True):
+        assert one.ids.dtype == other.ids.dtype
+        assert one.ids.tolist() == other.ids.tolist() and one.starts.tolist() == other.starts.tolist()
+    for name in ("empty", "digests", "filtered", "near_digests"):
+        np.testing.assert_array_equal(getattr(found[1], name), getattr(expected[1], name))
+    assert [one.look for one in found[1].looks] == [one.look for one in expected[1].looks] and found[
+        1
+    ].shared == expected[1].shared
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_readings_come_back_from_their_files_and_only_missing_ones_are_made(reader, tmp_path):
+    expected = read_pairs(CORPUS, reader, processes=1)
+    files = ShardFiles(tmp_path / "kept")
+    assert_same(read_pairs(CORPUS, reader, processes=1, files=files), expected)
+    made = content(files.folder)
+    assert len(made) == -(-len(SOURCES) // 3)
+
+    asked = []
+
+    def counting(pairs):
+        asked.append(pairs[0][0])
+        return reader(pairs)
+
+    (files.folder / "000001.npz").unlink()
+    (files.folder / "000002.npz").write_bytes(made["000002.npz"][:-40])
+    data = bytearray(made["000000.npz"])
+    data[data.index(b"NUMPY") + 130] ^= 1  # in the ids
+    (files.folder / "000000.npz").write_bytes(data)
+    assert_same(read_pairs(CORPUS, counting, processes=1, files=files), expected)
+    assert sorted(asked) == sorted([SOURCES[0], SOURCES[3], SOURCES[6]])
+    assert content(files.folder) == made
+    asked.clear()
+    assert_same(read_pairs(CORPUS, counting, processes=1, files=files), expected)
+    assert asked == []
+
+
+def test_what_a_killed_process_left_is_deleted_and_what_another_writes_is_not(reader, tmp_path):
+    files = ShardFiles(tmp_path / "kept")
+    files.folder.mkdir()
+    old, new = (temporary_path(files.folder / f"00000{number}.npz") for number in (0, 1))
+    others = files.folder / ".mine.20240101.npz"
+    for path in (old, new, others):
+        path.write_bytes(b"half")
+    for path in (old, others):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    read_pairs(CORPUS, reader, processes=1, files=files)
+    assert new.exists() and others.exists() and not old.exists()
+
+
+def test_processes_write_the_same_bytes(reader, tmp_path):
+    files = [ShardFiles(tmp_path / name) for name in ("one", "two")]
+    assert_same(
+        read_pairs(CORPUS, reader, processes=2, files=files[0]), read_pairs(CORPUS, reader, processes=1, files=files[1])
+    )
+    assert content(files[0].folder) == content(files[1].folder)
+
+
+def test_a_folder_is_named_by_everything_that_readings_depend_on():
+    assert folder_name({"a": 1, "b": 2}) == folder_name({"b": 2, "a": 1}) != folder_name({"a": 1, "b": 3})

@@ -1,0 +1,88 @@
+"""TensorFlow Text and SentencePiece apply a model alike."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qkv.text.tokens.subword_models import SentencePieceModel, load_subword_model
+from tests.support.processes import run_without
+from tests.support.text import SENTENCES
+
+KINDS = ["bpe", "unigram"]
+TEXTS = st.lists(
+    st.one_of(
+        st.text(st.sampled_from("aeoéßœÉStdchu?  \u2581\u00a0\0\t😀e\u0301漢"), max_size=25),
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=10),
+        st.sampled_from(SENTENCES),
+    ),
+    max_size=4,
+)
+
+
+@pytest.fixture(scope="module")
+def of_tensorflow():
+    """The class that applies a model by TensorFlow Text; without the package, tests of it are left out."""
+    pytest.importorskip("tensorflow_text")
+    from qkv.text.tokens.tensorflow_text_model import TensorFlowTextModel
+
+    return TensorFlowTextModel
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def both(request, tokenizers, of_tensorflow):
+    model = tokenizers[request.param].model
+    return of_tensorflow(model), SentencePieceModel(model)
+
+
+@given(texts=TEXTS)
+def test_ids_and_ends_are_equal(both, texts):
+    op, library = both
+    assert op.encode(texts) == library.encode(texts)
+    assert op.ends(texts) == library.ends(texts)
+
+
+@given(ids=st.lists(st.lists(st.integers(4, 49), max_size=8), max_size=4))
+def test_text_is_equal(both, ids):
+    op, library = both
+    assert op.decode(ids) == library.decode(ids)
+
+
+def test_ends_count_bytes(both):
+    text = "Éva  où"
+    for model in both:
+        (ends,) = model.ends([text])
+        assert len(ends) == len(model.encode([text])[0])
+        assert ends == sorted(ends) and ends[-1] == len(text.encode())
+
+
+def test_tensorflow_text_is_used_where_it_is_installed(tokenizer, of_tensorflow):
+    assert isinstance(load_subword_model(tokenizer.model), of_tensorflow)
+
+
+WHICH = """
+import sys
+from pathlib import Path
+from qkv.text.subword_model import load_subword_model
+print(type(load_subword_model(Path(sys.argv[1]).read_bytes())).__name__)
+"""
+
+
+def test_sentencepiece_is_used_where_tensorflow_text_is_missing_or_cannot_be_loaded(tokenizer, tmp_path):
+    (tmp_path / "model").write_bytes(tokenizer.model)
+    missing = run_without(["tensorflow_text"], tmp_path / "missing", "-c", WHICH, tmp_path / "model")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "tensorflow_text.py").write_text("raise OSError('undefined symbol')", encoding="utf-8")
+    broken = run_without([], tmp_path / "broken", "-c", WHICH, tmp_path / "model")
+    assert [missing.stdout, broken.stdout] == ["SentencePieceModel\n"] * 2, missing.stderr + broken.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"no model"])
+def test_what_is_no_model_is_refused(content):
+    with pytest.raises(RuntimeError):
+        SentencePieceModel(content)
+
+
+@pytest.mark.parametrize("content", [b"", b"no model"])
+def test_what_is_no_model_is_refused_by_tensorflow_text(content, of_tensorflow):
+    with pytest.raises(RuntimeError):
+        of_tensorflow(content)

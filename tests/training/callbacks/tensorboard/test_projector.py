@@ -1,0 +1,60 @@
+"""The projector's files, read as TensorBoard reads them."""
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+from hypothesis import given
+from hypothesis import strategies as st
+from tensorboard.plugins.projector import ProjectorConfig
+from tensorboard.plugins.projector.projector_plugin import _read_tensor_tsv_file
+
+from qkv.training.callbacks.tensorboard import write_projector
+
+TRIMMED = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
+"""What JavaScript's `trim` takes away."""
+
+
+def read_names(folder):
+    """Reads names as the page of TensorBoard 2.20 does (`parseMetadata`)."""
+    config = text_format.Parse((folder / "projector_config.pbtxt").read_text(), ProjectorConfig())
+    (embedding,) = config.embeddings
+    lines = (folder / embedding.metadata_path).read_bytes().decode().split("\n")
+    lines = [line for line in lines if line.strip(TRIMMED)]
+    assert "\t" not in lines[0]  # or it would be the headings
+    names = [line.split("\t")[0] for line in lines]
+    assert len(_read_tensor_tsv_file(str(folder / embedding.tensor_path))) == len(names)
+    return names
+
+
+def write(folder, pieces):
+    write_projector(folder, pieces, np.arange(2.0 * len(pieces)).reshape(-1, 2))
+    return read_names(folder)
+
+
+@given(pieces=st.lists(st.text(st.sampled_from(TRIMMED + "ab\u2581\u0085\x1c\u200b\ud800\\"), max_size=3), min_size=1))
+def test_every_vector_has_one_name(tmp_path_factory, pieces):
+    assert len(write(tmp_path_factory.mktemp("projector"), pieces)) == len(pieces)
+
+
+@pytest.mark.parametrize(
+    ("piece", "name"),
+    [
+        ("\u2581the", "\u2581the"),
+        ("</s>", "</s>"),
+        ("a b", "a b"),
+        ("\u0645\u06cc\u200c", "\u0645\u06cc\u200c"),  # a letter's own joiner stays
+        ("\u00a0", "\\u00a0"),
+        ("\u2581\u00a0!", "\u2581\\u00a0!"),
+        ("\u2028x\n", "\\u2028x\\u000a"),
+        (" ", "\\u0020"),
+        ("\u200b", "\\u200b"),
+        ("", "''"),
+    ],
+)
+def test_white_space_is_spelt_out_in_names(tmp_path, piece, name):
+    assert write(tmp_path, ["<pad>", piece, "z"]) == ["<pad>", name, "z"]
+
+
+def test_other_numbers_of_names_and_vectors_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="2 names and 3 vectors"):
+        write_projector(tmp_path, ["a", "b"], np.zeros((3, 2)))

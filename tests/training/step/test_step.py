@@ -1,0 +1,123 @@
+"""An update: batches that are accumulated and batches computed in slices give the update of the whole batch."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from qkv.errors import InputError
+from qkv.text.batch import Batch
+from qkv.text.tokens.special_tokens import PAD
+from qkv.training.loss import TotalLoss
+from qkv.training.step import TrainStep
+from tests.support.tiny_models import make_transformer
+from tests.support.training import batch_of
+
+
+def make_step(r_drop=0.0, **settings):
+    keras.utils.set_random_seed(3)
+    model = make_transformer(dropout=0.0, encoder_layers=1, decoder_layers=1)
+    # Not Adam: what it makes of a gradient that is zero but for rounding, as that of keys' biases, is chance.
+    optimizer = keras.optimizers.SGD(0.1)
+    optimizer.build(model.trainable_variables)
+    loss = TotalLoss(model, label_smoothing=0.1, r_drop=r_drop)
+    return model, optimizer, TrainStep(model, optimizer, loss, tf.distribute.get_strategy(), **settings)
+
+
+def assert_equal_weights(one, other, atol=1e-6):
+    for a, b in zip(one.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, atol=atol)
+
+
+def test_an_update_is_the_mean_gradient_clipped_and_applied():
+    model, _, step = make_step(clip_norm=0.5)
+    batch = Batch(*(tf.constant(ids) for ids in batch_of([0, 1, 2]).ids))
+    before = [variable.numpy() for variable in model.trainable_variables]
+    with tf.GradientTape() as tape:
+        _, total = TotalLoss(model, label_smoothing=0.1)(batch)
+    tokens = int((batch.target_output.numpy() != PAD).sum())
+    gradients = [
+        np.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient).numpy() / tokens
+        for gradient, variable in zip(tape.gradient(total, model.trainable_variables), before, strict=True)
+    ]
+    norm = np.sqrt(sum((gradient**2).sum() for gradient in gradients))
+    assert norm > 0.5
+    metrics = step(batch)
+    np.testing.assert_allclose(metrics, (total, tokens, norm), rtol=1e-5)
+    for variable, start, gradient in zip(model.trainable_variables, before, gradients, strict=True):
+        np.testing.assert_allclose(variable, start - 0.1 * gradient * 0.5 / norm, atol=1e-6)
+
+
+def test_accumulated_batches_count_as_one_batch_by_their_tokens():
+    whole_model, _, whole = make_step(clip_norm=0.5)
+    model, _, accumulated = make_step(clip_norm=0.5, accumulating=True)
+    for _ in range(2):  # what was accumulated before does not count again
+        expected = whole(batch_of([0, 1, 2, 3]))
+        accumulated.accumulate(batch_of([1]))
+        accumulated.accumulate(batch_of([3, 0]))
+        np.testing.assert_allclose(accumulated(batch_of([2])), expected, rtol=1e-5)
+    assert_equal_weights(model, whole_model, atol=1e-5)
+
+
+def test_an_accumulating_step_can_make_an_update_of_one_batch():
+    whole_model, _, whole = make_step()
+    model, _, accumulated = make_step(accumulating=True)
+    np.testing.assert_allclose(accumulated(batch_of([0, 1])), whole(batch_of([0, 1])), rtol=1e-6)
+    assert_equal_weights(model, whole_model)
+
+
+@pytest.fixture(scope="module", params=[0.0, 1.0])
+def whole_and_sliced(request):
+    """Two equal models with a step each, of the whole batch and of two slices; traced once for batches of any size."""
+    models, steps = [], []
+    for slices in (1, 2):
+        model, _, step = make_step(clip_norm=0.5, r_drop=request.param, slices=slices)
+        models.append(model)
+        steps.append(step)
+    return models, steps, models[0].get_weights()
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 2, 3], [2, 0, 3], [1]])
+def test_a_batch_in_slices_gives_the_update_of_the_whole_batch(rows, whole_and_sliced):
+    (whole_model, model), (whole, sliced), start = whole_and_sliced
+    for each in (whole_model, model):
+        each.set_weights(start)
+    for _ in range(2):
+        np.testing.assert_allclose(sliced(batch_of(rows)), whole(batch_of(rows)), rtol=1e-5)
+    assert_equal_weights(model, whole_model, atol=1e-5)
+
+
+@pytest.mark.minutes
+def test_a_compiled_update_is_that_of_the_graph_and_each_shape_is_counted():
+    """With whole sentences of padding, which fixed shapes bring along."""
+    model, _, step = make_step(clip_norm=0.5)
+    compiled_model, _, compiled = make_step(clip_norm=0.5, xla=True)
+    for rows in ([0, 1, 2], [1, 3, 0]):
+        batch = batch_of(rows)
+        padded = batch.map(lambda array: np.pad(array, [(0, 1), (0, 8 - array.shape[1])]))
+        np.testing.assert_allclose(compiled(padded), step(batch), rtol=1e-5)
+        assert len(compiled.compiled) == 1
+    assert_equal_weights(compiled_model, model, atol=1e-5)
+    assert step.compiled == set()
+
+
+def test_xla_on_several_devices_is_refused():
+    model, optimizer, step = make_step()
+    strategy = type("Two", (), {"num_replicas_in_sync": 2})()
+    with pytest.raises(InputError, match=r"training\.xla: compiles for one device; expected --run\.devices 1"):
+        TrainStep(model, optimizer, step.loss, strategy, xla=True)
+
+
+def test_on_several_devices_each_calls_the_graph():
+    *_, step = make_step()
+    calls = []
+
+    class Devices:
+        def run(self, function, args):
+            calls.append(args)
+            return function(*args)
+
+    for replicas in (1, 2):
+        step.replicas, step.strategy = replicas, Devices()
+        assert step.graph(lambda x: x + 1, [tf.TensorSpec([])])(1.0) == 2
+        assert bool(calls) == (replicas > 1)

@@ -1,0 +1,209 @@
+"""A total of updates is fixed once, from a clock that tests wind up themselves."""
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from qkv.training import loop
+from qkv.training.checkpoints import Checkpoints
+from qkv.training.loop import Training
+from qkv.training.optimizers import make_optimizer
+from qkv.training.progress import Progress
+from qkv.training.schedule import ClockSchedule
+from qkv.training.stopping import INTERRUPTED, Limits, StoppingRules
+from qkv.training.time_budget import MeasuredTotal, updates_within
+from qkv.training.workers import Agreement
+from tests.support.training import BATCHES, FakeBatches, FakeRun
+
+MINUTES, UPDATE_SECONDS, VALIDATION_SECONDS = 2, 0.4, 1.5
+
+
+class ClockedRun(FakeRun):
+    """Updates and validations that take their time on the run's own clock."""
+
+    def __init__(self, monkeypatch, validate_every=None, **settings):
+        super().__init__(validate_every=validate_every, **settings)
+        self.schedule = ClockSchedule(0.5, 4)
+        self.optimizer = make_optimizer(self.schedule, optimizer="adam", beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+        self.optimizer.build(self.model.trainable_variables)
+        self.rates, self.update_seconds = {}, UPDATE_SECONDS
+        monkeypatch.setattr(loop, "TrainingClock", self.start_clock)
+
+    def start_clock(self, seconds_before):
+        self.now = seconds_before
+        return self
+
+    def seconds(self):
+        return self.now
+
+    def training(self, **limits):
+        training = super().training()
+        limits = Limits(max_minutes=MINUTES, measured=True, **limits)
+        training.stopping = StoppingRules(limits, self.metric, agreement=Agreement(FakeBatches.strategy))
+        training.measured_total = MeasuredTotal(
+            self.schedule,
+            limits,
+            updates_per_epoch=BATCHES,
+            validate_every=training.validate_every_updates,
+            agreement=Agreement(FakeBatches.strategy),
+        )
+        return training
+
+    def _update(self, batch):
+        self.now += self.update_seconds
+        self.rates[int(self.optimizer.iterations)] = float(self.optimizer.learning_rate)
+        self.optimizer.iterations.assign_add(1)
+        return super()._update(batch)
+
+    def _validate(self):
+        self.now += VALIDATION_SECONDS
+        return super()._validate()
+
+
+@pytest.mark.parametrize("validate_every", [None, 7, 40])
+def test_training_ends_when_its_minutes_end_and_its_rate_is_zero(monkeypatch, validate_every):
+    run, progress = ClockedRun(monkeypatch, validate_every), Progress()
+    reason = run.training().run(progress)
+    assert reason == f"{progress.update} updates, as measured for 2 minutes"
+    assert progress.update == progress.total_updates == int(run.schedule.total_updates)
+    assert progress.seconds == pytest.approx(60 * MINUTES, abs=2 * VALIDATION_SECONDS)
+    assert run.rates[progress.update - 1] < 0.01 < 0.49 < max(run.rates.values()) <= 0.5
+
+
+def test_callbacks_at_validations_are_part_of_the_time(monkeypatch):
+    class Drawing(keras.callbacks.Callback):
+        def on_test_end(self, logs=None):
+            run.now += 3
+
+        def rehearse(self):
+            run.now += 3
+
+    run, progress = ClockedRun(monkeypatch), Progress()
+    run.training().run(progress, [Drawing()])
+    assert progress.seconds + 3 == pytest.approx(60 * MINUTES, abs=2 * (VALIDATION_SECONDS + 3))
+
+
+def test_ten_validations_are_spread_evenly_and_the_last_is_at_the_end(monkeypatch):
+    progress = Progress()
+    ClockedRun(monkeypatch).training().run(progress)
+    updates = [row["update"] for row in progress.history]
+    assert len(updates) == 10 and updates[-1] == progress.total_updates
+    assert np.ptp(np.diff([0, *updates])) <= 1
+
+
+def test_a_machine_that_gets_slower_leaves_the_total_as_it_was_fixed(monkeypatch):
+    class Slower(ClockedRun):
+        def _update(self, batch):
+            self.update_seconds = UPDATE_SECONDS * (1 + (len(self.seen) > 100))
+            return super()._update(batch)
+
+    steady, slower = Progress(), Progress()
+    ClockedRun(monkeypatch).training().run(steady)
+    Slower(monkeypatch).training().run(slower)
+    assert slower.update == steady.update and slower.seconds > 1.4 * steady.seconds
+
+
+def test_the_slow_first_updates_are_not_measured(monkeypatch):
+    class Tracing(ClockedRun):
+        def _update(self, batch):
+            self.now += 20 * (not self.seen)
+            return super()._update(batch)
+
+    progress = Progress()
+    Tracing(monkeypatch).training().run(progress)
+    assert progress.seconds == pytest.approx(60 * MINUTES, abs=2 * VALIDATION_SECONDS)
+
+
+@pytest.mark.parametrize("stopped_at", [3, 15, 24, 25, 26, 90])
+def test_an_interruption_before_or_after_the_total_is_fixed_changes_nothing(monkeypatch, tmp_path, stopped_at):
+    class Interrupted(ClockedRun):
+        def training(self, **limits):
+            self.rules = (training := super().training(**limits)).stopping
+            return training
+
+        def _update(self, batch):
+            self.rules.interrupted = int(self.optimizer.iterations) + 1 == stopped_at
+            return super()._update(batch)
+
+    whole = ClockedRun(monkeypatch)
+    straight = Progress()
+    whole.training().run(straight)
+    first = Interrupted(monkeypatch, folder=tmp_path)
+    assert first.training().run(Progress()) == INTERRUPTED
+    checkpoints = Checkpoints(tmp_path)
+    assert bool(checkpoints.all()) == (stopped_at >= 25)  # without its total a run starts anew
+    second = ClockedRun(monkeypatch, folder=tmp_path)
+    resumed = checkpoints.restore(second.model, second.optimizer) if checkpoints.all() else Progress()
+    assert (resumed.total_updates is None) == (stopped_at < 25)
+    second.training().run(resumed)
+    for row in (*resumed.history, *straight.history):
+        row.pop("tokens_per_second", None)  # measured anew by each session
+    assert replace(resumed, last_logs={}) == replace(straight, last_logs={})
+    assert second.rates.items() <= whole.rates.items()
+    for ours, theirs in zip(second.optimizer.variables, whole.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_other_limits_lower_the_total(monkeypatch):
+    for limits, total in (({"max_updates": 60}, 60), ({"max_epochs": 12}, 36), ({"max_updates": 10**6}, 255)):
+        progress = Progress()
+        ClockedRun(monkeypatch).training(**limits).run(progress)
+        assert progress.update == pytest.approx(total, abs=3)
+
+
+def test_minutes_that_are_over_before_they_are_measured_leave_the_rate_room_to_fall(monkeypatch):
+    class Slow(ClockedRun):
+        def _update(self, batch):
+            self.update_seconds = 60.0
+            return super()._update(batch)
+
+    run, progress = Slow(monkeypatch), Progress()
+    run.training().run(progress)
+    assert progress.update == 50 and run.rates[49] < 0.02
+
+
+def test_validations_are_part_of_the_time():
+    assert updates_within(100, 0.5, 0.0, None) == updates_within(100, 0.5, 0.0, 10) == 200
+    assert updates_within(100, 0.5, 2.0, None) == 160  # ten validations of two seconds
+    assert updates_within(100, 0.5, 5.0, 10) == 100  # each ten updates take five seconds and are validated in five
+    assert updates_within(100, 0.5, 20.0, None) < 0
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_workers_follow_the_chief(ready):
+    class ChiefSays(Agreement):
+        def __init__(self, value):
+            super().__init__(tf.distribute.get_strategy())
+            self.alone, self.value = False, value
+
+        def of_chief(self, value, for_what):
+            return self.value
+
+    schedule, progress = ClockSchedule(0.5, 4), Progress()
+    total = MeasuredTotal(
+        schedule,
+        Limits(max_minutes=1, measured=True),
+        updates_per_epoch=9,
+        validate_every=None,
+        agreement=ChiefSays(float(ready)),
+        agree_every=10,
+    )
+    total.start(progress)
+    asked = []
+    for progress.update in range(1, 31):
+        asked.append(total.is_ready(progress, lambda: progress.update / 2))
+    assert [update for update, answer in enumerate(asked, 1) if answer] == ([10, 20, 30] if ready else [])
+    total.agreement.value = 321.0
+    total.fix(progress, 20.0, 1.0)
+    assert progress.total_updates == schedule.total_updates == 321
+
+
+def test_training_without_a_measured_total_has_none():
+    progress = Progress()
+    run = FakeRun()
+    assert isinstance(run.training(), Training)
+    run.training(max_updates=40).run(progress)
+    assert progress.total_updates is None
