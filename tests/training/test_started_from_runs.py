@@ -161,7 +161,7 @@ def test_a_damaged_copy_is_told(unbroken, make_config, tmp_path):
     run = RunDirectory.create(tmp_path / "next")
     swap(take_ancestor(config, run).run.ancestor_weights)
     with pytest.raises(InputError, match=r"weights\.npz: the weights that this run starts from are missing or damaged"):
-        take_ancestor(config, run).load(load_run(unbroken).model, None)
+        take_ancestor(config, run).load(load_run(unbroken).model)
     run.ancestor.write_text("{}", encoding="utf-8")
     with pytest.raises(InputError, match=r"manifest\.json: missing or damaged"):
         take_ancestor(config, run)
