@@ -22,7 +22,7 @@ BUDGETS = {
     "modules beside the packages": 5,
     "modules in one folder": 36,
     "lines": 39_982,  # settings in parts, each with its docstring, in place of lists of arguments
-    "lines of code": 21_571,  # the same
+    "lines of code": 21_526,  # the same
     "functions with many parameters": 20,
     "settings and options": 240,
 }
