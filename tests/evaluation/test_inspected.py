@@ -115,7 +115,7 @@ def test_commands_open_the_folder_of_a_member(evaluated, tmp_path, capsys):
     assert measure.main([members[2], "--folder", str(tmp_path / "measured")]) == 0
     assert (tmp_path / "measured/heads.csv").read_bytes() == evaluated.member(NAMES[2]).heads.read_bytes()
     capsys.readouterr()
-    assert compare.main([str(evaluated.root), members[0], "--samples", "100"]) == 0
+    assert compare.main([str(evaluated.root), members[0]]) == 0
     printed = capsys.readouterr().out
     assert "ensemble of 3, greedy" in printed and f"{evaluated.root.parents[1]}" in printed
 
