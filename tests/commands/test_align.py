@@ -1,5 +1,6 @@
 """A run on text without spaces: what it counts as words in its files, and how it aligns text."""
 
+import functools
 import json
 import pickle
 import re
@@ -10,7 +11,7 @@ import pytest
 
 import evaluate
 import train
-from qkv.alignment import align_pairs
+from qkv.alignment import align_pairs, given_runs
 from qkv.commands import align
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection import AttentionArchive
@@ -70,6 +71,14 @@ def run(text, runs):
 @pytest.fixture(scope="module")
 def reverse(text, runs):
     return train_run(text, runs, "zh", "en")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded_once():
+    """A run is loaded, and its graphs are traced, once for all calls of the command."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(given_runs, "load_run", functools.cache(given_runs.load_run))
+        yield
 
 
 @pytest.fixture

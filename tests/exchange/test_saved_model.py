@@ -127,7 +127,7 @@ def test_pairs_that_programs_cut_in_their_own_way_are_not_compared(run, monkeypa
     )
 
 
-def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder):
+def test_a_process_with_tensorflow_and_its_text_alone_loads_it(run, folder, saved):
     script = "import sys; sys.path.remove(''); import tensorflow as tf, tensorflow_text; "
     script += f"saved = tf.saved_model.load({str(folder)!r}); "
     script += f"answer = saved.signatures['serving_default'](source=tf.constant({SOURCES!r}), beam=tf.constant(True)); "
