@@ -1,5 +1,6 @@
 """What every test shares: quiet TensorFlow, fixed random numbers, and a subword model small enough to read."""
 
+import functools
 import gc
 import os
 import sys
@@ -82,6 +83,31 @@ def unbroken(tmp_path_factory):
     folder = made_once(tmp_path_factory, "trained", train_unbroken)
     yield folder / "runs" / "unbroken"
     check_unchanged(folder)
+
+
+@pytest.fixture(scope="module")
+def loaded_once():
+    """A run is loaded once for all commands that the tests of a file call in this process, and its graphs are traced
+    once for each of its settings; but for sampling, whose draws go on."""
+    from qkv.alignment import given_runs
+    from qkv.run import trained_ensemble
+    from qkv.run.trained_run import TrainedRun, load_run
+
+    load, configured, with_config = functools.cache(load_run), {}, TrainedRun.with_config
+
+    def configured_once(run, config):
+        if config.decoding.search == "sampling":
+            return with_config(run, config)
+        key = id(run), config.model_dump_json()
+        if key not in configured:
+            configured[key] = run, with_config(run, config)  # the run, too, so that no other gets its id
+        return configured[key][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(given_runs, "load_run", load)
+        patch.setattr(trained_ensemble, "load_run", load)
+        patch.setattr(TrainedRun, "with_config", configured_once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """A run on text without spaces: what it counts as words in its files, and how it aligns text."""
 
-import functools
 import json
 import pickle
 import re
@@ -11,7 +10,7 @@ import pytest
 
 import evaluate
 import train
-from qkv.alignment import align_pairs, given_runs
+from qkv.alignment import align_pairs
 from qkv.commands import align
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection import AttentionArchive
@@ -19,7 +18,7 @@ from qkv.text.corpora.word_links import read_pharaoh
 from tests.support import ROOT
 from tests.support.trained_runs import with_other_weights
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("loaded_once")]
 
 SUBJECTS = {"the cat": "猫", "the teacher": "老师", "my friend": "我的朋友"}
 VERBS = {"eats": "吃", "likes": "喜欢", "buys": "买"}
@@ -71,14 +70,6 @@ def run(text, runs):
 @pytest.fixture(scope="module")
 def reverse(text, runs):
     return train_run(text, runs, "zh", "en")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def loaded_once():
-    """A run is loaded, and its graphs are traced, once for all calls of the command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(given_runs, "load_run", functools.cache(given_runs.load_run))
-        yield
 
 
 @pytest.fixture

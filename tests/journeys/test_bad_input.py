@@ -20,6 +20,8 @@ from qkv.config.yaml import dump_yaml
 from tests.support import ROOT
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 ONE_UPDATE = {"training.max_updates": 1, "data.max_source_tokens": 40, "data.max_target_tokens": 40}
 
 
