@@ -12,7 +12,7 @@ from qkv.config.model import RecurrentSettings, TransformerSettings
 from qkv.model.build import MODELS
 from qkv.model.embedding import PositionalEmbedding
 from qkv.model.recurrent import LuongDecoder
-from qkv.model.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual
+from qkv.model.transformer import BlockSpec, FeedForward, Residual
 
 # What the sites of attention say is compared field by field below.
 OF_MODELS = [
@@ -32,8 +32,7 @@ OF_MECHANISMS = [
 # A single layer drops nothing unless it is told to, as in Keras: dropout is compared for models alone.
 OF_PARTS = [
     (TransformerSettings, Linformer, {"max_positions": "max_length"}),
-    (TransformerSettings, EncoderBlock, {"norm": "norm", "activation": "activation"}),
-    (TransformerSettings, DecoderBlock, {"norm": "norm", "activation": "activation"}),
+    (TransformerSettings, BlockSpec, {"norm": "norm", "activation": "activation"}),
     (TransformerSettings, Residual, {"norm": "norm"}),
     (TransformerSettings, FeedForward, {"activation": "activation"}),
     (
@@ -60,7 +59,7 @@ def test_the_default_of_the_config_is_that_of_the_constructor(settings, layer, k
 
 @pytest.mark.parametrize("layer", [MultiHeadAttention, SelfAttention, CrossAttention])
 def test_values_are_projected_unless_something_else_is_said(layer):
-    assert layer(2, 4).value_projection_wanted == EncoderSelfAttentionSettings.model_fields["value_projection"].default
+    assert layer(2, 4).spec.value_projection == EncoderSelfAttentionSettings.model_fields["value_projection"].default
 
 
 def test_every_setting_of_attention_is_compared():

@@ -238,7 +238,7 @@ def last_states(found):
 
 
 def projected(model, side, x):
-    return x @ getattr(model.attention, f"{side}_projection").kernel.numpy() if model.attention.projection else x
+    return x @ getattr(model.attention, f"{side}_projection").kernel.numpy() if model.attention.spec.projection else x
 
 
 def test_all_architectures_name_what_their_cross_attention_computes_alike():

@@ -33,7 +33,7 @@ def test_an_attention_layer_has_the_mechanism_of_its_site(mechanism):
     model = build_model(TransformerSettings(**BLOCKS, encoder_layers=1, decoder_layers=1, attention=attention), 17)
     layer = model.encoder_blocks[0].self_attention
     assert type(layer.mechanism).__name__.lower() == mechanism.replace("_", "")
-    assert layer.projection == MECHANISMS[mechanism].compares
+    assert layer.spec.projection == MECHANISMS[mechanism].compares
     assert type(model.decoder_blocks[0].cross_attention.mechanism).__name__ == "Softmax"
     if mechanism == "linformer":  # a row of its mixing for each position that there can be
         assert {12} <= {size for weight in layer.mechanism.weights for size in weight.shape}

@@ -9,7 +9,7 @@ from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.scores import SCORES, Additive
 from qkv.attention.self_attention import SelfAttention
 from qkv.model.embedding import PositionalEmbedding, TokenEmbedding
-from qkv.model.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual
+from qkv.model.transformer import BlockSpec, DecoderBlock, EncoderBlock, FeedForward, Residual
 from tests.support.layer_contract import B, LayerCase, S, T
 
 THREE = {"query": (B, T, 8), "key": (B, S, 6), "value": (B, S, 7)}
@@ -152,8 +152,13 @@ MASKED_CASES = {
         heads(SelfAttention, mechanism=lsh()), {"x": (B, S, 6)}, masks={"mask": (B, 2, 1, S)}
     ),
 }
-# A smooth activation, because a finite difference across the corner of a ReLU is no gradient.
-block = partial(partial, d_model=8, num_heads=2, d_ff=6, activation="gelu")
+
+
+def block(kind, norm="pre", **attention):
+    """Makes blocks with a smooth activation, because a finite difference across the corner of a ReLU is no gradient."""
+    return lambda dropout=0.0, **arguments: kind(BlockSpec(8, 2, 6, norm, "gelu", dropout), **attention, **arguments)
+
+
 DECODER_INPUTS = {"x": (B, T, 8), "memory": (B, S, 8)}
 DECODER_MASKS = {"self_mask": (1, 1, T, T), "memory_mask": (B, 1, 1, S)}
 PART_CASES = {

@@ -17,23 +17,7 @@ class CrossAttention(MultiHeadAttention):
     to the values (Carion et al. 2020, DETR, section A.4).
 
     Args:
-        num_heads: H.
-        key_dim: K, the size of one head's queries and keys.
-        value_dim: V, the size of one head's values; K if not given.
-        output_dim: the width of the context; H * V if not given.
-        score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
-            `qkv.attention.scores`.
-        mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
-            `qkv.attention.mechanisms`. It uses the `score` and `dropout` given here.
-        projection: whether queries and keys pass through learnt matrices. If False, the inputs are split into heads as
-            they are, so their width must be H * K.
-        value_projection: whether values and the context pass through learnt matrices; `projection` if not given. If
-            False, the context is made of the values themselves, whose width must be H * V.
-        use_bias: whether the projections add a bias.
-        dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
-            dropout.
-        key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
-            queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
+        num_heads, ...: the fields of `AttentionSpec`.
 
     Call arguments:
         x: `(B, T, D)`, the queries.

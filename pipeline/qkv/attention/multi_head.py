@@ -3,18 +3,24 @@
 Letters: B batch, H heads, T target (query) positions, S source (key) positions, K key size, V value size of a head.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import keras
 from keras import ops
 from keras.src.backend import get_keras_mask, set_keras_mask
 
 from ..layers.keras_layers import Dense, check_sizes, dynamic_shape
+from .by_name import describe_layer
 from .from_keras import read_keras_attention
 from .masks import join_masks
 from .mechanisms import describe_mechanism, make_mechanism
+from .scores import SCORES
 
 
-class AttentionLayer(keras.Layer):
-    """A mechanism over heads, and the output projection. Subclasses say where queries, keys and values come from.
+@dataclass(frozen=True)
+class AttentionSpec:
+    """The arguments of an attention layer, checked and complete: `layer.spec`.
 
     Args:
         num_heads: H.
@@ -34,6 +40,49 @@ class AttentionLayer(keras.Layer):
             dropout.
         key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
             queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
+
+    Raises:
+        ValueError: a size, a name or a combination of arguments is not possible.
+    """
+
+    num_heads: int
+    key_dim: int
+    value_dim: Any = None  # as the others without a type, filled in if not given
+    output_dim: Any = None
+    score: Any = "scaled_dot"
+    mechanism: Any = "softmax"
+    projection: bool = True
+    value_projection: Any = None
+    use_bias: bool = True
+    dropout: float = 0.0
+    key_value_heads: Any = None
+
+    def __post_init__(self):
+        sizes = ("num_heads", "key_dim", "value_dim", "output_dim", "key_value_heads")
+        check_sizes(**{name: getattr(self, name) for name in sizes})
+        heads, value_dim, given = self.num_heads, self.value_dim or self.key_dim, self.output_dim
+        width = heads * value_dim
+        vars(self).update(
+            value_dim=value_dim,
+            output_dim=given or width,
+            mechanism=describe_mechanism(self.mechanism, self.score, self.dropout),
+            score=describe_layer("score", SCORES, self.score),
+            value_projection=self.projection if self.value_projection is None else self.value_projection,
+            key_value_heads=self.key_value_heads or heads,
+        )
+        projected = self.projection and self.value_projection
+        if heads % self.key_value_heads or not (projected or heads == self.key_value_heads):
+            expected = f"a divisor of num_heads = {heads}" if projected else f"{heads} without projection"
+            raise ValueError(f"key_value_heads: expected {expected}, found {self.key_value_heads}")
+        if not self.value_projection and self.output_dim != width:
+            raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {given}")
+
+
+class AttentionLayer(keras.Layer):
+    """A mechanism over heads, and the output projection. Subclasses say where queries, keys and values come from.
+
+    Args:
+        num_heads, ...: the fields of `AttentionSpec`, flat.
 
     **Masks.** The explicit `mask` of a call has four axes. Keras passes on the masks that it keeps of the input
     sequences, such as those of `Embedding(mask_zero=True)`, and they are joined with it. The masks of keys and values
@@ -60,22 +109,35 @@ class AttentionLayer(keras.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_sizes(num_heads=num_heads, key_dim=key_dim, value_dim=value_dim, output_dim=output_dim)
-        check_sizes(key_value_heads=key_value_heads)
-        self.num_heads, self.key_dim, self.use_bias = num_heads, key_dim, use_bias
-        self.value_dim = value_dim or key_dim
-        self.output_dim = output_dim or num_heads * self.value_dim
-        self.projection = projection
-        self.value_projection_wanted = projection if value_projection is None else value_projection
-        self.mechanism_description = describe_mechanism(mechanism, score, dropout)
-        self.key_value_heads = self._checked_key_value_heads(key_value_heads or num_heads)
-        width = num_heads * self.value_dim
-        if not self.value_projection_wanted and self.output_dim != width:
-            raise ValueError(f"output_dim: expected {width} (H * V) without value projection, found {output_dim}")
-        self.mechanism = make_mechanism(
-            self.mechanism_description, score, dropout, name="mechanism", dtype=self.dtype_policy
+        self.spec = spec = AttentionSpec(
+            num_heads,
+            key_dim,
+            value_dim,
+            output_dim,
+            score,
+            mechanism,
+            projection,
+            value_projection,
+            use_bias,
+            dropout,
+            key_value_heads,
         )
-        self.output_projection = self._dense(self.output_dim, "output") if self.value_projection_wanted else None
+        self.num_heads, self.key_value_heads = spec.num_heads, spec.key_value_heads
+        self.key_dim, self.value_dim, self.output_dim = spec.key_dim, spec.value_dim, spec.output_dim
+        self.mechanism = make_mechanism(
+            spec.mechanism, spec.score, spec.dropout, name="mechanism", dtype=self.dtype_policy
+        )
+        self.output_projection = self._dense(self.output_dim, "output") if spec.value_projection else None
+        self._make_projections()  # last: random seeds are drawn in this order
+
+    @classmethod
+    def of(cls, spec, **kwargs):
+        """Makes the layer that an `AttentionSpec` describes, with arguments of `keras.Layer`, such as `name`."""
+        return cls(**vars(spec), **kwargs)
+
+    def _make_projections(self):
+        """Makes the layers that project what the subclass attends with."""
+        raise NotImplementedError
 
     def __call__(self, *inputs, mask=None, **arguments):
         if len(inputs) > len(self.inputs_by_position):
@@ -106,16 +168,8 @@ class AttentionLayer(keras.Layer):
         """The score function, or None if the mechanism does not use one."""
         return self.mechanism.score
 
-    def _checked_key_value_heads(self, heads):
-        projected = self.projection and self.value_projection_wanted
-        every = self.num_heads
-        if every % heads or not (projected or heads == every):
-            expected = f"a divisor of num_heads = {every}" if projected else f"{every} without projection"
-            raise ValueError(f"key_value_heads: expected {expected}, found {heads}")
-        return heads
-
     def _dense(self, units, name):
-        return Dense(units, use_bias=self.use_bias, name=name, dtype=self.dtype_policy)
+        return Dense(units, use_bias=self.spec.use_bias, name=name, dtype=self.dtype_policy)
 
     def _build_mechanism(self, key_size=None):
         heads = (None, self.num_heads, None)
@@ -184,20 +238,7 @@ class AttentionLayer(keras.Layer):
         return (batch, length, self.output_dim), (batch, self.num_heads, length, key_shape[1])
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "output_dim": self.output_dim,
-            "score": self.mechanism.score_description,
-            "mechanism": self.mechanism_description,
-            "projection": self.projection,
-            "value_projection": self.value_projection_wanted,
-            "use_bias": self.use_bias,
-            "dropout": self.mechanism.dropout.rate,
-            "key_value_heads": self.key_value_heads,
-        }
+        return {**super().get_config(), **vars(self.spec)}
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -207,23 +248,7 @@ class MultiHeadAttention(AttentionLayer):
     `context = concat_h(softmax(score(x W_q, y W_k)) y' W_v) W_o` for queries x, keys y and values y'.
 
     Args:
-        num_heads: H.
-        key_dim: K, the size of one head's queries and keys.
-        value_dim: V, the size of one head's values; K if not given.
-        output_dim: the width of the context; H * V if not given.
-        score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
-            `qkv.attention.scores`.
-        mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
-            `qkv.attention.mechanisms`. It uses the `score` and `dropout` given here.
-        projection: whether queries and keys pass through learnt matrices. If False, the inputs are split into heads as
-            they are, so their width must be H * K.
-        value_projection: whether values and the context pass through learnt matrices; `projection` if not given. If
-            False, the context is made of the values themselves, whose width must be H * V.
-        use_bias: whether the projections add a bias.
-        dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
-            dropout.
-        key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
-            queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
+        num_heads, ...: the fields of `AttentionSpec`.
 
     Call arguments:
         query: `(B, T, Dq)`, by position or by name. All other arguments are given by name, because Keras' attention
@@ -252,44 +277,16 @@ class MultiHeadAttention(AttentionLayer):
         (TensorShape([1, 3, 8]), TensorShape([1, 2, 3, 5]))
     """
 
-    def __init__(
-        self,
-        num_heads,
-        key_dim,
-        value_dim=None,
-        output_dim=None,
-        score="scaled_dot",
-        mechanism="softmax",
-        projection=True,
-        value_projection=None,
-        use_bias=True,
-        dropout=0.0,
-        key_value_heads=None,
-        **kwargs,
-    ):
-        super().__init__(
-            num_heads,
-            key_dim,
-            value_dim,
-            output_dim,
-            score,
-            mechanism,
-            projection,
-            value_projection,
-            use_bias,
-            dropout,
-            key_value_heads,
-            **kwargs,
-        )
+    def _make_projections(self):
         if self.mechanism.shares_query_and_key:
             raise ValueError(
                 f"mechanism: {type(self.mechanism).__name__} makes queries and keys by one projection, so it is for "
                 "self-attention only; use softmax or blockwise"
             )
-        if self.projection:
-            self.query_projection = self._dense(num_heads * key_dim, "query")
-            self.key_projection = self._dense(self.key_value_heads * key_dim, "key")
-        if self.value_projection_wanted:
+        if self.spec.projection:
+            self.query_projection = self._dense(self.num_heads * self.key_dim, "query")
+            self.key_projection = self._dense(self.key_value_heads * self.key_dim, "key")
+        if self.spec.value_projection:
             self.value_projection = self._dense(self.key_value_heads * self.value_dim, "value")
 
     @classmethod
@@ -317,7 +314,7 @@ class MultiHeadAttention(AttentionLayer):
 
     def build(self, query_shape, *, key_shape, value_shape):
         key_size = self.key_dim
-        if self.projection:
+        if self.spec.projection:
             self.query_projection.build(query_shape)
             self.key_projection.build(key_shape)
         else:
@@ -326,7 +323,7 @@ class MultiHeadAttention(AttentionLayer):
             if self.mechanism.sizes_may_differ and key_shape[-1] % self.num_heads == 0:
                 key_size = key_shape[-1] // self.num_heads
             self._check_width("key", key_shape[-1], key_size)
-        if self.value_projection_wanted:
+        if self.spec.value_projection:
             self.value_projection.build(value_shape)
         else:
             self._check_width("value", value_shape[-1], self.value_dim)
@@ -334,7 +331,7 @@ class MultiHeadAttention(AttentionLayer):
 
     def project_query(self, query):
         """Projects queries and splits them into heads: `(B, T, Dq) -> (B, H, T, K)`."""
-        return self.split_heads(self.query_projection(query) if self.projection else query)
+        return self.split_heads(self.query_projection(query) if self.spec.projection else query)
 
     def project_memory(self, key, value):
         """Projects what does not depend on the query, so that it can be done once for many queries.
@@ -346,7 +343,7 @@ class MultiHeadAttention(AttentionLayer):
         Returns:
             `(B, key_value_heads, S, K)` and `(B, key_value_heads, S, V)`, for `attend`.
         """
-        key = self.key_projection(key) if self.projection else key
+        key = self.key_projection(key) if self.spec.projection else key
         return self.split_heads(key, self.key_value_heads), self._project_value(value)
 
     def value_norms(self, value):
@@ -372,7 +369,7 @@ class MultiHeadAttention(AttentionLayer):
         return ops.sqrt(ops.maximum(ops.sum(ops.einsum("bhsk,hkl->bhsl", value, products) * value, axis=-1), 0.0))
 
     def _project_value(self, value):
-        value = self.value_projection(value) if self.value_projection_wanted else value
+        value = self.value_projection(value) if self.spec.value_projection else value
         return self.split_heads(value, self.key_value_heads)
 
     def call(self, query, *, key, value, mask=None, query_mask=None, key_mask=None, value_mask=None, training=None):

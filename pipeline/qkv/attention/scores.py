@@ -11,6 +11,7 @@ import math
 import keras
 from keras import ops
 
+from ..layers.constructor import ConstructorConfig
 from ..layers.keras_layers import check_sizes, dynamic_shape
 from .by_name import describe_layer, make_layer
 
@@ -215,7 +216,7 @@ PRODUCTS = {"scaled_dot": ScaledDot, "dot": Dot, "general": General}
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Cosine(Score):
+class Cosine(ConstructorConfig, Score):
     """`e = g * cos(q, k)` with a learnt positive scale g for each head (Graves et al. 2014, equation 5).
 
     A cosine lies within -1 and 1, too narrow a range for a sharp softmax: `g = exp(s)` starts at `initial_scale`.
@@ -250,15 +251,12 @@ class Cosine(Score):
         query, key = (ops.normalize(ops.cast(side, "float32"), axis=-1, epsilon=1e-6) for side in (query, key))
         return ops.exp(ops.cast(self.log_scale, "float32")) * query, key
 
-    def get_config(self):
-        return {**super().get_config(), "initial_scale": self.initial_scale}
-
 
 COSINES = {"cosine": Cosine}
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Additive(Score):
+class Additive(ConstructorConfig, Score):
     """`e = v . tanh(q + k [+ b])`, one v (and b) for each head (Bahdanau et al. 2015, appendix A.1.2).
 
     The paper's W_q and W_k are the projections of the layer around it, so that they are computed once per position and
@@ -295,12 +293,9 @@ class Additive(Score):
             query = query + ops.cast(ops.expand_dims(self.bias, 1), query.dtype)
         return query, key, ops.cast(self.v, query.dtype)
 
-    def get_config(self):
-        return {**super().get_config(), "use_bias": self.use_bias}
-
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Concat(Score):
+class Concat(ConstructorConfig, Score):
     """`e = v . tanh(W [q; k])`, one W and v for each head (Luong et al. 2015, section 3.1, "concat").
 
     This is `Additive` after projections, since `W [q; k] = W_1 q + W_2 k`, but with matrices of its own.
@@ -342,14 +337,11 @@ class Concat(Score):
         query = ops.einsum("bhtk,hku->bhtu", query, kernel[:, :size])
         return self.additive.prepare(query, ops.einsum("bhsk,hku->bhsu", key, kernel[:, size:]))
 
-    def get_config(self):
-        return {**super().get_config(), "units": self.units}
+
+NETWORKS: dict[str, type[Score]] = {"additive": Additive, "concat": Concat}
 
 
-NETWORKS = {"additive": Additive, "concat": Concat}
-
-
-SCORES = {**PRODUCTS, **COSINES, **NETWORKS}
+SCORES: dict[str, type[Score]] = {**PRODUCTS, **COSINES, **NETWORKS}
 
 
 def make_score(score, **arguments):

@@ -1,6 +1,7 @@
 """Self-attention: queries, keys and values are all made from the same sequence."""
 
 from itertools import accumulate
+from typing import Any
 
 import keras
 from keras import ops
@@ -21,23 +22,7 @@ class SelfAttention(AttentionLayer):
     product.
 
     Args:
-        num_heads: H.
-        key_dim: K, the size of one head's queries and keys.
-        value_dim: V, the size of one head's values; K if not given.
-        output_dim: the width of the context; H * V if not given.
-        score: how queries and keys are compared: a name, or a layer such as `Cosine(initial_scale=5.0)`; see
-            `qkv.attention.scores`.
-        mechanism: what is done with the scores: a name, or a layer such as `Linformer(projected_length=16)`; see
-            `qkv.attention.mechanisms`. It uses the `score` and `dropout` given here.
-        projection: whether queries and keys pass through learnt matrices. If False, the inputs are split into heads as
-            they are, so their width must be H * K.
-        value_projection: whether values and the context pass through learnt matrices; `projection` if not given. If
-            False, the context is made of the values themselves, whose width must be H * V.
-        use_bias: whether the projections add a bias.
-        dropout: share of the weights set to zero in training, after the softmax. The returned weights are those before
-            dropout.
-        key_value_heads: number of heads of keys and values, a divisor of H: each serves H / key_value_heads heads of
-            queries (Ainslie et al. 2023), and 1 serves all (Shazeer 2019). H if not given.
+        num_heads, ...: the fields of `AttentionSpec`.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -63,44 +48,22 @@ class SelfAttention(AttentionLayer):
 
     inputs_by_position = ("x",)
 
-    def __init__(
-        self,
-        num_heads,
-        key_dim,
-        value_dim=None,
-        output_dim=None,
-        score="scaled_dot",
-        mechanism="softmax",
-        projection=True,
-        value_projection=None,
-        use_bias=True,
-        dropout=0.0,
-        key_value_heads=None,
-        **kwargs,
-    ):
-        super().__init__(
-            num_heads,
-            key_dim,
-            value_dim,
-            output_dim,
-            score,
-            mechanism,
-            projection,
-            value_projection,
-            use_bias,
-            dropout,
-            key_value_heads,
-            **kwargs,
-        )
-        keys = 1 if self.mechanism.shares_query_and_key else 2
-        if keys == 1 and self.key_value_heads != num_heads:
+    def _make_projections(self):
+        spec, shared = self.spec, self.mechanism.shares_query_and_key
+        if shared and self.key_value_heads != self.num_heads:
             raise ValueError(
                 f"key_value_heads: {type(self.mechanism).__name__} makes queries and keys by one projection, so both "
-                f"have {num_heads} heads, found {key_value_heads}"
+                f"have {self.num_heads} heads, found {self.key_value_heads}"
             )
-        self.widths = [num_heads * key_dim, self.key_value_heads * key_dim][:keys] * self.projection
-        self.widths += [self.key_value_heads * self.value_dim] * self.value_projection_wanted
-        self.qkv_projection = self._dense(sum(self.widths), "qkv") if self.widths else None
+        widths = {}
+        if spec.projection and not shared:
+            widths["query"] = self.num_heads * self.key_dim
+        if spec.projection:
+            widths["key"] = self.key_value_heads * self.key_dim
+        if spec.value_projection:
+            widths["value"] = self.key_value_heads * self.value_dim
+        self.widths = widths  # of the parts of one matrix, in its order
+        self.qkv_projection: Any = self._dense(sum(widths.values()), "qkv") if widths else None
 
     def _check_mask(self, mask, x, **arguments):
         # A functional model passes the mask that Keras keeps of x to the layer as an argument.
@@ -111,9 +74,9 @@ class SelfAttention(AttentionLayer):
         width = input_shape[-1]
         if self.qkv_projection is not None:
             self.qkv_projection.build(input_shape)
-        if not self.projection:
+        if not self.spec.projection:
             self._check_width("x", width, self.key_dim)
-        if not self.value_projection_wanted:
+        if not self.spec.value_projection:
             self._check_width("x", width, self.value_dim)
         self._build_mechanism()
 
@@ -121,24 +84,29 @@ class SelfAttention(AttentionLayer):
         """Projects x `(B, T, D)` and splits it into heads, for `attend`: query `(B, H, T, K)`, key and value `(B,
         key_value_heads, T, K or V)`. A decoder caches keys and values."""
         placed = x if positions is None else x + positions
-        parts: list = []
-        if self.qkv_projection is not None:
-            projected, places = self.qkv_projection(x), list(accumulate(self.widths[:-1]))
-            equal = len(set(self.widths)) == 1  # then a single operation splits
-            parts = ops.split(projected, len(self.widths) if equal else places, axis=-1) if places else [projected]
-            if self.projection and positions is not None:
-                # The projection is linear: that of the positions is added to that of x.
-                keys = len(parts) - self.value_projection_wanted
-                kernel = ops.cast(self.qkv_projection.kernel, x.dtype)[:, : sum(self.widths[:keys])]
-                shifts = ops.matmul(positions, kernel)
-                shifts = [shifts] if keys == 1 else ops.split(shifts, places[:1], axis=-1)
-                parts[:keys] = [part + shift for part, shift in zip(parts, shifts, strict=False)]
-        value = parts.pop() if self.value_projection_wanted else x
-        query, key = (parts[0], parts[-1]) if self.projection else (placed, placed)
+        parts = {"key": placed, "value": x} | ({} if self.qkv_projection is None else self._split(x, positions))
+        query, key, value = parts.get("query", parts["key"]), parts["key"], parts["value"]
         query, key = self.split_heads(query), self.split_heads(key, self.key_value_heads)
         if rotation is not None and self.mechanism.uses_score:
             query, key = rotate(query, rotation), rotate(key, rotation)
         return query, key, self.split_heads(value, self.key_value_heads)
+
+    def _split(self, x, positions):
+        """Returns the projected parts by their names, as wide as all their heads together."""
+        widths = list(self.widths.values())
+        places = list(accumulate(widths[:-1]))
+        equal = len(set(widths)) == 1  # then a single operation splits
+        projected = self.qkv_projection(x)
+        parts = ops.split(projected, len(widths) if equal else places, axis=-1) if places else [projected]
+        found = dict(zip(self.widths, parts, strict=True))
+        if self.spec.projection and positions is not None:
+            # The projection is linear: that of the positions is added to that of x.
+            placed = [name for name in self.widths if name != "value"]
+            kernel = ops.cast(self.qkv_projection.kernel, x.dtype)[:, : sum(self.widths[name] for name in placed)]
+            shifts = ops.matmul(positions, kernel)
+            shifts = [shifts] if len(placed) == 1 else ops.split(shifts, places[:1], axis=-1)
+            found |= {name: found[name] + shift for name, shift in zip(placed, shifts, strict=True)}
+        return found
 
     def call(self, x, *, mask=None, positions=None, rotation=None, bias=None, x_mask=None, training=None):
         if mask is not None and len(mask.shape) == 2:  # x is the only input, so Keras passes its mask as `mask`

@@ -28,7 +28,7 @@ def changeable_layers(model: keras.Model) -> dict[str, Sequence[AttentionLayer]]
 
 
 def _gives_shares(layer: AttentionLayer) -> bool:
-    name = layer.mechanism_description
+    name = layer.spec.mechanism
     name = name if isinstance(name, str) else name["class_name"]
     return name in MECHANISMS and MECHANISMS[name].gives_shares
 

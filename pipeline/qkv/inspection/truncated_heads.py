@@ -19,7 +19,7 @@ def compares_by_product(layer: AttentionLayer) -> bool:
     and its score is their product."""
     score = layer.mechanism.score
     known = score is not None and layer.mechanism.score_name in SCORES
-    own = layer.projection and not layer.mechanism.shares_query_and_key
+    own = layer.spec.projection and not layer.mechanism.shares_query_and_key
     return bool(known and own and SCORES[layer.mechanism.score_name].is_product)
 
 
@@ -139,7 +139,7 @@ def _read(layer: AttentionLayer) -> list[tuple[np.ndarray, np.ndarray | None]]:
     parts = []
     for dense in _denses(layer):
         kernel = keras.ops.convert_to_numpy(dense.kernel)
-        bias = keras.ops.convert_to_numpy(dense.bias) if layer.use_bias else None
+        bias = keras.ops.convert_to_numpy(dense.bias) if layer.spec.use_bias else None
         query, key = layer.num_heads * layer.key_dim, layer.key_value_heads * layer.key_dim
         joined = (slice(0, query), slice(query, query + key))
         parts += [
@@ -155,9 +155,9 @@ def _write(layer: AttentionLayer, sides: Sequence[tuple[np.ndarray, np.ndarray |
     if len(denses) == 1:  # of the matrix that holds all three, the values' columns stay
         start = 2 * layer.num_heads * layer.key_dim
         kernels = (np.concatenate([*kernels, keras.ops.convert_to_numpy(denses[0].kernel)[:, start:]], axis=1),)
-        if layer.use_bias:
+        if layer.spec.use_bias:
             biases = (np.concatenate([*biases, keras.ops.convert_to_numpy(denses[0].bias)[start:]]),)
     for dense, kernel, bias in zip(denses, kernels, biases, strict=False):
         dense.kernel.assign(kernel)
-        if layer.use_bias:
+        if layer.spec.use_bias:
             dense.bias.assign(bias)

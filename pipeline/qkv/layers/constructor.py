@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 import keras
@@ -29,7 +30,8 @@ class ConstructorConfig:
 
 
 def plain(x):
-    """Returns what can be written as JSON: a copy of a dict, or the config of a layer."""
+    """Returns what can be written as JSON: a copy of a dict, the fields of a dataclass, or the config of a layer."""
+    x = vars(x) if is_dataclass(x) else x
     if isinstance(x, Mapping):
         return {name: plain(value) for name, value in x.items()}
     return keras.saving.serialize_keras_object(x) if isinstance(x, keras.Layer) else x

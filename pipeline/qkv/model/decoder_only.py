@@ -16,7 +16,7 @@ from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
 from ..layers.tap import Returned
 from .embedding import PositionalEmbedding, make_embeddings, token_distances
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each, sink_shares
-from .transformer import Block
+from .transformer import Block, BlockSpec
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -91,12 +91,8 @@ class DecoderOnly(TranslationModel):
             name="positions",
             dtype=policy,
         )
-        block = {"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff, "norm": norm, "activation": activation}
-        rates = {"attention_dropout": attention_dropout, "activation_dropout": activation_dropout}
-        block |= {"dropout": dropout, **rates}
-        self.blocks = [
-            CausalBlock(self_attention=decoder_self, name=f"block_{i}", dtype=policy, **block) for i in range(layers)
-        ]
+        spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
+        self.blocks = [CausalBlock(spec, decoder_self, name=f"block_{i}", dtype=policy) for i in range(layers)]
         self.final_norm = LayerNormalization(epsilon=1e-5, name="norm", dtype=policy) if norm == "pre" else None
 
     def build(self, source_ids_shape=None, target_ids_shape=None):
@@ -195,15 +191,8 @@ class CausalBlock(Block):
     """One layer, whose self-attention covers each position and those before it.
 
     Args:
-        d_model: D.
-        num_heads: heads of every attention layer, a divisor of D unless `key_dim` and `value_dim` are given.
-        d_ff: width of the feed-forward network's hidden layer.
+        spec: `BlockSpec`, or its fields as a dict.
         self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
-        norm: "pre" or "post", see `Residual`.
-        activation: of the feed-forward network.
-        dropout: on the output of each sublayer.
-        attention_dropout: on the attention weights.
-        activation_dropout: on the feed-forward network's hidden layer.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -220,7 +209,7 @@ class CausalBlock(Block):
         `before`, then those of x.
 
     Example:
-        >>> block = CausalBlock(d_model=8, num_heads=2, d_ff=16)
+        >>> block = CausalBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))
         >>> states, weights, (keys, values) = block(keras.random.normal((1, 3, 8)))
         >>> states, weights, _ = block(keras.random.normal((1, 1, 8)), before=(keys, values))  # the step after
         >>> states.shape, weights.shape

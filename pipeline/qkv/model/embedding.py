@@ -11,6 +11,7 @@ from keras import ops
 
 from ..attention.relative_positions import Rotation, alibi_bias, rotation
 from ..config.names.model import POSITION_PLACES, POSITIONS, RELATIVE_POSITIONS, TIED_EMBEDDINGS
+from ..layers.constructor import ConstructorConfig
 from ..layers.keras_layers import Dropout, check_sizes, dynamic_shape, row_product
 
 
@@ -33,7 +34,7 @@ def sinusoidal_positions(length, width, halves=False):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class TokenEmbedding(keras.Layer):
+class TokenEmbedding(ConstructorConfig, keras.Layer):
     """A table with one vector for each id, read in both directions (Press and Wolf 2017; Vaswani et al. 2017, 3.4).
 
     `call(ids) = table[ids] * sqrt(D)`, and `logits(states) = states . table^T + bias`.
@@ -93,13 +94,9 @@ class TokenEmbedding(keras.Layer):
     def compute_output_shape(self, ids_shape):
         return (*ids_shape, self.width)
 
-    def get_config(self):
-        own = {"vocabulary_size": self.vocabulary_size, "width": self.width}
-        return {**super().get_config(), **own, "scale": self.scale, "bias": self.has_bias}
-
 
 @keras.saving.register_keras_serializable(package="qkv")
-class PositionalEmbedding(keras.Layer):
+class PositionalEmbedding(ConstructorConfig, keras.Layer):
     """Adds positions to embeddings and applies dropout.
 
     Args:
@@ -168,15 +165,6 @@ class PositionalEmbedding(keras.Layer):
 
     def compute_output_shape(self, input_shape):
         return input_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "kind": self.kind,
-            "site": self.site,
-            "max_positions": self.max_positions,
-            "dropout": self.dropout.rate,
-        }
 
 
 def make_embeddings(vocabulary_size, width, tie_embeddings, dtype, scale=True, bias=False):

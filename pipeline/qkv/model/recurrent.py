@@ -14,13 +14,14 @@ from ..attention.masks import padding_mask
 from ..attention.mechanisms import MECHANISMS
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.scores import SCORES, Concat
+from ..layers.constructor import ConstructorConfig
 from ..layers.keras_layers import Dense, Dropout, check_sizes, dynamic_shape, rows_of_each
 from ..layers.tap import Heads, Returned
 from .embedding import make_embeddings
 from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
 
 
-class RecurrentDecoder(keras.Layer):
+class RecurrentDecoder(ConstructorConfig, keras.Layer):
     """A GRU that attends at every step; subclasses define at which point of the step.
 
     Args:
@@ -77,14 +78,6 @@ class RecurrentDecoder(keras.Layer):
         states = RecurrentState(*(ops.swapaxes(x, 0, 1) for x in states))
         read = self.read_out(states, embedded)
         return self.dropout(read, training=training), ops.expand_dims(states.weights, 1), RecurrentState(*last)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "embedding_dim": self.embedding_dim,
-            "hidden_dim": self.hidden_dim,
-            "dropout": self.dropout.rate,
-        }
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -175,9 +168,6 @@ class LuongDecoder(RecurrentDecoder):
 
     def _read_out_place(self):
         return Returned(self.attentional, "call", "decoder.read_out")  # in the loop, since the next step may read it
-
-    def get_config(self):
-        return {**super().get_config(), "input_feeding": self.input_feeding}
 
 
 DECODERS = {"bahdanau": BahdanauDecoder, "luong": LuongDecoder}

@@ -4,7 +4,8 @@ Letters: B batch, H heads, T target positions, S source positions, L cached posi
 targets of one source, in adjacent rows, V vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import keras
@@ -13,6 +14,7 @@ from keras.src.backend import get_keras_mask
 
 from ..attention.cross_attention import CrossAttention
 from ..attention.masks import causal_mask, join_masks, padding_mask
+from ..attention.multi_head import AttentionSpec
 from ..attention.self_attention import SelfAttention
 from ..config.names.model import NORMS
 from ..layers.constructor import ConstructorConfig
@@ -93,24 +95,16 @@ class Transformer(TranslationModel):
         self.target_embedding, self.source_embedding, self.output_embedding = make_embeddings(
             vocabulary_size, d_model, tie_embeddings, policy, scale_embeddings, output_bias
         )
-        place = {
-            "kind": positions,
-            "site": positions_on,
-            "max_positions": max_positions,
-            "dropout": dropout,
-        }
-        self.source_positions = PositionalEmbedding(name="source_positions", **place, dtype=policy)
-        self.target_positions = PositionalEmbedding(name="target_positions", **place, dtype=policy)
-        block = {"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff, "norm": norm, "activation": activation}
-        rates = {"attention_dropout": attention_dropout, "activation_dropout": activation_dropout}
-        block |= {"dropout": dropout, **rates}
+        self.source_positions, self.target_positions = (
+            PositionalEmbedding(positions, max_positions, dropout, positions_on, name=f"{side}_positions", dtype=policy)
+            for side in ("source", "target")
+        )
+        spec = BlockSpec(d_model, num_heads, d_ff, norm, activation, dropout, attention_dropout, activation_dropout)
         self.encoder_blocks = [
-            EncoderBlock(self_attention=encoder_self, name=f"encoder_{i}", dtype=policy, **block)
-            for i in range(encoder_layers)
+            EncoderBlock(spec, encoder_self, name=f"encoder_{i}", dtype=policy) for i in range(encoder_layers)
         ]
         self.decoder_blocks = [
-            DecoderBlock(self_attention=decoder_self, cross_attention=cross, name=f"decoder_{i}", dtype=policy, **block)
-            for i in range(decoder_layers)
+            DecoderBlock(spec, decoder_self, cross, name=f"decoder_{i}", dtype=policy) for i in range(decoder_layers)
         ]
         # Only pre-norm leaves the sum of all sublayers without a normalisation after it.
         self.final_norms: list[Any] = [
@@ -202,15 +196,14 @@ class Transformer(TranslationModel):
             yield Returned(block.cross_attention, "project_memory", names)
 
 
-class Block(ConstructorConfig, keras.Layer):
-    """Self-attention and a feed-forward network, each in a residual connection; subclasses define which positions
-    attend to which.
+@dataclass(frozen=True)
+class BlockSpec:
+    """The arguments that all blocks of a stack share.
 
     Args:
         d_model: D.
         num_heads: heads of every attention layer, a divisor of D unless `key_dim` and `value_dim` are given.
         d_ff: width of the feed-forward network's hidden layer.
-        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
         norm: "pre" or "post", see `Residual`.
         activation: of the feed-forward network.
         dropout: on the output of each sublayer.
@@ -218,46 +211,49 @@ class Block(ConstructorConfig, keras.Layer):
         activation_dropout: on the feed-forward network's hidden layer.
     """
 
-    def __init__(
-        self,
-        d_model,
-        num_heads,
-        d_ff,
-        self_attention=None,
-        norm="pre",
-        activation="relu",
-        dropout=0.0,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        **kwargs,
-    ):
+    d_model: int
+    num_heads: int
+    d_ff: int
+    norm: str = "pre"
+    activation: str = "relu"
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+
+    def __post_init__(self):
+        check_sizes(d_model=self.d_model, num_heads=self.num_heads, d_ff=self.d_ff)
+
+    def attention(self, further: Mapping[str, Any] | None = None) -> AttentionSpec:
+        """Makes the spec of one of the attention layers, with further arguments such as `{"score": "cosine"}`."""
+        width, heads = self.d_model, self.num_heads
+        if width % heads and not {"key_dim", "value_dim"} <= set(further or {}):
+            raise ValueError(f"d_model: expected a multiple of num_heads = {heads}, found {width}")
+        sizes = {"key_dim": width // heads, "value_dim": width // heads, "output_dim": width}
+        return AttentionSpec(**{"num_heads": heads, "dropout": self.attention_dropout, **sizes, **(further or {})})
+
+
+class Block(ConstructorConfig, keras.Layer):
+    """Self-attention and a feed-forward network, each in a residual connection; subclasses define which positions
+    attend to which.
+
+    Args:
+        spec: `BlockSpec`, or its fields as a dict.
+        self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
+    """
+
+    def __init__(self, spec, self_attention=None, **kwargs):
         super().__init__(**kwargs)
-        check_sizes(d_model=d_model, num_heads=num_heads, d_ff=d_ff)
-        self.d_model, self.num_heads, self.norm, self.dropout = d_model, num_heads, norm, dropout
-        self.attention_dropout = attention_dropout
-        self.self_attention = SelfAttention(**self._attention_arguments(self_attention), name="self_attention")
+        self.spec = spec = BlockSpec(**spec) if isinstance(spec, Mapping) else spec
+        policy = self.dtype_policy
+        self.self_attention = SelfAttention.of(spec.attention(self_attention), name="self_attention", dtype=policy)
         self.self_attention_residual = self._residual("self_attention_residual")
         self.feed_forward = FeedForward(
-            d_model, d_ff, activation, activation_dropout, name="feed_forward", dtype=self.dtype_policy
+            spec.d_model, spec.d_ff, spec.activation, spec.activation_dropout, name="feed_forward", dtype=policy
         )
         self.feed_forward_residual = self._residual("feed_forward_residual")
 
-    def _attention_arguments(self, settings):
-        width, heads = self.d_model, self.num_heads
-        if width % heads and not {"key_dim", "value_dim"} <= set(settings or {}):
-            raise ValueError(f"d_model: expected a multiple of num_heads = {heads}, found {width}")
-        defaults = {
-            "num_heads": heads,
-            "key_dim": width // heads,
-            "value_dim": width // heads,
-            "output_dim": width,
-            "dropout": self.attention_dropout,
-            "dtype": self.dtype_policy,
-        }
-        return {**defaults, **(settings or {})}
-
     def _residual(self, name):
-        return Residual(self.norm, self.dropout, name=name, dtype=self.dtype_policy)
+        return Residual(self.spec.norm, self.spec.dropout, name=name, dtype=self.dtype_policy)
 
     def build(self, x_shape):
         for layer in (
@@ -297,15 +293,8 @@ class EncoderBlock(Block):
     """One layer of the encoder (Vaswani et al. 2017, section 3.1).
 
     Args:
-        d_model: D.
-        num_heads: heads of every attention layer, a divisor of D unless `key_dim` and `value_dim` are given.
-        d_ff: width of the feed-forward network's hidden layer.
+        spec: `BlockSpec`, or its fields as a dict.
         self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
-        norm: "pre" or "post", see `Residual`.
-        activation: of the feed-forward network.
-        dropout: on the output of each sublayer.
-        attention_dropout: on the attention weights.
-        activation_dropout: on the feed-forward network's hidden layer.
 
     Call arguments:
         x: `(B, S, D)`.
@@ -318,7 +307,7 @@ class EncoderBlock(Block):
         `(states, weights)`: `(B, S, D)` and float32 `(B, H, S, S)`.
 
     Example:
-        >>> states, weights = EncoderBlock(d_model=8, num_heads=2, d_ff=16)(keras.random.normal((1, 5, 8)))
+        >>> states, weights = EncoderBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))(keras.random.normal((1, 5, 8)))
         >>> states.shape, weights.shape
         (TensorShape([1, 5, 8]), TensorShape([1, 2, 5, 5]))
     """
@@ -353,16 +342,9 @@ class DecoderBlock(Block):
     """One layer of the decoder (Vaswani et al. 2017, section 3.1).
 
     Args:
-        d_model: D.
-        num_heads: heads of every attention layer, a divisor of D unless `key_dim` and `value_dim` are given.
-        d_ff: width of the feed-forward network's hidden layer.
+        spec: `BlockSpec`, or its fields as a dict.
         self_attention: further arguments of `SelfAttention` as a dict, such as `{"score": "cosine"}`.
         cross_attention: further arguments of `CrossAttention` as a dict.
-        norm: "pre" or "post", see `Residual`.
-        activation: of the feed-forward network.
-        dropout: on the output of each sublayer.
-        attention_dropout: on the attention weights.
-        activation_dropout: on the feed-forward network's hidden layer.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -384,40 +366,18 @@ class DecoderBlock(Block):
         and the cache with the keys and values of x appended, or None.
 
     Example:
-        >>> block = DecoderBlock(d_model=8, num_heads=2, d_ff=16)
+        >>> block = DecoderBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))
         >>> x, memory = keras.random.normal((1, 3, 8)), keras.random.normal((1, 5, 8))
         >>> states, self_weights, cross_weights, _ = block(x, memory)
         >>> states.shape, self_weights.shape, cross_weights.shape
         (TensorShape([1, 3, 8]), TensorShape([1, 2, 3, 3]), TensorShape([1, 2, 3, 5]))
     """
 
-    def __init__(
-        self,
-        d_model,
-        num_heads,
-        d_ff,
-        self_attention=None,
-        cross_attention=None,
-        norm="pre",
-        activation="relu",
-        dropout=0.0,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        **kwargs,
-    ):
-        super().__init__(
-            d_model,
-            num_heads,
-            d_ff,
-            self_attention,
-            norm,
-            activation,
-            dropout,
-            attention_dropout,
-            activation_dropout,
-            **kwargs,
+    def __init__(self, spec, self_attention=None, cross_attention=None, **kwargs):
+        super().__init__(spec, self_attention, **kwargs)
+        self.cross_attention = CrossAttention.of(
+            self.spec.attention(cross_attention), name="cross_attention", dtype=self.dtype_policy
         )
-        self.cross_attention = CrossAttention(**self._attention_arguments(cross_attention), name="cross_attention")
         self.cross_attention_residual = self._residual("cross_attention_residual")
 
     # Keras finds arguments by name, so a layer with two inputs cannot have the signature of a layer with one input.
@@ -484,7 +444,7 @@ class DecoderBlock(Block):
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class FeedForward(keras.Layer):
+class FeedForward(ConstructorConfig, keras.Layer):
     """`W_2 dropout(activation(W_1 x + b_1)) + b_2` at every position (Vaswani et al. 2017, section 3.3).
 
     Args:
@@ -508,7 +468,6 @@ class FeedForward(keras.Layer):
     def __init__(self, width, hidden_dim, activation="relu", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         check_sizes(width=width, hidden_dim=hidden_dim)
-        self.activation = activation
         self.inner = Dense(hidden_dim, activation=activation, name="inner", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
         self.outer = Dense(width, name="outer", dtype=self.dtype_policy)
@@ -523,18 +482,9 @@ class FeedForward(keras.Layer):
     def compute_output_shape(self, input_shape):
         return input_shape
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "width": self.outer.units,
-            "hidden_dim": self.inner.units,
-            "activation": self.activation,
-            "dropout": self.dropout.rate,
-        }
-
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Residual(keras.Layer):
+class Residual(ConstructorConfig, keras.Layer):
     """The residual connection around a sublayer f, with the normalisation before or after it.
 
     - `post`: `norm(x + dropout(f(x)))` (Vaswani et al. 2017, section 5.4).
@@ -574,6 +524,3 @@ class Residual(keras.Layer):
 
     def call(self, x, y, training=None):
         return self.leave(x, y, training=training)
-
-    def get_config(self):
-        return {**super().get_config(), "norm": self.norm, "dropout": self.dropout.rate}

@@ -6,7 +6,7 @@ import pytest
 
 from qkv.attention import causal_mask
 from qkv.model.decoder_only import CausalBlock
-from qkv.model.transformer import DecoderBlock, EncoderBlock
+from qkv.model.transformer import BlockSpec, DecoderBlock, EncoderBlock
 
 SOURCE = np.array([[7, 2, 5, 0, 0], [0, 3, 9, 1, 4], [6, 0, 8, 0, 2]])
 TARGET = np.array([[4, 3, 0], [0, 9, 6], [0, 5, 1]])
@@ -23,7 +23,7 @@ def encode(x, blocks, **arguments):
 @pytest.mark.parametrize("mask", [None, causal_mask(5, 5)], ids=["no mask", "causal mask"])
 def test_values_under_padding_change_nothing_in_a_stack_of_blocks(kind, norm, mask):
     embedding = keras.layers.Embedding(11, 8, mask_zero=True)
-    blocks = [kind(8, 2, 16, norm=norm) for _ in range(2)]
+    blocks = [kind(BlockSpec(8, 2, 16, norm=norm)) for _ in range(2)]
     expected = encode(embedding(SOURCE), blocks, mask=mask)
     embedding.embeddings.assign(np.concatenate([np.full((1, 8), 5.0), embedding.embeddings[1:]]))
     found = encode(embedding(SOURCE), blocks, mask=mask)
@@ -33,7 +33,7 @@ def test_values_under_padding_change_nothing_in_a_stack_of_blocks(kind, norm, ma
 
 def test_values_under_padding_change_nothing_in_a_stack_of_decoder_blocks():
     embedding = keras.layers.Embedding(11, 8, mask_zero=True)
-    blocks = [DecoderBlock(8, 2, 16) for _ in range(2)]
+    blocks = [DecoderBlock(BlockSpec(8, 2, 16)) for _ in range(2)]
 
     def decode():
         return encode(embedding(TARGET), blocks, memory=embedding(SOURCE), self_mask=causal_mask(3, 3))
@@ -46,12 +46,12 @@ def test_values_under_padding_change_nothing_in_a_stack_of_decoder_blocks():
 def test_a_mask_of_the_memory_that_keras_does_not_know_is_refused_where_it_could_mean_two_things():
     x = np.ones((3, 3, 8), "float32")
     with pytest.raises(ValueError, match=r"mask: expected 4 axes.*found shape \(3, 3\)"):
-        DecoderBlock(8, 2, 16)(x, x, memory_mask=np.ones((3, 3), bool))
+        DecoderBlock(BlockSpec(8, 2, 16))(x, x, memory_mask=np.ones((3, 3), bool))
 
 
 @pytest.mark.parametrize("kind", [EncoderBlock, DecoderBlock, CausalBlock])
 def test_a_width_that_the_heads_do_not_divide_is_refused(kind):
     with pytest.raises(ValueError, match="d_model: expected a multiple of num_heads = 3, found 8"):
-        kind(8, 3, 16)
+        kind(BlockSpec(8, 3, 16))
     sizes = {"key_dim": 5, "value_dim": 4}
-    assert kind(8, 3, 16, self_attention=sizes, **({"cross_attention": sizes} if kind is DecoderBlock else {}))
+    assert kind(BlockSpec(8, 3, 16), *[sizes] * (2 if kind is DecoderBlock else 1))

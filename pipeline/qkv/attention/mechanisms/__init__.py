@@ -23,7 +23,7 @@ __all__ = [
     "make_mechanism",
 ]
 
-MECHANISMS = {
+MECHANISMS: dict[str, type[Mechanism]] = {
     "softmax": Softmax,
     "sink": Sink,
     "blockwise": Blockwise,

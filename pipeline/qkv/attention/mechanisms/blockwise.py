@@ -15,13 +15,14 @@ import operator
 import keras
 from keras import ops
 
+from ...layers.constructor import ConstructorConfig
 from ...layers.keras_layers import check_sizes, dynamic_shape
 from ..masks import LOWEST, masked_softmax
 from .softmax import PairwiseMechanism
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Blockwise(PairwiseMechanism):
+class Blockwise(ConstructorConfig, PairwiseMechanism):
     """`weights = softmax(score(q, k))` like `Softmax`, but the context is summed up over blocks of keys.
 
     This is FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4), for every score function: memory grows
@@ -51,8 +52,8 @@ class Blockwise(PairwiseMechanism):
 
     holds_weights = takes_bias = False
 
-    def __init__(self, block_size=128, score="scaled_dot", dropout=0.0, **kwargs):
-        super().__init__(score, dropout, **kwargs)
+    def __init__(self, block_size=128, **kwargs):
+        super().__init__(**kwargs)
         check_sizes(block_size=block_size)
         if self.dropout.rate:
             raise ValueError(
@@ -77,9 +78,6 @@ class Blockwise(PairwiseMechanism):
             self.score.comparison, query, key, ops.cast(value, "float32"), learnt, mask, limit=self.block_size
         )
         return ops.cast(context, value.dtype), weights
-
-    def get_config(self):
-        return {**super().get_config(), "block_size": self.block_size}
 
 
 class Pairs:

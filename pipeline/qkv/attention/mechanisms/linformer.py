@@ -7,13 +7,14 @@ P projected length (the paper's k).
 import keras
 from keras import ops
 
+from ...layers.constructor import ConstructorConfig
 from ...layers.keras_layers import check_sizes, dynamic_shape
 from ..masks import masked_softmax
 from .softmax import Mechanism
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class Linformer(Mechanism):
+class Linformer(ConstructorConfig, Mechanism):
     """`context = softmax(score(q, E k)) F v`, with learnt E and F along the length (Wang et al. 2020, equation 7).
 
     P mixtures of the keys and values replace all S of them, so time and memory grow with S and not with its square.
@@ -49,11 +50,9 @@ class Linformer(Mechanism):
         projected_length=64,
         max_length=512,
         share_projections=False,
-        score="scaled_dot",
-        dropout=0.0,
         **kwargs,
     ):
-        super().__init__(score, dropout, **kwargs)
+        super().__init__(**kwargs)
         check_sizes(projected_length=projected_length, max_length=max_length)
         self.projected_length = projected_length
         self.max_length = max_length
@@ -99,11 +98,3 @@ class Linformer(Mechanism):
         """Returns the first `length` columns of a matrix that has `max_length` of them."""
         with keras.name_scope("source_is_longer_than_max_length"):  # what a graph that fails here will say
             return ops.slice(ops.cast(mixing, dtype), (0, 0, 0), (*mixing.shape[:2], length))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "projected_length": self.projected_length,
-            "max_length": self.max_length,
-            "share_projections": self.share_projections,
-        }

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from ...layers.constructor import ConstructorConfig
 from ...layers.keras_layers import check_sizes, dynamic_shape
 from ..masks import LOWEST, masked_softmax
 from ..scores import SCORES
@@ -19,7 +20,7 @@ ITSELF = -1e15  # below every score and above every masked one
 
 
 @keras.saving.register_keras_serializable(package="qkv")
-class LSH(Mechanism):
+class LSH(ConstructorConfig, Mechanism):
     """Softmax over those keys that a locality-sensitive hash finds (Reformer, Kitaev et al. 2020, section 2).
 
     Queries and keys are one projection, keys brought to unit length. A hash `argmax([k R; -k R])` with random R puts
@@ -67,8 +68,8 @@ class LSH(Mechanism):
 
     shares_query_and_key = True
 
-    def __init__(self, buckets=4, chunk_length=16, rounds=4, seed=None, score="scaled_dot", dropout=0.0, **kwargs):
-        super().__init__(score, dropout, **kwargs)
+    def __init__(self, buckets=4, chunk_length=16, rounds=4, seed=None, **kwargs):
+        super().__init__(**kwargs)
         check_sizes(buckets=buckets, chunk_length=chunk_length, rounds=rounds)
         if buckets != 1 and buckets % 2:
             raise ValueError(f"buckets: expected 1 or an even number, found {buckets}")
@@ -154,15 +155,6 @@ class LSH(Mechanism):
         weights = masked_softmax(scores, allowed)
         context = ops.matmul(ops.cast(self.dropout(weights, training=training), value.dtype), value)
         return tuple(take_rows(x, rounds[r].slot, axes=4) for x in (context, log_sum, weights))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "buckets": self.buckets,
-            "chunk_length": self.chunk_length,
-            "rounds": self.rounds,
-            "seed": self.seed,
-        }
 
 
 class Places(NamedTuple):
