@@ -252,9 +252,6 @@ class Cosine(ConstructorConfig, Score):
         return ops.exp(ops.cast(self.log_scale, "float32")) * query, key
 
 
-COSINES = {"cosine": Cosine}
-
-
 @keras.saving.register_keras_serializable(package="qkv")
 class Additive(ConstructorConfig, Score):
     """`e = v . tanh(q + k [+ b])`, one v (and b) for each head (Bahdanau et al. 2015, appendix A.1.2).
@@ -338,10 +335,7 @@ class Concat(ConstructorConfig, Score):
         return self.additive.prepare(query, ops.einsum("bhsk,hku->bhsu", key, kernel[:, size:]))
 
 
-NETWORKS: dict[str, type[Score]] = {"additive": Additive, "concat": Concat}
-
-
-SCORES: dict[str, type[Score]] = {**PRODUCTS, **COSINES, **NETWORKS}
+SCORES: dict[str, type[Score]] = {**PRODUCTS, "cosine": Cosine, "additive": Additive, "concat": Concat}
 
 
 def make_score(score, **arguments):
