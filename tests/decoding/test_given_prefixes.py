@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from qkv.config.decoding import DecodingSettings
@@ -43,12 +44,20 @@ def test_every_search_goes_on_from_the_prefix_with_the_log_probabilities_of_the_
     model = shared_model(MODELS[name][0], **MODELS[name][1])
     prefixes = [[7, 7, 7, 7], [], [5, 9]][: len(SOURCE)]  # what repeats is given, not searched
 
+    search = build_search(SEARCHES[how], seed=1)
+    signature = (
+        tf.TensorSpec([None, None], tf.int32),
+        tf.TensorSpec([None], tf.int32),
+        tf.TensorSpec([None, L], tf.int32),
+    )
+
+    @tf.function(input_signature=signature, autograph=False)
+    def search_from(source, most, prefix):
+        return search(model, model.encode(source, training=False)._replace(self_attention=()), most, L, prefix)
+
     def run(rows):
-        search = build_search(SEARCHES[how], seed=1)
-        memory = model.encode(SOURCE[rows], training=False)._replace(self_attention=())
-        most = np.full(len(rows), L, "int32")
-        found = search(model, memory, most, L, pad([prefixes[row] for row in rows], L))
-        return type(found)(*map(np.asarray, found))
+        found = search_from(SOURCE[rows], np.full(len(rows), L, "int32"), pad([prefixes[row] for row in rows], L))
+        return type(found)(*(x.numpy() for x in found))
 
     found = run([*range(len(SOURCE))])
     expected = forced_scores(model, found.ids)
