@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="config file whose data.train is aligned")
     options = parser.parse_args(arguments)
     with importing_tensorflow():
-        from qkv.alignment.symmetrise import grow_diag
+        from qkv.alignment.links import grow_diag
         from qkv.config import load_run_config
         from qkv.text.corpora.formats import read_corpus
         from qkv.text.corpora.word_links import iterate_pharaoh, write_pharaoh

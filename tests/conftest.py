@@ -89,7 +89,7 @@ def unbroken(tmp_path_factory):
 def loaded_once():
     """A run is loaded once for all commands that the tests of a file call in this process, and its graphs are traced
     once for each of its settings; but for sampling, whose draws go on."""
-    from qkv.alignment import given_runs
+    from qkv.alignment import aligner as given_runs
     from qkv.run import ensemble
     from qkv.run.trained_run import TrainedRun, load_run
 

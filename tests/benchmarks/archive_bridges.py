@@ -14,7 +14,7 @@ import torch
 from inseq import FeatureAttributionOutput
 
 from qkv.inspection import AttentionArchive
-from qkv.inspection.bridges import bertviz_arguments, write_inseq
+from qkv.inspection.archive_export import bertviz_arguments, write_inseq
 
 ARCHIVES = Path(__file__).parents[1] / "kept_archives"
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qkv.alignment.error_rate import AlignmentCounts
-from qkv.alignment.heads import error_terms
+from qkv.alignment.error_rate import AlignmentCounts, error_terms
 from qkv.statistics.resampling import ratio
 from qkv.statistics.significance import difference_interval, randomisation_p
 from qkv.text.corpora.word_links import read_pharaoh

@@ -16,8 +16,8 @@ from qkv.runtime.import_tensorflow import importing_tensorflow
 
 with importing_tensorflow():
     from qkv.evaluation.resumable import record_resumably
-    from qkv.inspection.archive_writer import ArchiveWriter
-    from qkv.inspection.forced_pairs import pair_translations
+    from qkv.inspection.archive import ArchiveWriter
+    from qkv.inspection.recorder import pair_translations
     from qkv.run.trained_run import TrainedRun, load_run
 from tests.benchmarks.contest import machine
 

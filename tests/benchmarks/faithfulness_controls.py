@@ -22,9 +22,9 @@ import pandas as pd
 from qkv.config.run import settings_of_set
 from qkv.evaluation.request import EvaluationSet
 from qkv.evaluation.tokenised import TokenisedSet
-from qkv.inspection.faithfulness import passes
-from qkv.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
-from qkv.inspection.faithfulness.scorers import Scorer, draw_noise, score_sources
+from qkv.inspection.experiments import removal as passes
+from qkv.inspection.experiments.faithfulness import Scorer, draw_noise, score_sources
+from qkv.inspection.experiments.removal import ScoredSentence, measure_sentences
 from qkv.run.trained_run import TrainedRun, load_run
 from qkv.statistics.rank_correlation import kendall
 from qkv.text.corpora.formats import read_corpus

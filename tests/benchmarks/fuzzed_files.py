@@ -102,8 +102,7 @@ def translations(folder: Path) -> Read:
 
 def archive(folder: Path) -> Read:
     """An attention archive."""
-    from qkv.inspection.archive import AttentionArchive
-    from qkv.inspection.archive_writer import ArchiveWriter
+    from qkv.inspection.archive import ArchiveWriter, AttentionArchive
     from tests.support.viewer import make_record
 
     with ArchiveWriter(folder / "attention", manifest={}, sentences_per_shard=2) as writer:
@@ -174,7 +173,7 @@ def look(folder: Path) -> Read:
 
 def given_words(folder: Path) -> Read:
     """The tokenised copy of a text."""
-    from qkv.alignment.given_words import read_given_words
+    from qkv.alignment.aligned_text import read_given_words
 
     lines = demo_lines("test.en").decode().splitlines()
     (folder / "a").write_bytes(demo_lines("test.en"))
@@ -260,8 +259,7 @@ def unfinished(folder: Path) -> Read:
     from qkv.evaluation.request import EvaluationSet
     from qkv.evaluation.resumable import translate_resumably
     from qkv.evaluation.tokenised import TokenisedSet
-    from qkv.inspection.archive import AttentionArchive
-    from qkv.inspection.archive_writer import ArchiveWriter
+    from qkv.inspection.archive import ArchiveWriter, AttentionArchive
     from qkv.text.tokens.encoding import EncodedSentences
     from tests.support.viewer import make_record
 

@@ -10,7 +10,7 @@ from qkv.runtime.import_tensorflow import importing_tensorflow
 from tests.support.pages import open_browser, open_page
 
 with importing_tensorflow():
-    from qkv.live.serve import load_live_runs, serve
+    from qkv.live.server import load_live_runs, serve
 
 SENTENCE = "the european economic area was discussed in may 1992 ."
 PICTURES = {

@@ -22,7 +22,7 @@ sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 
 from qkv.config.names.inspection import SITES
 from qkv.decoding.build import build_search
-from qkv.live import packed_model
+from qkv.live import model_page as packed_model
 from qkv.live.model_page import write_model_page
 from qkv.model.build import build_model
 from qkv.run.trained_run import load_run

@@ -17,9 +17,8 @@ import numpy as np
 from qkv.config.names.model import ATTENTION_SITES
 from qkv.decoding.build import build_translator
 from qkv.decoding.greedy import GreedySearch
-from qkv.inspection.changed_model import changeable_layers
-from qkv.inspection.spectra import query_key_spectrum, spectra_table
-from qkv.inspection.truncated_heads import query_key_kernels, truncate_heads
+from qkv.inspection.experiments.intervention import changeable_layers
+from qkv.inspection.experiments.spectra import query_key_kernels, query_key_spectrum, spectra_table, truncate_heads
 from qkv.metrics.bleu import score_bleu
 from qkv.metrics.likelihood import LikelihoodMeter
 from qkv.run.trained_run import TrainedRun, load_run

@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from qkv.inspection import AttentionArchive
-from qkv.inspection.head_types import HeadTypesMeter
-from qkv.inspection.inside import read_inside
-from qkv.inspection.named_heads import named_heads
-from qkv.inspection.split_score import split_score
+from qkv.inspection.experiments.inside import read_inside
+from qkv.inspection.experiments.score_parts import split_score
+from qkv.inspection.head_types import HeadTypesMeter, named_heads
 from qkv.run.trained_run import load_run
 from qkv.text.corpora.word_links import read_pharaoh
 from tests.benchmarks.contest import machine

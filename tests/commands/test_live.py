@@ -36,7 +36,7 @@ def test_it_says_what_it_cannot_write(root, tmp_path, capsys, monkeypatch):
     (tmp_path / "mine.html").write_text("mine")
     assert live.main([str(root), "--page", str(tmp_path / "mine.html")]) == 2
     assert "mine.html: already there, and not the page of this run" in capsys.readouterr().err
-    monkeypatch.setattr("qkv.live.packed_model.MOST_PARAMETERS", 10)
+    monkeypatch.setattr("qkv.live.model_page.MOST_PARAMETERS", 10)
     assert live.main([str(root), "--page", str(tmp_path / "page.html")]) == 2
     assert "of use up to 10" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()
@@ -62,7 +62,7 @@ def test_at_most_four_runs_stand_side_by_side(root, capsys):
 def test_ctrl_c_ends_it(root, capsys, monkeypatch):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    monkeypatch.setattr("qkv.live.serve.ServedPage.wait", lambda page: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("qkv.live.application.ServedPage.wait", lambda page: (_ for _ in ()).throw(KeyboardInterrupt))
     assert live.main([str(root)]) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("http://127.0.0.1:") and "token=" in printed.out

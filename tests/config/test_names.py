@@ -8,12 +8,11 @@ import sys
 import pytest
 import sacrebleu
 
-from qkv.alignment.links import EXTRACTORS
-from qkv.alignment.symmetrise import SYMMETRISATIONS
+from qkv.alignment.links import EXTRACTORS, SYMMETRISATIONS
 from qkv.attention.mechanisms import MECHANISMS
 from qkv.attention.scores import SCORES
 from qkv.config import names
-from qkv.inspection.head_places import PLACES
+from qkv.inspection.head_types import PLACES
 from qkv.metrics import METRICS
 from qkv.model.build import MODELS
 from qkv.model.parts import PARTS

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qkv.alignment import calibration
+from qkv.alignment import link_probabilities as calibration
 from qkv.alignment.gold import read_gold_set
 from qkv.decoding import forced as forced_graph
 from qkv.evaluation import evaluate_set as module

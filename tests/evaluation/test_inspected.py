@@ -18,7 +18,7 @@ from qkv.evaluation.evaluate_set import evaluate_set
 from qkv.evaluation.request import EvaluationRequest, EvaluationSet
 from qkv.evaluation.resumable import fingerprint
 from qkv.inspection import AttentionArchive
-from qkv.inspection.archive_writer import ArchiveWriter
+from qkv.inspection.archive import ArchiveWriter
 from qkv.run.ensemble import load_runs
 from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support import KEPT_RUNS

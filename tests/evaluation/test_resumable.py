@@ -17,8 +17,7 @@ from qkv.evaluation.request import EvaluationSet
 from qkv.evaluation.resumable import evaluation_folder, record_resumably, translate_resumably
 from qkv.evaluation.tokenised import TokenisedSet
 from qkv.files.run_directory import EvaluationDirectory
-from qkv.inspection.archive import AttentionArchive
-from qkv.inspection.archive_writer import ArchiveWriter
+from qkv.inspection.archive import ArchiveWriter, AttentionArchive
 from qkv.text.tokens.encoding import EncodedSentences
 from tests.support.viewer import make_record
 

@@ -8,7 +8,7 @@ import pytest
 
 from qkv.errors import InputError
 from qkv.exchange.marian_export import write_marian
-from qkv.exchange.marian_run import import_marian
+from qkv.exchange.marian_import import import_marian
 from qkv.run.trained_run import load_run
 from tests.support.marian import arrays_of
 from tests.support.random_runs import random_run

@@ -11,8 +11,7 @@ from qkv.evaluation.resumable import evaluation_folder
 from qkv.files.atomic import replaced_when_done, write_atomically
 from qkv.files.json import write_json
 from qkv.files.run_directory import EvaluationDirectory, RunDirectory
-from qkv.inspection.archive import AttentionArchive
-from qkv.inspection.archive_writer import ArchiveWriter
+from qkv.inspection.archive import ArchiveWriter, AttentionArchive
 from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences
 from qkv.training.callbacks.log import History
 from qkv.training.checkpoints import Checkpoints, load_checkpoint

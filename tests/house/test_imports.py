@@ -139,21 +139,11 @@ def test_layers_need_keras_and_numpy_alone(part):
 def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords():
     users = {name_of(path) for path in MODULES if libraries_of(path) & {"tensorflow_text", "sentencepiece"}}
     of_text = ("marian_tokenizer", "subword_models", "tensorflow_text_model", "tokenizer", "run_tokenizer")
-    packed = {"qkv.exchange.saved_translator", "qkv.live.packed_text"}
+    packed = {"qkv.exchange.saved_model", "qkv.live.model_page"}
     assert users == {f"qkv.text.tokens.{name}" for name in of_text} | packed
 
 
-NEED_A_MODEL = {
-    "changed_model",
-    "recorder",
-    "intervention",
-    "perturbation",
-    "passes",
-    "removal_effects",
-    "output_ablation",
-    "split_score",
-}
-NEED_A_MODEL |= {"truncated_heads", "inside", "inside_attention", "visits", "stream_parts"}
+NEED_A_MODEL = {"recorder", "intervention", "perturbation", "removal", "inside", "score_parts", "spectra"}
 
 
 def test_inspection_reads_and_draws_without_tensorflow_and_keras():
@@ -178,8 +168,9 @@ def test_settings_stop_at_the_door():
         )
     }
     assert readers == {
-        "qkv.alignment.given_text",
+        "qkv.alignment.aligned_text",
         "qkv.alignment.gold",
+        "qkv.alignment.readout_choice",
         "qkv.commands.cli",
         "qkv.decoding.build",
         "qkv.commands.evaluate",
@@ -187,7 +178,7 @@ def test_settings_stop_at_the_door():
         "qkv.evaluation.evaluated",
         "qkv.evaluation.page_facts",
         "qkv.evaluation.request",
-        "qkv.exchange.marian_run",
+        "qkv.exchange.marian_import",
         "qkv.commands.import_marian",
         "qkv.commands.live",
         "qkv.model.build",

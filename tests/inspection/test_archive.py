@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from qkv.errors import InputError
-from qkv.inspection import ArchiveWriter, AttentionArchive, archive, archive_format, archive_writer
-from qkv.inspection.archive_format import parse_line
+from qkv.inspection import ArchiveWriter, AttentionArchive, archive
+from qkv.inspection import archive as archive_format
+from qkv.inspection import archive as archive_writer
+from qkv.inspection.archive import parse_line
 
 
 def write(path, records, sentences_per_shard=3, manifest=None):

@@ -12,7 +12,7 @@ import pytest
 from qkv.config.names.inspection import SITES
 from qkv.config.names.text import WORD_MARKS
 from qkv.inspection import AttentionArchive
-from qkv.inspection.archive_format import METADATA, OPTIONAL
+from qkv.inspection.archive import METADATA, OPTIONAL
 from tests.support import ROOT
 from tests.support.documents import ARCHIVE, recipe
 from tests.support.records import softmax

@@ -11,8 +11,8 @@ from qkv.alignment.links import as_links, extract_links
 from qkv.alignment.word_matrix import row_words, word_matrix
 from qkv.config.names.inspection import LABEL_SIDES
 from qkv.decoding.forced import forced_pass
-from qkv.inspection.faithfulness.removal_effects import ScoredSentence, measure_sentences
-from qkv.inspection.faithfulness.scorers import Scorer, score_diagonal
+from qkv.inspection.experiments.faithfulness import Scorer, score_diagonal
+from qkv.inspection.experiments.removal import ScoredSentence, measure_sentences
 from qkv.model.transformer import Transformer
 from qkv.text.batch import forced_batch
 from qkv.text.corpora.word_links import GoldAlignment

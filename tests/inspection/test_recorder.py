@@ -5,8 +5,7 @@ import pytest
 
 from qkv.decoding.forced import forced_pass
 from qkv.decoding.translator import Translator
-from qkv.inspection.forced_pairs import pair_references
-from qkv.inspection.recorder import AttentionRecorder
+from qkv.inspection.recorder import AttentionRecorder, pair_references
 from qkv.text.lines.line import words_of
 from qkv.text.tokens.special_tokens import BOS, EOS
 from tests.support.text import SENTENCES
@@ -214,7 +213,7 @@ def test_by_token_every_token_but_eos_is_a_word(recorder):
 
 def test_references_are_read_some_at_a_time_and_give_the_same_records(recorder, monkeypatch):
     expected = list(recorder.record_references(SOURCES, REFERENCES))
-    monkeypatch.setattr("qkv.inspection.forced_pairs.ENCODED_SENTENCES", 2)
+    monkeypatch.setattr("qkv.inspection.recorder.ENCODED_SENTENCES", 2)
     read = []
 
     class Text(list):

@@ -19,7 +19,8 @@ from qkv.commands import compare, draw, view
 from qkv.config.run import dump, load_started_run
 from qkv.errors import InputError
 from qkv.files.run_directory import MADE_BY, RunDirectory
-from qkv.inspection import ArchiveWriter, archive_format
+from qkv.inspection import ArchiveWriter
+from qkv.inspection import archive as archive_format
 from qkv.run.manifest import check_digests
 from qkv.run.weights import WEIGHTS, check_weights_file
 from qkv.text.lines.look import TextLook

@@ -7,10 +7,10 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from qkv.live.examples import find_examples
 from qkv.live.live_run import LiveRun
+from qkv.live.page import find_examples
 from qkv.live.question import Question, ScoreQuestion
-from qkv.live.serve import serve
+from qkv.live.server import serve
 from tests.support.pages import open_page
 from tests.support.random_runs import random_run
 

@@ -6,9 +6,15 @@ import pytest
 from qkv.decoding.build import build_search, build_translator
 from qkv.decoding.forced import forced_pass
 from qkv.errors import InputError
-from qkv.inspection.changed_model import ChangedModel, changeable_layers
-from qkv.inspection.intervention import CHANGES, Intervention, intervene, one_head
-from qkv.inspection.split_score import explained_sites, split_score
+from qkv.inspection.experiments.intervention import (
+    CHANGES,
+    ChangedModel,
+    Intervention,
+    changeable_layers,
+    intervene,
+    one_head,
+)
+from qkv.inspection.experiments.score_parts import explained_sites, split_score
 from qkv.live.live_run import LiveRun
 from qkv.live.question import GivenRow, HeadChange, Question, ScoreQuestion
 from qkv.model.decoder_only import DecoderOnly

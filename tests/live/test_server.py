@@ -1,223 +1,78 @@
-"""The live page's server: who may ask, how much, how many at once, and that hostile requests do no harm."""
+"""The live page's connections: an address that is taken, and clients that stay silent."""
 
+import socket
 import threading
-import time
-from types import SimpleNamespace
+from contextlib import contextmanager, suppress
 
-import numpy as np
 import pytest
-from werkzeug.test import Client
 
 from qkv.errors import InputError
-from qkv.inspection.archive import AttentionArchive
-from qkv.live.gate import TOKEN_HEADER, Gate
-from qkv.live.live_run import Answer
-from qkv.live.page import live_page
-from qkv.live.question import MOST_CHARACTERS, Question, ScoreQuestion
-from qkv.live.server import MOST_BYTES, MOST_WAITING, LivePage
-from tests.support.processes import PATIENCE_SECONDS
-from tests.support.viewer import make_record
-
-TOKEN = "secret"
-HEADERS = {TOKEN_HEADER: TOKEN, "Host": "localhost:8000"}
+from qkv.live.server import check_address, make_live_server
 
 
-class StubRun:
-    """Answers any question with the same record, once `gate` is open."""
-
-    def __init__(self, folder):
-        self.name = "stub"
-        self.run = SimpleNamespace(directory=SimpleNamespace(root=folder))
-        self.gate = threading.Event()
-        self.gate.set()
-        self.asked = []
-        self.error = None
-
-    def answer(self, question):
-        self.asked.append(question)
-        self.gate.wait(PATIENCE_SECONDS)
-        if self.error:
-            raise self.error
-        return Answer(make_record(0, "a b", "c d"), {"text": question.text}, question)
-
-    def explain(self, question):
-        self.asked.append(question)
-        if self.error:
-            raise self.error
-        return {"keys": ["a"]}
+def test_an_address_that_is_taken_is_refused():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=rf"--port {port}: cannot listen there.*leave it out"):
+            check_address("127.0.0.1", port)
+    with pytest.raises(InputError, match="an address of this machine"):
+        check_address("192.0.2.1", 0)
 
 
-@pytest.fixture
-def stub(tmp_path, monkeypatch):
-    monkeypatch.setattr("qkv.live.saved_case.archive_manifest", lambda run: {"run": "stub"})
-    return StubRun(tmp_path)
+def application(environ, start_response):
+    if environ["PATH_INFO"] == "/read":
+        environ["wsgi.input"].read(100)
+    start_response("200 OK", [])
+    return [b"here"]
 
 
-@pytest.fixture
-def client(stub):
-    run = {"name": "stub", "sites": {"cross": [2, 3]}, "units": {}, "heads": {}}
-    facts = {"runs": [run], "examples": ["</script>"]}
-    gate = Gate(["localhost", "127.0.0.1"], ["proxy.example"], TOKEN)
-    return Client(LivePage([stub], lambda: live_page("a & <title>", facts), gate))
-
-
-def ask(client, path="/answer", headers=HEADERS, **question):
-    return client.post(path, headers=headers, json={"text": "a b", **question})
-
-
-def test_the_page_and_its_answers_are_given_to_who_knows_the_token(client, stub):
-    page = client.get("/?token=secret", headers={"Host": "127.0.0.1:1"})
-    assert page.status_code == 200 and "a &amp; &lt;title>" in page.text
-    policy = page.headers["Content-Security-Policy"]
-    assert "default-src 'none'" in policy and "connect-src 'self'" in policy
-    assert page.headers["Referrer-Policy"] == "no-referrer" and page.headers["Cache-Control"] == "no-store"
-    assert page.text.count("</script>") == 4  # data, weights, facts, scripts
-    answer = ask(client, beam_size=3)
-    assert answer.status_code == 200 and answer.json == {"answer": 1, "text": "a b"}
-    assert stub.asked == [Question(text="a b", beam_size=3)]
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {TOKEN_HEADER: "wrong"},
-        {TOKEN_HEADER: "é"},
-        {"Host": "evil.example"},
-        {"Host": "localhost.evil.example:8000"},
-        {"Host": "evil.example@localhost"},
-        {"Host": ""},
-        {"Origin": "http://evil.example"},
-        {"Origin": "null"},
-        {"Origin": "http://localhost:3000"},
-    ],
-)
-def test_others_are_refused(client, stub, headers):
-    given = {"Host": "localhost"} if headers == {} or TOKEN_HEADER in headers else dict(HEADERS)
-    answer = ask(client, headers=given | headers)
-    assert answer.status_code == 403 and "error" in answer.json
-    assert client.get("/", headers={"Host": "localhost"} | headers).status_code == 403
-    assert stub.asked == []
-
-
-def test_a_request_from_the_page_itself_is_answered(client):
-    assert ask(client, headers=HEADERS | {"Origin": "http://localhost:8000"}).status_code == 200
-    assert ask(client, headers=HEADERS | {"Host": "LOCALHOST"}).status_code == 200
-    assert ask(client, headers=HEADERS | {"Origin": "https://proxy.example"}).status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (b"", "question: "),
-        (b"{", "question: "),
-        (b"[]", "question: "),
-        (b'{"text": 1}', "text: "),
-        (b'{"text": "a", "more": 1}', "more: "),
-        (b'{"text": "a", "beam_size": 1000000}', "beam_size: "),
-        (b'{"text": "a", "n_best": 2}', "n_best: "),
-        (b'{"text": "a", "prefix": [-1]}', "prefix.0: "),
-        (b'{"text": "a", "row": {"site": "cross", "layer": 0, "head": 0, "query": 0, "weights": [NaN]}}', ""),
-        (b'{"text": "a", "row": {"site": "cross", "layer": 0, "head": 0, "query": 0, "weights": [1]}}', "row: "),
-        (b'{"text": "a", "changes": [{"site": "cross", "layer": 0, "head": 0, "change": "x"}]}', "changes: "),
-        (b'{"text": "' + b"a" * (MOST_CHARACTERS + 1) + b'"}', "text: "),
-        (b'{"text": "\xff"}', "question: "),
-        (b"[" * 100_000, "question: "),
-    ],
-)
-def test_what_is_no_question_is_refused_in_words(client, stub, body, message):
-    answer = client.post("/answer", headers=HEADERS, data=body, content_type="application/json")
-    assert answer.status_code == 400 and answer.json["error"].startswith(message) and len(answer.json["error"]) < 500
-    assert stub.asked == []
-
-
-WHY = {"target": [5, 3], "site": "cross", "layer": 0, "head": 0, "query": 1}
-
-
-def test_the_scores_of_a_row_are_explained_to_who_may_ask(client, stub):
-    answer = ask(client, "/explain", **WHY)
-    assert answer.status_code == 200 and answer.json == {"keys": ["a"]}
-    assert stub.asked == [ScoreQuestion(text="a b", **WHY)]
-    assert ask(client, "/explain", headers={"Host": "localhost"}, **WHY).status_code == 403
-    for wrong in ({"query": -1}, {"head": "0"}, {"more": 1}, {"target": None}):
-        refused = ask(client, "/explain", **WHY | wrong)
-        assert refused.status_code == 400 and refused.json["error"].startswith(next(iter(wrong)))
-    assert ask(client, "/explain", **WHY, run=1).status_code == 400
-    stub.error = InputError("head: expected")
-    assert ask(client, "/explain", **WHY).json == {"error": "head: expected"}
-
-
-def test_other_requests_are_refused(client, stub):
-    assert client.post("/answer", headers=HEADERS, data=b'{"text": "a"}', content_type="text/plain").status_code == 400
-    large = client.post("/answer", headers=HEADERS, data=b" " * (MOST_BYTES + 1), content_type="application/json")
-    assert large.status_code == 413
-    for path in ("/../etc/passwd", "/save/../answer", "/page.py", "/%2e%2e/x"):
-        assert client.get(f"{path}?token=secret", headers={"Host": "localhost"}).status_code == 404
-    assert client.get("/answer?token=secret", headers={"Host": "localhost"}).status_code == 405
-    assert ask(client, run=1).status_code == 400
-    assert stub.asked == []
-
-
-def test_an_error_of_a_run_is_told_and_a_surprise_is_not_shown(client, stub, caplog):
-    stub.error = InputError("tokens: expected ids below 5")
-    assert ask(client).json == {"error": "tokens: expected ids below 5"}
-    stub.error = ZeroDivisionError("inner workings")
-    answer = ask(client)
-    assert answer.status_code == 500 and "inner" not in answer.text
-    assert "inner workings" in caplog.text
-
-
-def test_who_comes_when_enough_are_waiting_is_told_so(client, stub):
-    stub.gate.clear()
-    statuses = []
-
-    def ask_and_note():
-        statuses.append(ask(client).status_code)
-
-    threads = [threading.Thread(target=ask_and_note, daemon=True) for _ in range(1 + MOST_WAITING)]
-    for thread in threads:
-        thread.start()
-    while client.application._places._value:  # until all places are taken
-        time.sleep(0)
-    answer = ask(client)
-    stub.gate.set()
-    for thread in threads:
+@contextmanager
+def serving():
+    server = make_live_server(application, "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield "127.0.0.1", server.port
+    finally:
+        server.shutdown()
         thread.join()
-    assert answer.status_code == 503 and "busy" in answer.json["error"] and answer.headers["Retry-After"] == "1"
-    assert statuses == [200] * (1 + MOST_WAITING)
-    assert ask(client).status_code == 200
+        server.server_close()
 
 
-def test_answers_are_kept_as_an_archive(client, stub, tmp_path):
-    numbers = [ask(client).json["answer"] for _ in range(2)]
-    saved = client.post("/save", headers=HEADERS, json={"answers": numbers})
-    assert saved.status_code == 200 and saved.json == {"folders": [str(tmp_path / "live" / "0001")]}
-    archive = AttentionArchive(tmp_path / "live" / "0001")
-    assert archive.ids == [0, 1] and archive.manifest["questions"][0]["text"] == "a b"
-    np.testing.assert_allclose(archive[1].attention["cross"], make_record(0, "a b", "c d").attention["cross"])
-    assert client.post("/save", headers=HEADERS, json={"answers": numbers[:1]}).json["folders"][0].endswith("0002")
-    for wrong in ([], [99], ["../x"], list(range(500))):
-        assert client.post("/save", headers=HEADERS, json={"answers": wrong}).status_code == 400
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["live"]
+HEADERS = b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"
 
 
-@pytest.mark.parametrize("name", ["live", "live/.0001.unfinished", "live/0001", "live/.0001.qkv-lock"])
-def test_answers_are_not_kept_through_a_link(client, stub, tmp_path, name):
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "precious").write_text("mine")
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).symlink_to(home / "precious" if name.endswith("lock") else home)
-    answer = client.post("/save", headers=HEADERS, json={"answers": [ask(client).json["answer"]]})
-    refused = name in ("live", "live/.0001.qkv-lock")
-    assert answer.status_code == (400 if refused else 200)
-    assert not refused or f"{name}: this is a link" in answer.get_data(as_text=True)
-    assert [path.name for path in home.iterdir()] == ["precious"] and (home / "precious").read_text() == "mine"
+@pytest.mark.parametrize("begin", [b"POST /", b"POST /read" + HEADERS], ids=["headers", "body"])
+def test_a_request_that_arrives_byte_by_byte_is_given_up(monkeypatch, begin):
+    monkeypatch.setattr("qkv.live.application.PATIENCE_SECONDS", 0.5)
+    with serving() as address, socket.create_connection(address) as slow:
+        slow.sendall(begin)
+        slow.settimeout(0.1)
+        for _ in range(99):
+            try:
+                with suppress(TimeoutError):
+                    if slow.recv(1000) == b"":
+                        return
+                slow.sendall(b"x")
+            except ConnectionError:
+                return
+    pytest.fail("the connection is still open")
 
 
-def test_old_answers_are_dropped(client, stub, monkeypatch):
-    size = ask(client) and Answer(make_record(0, "a b", "c d"), {}, Question(text="")).record_bytes
-    monkeypatch.setattr("qkv.live.server.MOST_KEPT_BYTES", 3 * size)
-    numbers = [ask(client).json["answer"] for _ in range(5)]
-    assert client.post("/save", headers=HEADERS, json={"answers": numbers[:1]}).status_code == 400
-    assert client.post("/save", headers=HEADERS, json={"answers": numbers[-3:]}).status_code == 200
+def test_silent_and_broken_connections_do_not_stop_the_server(monkeypatch):
+    monkeypatch.setattr("qkv.live.application.MOST_CONNECTIONS", 3)
+    with serving() as address:
+        silent = [socket.create_connection(address) for _ in range(3)]
+        silent[0].sendall(b"POST /answer HTTP/1.1\r\nContent-Length: 100\r\n")
+        with socket.create_connection(address) as refused:
+            assert refused.recv(100) == b""  # no place is left
+        for one in silent:
+            one.close()
+        while True:  # until a place is free again
+            with socket.create_connection(address) as asked:
+                asked.sendall(b"GET /?token=secret HTTP/1.0\r\nHost: localhost\r\n\r\n")
+                if answer := asked.recv(100):
+                    break
+        assert b" 200 " in answer

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qkv.alignment.heads import error_terms
+from qkv.alignment.error_rate import error_terms
 from qkv.inspection.measures import MEASURES, measure
 from qkv.metrics.bleu import CorpusScore, make_bleu
 from qkv.statistics.resampling import ratio_interval

@@ -14,7 +14,7 @@ from qkv.config import load_run_config
 from qkv.errors import InputError
 from qkv.files.atomic import temporary_path
 from qkv.files.run_directory import RunDirectory
-from qkv.inspection.viewer.stages import probe_archives
+from qkv.inspection.archive import probe_archives
 from qkv.run import train
 from qkv.run.trained_run import load_run
 from qkv.text.corpora.provenance import check_settings

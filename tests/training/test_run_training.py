@@ -20,7 +20,7 @@ from qkv.files.json import write_json
 from qkv.files.paths import sha256
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection import AttentionArchive
-from qkv.inspection.viewer.stages import probe_archives
+from qkv.inspection.archive import probe_archives
 from qkv.run import train
 from qkv.run.trained_run import load_run
 from qkv.run.training import _report_interrupted

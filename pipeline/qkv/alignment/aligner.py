@@ -1,26 +1,32 @@
-"""Aligns the words of any parallel text by the attention of one trained run, or of several runs of either direction."""
+"""Aligns the words of any parallel text by the attention of one trained run, or of several runs of either direction.
+
+Probabilities of links are those of a calibration of one run, or of two of opposite directions.
+"""
 
 import logging
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import repeat
+from pathlib import Path
 
 from ..errors import InputError
+from ..files.paths import sha256
 from ..inspection.record import Record
-from ..run.trained_run import TrainedRun
+from ..run.trained_run import TrainedRun, load_run
 from ..text.corpora.word_links import Link
 from ..text.lines.typed_line import TypedText
 from ..text.tokens.words import BETWEEN_SPACES, WordUnits
-from .agreement import most_agreeing
-from .aligned_text import AlignedText, ChangedLines
-from .given_words import number_words
+from .aligned_text import AlignedText, ChangedLines, number_words
+from .gold import read_choice_set
+from .link_probabilities import LEAST_PAIRS, Calibration, calibrate, with_weights
 from .linking import Linking
-from .probable_readout import ProbableReadout
-from .readout import ChosenReadout, describe_readout
-from .run_readout import find_readout
+from .readout import ChosenReadout, ProbableReadout, describe_readout
+from .readout_choice import find_readout, most_agreeing
 
 AGREEMENT_PAIRS = 500  # enough to tell heads apart
+
 
 log = logging.getLogger(__name__)
 
@@ -182,3 +188,110 @@ def _choose_by_agreement(forward: Direction, backward: Direction) -> list[Chosen
     pairs = min(AGREEMENT_PAIRS, len(forward.text))
     reason = f"the two directions' agreement, {100 * agreed.value:.1f} % on {pairs} pairs"
     return [ChosenReadout(**asdict(readout), chosen_on=reason) for readout in (agreed.forward, agreed.backward)]
+
+
+def load_directions(
+    text: AlignedText,
+    root: Path,
+    reverse: Path | None,
+    more: Sequence[Path],
+    places: tuple[str | None, str | None],
+    normalizes: bool = False,
+) -> list[Direction]:
+    """Loads runs, each with the text in the direction in which it translates.
+
+    Args:
+        text: the text.
+        root: the folder of the run from source to target.
+        reverse: that of the run from target to source, if there is one.
+        more: those of further runs, whose languages say which they are.
+        places: where links are read in the runs of either direction, see `Direction.of`.
+        normalizes: whether the text is a person's, see `Direction.of`.
+
+    Raises:
+        InputError: there is no run, it has no such layer or head, or a further run is of other languages.
+    """
+    first = load_run(root)
+    runs = [(first, False)]
+    if reverse is not None:
+        runs.append((load_run(reverse), True))
+    runs += [(run, _is_reverse(run, first)) for run in map(load_run, more)]
+    if places[1] and not any(turned for _, turned in runs):
+        raise InputError(
+            "--reverse_at needs a run from target to source, whose layer and head it names; give REVERSE_RUN, or leave "
+            "--reverse_at out"
+        )
+    return [Direction.of(run, text, places[turned], turned, normalizes) for run, turned in runs]
+
+
+def _is_reverse(run: TrainedRun, first: TrainedRun) -> bool:
+    """Returns whether a run translates back what the first run translates."""
+    known, found = ((data.source_language, data.target_language) for data in (first.config.data, run.config.data))
+    if found not in (known, known[::-1]):
+        raise InputError(
+            f"{run.directory.root}: expected a run from {known[0]} to {known[1]} or back, as "
+            f"{first.directory.root} is, found one from {found[0]} to {found[1]}"
+        )
+    return found != known
+
+
+def link_calibration(directions: Sequence[Direction]) -> Calibration:
+    """Returns the calibration of the links of one direction, or of the combined links of two.
+
+    It is that of the readout, or it is made on the gold links that the config of the first run names.
+
+    Args:
+        directions: as `choose_readouts` returns them.
+
+    Raises:
+        InputError: there are no gold links, or they are too few or count other words.
+    """
+    first = directions[0]
+    assert all(direction.readout is not None for direction in directions)
+    if len(directions) == 1 and isinstance(first.readout, ProbableReadout):
+        calibration = first.readout.calibration
+    else:
+        calibration = _calibrate(directions)
+    log.info(
+        "probabilities of links: calibrated on %d pairs of %s, %s",
+        calibration.pairs,
+        calibration.chosen_on,
+        "where no two words are likely to be linked"
+        if math.isnan(calibration.error)
+        else f"expected calibration error {100 * calibration.error:.1f} %, error rate of the links above "
+        f"{calibration.threshold:.2f} {100 * calibration.aer:.1f} % (both cross-fitted)",
+    )
+    return calibration
+
+
+def _calibrate(directions: Sequence[Direction]) -> Calibration:
+    first = directions[0]
+    gold_set = read_choice_set(first.run.config, first.run.cutter)
+    if gold_set is None:
+        raise InputError(
+            f"{first.run.directory.root}: probabilities are calibrated on gold alignments, and its config names none; "
+            "name some (inspection.choose_head_on) or leave out --probabilities"
+        )
+    units = gold_set.units
+    if first.text.words == (None, None) and units != first.units:
+        raise InputError(
+            f"{gold_set.name}: its gold links count {' and '.join(units)} as words, and those of the text "
+            f"{' and '.join(first.units)}, so its probabilities are none of theirs; leave out --probabilities"
+        )
+    text = AlignedText(gold_set.corpus.source, gold_set.corpus.target)
+    streams = (
+        replace(
+            direction,
+            text=text.turned() if direction.reverse else text,
+            units=type(units)(*reversed(units)) if direction.reverse else units,
+        ).records()
+        for direction in directions
+    )
+    layers = [direction.readout.layer for direction in directions if direction.readout is not None]
+    calibration = calibrate(zip(*streams, strict=True), gold_set.gold, layers, gold_set.name)
+    if calibration is None:
+        raise InputError(
+            f"{gold_set.name}: {len(gold_set.corpus)} pairs with gold alignments calibrate no probabilities; expected "
+            f"{LEAST_PAIRS} or more, with right links and wrong ones; leave out --probabilities"
+        )
+    return with_weights(calibration, [sha256(direction.run.weights) for direction in directions])

@@ -123,3 +123,17 @@ def random_links(n_source: int, n_target: int, generator: np.random.Generator) -
 
 def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else float("nan")
+
+
+LINK_COUNTS = ("links", "sure", "links_in_sure", "links_in_possible")
+
+
+def error_terms(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the numerators and denominators of error rates, for `ratio`: |A| + |S| - |A and S| - |A and P| and
+    |A| + |S|.
+
+    Args:
+        counts: `(..., 4)` or more, as `LINK_COUNTS`.
+    """
+    links, sure, in_sure, in_possible = np.moveaxis(np.asarray(counts, np.float64)[..., :4], -1, 0)
+    return links + sure - in_sure - in_possible, links + sure

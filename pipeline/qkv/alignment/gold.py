@@ -1,25 +1,20 @@
-"""Sets with gold word alignments: a readout is chosen on one set and scored on another, beside baselines."""
+"""Sentence pairs with gold word alignments, of files, a config or an archive: a readout is chosen on one set and scored
+on another, beside baselines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings
-from ..config.names.inspection import SITES
 from ..errors import InputError
-from ..inspection.record import Record
+from ..inspection.archive import AttentionArchive
 from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_corpus
 from ..text.corpora.word_links import GoldAlignment, read_pharaoh
-from ..text.tokens.words import AT_SPACES, WordCutter, WordUnits
-from .error_rate import alignment_error_rate, check_ranges, diagonal_links, random_links
-from .heads import HeadCounts, best_row, count_heads, score_heads
-from .readout import AlignmentReadout, ChosenReadout, aligned_sites
+from ..text.tokens.words import AT_SPACES, WordCutter, WordUnits, count_words
+from .error_rate import check_ranges
 
 
 @dataclass(frozen=True)
@@ -110,45 +105,53 @@ def read_choice_set(config: RunConfig, cutter: WordCutter) -> GoldSet | None:
     return read_configured_gold(settings, name, cutter)
 
 
-def alignment_sites(config: RunConfig) -> tuple[str, ...]:
-    """Returns the sites from which a run's alignments are read; `gradients`, which takes long, only if the config lists
-    it."""
-    return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
+def gold_set_of(
+    archive: AttentionArchive,
+    name: str,
+    gold: Sequence[GoldAlignment],
+    path: Path | None = None,
+) -> GoldSet:
+    """Returns an archive's sentences with gold alignments, one for each in order.
+
+    Args:
+        archive: the archive.
+        name: what messages and reports call it.
+        gold: the alignments.
+        path: the file that they were read from; None for the archive's own.
+
+    Raises:
+        InputError: their numbers differ, a target is the model's own, or no link is between words that exist.
+    """
+    if len(gold) != len(archive):
+        raise InputError(f"{name}: {len(gold)} gold alignments for {len(archive)} sentences; expected one each")
+    lines = [archive.sentence(id_) for id_ in archive.ids]
+    for line in lines:
+        if line["mode"] != "forced":
+            raise InputError(
+                f"{name}: sentence {line['id']} is a translation of the model (mode {line['mode']}), and gold links "
+                "belong to a given text; expected an archive over references (evaluate.py --forced, mode 'forced')"
+            )
+    sides = [[_count_words(line, side) for line in lines] for side in ("source", "target")]
+    checked, dropped = check_ranges(gold, sides[0], sides[1], path or archive.gold_file)
+    if not any(alignment.possible for alignment in checked):
+        raise InputError(
+            f"{name}: no line has a gold link between words that exist ({dropped} links are out of range), so "
+            "there is nothing to compare with; expected links such as 0-0 1-2, words counted from 0"
+        )
+    corpus = Corpus([line["source"] for line in lines], [line["hypothesis"] for line in lines], archive.ids, name)
+    units = WordUnits(*({_unit(line, side) for line in lines}.pop() for side in ("source", "target")))
+    return GoldSet(name, corpus, checked, dropped, units, list(zip(*sides, strict=True)))
 
 
-def head_table(records: Iterable[Record], gold_set: GoldSet) -> pd.DataFrame:
-    """Scores every readout of the records, which must be the gold set's pairs read by `record_references`."""
-    return score_heads(records, gold_set.gold, gold_set.word_counts)
+def _unit(line: dict[str, Any], side: str) -> str:
+    return line.get(f"{side}_unit", "spaces")
 
 
-def head_counts(records: Iterable[Record], gold_set: GoldSet) -> HeadCounts:
-    """Counts the links of every readout, as `head_table`, sentence by sentence."""
-    return count_heads(records, gold_set.gold, gold_set.word_counts)
-
-
-def choose_readout(table: pd.DataFrame, chosen_on: str) -> ChosenReadout:
-    """Returns the readout with the lowest error rate in the table of the set that `chosen_on` names."""
-    return ChosenReadout.from_row(best_row(table), chosen_on=chosen_on)
-
-
-def alignment_metrics(table: pd.DataFrame, readout: ChosenReadout, gold_set: GoldSet, seed: int = 0) -> dict[str, Any]:
-    """Returns a readout's scores on a set, in percent, beside those of the diagonal, of random links and of the set's
-    own best readout."""
-    keys = ["site", "layer", "head", "side"]
-    rows = table[(table[keys] == [getattr(readout, key) for key in keys]).all(axis=1)].set_index("linked")
-    generator = np.random.default_rng(seed)
-    diagonal = [diagonal_links(*counts) for counts in gold_set.word_counts]
-    at_random = [random_links(*counts, generator) for counts in gold_set.word_counts]
-    best = best_row(table)
-    return {
-        **{name: 100 * float(rows[name][readout.extraction]) for name in ("aer", "precision", "recall", "eos_share")},
-        **{name: 100 * float(rows[name][readout.extraction]) for name in ("aer_low", "aer_high")},
-        **readout.to_json(),
-        "aer_by_links": {extraction: 100 * float(aer) for extraction, aer in rows["aer"].items()},
-        "diagonal_aer": 100 * alignment_error_rate(diagonal, gold_set.gold).aer,
-        "random_aer": 100 * alignment_error_rate(at_random, gold_set.gold).aer,
-        "best_on_this_set": {"aer": 100 * float(best["aer"]), **AlignmentReadout.from_row(best).to_json()},
-        "sentences": len(gold_set.corpus),
-        "gold_links_out_of_range": gold_set.dropped_links,
-        "words": gold_set.units._asdict(),
-    }
+def _count_words(line: dict[str, Any], side: str) -> int:
+    """Returns the number of a sentence's words: those of its text, where it may have been cut short."""
+    words = line[f"{side}_words"]
+    with_token = 1 + max((word for word in words if word is not None), default=-1)
+    if _unit(line, side) == "subwords":
+        return with_token
+    text = line["source" if side == "source" else "hypothesis"]
+    return max(with_token, count_words(text, _unit(line, side)))

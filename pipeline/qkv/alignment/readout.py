@@ -1,17 +1,18 @@
-"""The place in a model's attention where word alignments are read, and the links that are read there."""
+"""The place in a model's attention where word alignments are read, the links that are read there, and their calibrated
+probabilities."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from ..config.names.inspection import LABEL_SIDES, PROBABLE, SITES
+from ..config.names.inspection import PROBABLE, SITES
 from ..inspection.record import Record
 from ..text.corpora.word_links import Link
+from .link_probabilities import Calibration
 from .links import as_links, extract_links
-from .shared_tokens import WordGroups, group_words, spread_links
-from .word_matrix import heads_and_mean, row_words, word_counts, word_matrix
+from .word_matrix import WordGroups, group_words, row_words, spread_links, word_counts, word_matrix
 
 MEAN_HEAD = "mean"
 """How the tables name the average of a layer's heads."""
@@ -90,27 +91,6 @@ class ChosenReadout(AlignmentReadout):
         return super().to_json() | {"chosen_on": self.chosen_on}
 
 
-def all_readouts(record: Record) -> list[AlignmentReadout]:
-    """Returns every readout of the cross-attention, ordered by side, then layer, then head; the mean over heads comes
-    last in each layer."""
-    layers, heads = record.attention["cross"].shape[:2]
-    return [
-        AlignmentReadout(layer, head, side)
-        for side in LABEL_SIDES
-        for layer in range(layers)
-        for head in [*range(heads), MEAN_HEAD]
-    ]
-
-
-def links_of_heads(record: Record, side: str) -> np.ndarray:
-    """Reads the links of every layer and head of the cross-attention, and of the mean of each layer's heads.
-
-    Returns:
-        bool `(layer, heads + 1, target words, source words)`, the mean last: the largest weight of each target word.
-    """
-    return _read_links(record, heads_and_mean(record), side, "target")
-
-
 def _read_links(record: Record, weights: np.ndarray, side: str, extraction: str) -> np.ndarray:
     """Returns bool `(..., target words, source words)`."""
     source, target = _grouped_words(record)
@@ -122,3 +102,44 @@ def _read_links(record: Record, weights: np.ndarray, side: str, extraction: str)
 def _grouped_words(record: Record) -> tuple[WordGroups, WordGroups]:
     n_source, n_target = word_counts(record)
     return group_words(record.source_words, n_source), group_words(record.target_words, n_target)
+
+
+@dataclass(frozen=True)
+class ProbableReadout(ChosenReadout):
+    """A chosen readout, and the probabilities of links in its layer.
+
+    Its `extraction` is one of `names.inspection.EXTRACTIONS`, or `PROBABLE`: the links with a probability above the
+    threshold of the calibration. `plain` is the readout without probabilities.
+    """
+
+    calibration: Calibration = field(kw_only=True)
+    plain: ChosenReadout = field(kw_only=True)
+
+    @classmethod
+    def of(cls, readout: ChosenReadout, calibration: Calibration, aer: float | None) -> "ProbableReadout":
+        """Adds the calibration to a readout.
+
+        Args:
+            readout: the readout.
+            calibration: that of its layer.
+            aer: the readout's error rate on the same pairs, 0 to 1; where the calibration's is lower, links become
+                those above its threshold. None: links stay as they are.
+        """
+        known = {one.name: getattr(readout, one.name) for one in fields(ChosenReadout)}
+        if aer is not None and calibration.aer < aer:
+            known["extraction"] = PROBABLE
+        return cls(**known, calibration=calibration, plain=readout)
+
+    def links(self, record: Record) -> set[Link]:
+        """Reads the word links of a record."""
+        if self.extraction != PROBABLE:
+            return super().links(record)
+        return self.calibration.probabilities.links([record], self.calibration.threshold)
+
+    def link_probabilities(self, record: Record) -> dict[Link, float]:
+        """Reads the word links of a record with their probabilities."""
+        return self.calibration.probabilities.of_links(self.links(record), [record])
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the readout as `metrics.json` holds it."""
+        return super().to_json() | {"threshold": self.calibration.threshold}

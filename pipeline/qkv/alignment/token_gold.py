@@ -4,7 +4,7 @@ import numpy as np
 
 from ..inspection.record import Record
 from ..text.corpora.word_links import GoldAlignment
-from .shared_tokens import group_words
+from .word_matrix import group_words
 
 SURE, POSSIBLE = 1.0, 0.5
 NEARBY = (

@@ -125,10 +125,8 @@ def main(arguments: list[str]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with importing_tensorflow():
         from ..alignment.align_pairs import align_in_processes
-        from ..alignment.aligner import choose_readouts
-        from ..alignment.given_runs import load_directions
-        from ..alignment.given_text import read_set, with_given_words
-        from ..alignment.link_calibration import link_calibration
+        from ..alignment.aligned_text import read_set, with_given_words
+        from ..alignment.aligner import choose_readouts, link_calibration, load_directions
         from ..alignment.linking import make_linking
         from ..text.corpora.formats import read_parallel_files
         from ..text.corpora.word_links import format_pharaoh_line, write_pharaoh

@@ -41,7 +41,7 @@ def _write_saved_model(run: "TrainedRun", folder: Path, options: argparse.Namesp
             "this format needs the package tensorflow-text, in the version of TensorFlow; install it where it has "
             "a wheel, which Windows has not, or choose another --format"
         )
-    from ..alignment.run_readout import find_readout, last_layer
+    from ..alignment.readout_choice import find_readout, last_layer
     from ..exchange.saved_model import LoadedSavedModel, make_saved_translator, write_saved_model
 
     readout = find_readout(run, options.at) or last_layer(run)
@@ -61,8 +61,7 @@ def _write_ctranslate2(run: "TrainedRun", folder: Path, options: argparse.Namesp
 
 
 def _write_marian(run: "TrainedRun", folder: Path, options: argparse.Namespace, manifest: dict[str, Any]) -> Any:
-    from ..exchange.marian_export import write_marian
-    from ..exchange.marian_loaded import LoadedMarian
+    from ..exchange.marian_export import LoadedMarian, write_marian
 
     write_marian(run, folder)
     try:

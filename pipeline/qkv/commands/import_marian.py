@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
         raise InputError(f"RUN: {problem}")
     given = {side: getattr(options, f"{side}_language") for side in ("source", "target")}
     with importing_tensorflow():
-        from ..exchange.marian_run import import_marian
+        from ..exchange.marian_import import import_marian
 
     config, vocabulary = import_marian(options.model, options.new_run, given)
     sizes = config.model

@@ -14,7 +14,7 @@ from ..runtime.import_tensorflow import importing_tensorflow
 from .cli import ArgumentParser, exit_cleanly, file_to_write, run_folder, whole_number
 
 if TYPE_CHECKING:
-    from ..live.serve import ServedPage
+    from ..live.server import ServedPage
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -97,7 +97,7 @@ def _write_page(root: Path, checkpoint: str, page: Path) -> None:
 
 def _serve(chosen: list[tuple[Path, str]], options: argparse.Namespace) -> None:
     with importing_tensorflow():
-        from ..live.serve import load_live_runs, serve
+        from ..live.server import load_live_runs, serve
 
     sys.stderr.write("loading, and translating a first sentence\n")
     with serve(load_live_runs(chosen), host=options.host, port=options.port, allow_hosts=options.allow_host) as page:

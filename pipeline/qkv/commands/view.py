@@ -13,7 +13,7 @@ from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evalua
 from .cli import EVALUATED_HELP, ArgumentParser, add_set_option, exit_cleanly, file_to_write, whole_number
 
 if TYPE_CHECKING:
-    from ..inspection.viewer.viewer_run import ViewerRun
+    from ..inspection.viewer.data import ViewerRun
 
 
 class Page(NamedTuple):
@@ -70,8 +70,7 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     if options.over_training and len(options.runs) > 1:
         raise InputError(f"--over_training: expected one run, found {len(options.runs)}")
-    from ..inspection.viewer.page import write_viewer
-    from ..inspection.viewer.page_file import file_name, origin_of, refuse_other_file
+    from ..inspection.viewer.page import file_name, origin_of, refuse_other_file, write_viewer
 
     if options.over_training:
         page = _over_training(options.runs[0])
@@ -85,7 +84,7 @@ def main(arguments: list[str]) -> None:
 
 def _over_training(root: Path) -> Page:
     from ..evaluation.page_facts import read_page_facts
-    from ..inspection.viewer.stages import stages_of_training
+    from ..inspection.archive import stages_of_training
 
     run = RunDirectory.open(root)
     read = partial(stages_of_training, root, read_page_facts(run, None))
@@ -93,7 +92,7 @@ def _over_training(root: Path) -> Page:
 
 
 def _side_by_side(paths: list[Path], set_name: str, sentences: int) -> Page:
-    from ..inspection.viewer.page_file import name_page
+    from ..inspection.viewer.page import name_page
 
     found = [find_evaluation(path, set_name) for path in paths]
     names, title = name_page(_name_all(found))
@@ -130,8 +129,8 @@ def _evaluated(name: str, run: RunDirectory | None, evaluation: EvaluationDirect
     from ..evaluation.page_facts import read_page_facts
     from ..evaluation.translations import read_translations
     from ..inspection import AttentionArchive
-    from ..inspection.named_heads import describe_types, read_head_types
-    from ..inspection.viewer.viewer_run import ViewerRun
+    from ..inspection.head_types import describe_types, read_head_types
+    from ..inspection.viewer.data import ViewerRun
 
     archive = AttentionArchive(evaluation.attention)
     scores: list[float] = []

@@ -4,10 +4,10 @@ import logging
 
 import pandas as pd
 
-from ..alignment.gold import GoldSet, alignment_sites, choose_readout, head_counts, head_table
-from ..alignment.heads import best_row, table_of_counts
-from ..alignment.probable_readout import ProbableReadout
-from ..alignment.run_readout import with_probabilities
+from ..alignment.gold import GoldSet
+from ..alignment.head_scores import best_row, choose_readout, head_counts, head_table, table_of_counts
+from ..alignment.readout import ProbableReadout
+from ..alignment.readout_choice import alignment_sites, with_probabilities
 from ..inspection.recorder import AttentionRecorder
 from .archive_scores import ReadoutScores, scores_of_readout, scores_with_probabilities
 from .request import EvaluationRequest

@@ -8,11 +8,18 @@ from typing import Any
 
 import pandas as pd
 
-from ..alignment.archive_gold_set import gold_set_of
-from ..alignment.gold import GoldSet, alignment_metrics, choose_readout, head_counts, head_table
-from ..alignment.heads import HeadCounts, sentence_counts_of, table_of_counts
-from ..alignment.probable_readout import ProbableReadout, score_probable
-from ..alignment.readout import ChosenReadout, aligned_sites
+from ..alignment.gold import GoldSet, gold_set_of
+from ..alignment.head_scores import (
+    HeadCounts,
+    alignment_metrics,
+    choose_readout,
+    head_counts,
+    head_table,
+    score_probable,
+    sentence_counts_of,
+    table_of_counts,
+)
+from ..alignment.readout import ChosenReadout, ProbableReadout, aligned_sites
 from ..config.names.inspection import PROBABLE
 from ..errors import InputError
 from ..inspection.archive import AttentionArchive

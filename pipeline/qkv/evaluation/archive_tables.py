@@ -6,20 +6,16 @@ from typing import Any
 
 import pandas as pd
 
-from ..alignment.calibration import write_calibration
-from ..alignment.probable_readout import ProbableReadout
-from ..alignment.readout import AlignmentReadout
+from ..alignment.link_probabilities import write_calibration
+from ..alignment.readout import AlignmentReadout, ProbableReadout
 from ..files.atomic import write_atomically
 from ..files.json import write_json
 from ..files.run_directory import EvaluationDirectory
 from ..inspection.archive import AttentionArchive
-from ..inspection.head_places import TYPED_SITES
-from ..inspection.head_types import HeadTypesMeter
-from ..inspection.heads_table import HeadsMeter
-from ..inspection.measures import measure_site
-from ..inspection.named_heads import add_types, named_heads
+from ..inspection.head_tables import HeadsMeter, add_types
+from ..inspection.head_types import TYPED_SITES, HeadTypesMeter, named_heads
+from ..inspection.measures import measure_site, sentence_row
 from ..inspection.record import Record
-from ..inspection.sentences import sentence_row
 from ..text.corpora.word_links import GoldAlignment, write_pharaoh
 from .archive_scores import ReadoutScores, aligned_records
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from ..alignment.heads import LINK_COUNTS, error_terms
+from ..alignment.error_rate import LINK_COUNTS, error_terms
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory
 from ..statistics.resampling import ratio_interval

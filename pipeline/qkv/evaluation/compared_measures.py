@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from ..inspection.faithfulness.matched_heads import MatchedHeads
-from ..inspection.head_effects import samples_for
+from ..inspection.experiments.head_effects import samples_for
+from ..inspection.matched_heads import MatchedHeads
 from ..metrics.bleu import CorpusScore
 from ..statistics.resampling import draw_over_seeds, interval, p_of_samples, ratio, ratio_interval
 from ..statistics.significance import holm, randomisation_p

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..decoding.translator import Translation
 from ..files.json import write_json
-from ..inspection.perturbation import check_perturbable
+from ..inspection.experiments.perturbation import check_perturbable
 from ..inspection.recorder import AttentionRecorder
 from ..metrics import MetricInputs, measure_all
 from ..metrics.bleu import score_translations

@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 
 from ..errors import InputError
-from ..inspection.faithfulness.effects_table import KEYS, MEASURES, SUMS, sums_of_sentences
-from ..inspection.faithfulness.matched_heads import MatchedHeads
-from ..inspection.faithfulness.scorers import MEAN, Scorer
+from ..inspection.experiments.faithfulness import KEYS, MEAN, MEASURES, SUMS, Scorer, sums_of_sentences
+from ..inspection.matched_heads import MatchedHeads
 from ..statistics.rank_correlation import kendall
 from ..statistics.resampling import interval, ratio, resample, sentence_counts
 from .matched_systems import System, match_to_first

@@ -10,13 +10,11 @@ import numpy as np
 from ..alignment.readout import aligned_sites
 from ..alignment.token_gold import score_gold
 from ..files.run_directory import EvaluationDirectory
-from ..inspection.faithfulness.effects_table import faithfulness_table
-from ..inspection.faithfulness.plot import faithfulness_figure
-from ..inspection.faithfulness.removal_effects import SEED, ScoredSentence, measure_sentences
-from ..inspection.faithfulness.scorers import draw_noise, score_sources
-from ..inspection.forced_pairs import ForcedPair
+from ..inspection.experiments.faithfulness import draw_noise, faithfulness_table, score_sources
+from ..inspection.experiments.faithfulness_plot import faithfulness_figure
+from ..inspection.experiments.removal import SEED, ScoredSentence, measure_sentences
 from ..inspection.heatmap import save_figure
-from ..inspection.recorder import AttentionRecorder
+from ..inspection.recorder import AttentionRecorder, ForcedPair
 from ..runtime.devices import parallel_batches
 from .archive_tables import write_csv
 from .request import EvaluationRequest

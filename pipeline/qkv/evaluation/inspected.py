@@ -13,10 +13,8 @@ from ..decoding.translator import Translation
 from ..files.json import read_json_object, write_json
 from ..files.paths import sha256
 from ..files.run_directory import EvaluationDirectory
-from ..inspection.archive import AttentionArchive
-from ..inspection.archive_writer import ArchiveWriter
-from ..inspection.forced_pairs import ForcedPair
-from ..inspection.recorder import AttentionRecorder
+from ..inspection.archive import ArchiveWriter, AttentionArchive
+from ..inspection.recorder import AttentionRecorder, ForcedPair
 from ..inspection.viewer.page import write_viewer
 from ..run.ensemble import TrainedEnsemble
 from ..run.trained_run import TrainedRun

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from ..inspection.archive import AttentionArchive
-from ..inspection.faithfulness.matched_heads import MatchedHeads, match_heads
+from ..inspection.matched_heads import MatchedHeads, match_heads
 from ..inspection.record import Record
 from .evaluated import Evaluated
 from .evaluated_archive import EvaluatedArchive

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,18 +13,15 @@ import pandas as pd
 from ..decoding.translator import Translation
 from ..files.run_directory import EvaluationDirectory
 from ..inspection.archive import AttentionArchive
-from ..inspection.forced_pairs import ForcedPair, pair_translations
-from ..inspection.head_effects import join_effects
-from ..inspection.heatmap import attention_figure, save_figure
-from ..inspection.named_heads import describe_types, read_head_types
-from ..inspection.output_ablation import ablation_effects
-from ..inspection.perturbation import cross_attention_layers, perturbation_effects
-from ..inspection.record import Record
-from ..inspection.recorder import AttentionRecorder
-from ..inspection.spectra import spectra_table
-from ..inspection.truncated_heads import compares_by_product, query_key_kernels
+from ..inspection.experiments.head_effects import join_effects
+from ..inspection.experiments.intervention import cross_attention_layers
+from ..inspection.experiments.perturbation import ablation_effects, perturbation_effects
+from ..inspection.experiments.spectra import compares_by_product, query_key_kernels, spectra_table
+from ..inspection.head_types import describe_types, read_head_types
+from ..inspection.heatmap import draw_heatmaps
+from ..inspection.recorder import AttentionRecorder, ForcedPair, pair_translations
+from ..inspection.viewer.data import ViewerRun
 from ..inspection.viewer.page import write_viewer
-from ..inspection.viewer.viewer_run import ViewerRun
 from ..run.trained_run import TrainedRun
 from ..runtime.devices import parallel_batches
 from ..text.tokens.special_tokens import EOS
@@ -41,7 +38,10 @@ from .request import EvaluationRequest
 from .translations import translations_table, write_translations
 
 OWN_SENTENCES_DRAWN = 3
+
+
 PAGE_SENTENCES = 1000  # of a set; `qkv view --sentences` shows more
+
 
 log = logging.getLogger(__name__)
 
@@ -120,15 +120,6 @@ def write_measured(outputs: Outputs) -> list[dict[str, Any]]:
         draw_heatmaps(outputs.recorder.record(outputs.probes, sites=["cross"]), folder.heatmaps, "probe")
     write_spectra(run.model, folder.spectra)
     return rows
-
-
-def draw_heatmaps(records: Iterable[Record], folder: Path, name: str) -> None:
-    """Draws the cross-attention of every layer as `NAME-ID-cross-layer-LAYER.png`."""
-    for record in records:
-        for layer in range(len(record.attention["cross"])):
-            path = folder / f"{name}-{record.id:06d}-cross-layer-{layer}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            save_figure(attention_figure(record, "cross", layer), path)
 
 
 def translate_probes(request: EvaluationRequest) -> list[ForcedPair]:

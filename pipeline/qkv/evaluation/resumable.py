@@ -23,9 +23,8 @@ from ..files.atomic import delete_temporary_files_below, is_temporary
 from ..files.json import write_json
 from ..files.paths import sha256
 from ..files.run_directory import EvaluationDirectory
-from ..inspection.archive_writer import ArchiveWriter
-from ..inspection.forced_pairs import ForcedPair
-from ..inspection.recorder import AttentionRecorder
+from ..inspection.archive import ArchiveWriter
+from ..inspection.recorder import AttentionRecorder, ForcedPair
 from ..run.ensemble import TrainedEnsemble
 from ..run.processes import Spreading
 from ..run.trained_run import TrainedRun

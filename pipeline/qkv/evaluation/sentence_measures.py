@@ -9,10 +9,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
-from ..alignment.heads import error_terms
+from ..alignment.error_rate import error_terms
 from ..errors import InputError
 from ..files.run_directory import EvaluationDirectory
-from ..inspection.head_effects import EFFECTS
+from ..inspection.experiments.head_effects import EFFECTS
 from ..inspection.measures import MEASURES
 from ..metrics.bleu import CorpusScore
 from ..statistics.resampling import ratio, resample, sentence_counts

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..decoding.translator import Translation
-from ..inspection.forced_pairs import ForcedPair, pair_references, pair_translations
+from ..inspection.recorder import ForcedPair, pair_references, pair_translations
 from ..text.tokens.encoding import EncodedSentences, encode_sentences
 from ..text.tokens.tokenizer import Tokenizer
 from .request import EvaluationSet

@@ -1,21 +1,183 @@
-"""A run as TensorFlow's SavedModel: written, and loaded again."""
+"""A run as TensorFlow's SavedModel: strings in; text, tokens, log-probabilities and attention out; written, and loaded
+again.
+
+It is loaded by TensorFlow and TensorFlow Text alone, also by TensorFlow Serving. Batches have one sentence or more, of
+any length: a source longer than the model accepts is cut, and its translation `truncated`.
+
+Letters: B batch, T target tokens, S source tokens, L layers, H heads.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
+import tensorflow_text
 
 from ..alignment.readout import MEAN_HEAD, AlignmentReadout
 from ..decoding.build import build_search
+from ..decoding.forced import forced_pass
+from ..decoding.search import Search
 from ..errors import InputError
 from ..run.trained_run import TrainedRun
 from ..runtime.import_tensorflow import silenced_stderr
+from ..text.lines.line import EMPTY
+from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .parity import searches
-from .saved_translator import SavedTranslator
 
 BATCH_SENTENCES = 64
+
+
+STRINGS = tf.TensorSpec([None], tf.string)
+
+
+class SavedTranslator(tf.Module):
+    """Translates and aligns strings.
+
+    Args:
+        model: any `TranslationModel`.
+        tokenizer_model: the SentencePiece model.
+        pieces: the spelling of each id.
+        greedy: the search of `translate` without a beam.
+        beam: its search with a beam, of which the first hypothesis is taken.
+        max_target_ratio: see `Translator`.
+        max_target_extra: see `Translator`.
+        max_positions: see `Translator`.
+        layer: the layer of the cross-attention by which `align` links tokens.
+        head: the head of that layer; None for the mean of all.
+        row_shift: 0 to link a token by the row that predicts it, 1 by the row that reads it.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer_model: bytes,
+        pieces: Sequence[str],
+        greedy: Search,
+        beam: Search,
+        *,
+        max_target_ratio: float,
+        max_target_extra: int,
+        max_positions: int,
+        layer: int,
+        head: int | None,
+        row_shift: int,
+    ) -> None:
+        super().__init__()
+        self._variables = [variable.value for variable in model.variables]  # what is saved; Keras' layers are not
+        self._tokenizer = tensorflow_text.SentencepieceTokenizer(tokenizer_model, out_type=tf.int32)
+        self._pieces = tf.constant(["", *pieces[1:]])  # padding has no spelling
+        self._model = Untracked(model)
+        self._searches = Untracked((greedy, beam))
+        self._max_target_ratio = max_target_ratio
+        self._max_target_extra = max_target_extra
+        self._max_positions = max_positions
+        self._readout = Untracked((layer, head, row_shift))
+
+    @tf.function(input_signature=(STRINGS, tf.TensorSpec([], tf.bool)), autograph=False)
+    def translate(self, source, beam):
+        """Translates sentences.
+
+        Args:
+            source: string `(B,)`.
+            beam: whether to search with a beam, rather than greedily.
+
+        Returns:
+            A dictionary:
+            - text: string `(B,)`; empty for an empty source.
+            - source_tokens: string `(B, S)`, ending in `</s>`, then empty.
+            - target_tokens: string `(B, T)`, ending in `</s>` unless truncated, then empty.
+            - score: float32 `(B,)`, by which the search ranks.
+            - log_probabilities: float32 `(B, T)`, natural logarithms; 0 for padding.
+            - truncated: bool `(B,)`, whether the source was cut or the longest length was reached.
+            - cross_attention: float32 `(B, L, H, T, S)`; zeros for padding.
+        """
+        model = self._model.value
+        tokens = self._tokenize(source)
+        source_ids = self._with_end(tokens[:, : self._max_positions - 1])
+        lengths = tf.cast(tokens[:, : self._max_positions - 1].row_lengths(), tf.int32)
+        longest = tf.cast(self._max_target_ratio * tf.cast(lengths, tf.float64), tf.int32) + self._max_target_extra
+        longest = tf.where(lengths > 0, tf.minimum(longest, self._max_positions), 0)
+        memory = model.encode(source_ids, training=False)._replace(self_attention=())
+        length = tf.reduce_max(tf.concat([longest, [1]], 0))
+        greedy, search = self._searches.value
+        found = tf.cond(
+            beam,
+            lambda: search(model, memory, longest, length),
+            lambda: greedy(model, memory, longest, length),
+        )
+        ids = found.ids[:, 0]
+        count = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=1)
+        last = tf.gather(ids, tf.maximum(count - 1, 0), axis=1, batch_dims=1)
+        too_long = tf.cast(tokens.row_lengths(), tf.int32) > lengths
+        target_input = self._shifted(ids)
+        forced = forced_pass(model, source_ids, target_input, ids[:, :0], ("cross",))
+        return {
+            "text": self._decode(ids),
+            "source_tokens": tf.gather(self._pieces, source_ids),
+            "target_tokens": tf.gather(self._pieces, ids),
+            "score": found.scores[:, 0],
+            "log_probabilities": found.log_probabilities[:, 0],
+            "truncated": too_long | ((count > 0) & (last != EOS)),
+            "cross_attention": _without_padding(forced.attention["cross"], ids),
+        }
+
+    @tf.function(input_signature=(STRINGS, STRINGS), autograph=False)
+    def align(self, source, target):
+        """Reads the attention over given translations.
+
+        Args:
+            source: string `(B,)`.
+            target: their translations, string `(B,)`.
+
+        Returns:
+            A dictionary of `source_tokens`, `target_tokens`, `log_probabilities` and `cross_attention` as `translate`
+            returns them, and:
+            - links: int32 `(B, T)`, the index of the source token to which each target token is linked; -1 for
+              `</s>`, padding, and tokens that attend to no token but `</s>`.
+        """
+        source_ids = self._with_end(self._tokenize(source)[:, : self._max_positions - 1])
+        target_ids = self._with_end(self._tokenize(target))[:, : self._max_positions]
+        target_input = self._shifted(target_ids)
+        forced = forced_pass(self._model.value, source_ids, target_input, target_ids, ("cross",))
+        cross = _without_padding(forced.attention["cross"], target_ids)
+        return {
+            "source_tokens": tf.gather(self._pieces, source_ids),
+            "target_tokens": tf.gather(self._pieces, target_ids),
+            "log_probabilities": tf.where(target_ids == PAD, 0.0, forced.log_probabilities),
+            "cross_attention": cross,
+            "links": self._links(cross, source_ids, target_ids),
+        }
+
+    def _tokenize(self, text):
+        """Reads text as the run does: composed, and none where there is nothing to be seen, see `text.line`."""
+        text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # bytes that are not UTF-8 become U+FFFD
+        text = tensorflow_text.normalize_utf8(text, "NFC")
+        return self._tokenizer.tokenize(tf.where(tf.strings.regex_full_match(text, EMPTY), "", text))
+
+    def _with_end(self, tokens):
+        ends = tf.fill([tokens.nrows(), 1], EOS)
+        return tf.concat([tokens, ends], axis=1).to_tensor(PAD)
+
+    def _shifted(self, ids):
+        """Returns what the decoder reads to predict each of `ids`."""
+        return tf.concat([tf.fill([tf.shape(ids)[0], 1], BOS), ids[:, :-1]], axis=1)
+
+    def _decode(self, ids):
+        is_text = (ids != PAD) & (ids != BOS) & (ids != EOS)
+        return self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, is_text))
+
+    def _links(self, cross, source_ids, target_ids):
+        layer, head, row_shift = self._readout.value
+        weights = cross[:, layer]
+        weights = tf.reduce_mean(weights, axis=1) if head is None else weights[:, head]
+        weights = tf.concat([weights[:, row_shift:], tf.zeros_like(weights[:, :row_shift])], axis=1)
+        is_source, is_target = ((ids != PAD) & (ids != EOS) for ids in (source_ids, target_ids))
+        weights = tf.where(is_source[:, None], weights, 0.0)
+        linked = is_target & (tf.reduce_max(weights, axis=-1) > 0)
+        return tf.where(linked, tf.argmax(weights, axis=-1, output_type=tf.int32), -1)
 
 
 def make_saved_translator(run: TrainedRun, readout: AlignmentReadout) -> SavedTranslator:
@@ -83,3 +245,15 @@ class LoadedSavedModel:
             lengths = (found["target_tokens"].numpy() != b"").sum(axis=1)
             rows += [row[:length] for row, length in zip(found["log_probabilities"].numpy(), lengths, strict=True)]
         return rows
+
+
+class Untracked:
+    """Holds what a `tf.Module` uses but does not save."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _without_padding(attention, target_ids):
+    """Sets the rows `(B, L, H, T, S)` of padding to zero."""
+    return tf.where((target_ids != PAD)[:, None, None, :, None], attention, 0.0)

@@ -15,41 +15,37 @@ ARCHIVE.md has every field. To read a sentence without this package:
     print(weights.shape, sentence["target_output_tokens"], sentence["source_tokens"])
 """
 
-from collections.abc import Iterator, Sequence
+import html
+import io
+import json
+import math
+import os
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property, partial
+from itertools import groupby, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
+from ..config.names.inspection import SITES
+from ..config.names.text import WORD_UNITS
 from ..errors import DAMAGE, InputError
 from ..files.arrays import ArrayFile
-from ..files.json import read_json_object
-from ..text.corpora.word_links import GoldAlignment
-from .archive_format import (
-    FORMAT_VERSION,
-    GOLD,
-    MANIFEST,
-    METADATA,
-    OPTIONAL,
-    SENTENCES,
-    array_key,
-    axes_of,
-    check_sinks,
-    check_weights,
-    describe_missing,
-    describes_sites,
-    is_natural,
-    parse_line,
-    sink_key,
-)
-from .archive_frame import sentence_frame, summary_html
-from .archive_gold import read_gold
+from ..files.atomic import write_atomically
+from ..files.json import parse_json, read_json_object
+from ..files.run_directory import RunDirectory
+from ..text.corpora.word_links import GoldAlignment, read_pharaoh
 from .record import Record
-from .viewer.inline import InlinePage
+from .viewer.data import ViewerRun
+from .viewer.page import InlinePage
 
 if TYPE_CHECKING:
-    import pandas as pd  # takes half a second; see `Record`
+    import pandas as pd
 
 _LONGEST_LINE = 1 << 26  # characters
 
@@ -204,3 +200,420 @@ class AttentionArchive:
 
     def _damaged(self, place: str | Path, found: str) -> InputError:
         return InputError(f"{place}: damaged attention archive: {found}; delete {self._path} and write it anew")
+
+
+FORMAT_VERSION = 1
+
+
+MANIFEST = "manifest.json"
+
+
+SENTENCES = "sentences.jsonl"
+
+
+GOLD = "gold.pharaoh"
+"""Where the sentences have gold alignments, a line for each."""
+
+
+SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
+
+
+OPTIONAL: dict[str, Any] = {"source_unit": "spaces", "target_unit": "spaces", "prefix_tokens": 0, "required": []}
+"""What is written only where it is not this."""
+
+
+METADATA = tuple(field.name for field in fields(Record) if field.name not in ("attention", "sinks", *OPTIONAL))
+
+
+def describe_missing(path: Path) -> str:
+    """Returns the message that there is no finished archive in a folder."""
+    if members := sorted(path.parent.glob(f"members/*/attention/{MANIFEST}")):
+        folders = " ".join(str(member.parents[1]) for member in members)
+        return f"{path.parent}: an ensemble, of which each model has an archive of its own; give instead {folders}"
+    found = "an unfinished attention archive" if (path / SENTENCES).exists() else "no attention archive"
+    return f"{path}: {found} (no {MANIFEST}); evaluate.py and write_archive write one"
+
+
+def sites_of(record: Record) -> dict[str, list[int]]:
+    """Layers and heads of each site."""
+    return {site: list(weights.shape[:2]) for site, weights in sorted(record.attention.items())}
+
+
+def metadata_of(record: Record) -> dict[str, Any]:
+    """Returns everything in a record but its attention."""
+    others = {name: value for name, usual in OPTIONAL.items() if (value := getattr(record, name)) != usual}
+    return {name: getattr(record, name) for name in METADATA} | others
+
+
+def json_line(line: dict[str, Any]) -> str:
+    """Returns a line of `sentences.jsonl`."""
+    return json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def array_key(site: str, id_: int) -> str:
+    """Returns the name of an array in its shard."""
+    return f"{site}/{id_:06d}"
+
+
+def sink_key(site: str, id_: int) -> str:
+    """Returns the name of the array in its shard that holds the shares of a site's sink."""
+    return f"{site}-sink/{id_:06d}"
+
+
+def arrays_of(record: Record) -> dict[str, np.ndarray]:
+    """Returns copies of a record's arrays by their names in a shard."""
+    named = {array_key(site, record.id): weights for site, weights in record.attention.items()}
+    named |= {sink_key(site, record.id): shares for site, shares in record.sinks.items()}
+    return {name: np.array(array, np.float32, order="C") for name, array in named.items()}
+
+
+def is_natural(value: Any) -> bool:
+    """Returns whether a value is a whole number from 0 on that fits into 64 bits; truth values are none."""
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _list_of(is_item: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(is_item, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_TEXTS = _list_of(_is_text)
+
+
+_WORDS = _list_of(lambda word: word is None or is_natural(word))
+
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "id": is_natural,
+    "shard": lambda value: _is_text(value) and SHARD.fullmatch(value) is not None,  # no path out of the archive
+    **dict.fromkeys(("source", "hypothesis", "mode"), _is_text),
+    "reference": lambda value: value is None or _is_text(value),
+    **dict.fromkeys(("source_tokens", "target_input_tokens", "target_output_tokens"), _TEXTS),
+    **dict.fromkeys(("source_words", "target_words"), _WORDS),
+    "token_log_probabilities": _list_of(lambda value: type(value) in (int, float) and -1e30 < value < 0.01),
+    "truncated": lambda value: isinstance(value, bool),
+}
+
+
+assert _FIELDS.keys() == {"shard", *METADATA}
+
+
+def parse_line(text: str) -> dict[str, Any] | None:
+    """Parses a line of `sentences.jsonl`; None for one that is damaged or names a file outside the archive."""
+    try:
+        line = parse_json(text)
+    except ValueError:
+        return None
+    if not isinstance(line, dict) or not line.keys() >= _FIELDS.keys():
+        return None
+    if not all(is_valid(line[name]) for name, is_valid in _FIELDS.items()):
+        return None
+    if not is_natural(given := line.get("prefix_tokens", 0)) or given > len(line["target_output_tokens"]):
+        return None
+    if not _TEXTS(line.get("required", [])):
+        return None
+    return line if all(_words_exist(line, side) for side in ("source", "target")) else None
+
+
+def _words_exist(line: dict[str, Any], side: str) -> bool:
+    """Returns whether the indices of a side's words are below the number of words."""
+    unit, text = line.get(f"{side}_unit", "spaces"), line["source" if side == "source" else "hypothesis"]
+    if not _is_text(unit) or unit not in WORD_UNITS:
+        return False
+    words = line[f"{side}_words"]
+    return max((word for word in words if word is not None), default=-1) < max(len(text), len(words))
+
+
+def describes_sites(manifest: dict[str, Any]) -> bool:
+    """Returns whether a manifest's `sites` map sites to `[layers, heads]`, and lists are what it says of some sites."""
+    sites = manifest.get("sites")
+    are_lists = all(isinstance(manifest.get(key, []), list) for key in ("signed", "sinks"))
+    return (
+        are_lists
+        and isinstance(sites, dict)
+        and all(
+            site in SITES and isinstance(sizes, list) and len(sizes) == 2 and all(map(is_natural, sizes))
+            for site, sizes in sites.items()
+        )
+    )
+
+
+def check_weights(key: str, weights: np.ndarray, shares: bool) -> None:
+    """Checks the numbers of an array.
+
+    Args:
+        key: its name.
+        weights: its numbers.
+        shares: whether those of a row must be at least 0 and together at most 1. The sum may be less: a decoder-only
+            model divides a row's weight between source and target.
+
+    Raises:
+        ValueError: they are others.
+    """
+    if not np.isfinite(weights).all():
+        raise ValueError(f"{key} has weights that are not finite")
+    if shares and not ((weights >= 0).all() and (weights.sum(axis=-1, dtype=np.float64) < 1.01).all()):
+        raise ValueError(f"{key} has weights that are no shares of a row")
+
+
+def check_sinks(key: str, shares: np.ndarray, weights: np.ndarray) -> None:
+    """Checks the shares of a site's sink, given the weights of its keys.
+
+    Raises:
+        ValueError: they are negative, not finite, or more than the keys leave.
+    """
+    if not (np.isfinite(shares).all() and (shares >= 0).all()):
+        raise ValueError(f"{key} has numbers that are no shares")
+    if not (weights.sum(axis=-1, dtype=np.float64) + shares < 1.01).all():
+        raise ValueError(f"{key} and the weights of the keys are more than a row")
+
+
+def axes_of(line: dict[str, Any], site: str) -> tuple[int, int]:
+    """Returns the numbers of queries and keys of a sentence's weights at a site."""
+    lengths = {"source": len(line["source_tokens"]), "target": len(line["target_output_tokens"])}
+    query, key = SITES[site].axes
+    return lengths[query], lengths[key]
+
+
+class ArchiveWriter:
+    """Writes an archive, shard by shard; after a crash at any moment, the folder is recognised as unfinished.
+
+    A shard is moved into place before the lines of its sentences are appended, and the manifest is written at the end.
+    Used as a context manager, an exception inside leaves the manifest unwritten.
+
+    Args:
+        path: the folder; made if missing.
+        manifest: JSON-ready facts to keep with the archive, e.g. versions and the model's hash.
+        sentences_per_shard: sentences held in memory and written together.
+        go_on: whether to continue an existing archive after its last complete shard; otherwise the files of an
+            unfinished one are removed.
+
+    Raises:
+        InputError: the folder already holds a finished archive, which is not to be continued.
+        ValueError: the manifest uses a name that the archive fills in itself.
+    """
+
+    def __init__(
+        self, path: str | Path, *, manifest: dict[str, Any], sentences_per_shard: int = 256, go_on: bool = False
+    ) -> None:
+        if sentences_per_shard < 1:
+            raise ValueError(f"sentences_per_shard: expected at least 1, found {sentences_per_shard}")
+        self._path = Path(path)
+        self._given = dict(manifest)
+        self.sentences_per_shard = sentences_per_shard
+        self._pending: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
+        self._sites: dict[str, list[int]] | None = None
+        self._sinks: list[str] = []
+        self._ids: set[int] = set()
+        self._shards = 0
+        self._open = True
+        if taken := sorted(self._given.keys() & self._facts().keys()):
+            raise InputError(f"manifest: expected no names that the archive fills in itself, found {', '.join(taken)}")
+        if go_on:
+            (self._path / MANIFEST).unlink(missing_ok=True)
+        if (self._path / MANIFEST).exists():
+            raise InputError(f"{self._path}: already holds an attention archive; move it away or choose another folder")
+        self._path.mkdir(parents=True, exist_ok=True)
+        shards = {path for path in self._path.glob("shard-*.npz") if re.fullmatch("shard-[0-9]{5,}", path.stem)}
+        if not (self._path / SENTENCES).exists() and (others := [*sorted(shards), *self._path.glob(GOLD)]):
+            raise InputError(f"{others[0]}: not of an attention archive; move it away or choose another folder")
+        (self._path / GOLD).unlink(missing_ok=True)  # of an unfinished archive of perhaps other sentences
+        lines = self._whole_shards() if go_on else []
+        try:
+            self._sites, self._sinks = self._stored_sites(lines[0]) if lines else (None, [])
+        except DAMAGE:  # then all is recorded again
+            lines = []
+        # Deleted before the shards, since no line may outlive its shard.
+        write_atomically(self._path / SENTENCES, "".join(map(json_line, lines)).encode())
+        for leftover in shards - {self._path / line["shard"] for line in lines}:
+            leftover.unlink()
+        self._ids = {line["id"] for line in lines}
+        self._shards = len(lines) // sentences_per_shard
+
+    @property
+    def sentences(self) -> int:
+        """Number of sentences so far."""
+        return len(self._ids)
+
+    def _stored_sites(self, line: dict[str, Any]) -> tuple[dict[str, list[int]], list[str]]:
+        """Layers and heads of each site of a sentence that is stored, as `sites_of` counts them; sites with sinks."""
+        with np.load(self._path / line["shard"], allow_pickle=False) as shard:
+            keys = {site: array_key(site, line["id"]) for site in SITES}
+            shapes = {site: shard[key].shape for site, key in keys.items() if key in shard.files}
+            sinks = [site for site in shapes if sink_key(site, line["id"]) in shard.files]
+        return {site: list(shape[:2]) for site, shape in sorted(shapes.items())}, sorted(sinks)
+
+    def _whole_shards(self) -> list[dict[str, Any]]:
+        """Returns the lines of the complete shards, up to the first shard that is missing or lacks lines."""
+        try:
+            text = (self._path / SENTENCES).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return []
+        # Not `str.splitlines`: sentences may hold other line ends, such as U+2028. The last one is cut off, or empty.
+        texts = text.split("\n")[:-1]
+        parsed = takewhile(lambda line: line is not None, map(parse_line, texts))
+        whole: list[dict[str, Any]] = []
+        for number, (name, group) in enumerate(groupby((one for one in parsed if one), key=lambda line: line["shard"])):
+            lines = list(group)
+            in_place = name == f"shard-{number:05d}.npz" and zipfile.is_zipfile(self._path / name)
+            if not in_place or len(lines) != self.sentences_per_shard:
+                break
+            whole += lines
+        return whole
+
+    def append(self, record: Record) -> None:
+        """Adds one sentence. Its weights are copied, so views into a batch do not keep the batch in memory.
+
+        Raises:
+            ValueError: lists and axes of the record do not fit (see `Record.validate`), its id was appended before, its
+                sites, layers or heads differ from those of the first sentence, or the archive is closed.
+        """
+        if not self._open:
+            raise ValueError("the archive is closed")
+        record.validate()
+        if record.id in self._ids:
+            raise ValueError(f"sentence {record.id}: expected an id that was not appended before, found it twice")
+        sites = sites_of(record)
+        if self._sites not in (None, sites):
+            raise InputError(f"sentence {record.id}: expected sites with [layers, heads] {self._sites}, found {sites}")
+        self._sites = sites
+        self._sinks = sorted(record.sinks)
+        self._ids.add(record.id)
+        line = {"id": record.id, "shard": self._shard_name()} | metadata_of(record)
+        self._pending.append((line, arrays_of(record)))
+        if len(self._pending) == self.sentences_per_shard:
+            self._write_shard()
+
+    def close(self) -> None:
+        """Writes what is pending, then the manifest. A second call does nothing."""
+        if not self._open:
+            return
+        if self._pending:
+            self._write_shard()
+        text = json.dumps(self._given | self._facts(), ensure_ascii=False, indent=2)
+        write_atomically(self._path / MANIFEST, (text + "\n").encode())
+        self._open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        self._open = False
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "format_version": FORMAT_VERSION,
+            "sentences": len(self._ids),
+            "shards": self._shards,
+            "sites": self._sites or {},  # site -> [layers, heads]
+            **({"sinks": self._sinks} if self._sinks else {}),
+            "complete": True,
+        }
+
+    def _shard_name(self) -> str:
+        return f"shard-{self._shards:05d}.npz"
+
+    def _write_shard(self) -> None:
+        shard = io.BytesIO()
+        # savez takes the arrays as keywords; its other parameters' names hold no slash and cannot be meant.
+        np.savez(shard, **{key: array for _, arrays in self._pending for key, array in arrays.items()})  # type: ignore[arg-type]
+        lines = "".join(json_line(line) for line, _ in self._pending)
+        write_atomically(self._path / self._shard_name(), shard.getvalue())
+        with (self._path / SENTENCES).open("ab") as sentences:
+            sentences.write(lines.encode())
+            sentences.flush()
+            os.fsync(sentences.fileno())
+        self._shards += 1
+        self._pending.clear()
+
+
+_COLUMNS = [
+    *("id", "source", "reference", "hypothesis", "mode", "truncated"),
+    *("source_tokens", "target_tokens", "log_probability"),
+]
+
+
+def sentence_frame(lines: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
+    """Returns a row for each line of `sentences.jsonl`, with numbers of tokens and summed log-probabilities."""
+    import pandas as pd
+
+    rows = [
+        {
+            **{name: line[name] for name in ("id", "source", "reference", "hypothesis", "mode", "truncated")},
+            "source_tokens": len(line["source_tokens"]),
+            "target_tokens": len(line["target_output_tokens"]),
+            "log_probability": sum(line["token_log_probabilities"] or [math.nan]),
+        }
+        for line in lines
+    ]
+    return pd.DataFrame(rows, columns=_COLUMNS).set_index("id")
+
+
+def summary_html(frame: "pd.DataFrame", sites: Mapping[str, tuple[int, int]]) -> str:
+    """Returns HTML for notebooks: the number of sentences, layers and heads, and the first sentences.
+
+    Args:
+        frame: of `sentence_frame`.
+        sites: layers and heads of each site.
+    """
+    sizes = ", ".join(f"{site}: {layers} x {heads}" for site, (layers, heads) in sites.items())
+    table = frame.head(10)[["source", "hypothesis", "log_probability"]].to_html(notebook=True)
+    return f"<p>{len(frame)} sentences; layers x heads of {html.escape(sizes)}</p>{table}"
+
+
+def read_gold(folder: Path, sentences: int) -> list[GoldAlignment] | None:
+    """Reads the gold alignments of an archive; None where it has none.
+
+    Args:
+        folder: the archive's.
+        sentences: the number of its sentences.
+
+    Raises:
+        InputError: the file is damaged, or has another number of lines.
+    """
+    path = folder / GOLD
+    if not path.exists():
+        return None
+    gold = read_pharaoh(path)
+    if len(gold) != sentences:
+        raise InputError(
+            f"{path}: {len(gold)} lines of alignments for {sentences} sentences; expected one each; mend or delete it"
+        )
+    return gold
+
+
+MOST_STAGES = 40  # of the slider; the page shows at most 8 of them side by side
+
+
+def stages_of_training(root: Path, facts: Sequence[str] = ()) -> list[ViewerRun]:
+    """Reads the probes of a run at up to `MOST_STAGES` updates, evenly spread, with the first and the last.
+
+    Args:
+        root: the run's folder.
+        facts: what the page's header says of the run.
+
+    Raises:
+        InputError: no probe has a reference, or an archive is damaged.
+    """
+    archives = probe_archives(RunDirectory.open(root).probes)
+    if not archives:
+        raise InputError(
+            f"{root}: no attention over training: none of inspection.probes has a reference, or the run has had no "
+            "validation yet"
+        )
+    count = min(MOST_STAGES, len(archives))
+    chosen = [archives[round(i * (len(archives) - 1) / max(1, count - 1))] for i in range(count)]
+    return [ViewerRun(f"update {update:,}", facts=facts).add_all(AttentionArchive(path)) for path, update in chosen]
+
+
+def probe_archives(folder: Path) -> list[tuple[Path, int]]:
+    """Returns the archives in a folder with the updates after which they were written, earliest first."""
+    matches = ((path, re.fullmatch(r"update-([0-9]+)", path.name)) for path in sorted(folder.glob("update-*")))
+    return [(path, int(match[1])) for path, match in matches if match]

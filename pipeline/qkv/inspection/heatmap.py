@@ -3,25 +3,25 @@
 Layers and heads are counted from 0, as in the tables. Figures are plain `Figure` objects: no window, no global state.
 """
 
+import functools
 import io
 import math
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
+from matplotlib import font_manager, rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ..config.names.inspection import LABEL_SIDES
+from ..config.names.inspection import LABEL_SIDES, SITES
 from ..files.atomic import write_output
-from .heatmap_labels import axis_labels, figure_title
-from .heatmap_sheet import SLANT, Sheet
+from .colours import COLOURS
+from .fonts import OWN, fonts_for
 from .record import Record
-
-COLOURS = "magma_r"  # perceptually uniform; light to dark for every kind of colour vision, and in print
 
 
 def attention_figure(
@@ -104,6 +104,52 @@ def _heads_of_layer(record: Record, site: str, layer: int, head: int | None, sid
     return weights[layer] if head is None else weights[layer, head : head + 1]
 
 
+class Sheet:
+    """Positions on the sheet in inches, `pad` in cells, and the fonts of its texts. A layout engine would have to draw
+    all labels twice.
+
+    Args:
+        rows: labels beside the cells.
+        columns: labels above them.
+        panels: number of panels.
+        title: its lines.
+    """
+
+    def __init__(self, rows: list[str], columns: list[str], panels: int, title: str) -> None:
+        cell = float(np.clip(_PANEL / max(len(rows), len(columns)), _SMALLEST_CELL, _LARGEST_CELL))
+        self.font = float(np.clip(cell * 72 * 0.6, 6, 9.5))
+        self.fonts = fonts_for("".join((*rows, *columns, title)))
+        self.pad = PAD / 72 / cell
+        self.across = _panels_across(panels, len(columns) * cell)
+        self._down = math.ceil(panels / self.across)
+        longest = max(_text_width(label, self.font) for label in columns)
+        self._left = max(_text_width(label, self.font) for label in rows) + 0.2
+        self._above = longest * math.sin(SLANT) + 0.2
+        self._right = longest * math.cos(SLANT) + 0.1  # the last labels lean over
+        self._panel = len(columns) * cell, len(rows) * cell
+        self._panels = self.across * (self._panel[0] + _GAP) - _GAP
+        heading = max(_text_width(line, self.font + 2) for line in title.split("\n")) + 0.2
+        self.width = max(self._left + self._panels + self._right + _BAR, heading)
+        self.height = max(TITLE + self._down * (self._above + self._panel[1] + _BELOW), 3.0)
+
+    def panel(self, place: int) -> tuple[float, float, float, float]:
+        """Returns left, bottom, width and height of a panel as shares of the sheet."""
+        row, column = divmod(place, self.across)
+        left = self._left + column * (self._panel[0] + _GAP)
+        top = TITLE + row * (self._above + self._panel[1] + _BELOW) + self._above
+        return self._share(left, top, *self._panel)
+
+    @property
+    def bar(self) -> tuple[float, float, float, float]:
+        """Left, bottom, width and height of the colour bar, right of the panels, as shares of the sheet."""
+        top = TITLE + self._above
+        return self._share(self._left + self._panels + self._right, top, 0.14, min(4.0, self.height - top - _BELOW))
+
+    def _share(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:
+        bottom = self.height - top - height
+        return left / self.width, bottom / self.height, width / self.width, height / self.height
+
+
 def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, sheet: Sheet) -> None:
     """Writes labels around the cells, which is a third faster than ticks.
 
@@ -122,3 +168,96 @@ def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, s
         panel.text(width / 2 - 0.5, height - 0.5 + 2 * sheet.pad, below, ha="center", va="top", weight="bold", **style)
     panel.hlines(np.arange(1, height) - 0.5, -0.5, width - 0.5, color="white", linewidth=0.6)
     panel.vlines(np.arange(1, width) - 0.5, -0.5, height - 0.5, color="white", linewidth=0.6)
+
+
+LABEL_CHARACTERS = 18
+
+
+TITLE_CHARACTERS = 70
+
+
+def axis_labels(record: Record, site: str, side: str) -> tuple[list[str], list[str]]:
+    """Returns the labels of the rows and of the columns. Keys of the decoder's self-attention are always its input
+    tokens."""
+    target = record.target_output_tokens if side == "output" else record.target_input_tokens
+    query, key = SITES[site].axes
+    rows = record.source_tokens if query == "source" else target
+    columns = record.source_tokens if key == "source" else record.target_input_tokens
+    return [_one_line(token) for token in rows], [_one_line(token) for token in columns]
+
+
+def _one_line(text: str, longest: int = LABEL_CHARACTERS) -> str:
+    """Escapes control characters, and cuts a text that is longer than `longest`."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def figure_title(record: Record, site: str, layer: int, heads: list[int], side: str) -> str:
+    """Returns three lines: the sentence; site, layer and heads; the tokens of rows and columns."""
+    shown = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]}-{heads[-1]}"
+    query, key = SITES[site].axes
+    rows = "source tokens" if query == "source" else LABEL_SIDES[side]
+    columns = "source tokens" if key == "source" else "input tokens"
+    sentence = f"{record.id}: {_one_line(record.source, TITLE_CHARACTERS)}"
+    return f"{sentence}\n{SITES[site].title}, layer {layer}, {shown}\nrows: {rows}; columns: {columns}"
+
+
+_LARGEST_CELL, _SMALLEST_CELL = 0.42, 0.13  # inches
+
+
+_PANEL = 6.0  # inches that a panel may take before its cells shrink
+
+
+_WIDEST = 16.0  # inches that panels side by side may take together
+
+
+_MOST_ACROSS = 4
+
+
+TITLE = 0.75  # inches for the three lines of the title
+
+
+_GAP = 0.25  # inches between panels
+
+
+PAD = 3.0  # points between cells and labels
+
+
+_BELOW = 0.35  # inches for the head's number
+
+
+_BAR = 0.75  # inches for the colour bar and its scale
+
+
+SLANT = math.radians(60)  # of the columns' labels
+
+
+def _panels_across(panels: int, panel_width: float) -> int:
+    """Returns the number of panels per row: as many as fit, or fewer if that fills all rows."""
+    fitting = max(1, min(panels, _MOST_ACROSS, int(_WIDEST / panel_width)))
+    return next((across for across in range(fitting, 1, -1) if panels % across == 0), fitting)
+
+
+def _text_width(text: str, font: float) -> float:
+    """Returns the width of a text in inches, at a font size in points."""
+    return sum(map(_character_width, text)) * font / 72
+
+
+@functools.cache
+def _character_width(character: str) -> float:
+    """Returns the width as a share of the font size; for scripts that the usual font lacks, that of the widest
+    characters."""
+    face = font_manager.get_font(font_manager.findfont(OWN))
+    if not face.get_char_index(ord(character)):
+        return 1.1
+    face.set_size(100, 72)
+    return face.load_char(ord(character)).linearHoriAdvance / 65536 / 100
+
+
+def draw_heatmaps(records: Iterable[Record], folder: Path, name: str) -> None:
+    """Draws the cross-attention of every layer as `NAME-ID-cross-layer-LAYER.png`."""
+    for record in records:
+        for layer in range(len(record.attention["cross"])):
+            path = folder / f"{name}-{record.id:06d}-cross-layer-{layer}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_figure(attention_figure(record, "cross", layer), path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from .serve import ServedPage
+    from .server import ServedPage
 
 MOST_RUNS = 4
 """The number of models that may answer side by side."""
@@ -34,7 +34,7 @@ def live(
     Raises:
         InputError: a run cannot be loaded, there are too many, or the port is taken.
     """
-    from .serve import load_live_runs, serve  # not at the top: it imports TensorFlow
+    from .server import load_live_runs, serve  # not at the top: it imports TensorFlow
 
     chosen = choose_models(list(map(Path, runs)), checkpoint)
     return serve(load_live_runs(chosen), port=port, allow_hosts=allow_hosts, height=height)

@@ -1,30 +1,39 @@
-"""A run that answers: translates a sentence, with heads changed or not, and reads the attention over it."""
+"""A run that answers: translates a sentence, with heads changed or not, and reads the attention over it, the likeliest
+tokens at each position of a translation, and why a head looks where it looks.
+
+Letters: S source positions, T target positions, K tokens that are shown.
+"""
 
 import threading
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
 from ..config.names.inspection import SITES
+from ..config.names.model import ATTENTION_SITES
 from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translation, Translator
 from ..errors import InputError
-from ..inspection.changed_model import ChangedModel
-from ..inspection.forced_pairs import ForcedPair, pair_translations
+from ..inspection.experiments.intervention import CHANGES, UNCHANGED, ChangedModel, Intervention, changeable_layers
+from ..inspection.experiments.score_parts import explained_sites, layer_name, split_score
 from ..inspection.record import Record
-from ..inspection.recorder import AttentionRecorder
-from ..inspection.split_score import explained_sites
+from ..inspection.recorder import AttentionRecorder, ForcedPair, pair_translations
+from ..inspection.viewer.data import ViewerRun
 from ..inspection.viewer.page import encode_weights
-from ..inspection.viewer.viewer_run import ViewerRun
 from ..run.trained_run import TrainedRun
-from ..text.lines.line import without_tag
+from ..text.batch import forced_batch
+from ..text.lines.line import as_line, without_tag
 from ..text.lines.look import find_difference
 from ..text.lines.typed_line import find_unknown, name_characters
 from ..text.tokens.special_tokens import BOS, EOS, PAD
-from .alternatives import Alternatives
-from .changes import ChangeVariables
-from .explanation import explain_row, typed_line
+from ..text.tokens.tokenizer import Tokenizer
 from .page import SHOWN_SITES
-from .question import Question, ScoreQuestion
+from .question import GivenRow, HeadChange, Question, ScoreQuestion
 
 
 @dataclass(frozen=True)
@@ -192,3 +201,139 @@ class LiveRun:
 def _search_settings(settings: Any) -> dict[str, Any]:
     """Returns what a run's decoding says of beam search."""
     return settings.model_dump(exclude={"search", "beam_size", "n_best", "temperature", "top_k", "top_p"})
+
+
+NO_ROW = (-1, 0, 0)
+
+
+NO_WEIGHTS = (0.0,)  # for as many keys as there are
+
+
+class ChangeVariables:
+    """What is changed in a model's heads.
+
+    Args:
+        model: any `TranslationModel`; nothing can be changed in one that is no Transformer.
+
+    Attributes:
+        heads: for each site whose heads can be changed, the number of layers and of heads.
+        of_heads: interventions in whole heads, for `ChangedModel`.
+        of_heads_and_row: the same, and in one row.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        layers = changeable_layers(model)
+        self.heads = {site: (len(found), found[0].num_heads) for site, found in layers.items()}
+        self._kinds = {site: tf.Variable(np.full(shape, UNCHANGED, "int32")) for site, shape in self.heads.items()}
+        self._rows = {site: tf.Variable(np.array(NO_ROW, "int32")) for site in self.heads}
+        self._weights = {site: tf.Variable(np.array(NO_WEIGHTS, "float32"), shape=[None]) for site in self.heads}
+        self.of_heads: Mapping[str, Intervention] = {site: Intervention(kinds) for site, kinds in self._kinds.items()}
+        self.of_heads_and_row: Mapping[str, Intervention] = {
+            site: Intervention(kinds, self._rows[site], self._weights[site]) for site, kinds in self._kinds.items()
+        }
+
+    def set(self, changes: Iterable[HeadChange], row: GivenRow | None = None) -> None:
+        """Sets what is changed from now on.
+
+        Raises:
+            InputError: there is no such head.
+        """
+        kinds = {site: np.full(shape, UNCHANGED, "int32") for site, shape in self.heads.items()}
+        for change in changes:
+            self._check_head(change)
+            kinds[change.site][change.layer, change.head] = list(CHANGES).index(change.change)
+        if row is not None:
+            self._check_head(row)
+        for site in self.heads:
+            self._kinds[site].assign(kinds[site])
+            here = row is not None and row.site == site
+            self._rows[site].assign((row.layer, row.head, row.query) if row and here else NO_ROW)
+            self._weights[site].assign(row.weights if row and here else NO_WEIGHTS)
+
+    def _check_head(self, place: HeadChange | GivenRow) -> None:
+        if not self.heads:
+            raise InputError("changes: expected none, since heads can be changed in a Transformer alone")
+        if place.site not in self.heads:
+            raise InputError(f"site: expected {', '.join(self.heads)}, found {place.site!r:.60}")
+        layers, heads = self.heads[place.site]
+        if place.layer >= layers or place.head >= heads:
+            raise InputError(
+                f"{place.site}: expected a layer below {layers} and a head below {heads}, found layer {place.layer}, "
+                f"head {place.head}"
+            )
+
+
+SHOWN_TOKENS = 8
+
+
+class Alternatives:
+    """Reads a translation and lists the likeliest tokens at each of its positions.
+
+    Args:
+        model: any `TranslationModel`.
+        tokenizer: the tokenizer with which it was trained.
+    """
+
+    def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+        def read(source, target_input):
+            memory = model.encode(source, training=False)
+            logits = model.decode(target_input, memory, training=False).logits
+            return ops.top_k(ops.log_softmax(ops.cast(logits, "float32")), min(SHOWN_TOKENS, tokenizer.vocabulary_size))
+
+        self._read = tf.function(read, input_signature=(tf.TensorSpec([1, None], tf.int32),) * 2, autograph=False)
+
+    def at_each_token(self, source_ids: list[int], target_ids: list[int]) -> list[list[tuple[int, str, float]]]:
+        """Returns (id, piece, log-probability) of the likeliest tokens, the likeliest first, for each target token.
+
+        Args:
+            source_ids: without EOS.
+            target_ids: up to EOS, or to where it is cut.
+        """
+        batch = forced_batch([(source_ids, target_ids)])
+        values, tokens = (x.numpy()[0, : len(target_ids)] for x in self._read(*batch.ids[:2]))
+        pieces = [self._tokenizer.pieces([int(token) for token in row]) for row in tokens]
+        return [
+            [(int(token), piece, round(float(value), 4)) for token, piece, value in zip(*row, strict=True)]
+            for row in zip(tokens, pieces, values, strict=True)
+        ]
+
+
+DIGITS = 6  # after the point
+
+
+def typed_line(run: TrainedRun, question: Question | ScoreQuestion) -> str:
+    """Returns the sentence of a question as the run reads it; its lines are one sentence."""
+    text = as_line(" ".join(question.text.split("\n")), "text")
+    return run.normalizer(text) if run.normalizer else text
+
+
+def explain_row(run: TrainedRun, question: ScoreQuestion) -> dict[str, Any]:
+    """Splits the scores of one row into what query and key take from the model below.
+
+    Args:
+        run: a run that translates.
+        question: of a target whose tokens the run has.
+
+    Returns:
+        JSON-ready: the names of the parts, the tokens of the keys, and for each key its score and how much each pair of
+        parts differs from its mean over the row, `(keys, query parts, key parts)`.
+
+    Raises:
+        InputError: there is no such site, layer, head or row, or its scores cannot be split.
+    """
+    if question.site not in ATTENTION_SITES:
+        raise InputError(f"site: expected {', '.join(ATTENTION_SITES)}, found {question.site!r:.60}")
+    source = run.tokenizer.encode([typed_line(run, question)])[0][: run.config.model.max_positions - 1]
+    target = question.target or [EOS]
+    layer = layer_name(question.site, question.layer)
+    pair = [*source, EOS], [BOS, *target[:-1]]
+    parts = split_score(run.float64_model, pair, layer, question.head, question.query).merged()
+    return {
+        "queryParts": parts.query_parts,
+        "keyParts": parts.key_parts,
+        "keys": run.tokenizer.pieces([int(key) for key in parts.keys]),
+        "scores": parts.scores.round(DIGITS).tolist(),
+        "differences": np.moveaxis(parts.differences, -1, 0).round(DIGITS).tolist(),
+    }

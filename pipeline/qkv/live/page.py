@@ -1,22 +1,32 @@
-"""The live page: the viewer's page, without sentences yet, and the panel through which they are asked for."""
+"""The live page: the viewer's page, without sentences yet, the panel through which they are asked for, and sentences
+with which a person can begin."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..config.names.inspection import SITES
-from ..inspection.intervention import CHANGES
+from ..errors import InputError
+from ..inspection.experiments.intervention import CHANGES
+from ..inspection.viewer.data import ViewerRun
 from ..inspection.viewer.page import embed_json, viewer_page
-from ..inspection.viewer.viewer_run import ViewerRun
+from ..run.trained_run import TrainedRun
+from ..text.corpora.formats import read_corpus
 
 ASSETS = Path(__file__).parent
+
+
 SCRIPTS = ("backend", "edits", "comparison", "tokens", "row", "switches", "case", "link", "why", "view")
 """The panel's parts, `scripts/panel_*.js`, in the order in which the page holds them; the panel itself follows."""
+
 
 SHOWN_SITES = tuple(name for name, site in SITES.items() if site.weighed_at.startswith(name))
 """The sites of an answer: the weights themselves, not what is computed from them, which takes longer."""
 
+
 SERVER_BACKEND = "const makeBackend = (facts) => new ServerBackend(facts);"
+
+
 SERVED = {"connect-src": "'self'"}
 
 
@@ -77,3 +87,23 @@ def read_scripts(*names: str) -> list[str]:
 
 def _read(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8").replace('"use strict";\n', "")
+
+
+EXAMPLES = 12
+
+
+LONGEST_EXAMPLE = 15  # words
+
+
+def find_examples(run: TrainedRun) -> list[str]:
+    """Returns sentences that a run can be asked: its probes, and short ones of its validation text if that is there."""
+    found = [probe.source for probe in run.config.inspection.probes or ()]
+    try:
+        for source in read_corpus(run.config.data.validation).source if run.config.data.validation else ():
+            if len(found) == EXAMPLES:
+                break
+            if 0 < len(source.split()) <= LONGEST_EXAMPLE:
+                found.append(source)
+    except InputError:
+        pass  # the text was moved
+    return list(dict.fromkeys(found))

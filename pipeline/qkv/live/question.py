@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import InputError
-from ..inspection.intervention import CHANGES
+from ..inspection.experiments.intervention import CHANGES
 
 MOST_CHARACTERS = 5000
 MOST_TOKENS = 10_000

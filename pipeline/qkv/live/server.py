@@ -1,171 +1,234 @@
-"""The server of the live page: four addresses, one question at a time, and nothing else.
+"""Serves the live page of runs: loads them, lets each translate a first sentence, and listens: to so many connections
+at once, and to none that sends slowly or nothing."""
 
-- `GET /?token=...`: the page.
-- `POST /answer`: a question as JSON (see `question`), answered as JSON.
-- `POST /explain`: a question on scores as JSON, answered as JSON.
-- `POST /save`: the numbers of answers, kept as an attention archive in the run's folder.
-"""
+import io
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from threading import BoundedSemaphore
+from typing import Any, Self
 
-import json
-import logging
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from threading import BoundedSemaphore, Lock
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from werkzeug.exceptions import BadRequest, HTTPException, ServiceUnavailable
-from werkzeug.routing import Map, Rule
-from werkzeug.wrappers import Request, Response
+from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 from ..errors import InputError
-from ..inspection.viewer.page import content_policy
+from ..evaluation.page_facts import page_facts
+from ..inspection.experiments.intervention import CHANGES
+from ..inspection.head_types import describe_types, read_head_types
+from ..run.trained_run import load_run
+from .application import LivePage
 from .gate import Gate
-from .live_run import Answer, LiveRun
-from .page import SERVED
-from .question import read_question, read_score_question
-from .saved_case import save_case
+from .live_run import LiveRun
+from .page import describe_changes, find_examples, live_page
+from .question import Question
 
-log = logging.getLogger(__name__)
-
-MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
-MOST_WAITING = 16  # a class; an answer takes a tenth of a second
-MOST_KEPT = 200  # answers that can be saved
-MOST_KEPT_BYTES = 100_000_000  # of their weights
-
-HEADERS = {
-    # Notebooks show the page in a frame; others cannot, since they do not know the token.
-    "Content-Security-Policy": content_policy({**SERVED, "base-uri": "'none'", "form-action": "'none'"}),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
+BEAMS = (1, 5, 10)
 
 
-class _SaveRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    answers: list[int] = Field(min_length=1, max_length=MOST_KEPT)
+EVERY_ADDRESS = ("0.0.0.0", "::")  # of this machine
 
 
-class LivePage:
-    """The live page as a WSGI application.
+LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+class ServedPage:
+    """A page that is being served, until it is closed; in a notebook it shows itself.
 
     Args:
-        runs: the runs that answer.
-        page: returns the page's HTML.
-        gate: who may ask.
+        server: bound to its address.
+        address: what to open, token included.
+        height: of the page in a notebook, in pixels.
     """
 
-    def __init__(self, runs: Sequence[LiveRun], page: Callable[[], str], gate: Gate) -> None:
-        self._runs = runs
-        self._page = page
-        self._gate = gate
-        self._places = BoundedSemaphore(1 + MOST_WAITING)
-        self._turn = Lock()
-        self._kept: OrderedDict[int, tuple[LiveRun, Answer]] = OrderedDict()
-        self._kept_bytes = 0
-        self._answered = 0
-        self._addresses = Map(
-            [
-                Rule("/", methods=["GET"], endpoint=self._show),
-                Rule("/answer", methods=["POST"], endpoint=self._answer),
-                Rule("/explain", methods=["POST"], endpoint=self._explain),
-                Rule("/save", methods=["POST"], endpoint=self._save),
-            ]
+    def __init__(self, server: ThreadedWSGIServer, address: str, height: int) -> None:
+        self.address = address
+        self._server = server
+        self._height = height
+        self._thread = threading.Thread(target=server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the server."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def wait(self) -> None:
+        """Returns when the server has ended, which it does not by itself."""
+        self._thread.join()
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe src="{escape(self.address)}" width="100%" height="{self._height}" style="border: 0" '
+            'title="live page" allow="clipboard-write"></iframe>'
         )
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        request = Request(environ)
-        request.max_content_length = MOST_BYTES
-        return self._respond(request)(environ, start_response)
 
-    def _respond(self, request: Request) -> Response:
+def load_live_runs(chosen: Sequence[tuple[Path, str]]) -> list[LiveRun]:
+    """Loads the runs of these folders and checkpoints, see `load_run`.
+
+    Raises:
+        InputError: one cannot be loaded.
+    """
+    names = _name_all(chosen)
+    return [LiveRun(load_run(*one), name) for one, name in zip(chosen, names, strict=True)]
+
+
+def serve(
+    runs: Sequence[LiveRun],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    allow_hosts: Sequence[str] = (),
+    height: int = 900,
+) -> ServedPage:
+    """Serves a page.
+
+    Args:
+        runs: what answers, side by side.
+        host: address to listen on.
+        port: 0 for any that is free.
+        allow_hosts: further names by which browsers may call it.
+        height: see `ServedPage`.
+
+    Raises:
+        InputError: the address is taken.
+    """
+    check_address(host, port)  # before the runs prepare for seconds
+    examples = find_examples(runs[0].run)
+    facts = {
+        "runs": [_describe(run, examples) for run in runs],
+        "beams": list(BEAMS),
+        "changes": describe_changes(CHANGES),
+        "rows": True,
+        "examples": examples,
+    }
+    shown = socket.gethostname() if host in EVERY_ADDRESS else f"[{host}]" if ":" in host else host
+    gate = Gate([*LOCAL_NAMES, shown], allow_hosts)
+    title = " and ".join(run.name for run in runs)
+    server = make_live_server(LivePage(runs, lambda: live_page(title, facts), gate), host, port)
+    return ServedPage(server, f"http://{shown}:{server.port}/?token={gate.token}", height)
+
+
+def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:
+    """Returns what the page must know of a run; its first answer prepares the graphs."""
+    facts = live.answer(Question(text=examples[0] if examples else "a")).facts
+    return {
+        "name": live.name,
+        "heads": live.changes.heads,
+        "explained": live.explained,
+        "types": describe_types(read_head_types(live.run.directory.evaluation("test").head_types)),
+        "sites": facts["sites"],
+        "units": facts["units"],
+        "facts": page_facts(live.run.config, live.run.model.count_params(), {}),
+    }
+
+
+def _name_all(runs: Sequence[tuple[Path, str]]) -> list[str]:
+    names = [root.absolute().name for root, _ in runs]
+    if len(set(names)) < len({root.absolute() for root, _ in runs}):
+        names = [str(root) for root, _ in runs]
+    several = len({checkpoint for _, checkpoint in runs}) > 1
+    names = [f"{name}, {checkpoint}" if several else name for name, (_, checkpoint) in zip(names, runs, strict=True)]
+    return [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]
+
+
+MOST_CONNECTIONS = 40
+
+
+PATIENCE_SECONDS = 20  # for all that a client sends, and for each thing that it is sent
+
+
+class _Arriving(io.RawIOBase):
+    """What a client sends, until `PATIENCE_SECONDS` are over: the timeout of a socket starts anew with each byte."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._end = time.monotonic() + PATIENCE_SECONDS
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
         try:
-            self._gate.check(request)
-            endpoint, _ = self._addresses.bind_to_environ(request.environ).match()
-            response = endpoint(request)
-        except InputError as error:
-            response = _error(400, str(error))
-        except HTTPException as error:
-            response = _error(error.code or 500, error.description or "")
-        except (TimeoutError, ConnectionError):
-            response = _error(408, "the question did not arrive in time")
-        except Exception:
-            log.exception("a question could not be answered")
-            response = _error(500, "something went wrong; the terminal says what")
-        response.headers.extend(HEADERS)
-        return response
-
-    def _show(self, request: Request) -> Response:
-        return Response(self._page(), mimetype="text/html")
-
-    def _answer(self, request: Request) -> Response:
-        question = read_question(_body(request))
-        run = self._run(question.run)
-        with self._place():
-            answer = run.answer(question)
-            number = self._keep(run, answer)
-        return _json({"answer": number, **answer.facts})
-
-    def _explain(self, request: Request) -> Response:
-        question = read_score_question(_body(request))
-        run = self._run(question.run)
-        with self._place():
-            return _json(run.explain(question))
-
-    def _run(self, number: int) -> LiveRun:
-        if number >= len(self._runs):
-            raise BadRequest(f"run: expected a number below {len(self._runs)}, found {number}")
-        return self._runs[number]
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        """Waits for its turn, if not too many are waiting already."""
-        if not self._places.acquire(blocking=False):
-            raise ServiceUnavailable("busy: others are waiting already; ask again in a moment", retry_after=1)
-        try:
-            with self._turn:
-                yield
+            return self._connection.recv_into(buffer)
         finally:
-            self._places.release()
+            self._connection.settimeout(PATIENCE_SECONDS)
 
-    def _keep(self, run: LiveRun, answer: Answer) -> int:
-        self._answered += 1
-        self._kept[self._answered] = run, answer
-        self._kept_bytes += answer.record_bytes
-        while len(self._kept) > MOST_KEPT or (self._kept_bytes > MOST_KEPT_BYTES and len(self._kept) > 1):
-            _, (_, dropped) = self._kept.popitem(last=False)
-            self._kept_bytes -= dropped.record_bytes
-        return self._answered
 
-    def _save(self, request: Request) -> Response:
+class _Handler(WSGIRequestHandler):
+    timeout = PATIENCE_SECONDS
+
+    def setup(self) -> None:
+        """Prepares what is read; called by the standard library."""
+        super().setup()
+        self.rfile = io.BufferedReader(_Arriving(self.connection))
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Says nothing of requests that went well: the token would be in the log."""
+
+    def log(self, *args: Any) -> None:
+        """Says nothing of clients that hang up; called by the library."""
+
+
+class _Server(ThreadedWSGIServer):
+    """A thread for each connection, and no more connections than `MOST_CONNECTIONS`: further ones are closed."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._connections = BoundedSemaphore(MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Starts a thread; called by the standard library."""
+        if self._connections.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serves one connection; called by the standard library."""
         try:
-            wanted = _SaveRequest.model_validate_json(_body(request)).answers
-        except (ValidationError, ValueError, RecursionError):
-            raise BadRequest(f"answers: expected the numbers of 1 to {MOST_KEPT} answers") from None
-        with self._turn:
-            kept = [self._kept[number] for number in wanted if number in self._kept]
-            if len(kept) < len(wanted):
-                raise BadRequest("answers: at least one of them is no longer kept; ask again")
-            folders = save_case(kept)
-        return _json({"folders": [str(folder) for folder in folders]})
+            super().process_request_thread(request, client_address)
+        finally:
+            self._connections.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing of connections that broke; called by the standard library."""
 
 
-def _body(request: Request) -> bytes:
-    if request.mimetype != "application/json":
-        raise BadRequest("expected Content-Type: application/json")
-    return request.get_data(cache=False)
+def make_live_server(page: Any, host: str, port: int) -> ThreadedWSGIServer:
+    """Binds the server to an address that `check_address` has found free.
+
+    Args:
+        page: the application.
+        host: the address to listen on.
+        port: 0 for any that is free.
+    """
+    return _Server(host, port, page, _Handler)
 
 
-def _json(value: Any) -> Response:
-    return Response(json.dumps(value, ensure_ascii=False, allow_nan=False), mimetype="application/json")
+def check_address(host: str, port: int) -> None:
+    """Checks that an address can be listened on: the server itself would end the process.
 
-
-def _error(status: int, message: str) -> Response:
-    response = _json({"error": message})
-    response.status_code = status
-    if status == ServiceUnavailable.code:
-        response.headers["Retry-After"] = "1"
-    return response
+    Raises:
+        InputError: it is taken, or not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind((host, port))
+    except OSError as error:
+        mend = "choose another --port, or leave it out" if port else "expected an address of this machine"
+        raise InputError(f"--host {host}, --port {port}: cannot listen there: {error.strerror}; {mend}") from None

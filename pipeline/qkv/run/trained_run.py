@@ -15,10 +15,9 @@ from ..decoding.build import build_search, build_translator
 from ..decoding.translator import Translator
 from ..errors import InputError
 from ..files.run_directory import RunDirectory
-from ..inspection.inside import Pair, patch_inside, read_inside
+from ..inspection.experiments.inside import Pair, patch_inside, read_inside
+from ..inspection.experiments.score_parts import ScoreParts, in_float64, split_score
 from ..inspection.recorder import AttentionRecorder
-from ..inspection.score_parts import ScoreParts
-from ..inspection.split_score import in_float64, split_score
 from ..model.build import build_model
 from ..runtime.devices import parallel_batches
 from ..text.corpora.formats import read_corpus

@@ -1,13 +1,18 @@
-"""The viewer: one HTML file that holds every sentence, matrix and script and opens from disk without a network.
+"""The viewer: one HTML file that holds every sentence, matrix and script and opens from disk without a network, or
+inside a notebook.
 
 It is put together from the plain HTML, CSS and JavaScript beside this module. Weights are stored as 16-bit parts of
-65,535, exact to 0.000008.
+65,535, exact to 0.000008. A mark in the file tells whether a page shows the same as another.
 """
 
 import base64
 import gzip
+import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -15,18 +20,24 @@ from typing import Any
 import numpy as np
 
 from ...config.names.inspection import LABEL_SIDES, SITES, Site
-from ...files.atomic import write_output
-from .viewer_run import ViewerRun, measure_labels
+from ...errors import InputError
+from ...files.atomic import writable_only, write_output
+from ..record import Record
+from .data import ViewerRun, measure_labels
 
 __all__ = ["ViewerRun", "viewer_page", "write_viewer"]
 
+
 ASSETS = Path(__file__).parent
+
+
 SCRIPTS = (
     *("elements", "weights", "words", "store", "telling", "orders", "marks", "differences", "list", "roving", "pinned"),
     *("matrix", "strands", "legend", "heads", "table", "texts", "save", "section", "address", "header", "controls"),
     *("keys", "viewer", "main"),
 )
 """The scripts in `scripts/`, in the order in which the page holds them: each may use those before it."""
+
 
 POLICY = {
     "default-src": "'none'",
@@ -134,3 +145,71 @@ def _read(name: str) -> str:
 
 def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+_MARK = re.compile(rb'<meta name="qkv-origin" content="([0-9a-f]+)">')
+
+
+def name_page(evaluations: Sequence[tuple[str, str]]) -> tuple[list[str], str]:
+    """Returns the names of the evaluations on a page, and its title, from the (run, set) of each; the set of an archive
+    without a run is empty."""
+    runs, sets = zip(*evaluations, strict=True)
+    if len(set(sets)) == 1:
+        return list(runs), ", ".join(filter(None, (" and ".join(runs), sets[0])))
+    if len(set(runs)) == 1:
+        return list(sets), f"{runs[0]}, {' and '.join(sets)}"
+    names = [", ".join(filter(None, evaluation)) for evaluation in evaluations]
+    return names, " and ".join(names)
+
+
+def file_name(title: str) -> str:
+    """Returns the name of a page's file: `demo and narrow, test` is in `demo_and_narrow_test.html`."""
+    words = re.sub(r"[^\w.-]+", "_", title)
+    return f"{words[:100]}.html"
+
+
+def origin_of(folders: Sequence[Path]) -> str:
+    """Returns a digest of the folders that a page shows: the page may be sent to others, so it does not name them."""
+    names = json.dumps([str(folder.resolve()) for folder in folders])
+    return hashlib.sha256(names.encode()).hexdigest()[:16]
+
+
+def refuse_other_file(path: Path, origin: str, shown: str = "these evaluations", option: str = "--output") -> None:
+    """Refuses to overwrite anything but a page of the same origin.
+
+    Raises:
+        InputError: another page, or another file, is there.
+    """
+    if not path.exists() or writable_only(path):
+        return
+    mark = _MARK.search(path.read_bytes()[:4096]) if path.is_file() else None
+    if mark is None or mark[1].decode() != origin:
+        raise InputError(
+            f"{path}: already there, and not the page of {shown}; choose another name with {option}, or delete it"
+        )
+
+
+WITHOUT_LIST = "nav { display: none; } #layout { grid-template-columns: minmax(0, 1fr); }"
+
+
+@dataclass(frozen=True)
+class InlinePage:
+    """A page that a notebook shows in the output of a cell, in a frame that can reach neither the notebook nor a
+    network.
+
+    Args:
+        html: the page.
+        height: of the frame, in pixels.
+    """
+
+    html: str
+    height: int
+
+    @classmethod
+    def of_record(cls, record: Record, name: str, height: int) -> "InlinePage":
+        """Makes the page of one sentence, without the list of sentences."""
+        return cls(viewer_page(name, [ViewerRun(name).add_all([record])], styles=[WITHOUT_LIST]), height)
+
+    def _repr_html_(self) -> str:
+        frame = f'width="100%" height="{self.height}" style="border: 0" sandbox="allow-scripts allow-downloads"'
+        return f'<iframe srcdoc="{escape(self.html)}" {frame} title="attention"></iframe>'

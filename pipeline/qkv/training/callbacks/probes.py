@@ -10,9 +10,8 @@ from typing import TextIO
 import keras
 
 from ...decoding.translator import Translator
-from ...inspection.archive_writer import ArchiveWriter
+from ...inspection.archive import ArchiveWriter, probe_archives
 from ...inspection.recorder import AttentionRecorder
-from ...inspection.viewer.stages import probe_archives
 from ...runtime.streams import EscapingStream
 from ...text.corpora.corpus import Corpus
 

@@ -18,7 +18,7 @@ from tensorboard.plugins.projector import ProjectorConfig
 
 from ...decoding.translator import Translator
 from ...files.atomic import write_atomically
-from ...inspection.heads_table import heads_table
+from ...inspection.head_tables import heads_table
 from ...inspection.heatmap import attention_figure, figure_to_png
 from ...inspection.measures import MEASURES
 from ...inspection.record import Record

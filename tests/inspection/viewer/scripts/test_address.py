@@ -4,8 +4,8 @@ import html as escaping
 
 import pytest
 
+from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import viewer_page
-from qkv.inspection.viewer.viewer_run import ViewerRun
 from tests.support.pages import open_page
 from tests.support.viewer import RECORDS, make_record, open_viewer, press, read_cells, read_state, wait_until
 

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from qkv.inspection.measures import MEASURES, measure_site
-from qkv.inspection.sentences import SENTENCE_MEASURES, sentence_row
+from qkv.inspection.measures import MEASURES, SENTENCE_MEASURES, measure_site, sentence_row
+from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import viewer_page
-from qkv.inspection.viewer.viewer_run import ViewerRun
 from tests.support.viewer import (
     GOLD,
     RECORDS,

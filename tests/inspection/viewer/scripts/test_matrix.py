@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from qkv.alignment.word_matrix import row_words, word_matrix
+from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import viewer_page
-from qkv.inspection.viewer.viewer_run import ViewerRun
 from tests.support.viewer import GOLD, RECORDS, make_record, open_viewer, press, read_cells, read_state, wait_until
 
 RECORD = RECORDS[0]

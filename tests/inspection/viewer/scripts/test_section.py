@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from qkv.alignment.word_matrix import row_words, word_matrix
+from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import viewer_page
-from qkv.inspection.viewer.viewer_run import ViewerRun
 from qkv.text.corpora.word_links import GoldAlignment
 from tests.support.viewer import (
     CHINESE,

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import encode_weights, viewer_page
-from qkv.inspection.viewer.viewer_run import ViewerRun
 from tests.support.viewer import RECORDS, make_record, open_viewer, press, read_cells, read_state
 
 UNITS = {"source": "spaces", "target": "spaces"}

@@ -2,8 +2,8 @@
 
 import pytest
 
+from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import viewer_page
-from qkv.inspection.viewer.viewer_run import ViewerRun
 from tests.support.viewer import RECORDS, make_record, open_viewer, press, read_state
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import viewer_page
-from qkv.inspection.viewer.viewer_run import ViewerRun
 from tests.support.viewer import CHINESE, HOSTILE, RECORDS, make_record, open_viewer, press, read_cells
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from qkv.inspection.viewer.data import ViewerRun
 from qkv.inspection.viewer.page import viewer_page
-from qkv.inspection.viewer.viewer_run import ViewerRun
 from tests.support.viewer import GOLD, RECORDS, make_record, open_viewer, press, read_cells, read_state
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qkv.inspection.viewer.stages import probe_archives
+from qkv.inspection.archive import probe_archives
 from qkv.training.callbacks import probes as probe_archive
 from qkv.training.callbacks.probes import ProbeArchive
 

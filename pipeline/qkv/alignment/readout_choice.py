@@ -1,0 +1,182 @@
+"""The readout of a run: as the command line names it, as gold alignments choose it, as two runs of opposite directions
+agree on it, or its last layer.
+
+Heads that align words agree in both directions; heads that do something else have no reason to (Liang et al. 2006
+trained aligners to agree; Zenkel et al. 2020 judge attention by its agreement).
+"""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..config import RunConfig
+from ..config.names.inspection import EXTRACTIONS, LABEL_SIDES, SITES
+from ..errors import InputError
+from ..files.paths import sha256
+from ..inspection.record import Record
+from ..inspection.recorder import AttentionRecorder
+from ..run.trained_run import TrainedRun
+from .gold import GoldSet, read_choice_set
+from .head_scores import best_row, choose_readout, head_table
+from .link_probabilities import calibrate, with_weights
+from .readout import MEAN_HEAD, AlignmentReadout, ChosenReadout, ProbableReadout, _read_links, aligned_sites
+from .word_matrix import heads_and_mean
+
+
+def find_readout(run: TrainedRun, at: str | None) -> ChosenReadout | None:
+    """Returns the readout that `LAYER,HEAD,SIDE[,LINKS[,SITE]]` names; without it the one that the gold alignments of
+    the run's config choose, None if they are missing.
+
+    Raises:
+        InputError: the run has no such layer or head.
+    """
+    return _choose_on_gold(run) if at is None else _parse_readout(at, run)
+
+
+def last_layer(run: TrainedRun) -> ChosenReadout:
+    """Returns the readout of the mean of the last layer's heads."""
+    record = next(run.recorder(["cross"]).record_references(["a"], ["a"]))
+    layer = len(record.attention["cross"]) - 1
+    return ChosenReadout(layer, MEAN_HEAD, "output", chosen_on="nothing: it is the last layer")
+
+
+def _choose_on_gold(run: TrainedRun) -> ChosenReadout | None:
+    gold_set = read_choice_set(run.config, run.cutter)
+    if gold_set is None:
+        return None
+    recorder = run.recorder(alignment_sites(run.config), gold_set.units)
+    records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target)
+    table = head_table(records, gold_set)
+    readout = choose_readout(table, gold_set.name)
+    return with_probabilities(readout, run, recorder, gold_set, float(best_row(table)["aer"]))
+
+
+def with_probabilities(
+    readout: ChosenReadout, run: TrainedRun, recorder: AttentionRecorder, gold_set: GoldSet, aer: float | None
+) -> ChosenReadout:
+    """Returns a readout with the probabilities of its links, calibrated on a set; as it is if the set is too small.
+
+    Args:
+        readout: the readout.
+        run: the run, whose weights the calibration names.
+        recorder: records the run's attention over the words of the set.
+        gold_set: the set.
+        aer: see `ProbableReadout.of`.
+    """
+    records = recorder.record_references(gold_set.corpus.source, gold_set.corpus.target, sites=["cross"])
+    calibration = calibrate(([record] for record in records), gold_set.gold, [readout.layer], gold_set.name)
+    if calibration is None:
+        return readout
+    return ProbableReadout.of(readout, with_weights(calibration, [sha256(run.weights)]), aer)
+
+
+def _parse_readout(text: str, run: TrainedRun) -> ChosenReadout:
+    """Parses `LAYER,HEAD,SIDE[,LINKS[,SITE]]`.
+
+    Raises:
+        InputError: it is not of that form, or the run has no such layer or head.
+    """
+    readout = _split_readout(text)
+    if readout is None:
+        raise InputError(
+            "expected LAYER,HEAD,SIDE such as 1,mean,output or 2,0,input, perhaps with ,LINKS "
+            f"({', '.join(EXTRACTIONS)}) and ,SITE ({', '.join(aligned_sites())}); found {text!r}"
+        )
+    record = next(run.recorder(["cross", readout.site]).record_references(["a"], ["a"]))
+    layers, heads = record.attention[readout.site].shape[:2]
+    if not 0 <= readout.layer < layers or not (readout.head == MEAN_HEAD or 0 <= int(readout.head) < heads):
+        raise InputError(
+            f"{run.directory.root} has {layers} layers of {heads} heads, both counted from 0; found {text!r}"
+        )
+    return readout
+
+
+def _split_readout(text: str) -> ChosenReadout | None:
+    fields = text.split(",")
+    try:
+        layer, head, side, extraction, site = [*fields, *("target", "cross")[max(0, len(fields) - 3) :]]
+        heads = head if head == MEAN_HEAD else int(head)
+        readout = ChosenReadout(int(layer), heads, side, extraction, site, chosen_on="the command line")
+    except ValueError:
+        return None
+    return readout if side in LABEL_SIDES and extraction in EXTRACTIONS and site in aligned_sites() else None
+
+
+class Agreement(NamedTuple):
+    """The two readouts that agree most.
+
+    Args:
+        forward: the readout of the model from source to target.
+        backward: the readout of the model from target to source.
+        value: 2 |A and B| / (|A| + |B|) of their links A and B over all sentences, 0 to 1.
+    """
+
+    forward: AlignmentReadout
+    backward: AlignmentReadout
+    value: float
+
+
+def most_agreeing(forward: Iterable[Record], backward: Iterable[Record]) -> Agreement:
+    """Compares every layer, head and side of one model with every layer, head and side of the other.
+
+    Args:
+        forward: records of pairs.
+        backward: records of the same pairs with source and target exchanged, in the same order.
+
+    Raises:
+        ValueError: there are no pairs, the numbers of records differ, or a model has no cross-attention.
+    """
+    shared: np.ndarray | int = 0  # links of both, (forward readouts, backward readouts)
+    total: np.ndarray | int = 0  # links of forward plus links of backward
+    readouts: tuple[list[AlignmentReadout], list[AlignmentReadout]] = ([], [])
+    for record, opposite in zip(forward, backward, strict=True):
+        readouts = all_readouts(record), all_readouts(opposite)
+        links, opposite_links = _flat_links(record), _flat_links(opposite, turned=True)
+        if links.shape[1] != opposite_links.shape[1]:
+            raise ValueError(f"sentence {record.id}: expected the same words in both directions, found others")
+        shared = shared + links @ opposite_links.T
+        total = total + links.sum(axis=1)[:, None] + opposite_links.sum(axis=1)[None]
+    if not readouts[0] or not readouts[1]:
+        raise ValueError("there is no cross-attention to compare")
+    agreement = 2 * shared / np.maximum(total, 1)
+    i, j = np.unravel_index(np.argmax(agreement), agreement.shape)
+    return Agreement(readouts[0][i], readouts[1][j], float(agreement[i, j]))
+
+
+def _flat_links(record: Record, turned: bool = False) -> np.ndarray:
+    """Returns 0 or 1 for each readout and word pair, `(readouts, source words * target words)`; `turned` if the
+    record's source is the target."""
+    links = np.stack([links_of_heads(record, side) for side in LABEL_SIDES])  # (side, layer, head, target, source)
+    if not turned:
+        links = np.swapaxes(links, -1, -2)
+    # No `reshape(-1, ...)`: a sentence may have no words.
+    return links.reshape(math.prod(links.shape[:3]), -1).astype(np.float64)
+
+
+def alignment_sites(config: RunConfig) -> tuple[str, ...]:
+    """Returns the sites from which a run's alignments are read; `gradients`, which takes long, only if the config lists
+    it."""
+    return tuple(site for site in aligned_sites() if SITES[site].forced or site in config.inspection.attention)
+
+
+def all_readouts(record: Record) -> list[AlignmentReadout]:
+    """Returns every readout of the cross-attention, ordered by side, then layer, then head; the mean over heads comes
+    last in each layer."""
+    layers, heads = record.attention["cross"].shape[:2]
+    return [
+        AlignmentReadout(layer, head, side)
+        for side in LABEL_SIDES
+        for layer in range(layers)
+        for head in [*range(heads), MEAN_HEAD]
+    ]
+
+
+def links_of_heads(record: Record, side: str) -> np.ndarray:
+    """Reads the links of every layer and head of the cross-attention, and of the mean of each layer's heads.
+
+    Returns:
+        bool `(layer, heads + 1, target words, source words)`, the mean last: the largest weight of each target word.
+    """
+    return _read_links(record, heads_and_mean(record), side, "target")

@@ -1,0 +1,121 @@
+"""Makes a run of a Marian folder."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from ..config import RunConfig
+from ..config.run import dump, make_run_config
+from ..errors import InputError
+from ..files.atomic import new_folder, replaced_when_done, write_atomically
+from ..files.json import write_json
+from ..files.paths import sha256
+from ..files.run_directory import RunDirectory
+from ..model.build import build_model
+from ..run.manifest import write_imported_manifest
+from ..text.tokens.marian_tokenizer import SIDES, GivenTokenizer, read_model
+from .marian_config import MarianConfig, read_marian_config
+from .marian_vocabulary import MarianVocabulary, read_marian_vocabulary
+from .marian_weights import MarianWeights, assign_arrays, read_arrays
+
+
+def import_marian(folder: Path, root: Path, languages: dict[str, str]) -> tuple[RunConfig, MarianVocabulary]:
+    """Writes the run whole or not at all.
+
+    Args:
+        folder: what `save_pretrained` of a MarianMTModel and its tokenizer wrote.
+        root: the run's folder, which must not exist yet.
+        languages: codes of `source` and `target`, where they are given; otherwise those of the tokenizer.
+
+    Returns:
+        The settings of the run, and its vocabulary.
+
+    Raises:
+        InputError: the folder is damaged, or another model; or the run exists already.
+    """
+    marian = read_marian_config(folder)
+    vocabulary = read_marian_vocabulary(folder, marian)
+    config = _settings(marian, len(vocabulary.pieces), root, _languages(marian, languages, folder))
+    weights = MarianWeights(folder)
+    arrays = read_arrays(weights, marian, vocabulary)
+    models = {side: read_model(folder / f"{side}.spm") for side in SIDES}
+    with new_folder(root.absolute(), "imports a run of this name") as temporary:
+        run = RunDirectory(temporary)
+        write_tokenizer(run, vocabulary, models)
+        tokenizer = GivenTokenizer(run.given_tokenizer)
+        run = RunDirectory(temporary)
+        model = build_model(config.model, tokenizer.vocabulary_size)
+        assign_arrays(model, arrays)
+        run.write_config(dump(config))
+        with replaced_when_done(run.model) as path:
+            model.save(path)
+        ancestor = {"format": "marian", "folder": str(folder), "sha256": _digests(folder, weights.path)}
+        write_imported_manifest(config, run, model, tokenizer, ancestor)
+    return config, vocabulary
+
+
+def _languages(marian: MarianConfig, given: dict[str, str], folder: Path) -> dict[str, str]:
+    languages = {}
+    for side in SIDES:
+        own = marian.tokenizer.get(f"{side}_lang")
+        code = given.get(side) or (own if isinstance(own, str) else None)
+        if not code:
+            raise InputError(
+                f"{folder / 'tokenizer_config.json'}: {side}_lang: expected the code of the {side} language, found "
+                f"{own!r:.60}; give it: --{side}_language CODE"
+            )
+        languages[f"{side}_language"] = code
+    return languages
+
+
+def _settings(marian: MarianConfig, vocabulary_size: int, root: Path, languages: dict[str, str]) -> RunConfig:
+    """Returns the settings of a run that computes what the model does."""
+    dropout, attention_dropout, activation_dropout = marian.dropout
+    longest = {f"max_{side}_tokens": marian.positions - 1 for side in SIDES}
+    values: dict[str, Any] = {
+        "run": {"name": root.absolute().name, "directory": str(root.absolute().parent)},
+        "data": {**languages, "train": None, "validation": None, **longest},
+        "tokenizer": {"kind": "given", "vocabulary_size": vocabulary_size},
+        "model": {
+            "d_model": marian.width,
+            "num_heads": marian.heads,
+            "d_ff": marian.hidden,
+            "encoder_layers": marian.encoder_layers,
+            "decoder_layers": marian.decoder_layers,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "activation_dropout": activation_dropout,
+            "norm": "post",
+            "positions": "sinusoidal_halves",
+            "activation": marian.activation,
+            "tie_embeddings": marian.tie,
+            "scale_embeddings": marian.scale,
+            "output_bias": True,
+            "max_positions": marian.positions,
+        },
+        "training": {},
+        "decoding": dict(marian.decoding),
+    }
+    return make_run_config(values, {}, default_name=root.name)
+
+
+def write_tokenizer(run: RunDirectory, vocabulary: MarianVocabulary, models: dict[str, bytes]) -> None:
+    """Writes the SentencePiece models of both sides into the run, and the list of ids; see `GivenTokenizer`."""
+    for side, model in models.items():
+        write_atomically(run.given_tokenizer.with_name(f"{side}.spm"), model)
+    write_json(
+        run.given_tokenizer,
+        {
+            "pieces": vocabulary.pieces,
+            "sides": vocabulary.sides,
+            "special": vocabulary.special,
+            "decodes": "source" if vocabulary.shared else "target",  # as Hugging Face does
+            "sha256": {side: hashlib.sha256(model).hexdigest() for side, model in models.items()},
+        },
+    )
+
+
+def _digests(folder: Path, weights: Path) -> dict[str, str]:
+    names = ["config.json", "generation_config.json", "tokenizer_config.json", "vocab.json", "target_vocab.json"]
+    paths = [folder / name for name in (*names, "source.spm", "target.spm", weights.name)]
+    return {path.name: sha256(path) for path in paths if path.is_file()}

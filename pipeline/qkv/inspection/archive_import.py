@@ -1,0 +1,321 @@
+"""An attention archive made of tokens and arrays, whatever program has computed them: they are checked before they are
+archived. ARCHIVE.md has recipes."""
+
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..config.names import describe
+from ..config.names.inspection import RECORD_MODES, SITES
+from ..config.names.text import WORD_MARKS
+from ..errors import InputError
+from ..files.paths import is_unicode
+from ..text.corpora.word_links import GoldAlignment, write_gold
+from ..text.lines.line import words_of
+from ..text.tokens.words import other_marks, spell_words, words_by_marks
+from .archive import GOLD, ArchiveWriter, AttentionArchive
+from .record import Record
+
+_NO_MORE = object()
+
+
+SPECIAL_TOKENS = frozenset(
+    [
+        *("<s>", "</s>", "<pad>", "<bos>", "<eos>", "[CLS]", "[SEP]", "[PAD]", "[BOS]", "[EOS]"),
+        *("<|startoftext|>", "<|endoftext|>"),
+    ]
+)
+"""Tokens that belong to no word."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence pair and its tokens, for `write_archive`.
+
+    Args:
+        source_tokens: the keys of the cross-attention, as text, special tokens such as `</s>` included.
+        target_tokens: what its rows predict: the labels, not the decoder's input; `</s>` included.
+        source: the sentence; by default it is spelled from its tokens.
+        target: the translation; by default it is spelled from its tokens.
+        reference: a given translation to compare with.
+        source_words: for each source token the number of its word, from 0; None for tokens that belong to no word. By
+            default the marks in the tokens' spelling tell.
+        target_words: the same for the target tokens.
+        log_probabilities: the natural logarithm of each target token's probability, where they are known.
+        start: the decoder's first input, from which it predicts the first target token: `<pad>` of T5 and Marian.
+        truncated: whether the target was cut short.
+    """
+
+    source_tokens: Sequence[str]
+    target_tokens: Sequence[str]
+    source: str | None = None
+    target: str | None = None
+    reference: str | None = None
+    source_words: Sequence[int | None] | None = None
+    target_words: Sequence[int | None] | None = None
+    log_probabilities: Sequence[float] = ()
+    start: str = "<s>"
+    truncated: bool = False
+
+
+def write_archive(
+    folder: str | Path,
+    sentences: Sequence[Sentence],
+    weights: Iterable[Any],
+    *,
+    marks: str | tuple[str, str] = "sentencepiece",
+    special_tokens: Collection[str] = SPECIAL_TOKENS,
+    mode: str = "forced",
+    gold: Sequence[GoldAlignment] | None = None,
+    partial_rows: bool = False,
+    manifest: Mapping[str, Any] | None = None,
+) -> AttentionArchive:
+    """Writes an archive that `qkv view`, `measure`, `draw` and `compare` read like one of `evaluate.py`.
+
+    Args:
+        folder: where it is written; made if missing.
+        sentences: the sentence pairs with their tokens.
+        weights: for each sentence the cross-attention `(layer, head, target token, source token)`, after the softmax
+            and before dropout, without padding; or a mapping from sites (`cross` and others of
+            `config.names.inspection.SITES`) to such arrays. NumPy arrays, or what NumPy can read. They may come from a
+            generator: those of 256 sentences are held in memory.
+        marks: how the spelling of tokens shows where words begin, one of `config.names.text.WORD_MARKS`; or one for the
+            source and one for the target.
+        special_tokens: tokens that belong to no word, such as `</s>`.
+        mode: where the targets come from: `forced` for given text, `greedy`, `beam` or `sampling` for the model's own.
+        gold: the gold alignment of each pair, see `qkv.text.corpora.word_links.read_pharaoh`; for mode `forced`.
+        partial_rows: whether rows may sum to less than one, as in a decoder-only model, whose rows also attend to the
+            target.
+        manifest: facts to keep with the archive, ready for JSON, such as the model's name.
+
+    Returns:
+        The archive, open for reading.
+
+    Raises:
+        InputError: lists and arrays do not fit together; the message names the sentence, and what was expected.
+    """
+    folder, facts = Path(folder), dict(manifest or {})
+    both = (marks, marks) if isinstance(marks, str) else (marks[0], marks[1])
+    check_marks(sentences, both)
+    _check_arguments(folder, len(sentences), mode, gold, facts)
+    with ArchiveWriter(folder, manifest=facts) as writer:
+        if gold is not None:
+            write_gold(folder / GOLD, gold)
+        arrays = iter(weights)
+        for number, sentence in enumerate(sentences):
+            if (given := next(arrays, _NO_MORE)) is _NO_MORE:
+                raise InputError(f"weights: expected those of {len(sentences)} sentences, found {number}")
+            try:
+                record = make_record(number, sentence, mode=mode, marks=both, special_tokens=special_tokens)
+                record = replace(record, attention=read_attention(given, record, partial_rows))
+            except InputError as error:
+                raise InputError(f"sentence {number}: {error}") from None
+            writer.append(record)
+        if next(arrays, _NO_MORE) is not _NO_MORE:
+            raise InputError(f"weights: expected those of {len(sentences)} sentences, found more")
+    return AttentionArchive(folder)
+
+
+def _check_arguments(
+    folder: Path, sentences: int, mode: str, gold: Sequence[GoldAlignment] | None, facts: dict[str, Any]
+) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: this is a file; expected the name of a folder")
+    if mode not in RECORD_MODES:
+        raise InputError(f"mode: expected one of {', '.join(RECORD_MODES)}, found {mode!r:.60}")
+    if gold is not None and mode != "forced":
+        raise InputError(f"gold: expected mode 'forced', since gold links belong to a given text, found {mode!r}")
+    if gold is not None and len(gold) != sentences:
+        raise InputError(f"gold: expected one alignment for each of {sentences} sentences, found {len(gold)}")
+    try:
+        json.dumps(facts, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"manifest: expected what JSON can hold: {error}") from None
+
+
+MOST_WORDS = 1_000_000  # of a sentence
+
+
+class _Side(NamedTuple):
+    tokens: list[str]
+    text: str
+    words: list[int | None]
+    unit: str
+
+
+def check_marks(sentences: Sequence[Sentence], marks: tuple[str, str]) -> None:
+    """Checks that the tokens of both sides are spelled with their marks.
+
+    Raises:
+        InputError: a name is unknown, or the tokens have other marks.
+    """
+    for side, name in zip(("source", "target"), marks, strict=True):
+        if name not in WORD_MARKS:
+            raise InputError(f"marks: expected one of {', '.join(WORD_MARKS)}, found {name!r}")
+        unnumbered = [getattr(one, f"{side}_tokens") for one in sentences if getattr(one, f"{side}_words") is None]
+        if found := other_marks(([token for token in tokens if _is_text(token)] for tokens in unnumbered), name):
+            raise InputError(
+                f"marks: {name} for the {side}, but {found}; name the tokens' own marks, or give {side}_words "
+                f"({describe(WORD_MARKS)})"
+            )
+
+
+def make_record(
+    id_: int, sentence: Sentence, *, mode: str, marks: tuple[str, str], special_tokens: Collection[str]
+) -> Record:
+    """Makes the record of a sentence, without attention.
+
+    Raises:
+        InputError: its lists do not fit together.
+    """
+    source, target = (
+        _read_side(sentence, side, name, special_tokens) for side, name in zip(("source", "target"), marks, strict=True)
+    )
+    for name in ("reference", "start"):
+        if not _is_text(text := getattr(sentence, name)) and (name, text) != ("reference", None):
+            raise InputError(f"{name}: expected text, found {text!r:.60}")
+    return Record(
+        id=id_,
+        source=source.text,
+        reference=sentence.reference,
+        hypothesis=target.text,
+        source_tokens=source.tokens,
+        target_input_tokens=[sentence.start, *target.tokens[:-1]],
+        target_output_tokens=target.tokens,
+        source_words=source.words,
+        target_words=target.words,
+        token_log_probabilities=_read_log_probabilities(sentence.log_probabilities, len(target.tokens)),
+        mode=mode,
+        truncated=bool(sentence.truncated),
+        attention={},
+        source_unit=source.unit,
+        target_unit=target.unit,
+    )
+
+
+def _read_side(sentence: Sentence, side: str, marks: str, special_tokens: Collection[str]) -> _Side:
+    tokens, text = list(getattr(sentence, f"{side}_tokens")), getattr(sentence, side)
+    for token in tokens:
+        if not _is_text(token):
+            raise InputError(f"{side}_tokens: expected tokens as text, found {token!r:.60}: convert ids to tokens")
+    if not tokens:
+        raise InputError(f"{side}_tokens: expected at least one token, such as </s>, found none")
+    given = getattr(sentence, f"{side}_words")
+    words = words_by_marks(tokens, marks, special_tokens) if given is None else _read_words(given, side, len(tokens))
+    spelling = spell_words(tokens, words, marks)
+    unit = "subwords" if given is None and marks == "none" else "spaces"
+    if text is not None:
+        if not _is_text(text):
+            raise InputError(f"{side}: expected text, found {text!r:.60}")
+        found, exact = len(words_of(text)), given is None and not sentence.truncated
+        if unit == "spaces" and (len(spelling) > found or (exact and len(spelling) < found)):
+            raise InputError(
+                f"{side}: its tokens are those of {len(spelling)} words ({' '.join(spelling):.60}), and the text has "
+                f"{found} between spaces ({text:.60}): leave the text out, put spaces where the words are cut, or give "
+                f"{side}_words"
+            )
+        return _Side(tokens, text, words, unit)
+    if "" in spelling:
+        raise InputError(f"{side}_words: no token has word {spelling.index('')}, so the text must be given as {side}")
+    return _Side(tokens, " ".join(spelling), words, unit)
+
+
+def _read_words(given: Sequence[int | None], side: str, tokens: int) -> list[int | None]:
+    words = [None if word is None else int(word) if isinstance(word, Integral) else -1 for word in given]
+    if len(words) != tokens:
+        raise InputError(f"{side}_words: expected {tokens} entries, one per token, found {len(words)}")
+    for word, as_given in zip(words, given, strict=True):
+        if word is not None and not 0 <= word < MOST_WORDS:
+            raise InputError(f"{side}_words: expected numbers of words from 0 on, or None, found {as_given!r:.60}")
+    return words
+
+
+def _read_log_probabilities(given: Sequence[float], tokens: int) -> list[float]:
+    values = [float(value) if isinstance(value, Real) else math.nan for value in given]
+    if len(values) not in (0, tokens):
+        raise InputError(f"log_probabilities: expected {tokens}, one per target token, or none, found {len(values)}")
+    for value in values:
+        if not -1e30 < value < 0.01:  # also not-a-number
+            raise InputError(f"log_probabilities: expected natural logarithms, 0 or less and finite, found {value}")
+    return values
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and is_unicode(value)
+
+
+TOLERANCE = 0.01  # of the sum of a row; weights may have been computed in 16 bits
+
+
+def read_attention(given: Any, record: Record, partial_rows: bool) -> dict[str, np.ndarray]:
+    """Returns the float32 weights of each site of a sentence.
+
+    Args:
+        given: an array of the cross-attention, or a mapping from sites to arrays.
+        record: the sentence's tokens.
+        partial_rows: whether rows may sum to less than one.
+
+    Raises:
+        InputError: they do not fit the tokens, or are no shares of a row.
+    """
+    by_site = given if isinstance(given, Mapping) else {"cross": given}
+    if unknown := [site for site in by_site if site not in SITES]:
+        raise InputError(f"expected attention of sites among {', '.join(SITES)}, found {unknown[0]!r:.60}")
+    if "cross" not in by_site:
+        raise InputError(f"expected attention of the site 'cross' among others, found {', '.join(by_site) or 'none'}")
+    return {site: _read_site(site, weights, record, partial_rows) for site, weights in by_site.items()}
+
+
+def _read_site(site: str, given: Any, record: Record, partial_rows: bool) -> np.ndarray:
+    try:
+        weights = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError) as error:  # of PyTorch, for one on a GPU or with a gradient
+        raise InputError(f"{site}: cannot be read as an array: {error}; give NumPy arrays") from None
+    _check_shape(site, weights, record)
+    if weights.dtype.kind != "f":
+        raise InputError(f"{site}: expected floating-point numbers, found {weights.dtype}; convert them to float32")
+    _check_values(site, weights, partial_rows)
+    return weights.astype(np.float32)
+
+
+def _check_shape(site: str, weights: np.ndarray, record: Record) -> None:
+    lengths = {"source": len(record.source_tokens), "target": len(record.target_output_tokens)}
+    query, key = SITES[site].axes
+    expected = lengths[query], lengths[key]
+    if weights.ndim == 4 and weights.shape[2:] == expected:
+        return
+    advice = "cut the padding off, and keep the special tokens"
+    if weights.ndim != 4:
+        advice = "stack the layers, and take one sentence out of the batch"
+    elif weights.shape[2:] == expected[::-1]:
+        advice = "exchange the last two axes"
+    raise InputError(
+        f"{site}: expected shape (layers, heads, {expected[0]} {query} tokens, {expected[1]} {key} tokens), found "
+        f"{weights.shape}; {advice}"
+    )
+
+
+def _check_values(site: str, weights: np.ndarray, partial_rows: bool) -> None:
+    for layer, of_layer in enumerate(weights):
+        place = f"{site}, layer {layer}"
+        if not np.isfinite(of_layer).all():
+            raise InputError(f"{place}: expected finite numbers, found {of_layer[~np.isfinite(of_layer)][0]}")
+        if (of_layer < 0).any():
+            raise InputError(
+                f"{place}: expected weights after the softmax, from 0 to 1, found {of_layer[of_layer < 0][0]:g}"
+            )
+        sums = of_layer.sum(axis=-1, dtype=np.float64)
+        wrong = sums >= 1 + TOLERANCE if partial_rows else np.abs(sums - 1) >= TOLERANCE
+        if wrong.any():
+            head, row = np.argwhere(wrong)[0]
+            raise InputError(
+                f"{place}, head {head}, row {row}: expected weights that sum to {'at most ' * partial_rows}1, found a "
+                f"sum of {sums[head, row]:.4g}; give weights after the softmax and before dropout"
+                + ("" if partial_rows else ", or partial_rows=True where rows divide their weight with other keys")
+            )

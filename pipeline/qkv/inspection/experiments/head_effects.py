@@ -1,0 +1,98 @@
+"""What it costs to change one head at a time: of each sentence, and of a set with intervals and tests.
+
+Letters: N sentences, P changes of one head each.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ...statistics.resampling import SAMPLES, ratio, ratio_interval
+from ...statistics.significance import holm, randomisation_p
+
+EFFECTS = ("loss_change", "argmax_changed")
+
+
+SAMPLES_A_TEST, MOST_SAMPLES = 200, 20_000
+"""How many random exchanges there are for each of the tests that Holm corrects, since with 20 or fewer none could be
+below 0.05; and how many at most."""
+
+
+class HeadEffects(NamedTuple):
+    """The effects of changes on given targets.
+
+    - places: of each change (layer, head, its name), P of them.
+    - sums: `(N, P, 2)`, summed over a sentence's target tokens: the rise of their loss in nats, and the number of those
+        whose likeliest prediction changes.
+    - tokens: `(N,)`, the target tokens.
+    """
+
+    places: Sequence[tuple[int, int, str]]
+    sums: np.ndarray
+    tokens: np.ndarray
+
+    def table(self) -> pd.DataFrame:
+        """Returns one row per layer, head and change, the largest loss first: `loss_change` and `argmax_changed`, means
+        over all target tokens, whose number is `tokens`."""
+        means = self.sums.sum(axis=0) / max(int(self.tokens.sum()), 1)
+        table = self._places().assign(**dict(zip(EFFECTS, means.T, strict=True)), tokens=int(self.tokens.sum()))
+        return table.sort_values("loss_change", ascending=False, kind="stable", ignore_index=True)
+
+    def table_with_intervals(self) -> pd.DataFrame:
+        """Returns `table`, and the ends of the 95 % intervals over sentences (`_low`, `_high`); and `p`, by approximate
+        randomisation, of the change of the loss being none, corrected for all rows (Holm 1979)."""
+        below = np.broadcast_to(self.tokens[:, None, None].astype(float), self.sums.shape)
+        low, high = ratio_interval(self.sums, below)
+        loss = self.sums[..., 0], below[..., 0]
+        samples = samples_for(len(self.places))
+        p = holm(randomisation_p((np.zeros_like(loss[0]), loss[1]), loss, samples=samples))
+        columns = {f"{EFFECTS[i]}_{name}": end[:, i] for i in (0, 1) for name, end in (("low", low), ("high", high))}
+        ends = self._places().assign(**columns, p=p)
+        return self.table().merge(ends, on=["layer", "head", "change"], how="left")
+
+    def sentences(self) -> pd.DataFrame:
+        """Returns one row per sentence, layer, head and change: `id`, `layer`, `head`, `change`, `tokens`,
+        `loss_change` and `argmax_changed`, means over the sentence's target tokens; not-a-number without any."""
+        count = len(self.places)
+        means = ratio(self.sums[None], np.broadcast_to(self.tokens[None, :, None, None], self.sums[None].shape))
+        places = self._places()
+        keys: dict[str, Any] = {"id": np.repeat(np.arange(len(self.tokens)), count)}
+        keys |= {name: np.tile(places[name], len(self.tokens)) for name in ("layer", "head", "change")}
+        columns = dict(zip(EFFECTS, means.reshape(-1, 2).T, strict=True))
+        return pd.DataFrame({**keys, "tokens": np.repeat(self.tokens, count), **columns})
+
+    def among(self, sentences: int, rows: Sequence[int]) -> "HeadEffects":
+        """Returns the effects of so many sentences, of which these are the ones in `rows`; the others count nothing."""
+        sums, tokens = np.zeros((sentences, *self.sums.shape[1:])), np.zeros(sentences, int)
+        sums[rows], tokens[rows] = self.sums, self.tokens
+        return HeadEffects(self.places, sums, tokens)
+
+    def _places(self) -> pd.DataFrame:
+        return pd.DataFrame(list(self.places), columns=["layer", "head", "change"])
+
+
+def samples_for(tests: int) -> int:
+    """Returns how many random exchanges tests that Holm corrects need."""
+    return min(max(SAMPLES, SAMPLES_A_TEST * tests), MOST_SAMPLES)
+
+
+def join_effects(effects: Iterable[HeadEffects]) -> HeadEffects:
+    """Joins different changes on the same sentences."""
+    parts = list(effects)
+    places = [place for part in parts for place in part.places]
+    return HeadEffects(places, np.concatenate([part.sums for part in parts], axis=1), parts[0].tokens)
+
+
+def sum_by_sentence(changes: np.ndarray, real: np.ndarray) -> np.ndarray:
+    """Sums what changes at each target token of a batch.
+
+    Args:
+        changes: `(P, B, T, 2)`.
+        real: bool `(B, T)`, where there are tokens.
+
+    Returns:
+        `(B, P, 2)`.
+    """
+    return np.moveaxis(np.where(real[..., None], changes, 0).sum(axis=2), 1, 0)

@@ -1,0 +1,115 @@
+"""The sentences of one run, as the page's data hold them."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...text.corpora.word_links import GoldAlignment
+from ..measures import MEASURES, SENTENCE_MEASURES, PageLabels, measure_site, sentence_row, under_attended_words
+from ..record import Record
+
+
+@dataclass
+class ViewerRun:
+    """The sentences of one run, as the page's data hold them.
+
+    Args:
+        name: what the page calls the run.
+        gold: gold alignments of the sentences by their id, drawn over the attention of targets that are the references.
+        scores: sentence scores by id.
+        plain: turns a tokenised translation into plain text, which is shown beside it; None for text that is plain.
+        sites: number of layers and heads of each site; the sentences that are added say it again.
+        units: what counts as a word of `source` and of `target`; likewise.
+        facts: what the page's header says of the run, such as its languages and scores; see `evaluation.page_facts`.
+        sentences_in_set: of how many sentences these are the first; None where that is unknown.
+        types: of heads, see `head_types.describe_types`.
+    """
+
+    name: str
+    gold: Sequence[GoldAlignment] = ()
+    scores: Sequence[float] = ()
+    plain: Callable[[str], str] | None = None
+    sites: dict[str, list[int]] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    sentences: list[dict[str, Any]] = field(default_factory=list)
+    weights: list[np.ndarray] = field(default_factory=list)
+    facts: Sequence[str] = ()
+    sentences_in_set: int | None = None
+    types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def add(self, record: Record, row: Mapping[str, Any]) -> None:
+        """Adds a sentence and its `sentence_row`."""
+        self.sites = {site: list(weights.shape[:2]) for site, weights in record.attention.items()}
+        self.units = {"source": record.source_unit, "target": record.target_unit}
+        for weights in record.attention.values():
+            self.weights.append(np.rint(weights.astype("float64").ravel() * 65535).clip(0, 65535).astype("uint16"))
+        self.sentences.append(self._sentence(record, row))
+
+    def add_all(self, records: Iterable[Record]) -> "ViewerRun":
+        """Measures and adds sentences, and returns itself."""
+        for record in records:
+            self.add(record, sentence_row(record, measure_site(record)))
+        return self
+
+    def data(self) -> dict[str, Any]:
+        """Returns the run as the page's data hold it, without weights."""
+        return {
+            "name": self.name,
+            "sites": self.sites,
+            "units": self.units,
+            "facts": list(self.facts),
+            "sentencesInSet": self.sentences_in_set,
+            "types": self.types,
+            "sentences": self.sentences,
+        }
+
+    def _sentence(self, record: Record, row: Mapping[str, Any]) -> dict[str, Any]:
+        is_reference = record.mode == "forced" or record.hypothesis == record.reference
+        gold = self.gold[record.id] if is_reference and record.id < len(self.gold) else None
+        links = sorted(gold.possible) if gold else []
+        return {
+            "id": record.id,
+            "sourceText": record.source,
+            "reference": record.reference,
+            "hypothesis": record.hypothesis,
+            "plain": self.plain(record.hypothesis) if self.plain else None,
+            "source": record.source_tokens,
+            "target": record.target_output_tokens,
+            "sourceWords": record.source_words,
+            "targetWords": record.target_words,
+            "logProbabilities": [round(value, 4) for value in record.token_log_probabilities] or None,
+            "likelihood": round(sum(record.token_log_probabilities) / max(1, len(record.token_log_probabilities)), 4),
+            "mode": record.mode,
+            "truncated": record.truncated,
+            "score": round(float(self.scores[record.id]), 2) if record.id < len(self.scores) else None,
+            "gold": [[i, j, int((i, j) in gold.sure)] for i, j in links] if gold else [],
+            "measures": {name: _number(row[name]) for name in shown_measures()},
+            "underAttended": row["under_attended"],
+            "underAttendedWords": under_attended_words(record),
+        }
+
+
+def shown_measures() -> dict[str, PageLabels]:
+    """Returns the measures that have a label in the page."""
+    measures: dict[str, PageLabels] = {**MEASURES, **SENTENCE_MEASURES}
+    return {name: row for name, row in measures.items() if row.note or row.lowest_first or row.highest_first}
+
+
+def measure_labels() -> dict[str, list[dict[str, Any]]]:
+    """Returns the page's notes on sentences and orders of sentences; sign -1 puts high values first."""
+    notes, orders = [], []
+    for name, row in shown_measures().items():
+        if row.note:
+            notes.append({"label": row.note, "measure": name})
+        for label, sign in ((row.lowest_first, 1), (row.highest_first, -1)):
+            if label:
+                orders.append({"label": label, "measure": name, "sign": sign})
+    return {"notes": notes, "orders": orders}
+
+
+def _number(value: float) -> float:
+    """Rounds a number; not-a-number becomes 0, so that it can be sorted."""
+    return 0.0 if math.isnan(value) else round(value, 4)

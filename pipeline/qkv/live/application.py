@@ -1,0 +1,223 @@
+"""The server of the live page: four addresses, one question at a time, and nothing else.
+
+- `GET /?token=...`: the page.
+- `POST /answer`: a question as JSON (see `question`), answered as JSON.
+- `POST /explain`: a question on scores as JSON, answered as JSON.
+- `POST /save`: the numbers of answers, kept as an attention archive in the run's folder.
+"""
+
+import json
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import BoundedSemaphore, Lock
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from werkzeug.exceptions import BadRequest, HTTPException, ServiceUnavailable
+from werkzeug.routing import Map, Rule
+from werkzeug.wrappers import Request, Response
+
+from ..errors import InputError
+from ..evaluation.inspected import archive_manifest
+from ..files.atomic import check_own_folder, new_folder
+from ..inspection.archive import ArchiveWriter
+from ..inspection.viewer.page import content_policy
+from .gate import Gate
+from .live_run import Answer, LiveRun
+from .page import SERVED
+from .question import read_question, read_score_question
+
+log = logging.getLogger(__name__)
+
+
+MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
+
+
+MOST_WAITING = 16  # a class; an answer takes a tenth of a second
+
+
+MOST_KEPT = 200  # answers that can be saved
+
+
+MOST_KEPT_BYTES = 100_000_000  # of their weights
+
+
+HEADERS = {
+    # Notebooks show the page in a frame; others cannot, since they do not know the token.
+    "Content-Security-Policy": content_policy({**SERVED, "base-uri": "'none'", "form-action": "'none'"}),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class _SaveRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    answers: list[int] = Field(min_length=1, max_length=MOST_KEPT)
+
+
+class LivePage:
+    """The live page as a WSGI application.
+
+    Args:
+        runs: the runs that answer.
+        page: returns the page's HTML.
+        gate: who may ask.
+    """
+
+    def __init__(self, runs: Sequence[LiveRun], page: Callable[[], str], gate: Gate) -> None:
+        self._runs = runs
+        self._page = page
+        self._gate = gate
+        self._places = BoundedSemaphore(1 + MOST_WAITING)
+        self._turn = Lock()
+        self._kept: OrderedDict[int, tuple[LiveRun, Answer]] = OrderedDict()
+        self._kept_bytes = 0
+        self._answered = 0
+        self._addresses = Map(
+            [
+                Rule("/", methods=["GET"], endpoint=self._show),
+                Rule("/answer", methods=["POST"], endpoint=self._answer),
+                Rule("/explain", methods=["POST"], endpoint=self._explain),
+                Rule("/save", methods=["POST"], endpoint=self._save),
+            ]
+        )
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        request = Request(environ)
+        request.max_content_length = MOST_BYTES
+        return self._respond(request)(environ, start_response)
+
+    def _respond(self, request: Request) -> Response:
+        try:
+            self._gate.check(request)
+            endpoint, _ = self._addresses.bind_to_environ(request.environ).match()
+            response = endpoint(request)
+        except InputError as error:
+            response = _error(400, str(error))
+        except HTTPException as error:
+            response = _error(error.code or 500, error.description or "")
+        except (TimeoutError, ConnectionError):
+            response = _error(408, "the question did not arrive in time")
+        except Exception:
+            log.exception("a question could not be answered")
+            response = _error(500, "something went wrong; the terminal says what")
+        response.headers.extend(HEADERS)
+        return response
+
+    def _show(self, request: Request) -> Response:
+        return Response(self._page(), mimetype="text/html")
+
+    def _answer(self, request: Request) -> Response:
+        question = read_question(_body(request))
+        run = self._run(question.run)
+        with self._place():
+            answer = run.answer(question)
+            number = self._keep(run, answer)
+        return _json({"answer": number, **answer.facts})
+
+    def _explain(self, request: Request) -> Response:
+        question = read_score_question(_body(request))
+        run = self._run(question.run)
+        with self._place():
+            return _json(run.explain(question))
+
+    def _run(self, number: int) -> LiveRun:
+        if number >= len(self._runs):
+            raise BadRequest(f"run: expected a number below {len(self._runs)}, found {number}")
+        return self._runs[number]
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """Waits for its turn, if not too many are waiting already."""
+        if not self._places.acquire(blocking=False):
+            raise ServiceUnavailable("busy: others are waiting already; ask again in a moment", retry_after=1)
+        try:
+            with self._turn:
+                yield
+        finally:
+            self._places.release()
+
+    def _keep(self, run: LiveRun, answer: Answer) -> int:
+        self._answered += 1
+        self._kept[self._answered] = run, answer
+        self._kept_bytes += answer.record_bytes
+        while len(self._kept) > MOST_KEPT or (self._kept_bytes > MOST_KEPT_BYTES and len(self._kept) > 1):
+            _, (_, dropped) = self._kept.popitem(last=False)
+            self._kept_bytes -= dropped.record_bytes
+        return self._answered
+
+    def _save(self, request: Request) -> Response:
+        try:
+            wanted = _SaveRequest.model_validate_json(_body(request)).answers
+        except (ValidationError, ValueError, RecursionError):
+            raise BadRequest(f"answers: expected the numbers of 1 to {MOST_KEPT} answers") from None
+        with self._turn:
+            kept = [self._kept[number] for number in wanted if number in self._kept]
+            if len(kept) < len(wanted):
+                raise BadRequest("answers: at least one of them is no longer kept; ask again")
+            folders = save_case(kept)
+        return _json({"folders": [str(folder) for folder in folders]})
+
+
+def _body(request: Request) -> bytes:
+    if request.mimetype != "application/json":
+        raise BadRequest("expected Content-Type: application/json")
+    return request.get_data(cache=False)
+
+
+def _json(value: Any) -> Response:
+    return Response(json.dumps(value, ensure_ascii=False, allow_nan=False), mimetype="application/json")
+
+
+def _error(status: int, message: str) -> Response:
+    response = _json({"error": message})
+    response.status_code = status
+    if status == ServiceUnavailable.code:
+        response.headers["Retry-After"] = "1"
+    return response
+
+
+FOLDER = "live"  # in the run's
+
+
+MOST_CASES = 10_000
+
+
+def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
+    """Writes answers as archives, one for each run: `RUN/live/0001`, `0002` and so on. `qkv view`, `draw` and
+    `measure` read them.
+
+    Returns:
+        The folders.
+
+    Raises:
+        InputError: a folder cannot be written, or there are too many.
+    """
+    runs = list(dict.fromkeys(live for live, _ in answers))
+    return [_save(live, [answer for other, answer in answers if other is live]) for live in runs]
+
+
+def _save(live: LiveRun, answers: Sequence[Answer]) -> Path:
+    parent = live.run.directory.root / FOLDER
+    check_own_folder(parent)
+    path = _free_folder(parent)
+    with new_folder(path, "saves a case here") as folder:
+        manifest = archive_manifest(live.run) | {"questions": [answer.question.model_dump() for answer in answers]}
+        with ArchiveWriter(folder, manifest=manifest) as writer:
+            for number, answer in enumerate(answers):
+                writer.append(replace(answer.record, id=number))
+    return path
+
+
+def _free_folder(parent: Path) -> Path:
+    for number in range(1, MOST_CASES):
+        if not os.path.lexists(path := parent / f"{number:04d}"):
+            return path
+    raise InputError(f"{parent}: has {MOST_CASES} cases already; delete some")

@@ -1,0 +1,58 @@
+"""Words that share a token are linked together."""
+
+import numpy as np
+import pytest
+
+from qkv.alignment.head_scores import score_heads
+from qkv.alignment.readout import AlignmentReadout
+from qkv.alignment.readout_choice import links_of_heads
+from qkv.alignment.word_matrix import group_words, spread_links
+from qkv.text.corpora.word_links import GoldAlignment
+
+
+def test_words_with_a_token_each_are_groups_of_their_own():
+    assert group_words([0, 0, 1, 2, None], 4) == ([0, 0, 1, 2, None], 4, None)
+    assert group_words([None], 0) == ([None], 0, None)
+
+
+def test_a_word_without_a_token_of_its_own_is_grouped_with_the_next_and_none_with_what_was_cut_off():
+    groups = group_words([1, 2, 2, 5, None], 8)
+    assert groups.of_tokens == [0, 1, 1, 2, None] and groups.number == 3
+    assert groups.of_words.tolist() == [0, 0, 1, 2, 2, 2, -1, -1]
+
+
+def test_every_word_has_the_links_of_its_group():
+    source, target = group_words([1, 2], 4), group_words([2], 4)
+    links = np.array([[[True, False]], [[False, True]]])  # (2, target group, source groups)
+    expected = np.zeros((2, 4, 4), bool)
+    expected[0, :3, :2] = True
+    expected[1, :3, 2] = True
+    np.testing.assert_array_equal(spread_links(links, source, target), expected)
+
+
+@pytest.fixture
+def record(make_record):
+    """Source tokens of 2, 1 and 3 characters; target tokens of 1 and 2."""
+    record = make_record(0, (1, 2, 5, None), (0, 2, None), layers=1, heads=1)
+    weights = np.array([[0.1, 0.1, 0.7, 0.1], [0.6, 0.2, 0.1, 0.1], [0.0, 0.0, 0.0, 1.0]], "float32")
+    record.attention["cross"][0, 0] = weights
+    return record
+
+
+LINKS = {(3, 0), (4, 0), (5, 0), (0, 1), (1, 1), (0, 2), (1, 2)}
+
+
+@pytest.mark.parametrize("extraction", ["target", "mutual", "over-0.4"])
+def test_links_of_characters_are_those_of_their_tokens(record, extraction):
+    assert AlignmentReadout(0, 0, "output", extraction).links(record) == LINKS
+    found = links_of_heads(record, "output")[0, 0]
+    assert {(int(i), int(j)) for j, i in np.argwhere(found)} == LINKS
+
+
+def test_error_rates_count_characters(record):
+    gold = GoldAlignment(frozenset(LINKS), frozenset(LINKS))
+    table = score_heads([record], [gold], [(6, 3)])
+    (row,) = table[(table["side"] == "output") & (table["linked"] == "target") & (table["head"] == 0)].to_dict(
+        "records"
+    )
+    assert (row["aer"], row["precision"], row["recall"]) == (0, 1, 1)

@@ -1,0 +1,80 @@
+"""What a head's output is worth: against passes one by one in which the output is put together by hand."""
+
+import numpy as np
+import pytest
+
+from qkv.config.names.inspection import OUTPUT_ABLATIONS
+from qkv.decoding.forced import make_forced_graph
+from qkv.inspection.experiments.perturbation import ablation_effects
+from qkv.text.batch import forced_batch
+from qkv.text.tokens.special_tokens import EOS
+from tests.support.tiny_models import make_transformer, shared_transformer
+
+PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 15, 4], [9, EOS])]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return ablation_effects(shared_transformer(), PAIRS, batch_tokens=10, workers=2).table()
+
+
+def test_every_head_has_a_row_of_each_kind_the_largest_loss_first(table):
+    assert len(table) == 2 * 2 * 2 and set(table["change"]) == set(OUTPUT_ABLATIONS)
+    assert (table["tokens"] == 10).all() and table["loss_change"].is_monotonic_decreasing
+    assert (table["loss_change"].abs() > 1e-4).all()
+    model = shared_transformer()
+    assert not any("merge_heads" in vars(block.cross_attention) for block in model.decoder_blocks)
+
+
+def test_a_head_whose_mean_stands_for_it_adds_a_constant(table):
+    """The head's part of the projection moves into its bias: what it adds on average, whatever it reads."""
+    model = shared_transformer()
+    attention = model.decoder_blocks[1].cross_attention
+    kernel, bias = attention.output_projection.kernel, attention.output_projection.bias
+    contexts = []
+    merge = type(attention).merge_heads
+
+    def remember(context):
+        contexts.append(context.numpy()[0])
+        return merge(attention, context)
+
+    attention.merge_heads = remember
+    for pair in PAIRS:
+        ids = forced_batch([pair]).ids
+        model.decode(ids[1], model.encode(ids[0]))
+    del attention.merge_heads
+    mean = np.concatenate(contexts, axis=1)[0].mean(axis=0)  # of head 0
+    read = make_forced_graph(model)
+    losses = [[], []]
+    before, size = (kernel.numpy(), bias.numpy()), attention.value_dim
+    for changed, found in enumerate(losses):
+        for pair in PAIRS:
+            found += list(read(*forced_batch([pair]).ids).log_probabilities.numpy()[0])
+        if not changed:
+            bias.assign(before[1] + mean @ before[0][:size])
+            kernel.assign(np.where(np.arange(len(before[0]))[:, None] < size, 0, before[0]))
+    kernel.assign(before[0])
+    bias.assign(before[1])
+    row = table[(table["layer"] == 1) & (table["head"] == 0) & (table["change"] == "mean")]
+    assert row["loss_change"].item() == pytest.approx(np.mean(losses[0]) - np.mean(losses[1]), abs=1e-5)
+
+
+def test_outputs_of_another_sentence_are_never_the_own_ones():
+    """The one head gives all tokens the mean of the values, so the other sentence's output is that of its source."""
+    model = make_transformer(decoder_layers=1, num_heads=1, cross={"mechanism": "uniform"})
+    first, second = PAIRS[0], PAIRS[2]
+    found = ablation_effects(model, [first, second]).table().set_index("change")["loss_change"]
+    read, losses = make_forced_graph(model), []
+    for (source, target), (other, _) in ((first, second), (second, first)):
+        usual, exchanged = (read(*forced_batch([(one, target)]).ids).log_probabilities[0] for one in (source, other))
+        losses += list((usual - exchanged).numpy())
+    assert found["resampled"] == pytest.approx(np.mean(losses), abs=1e-5)
+    alone = ablation_effects(model, PAIRS[:1]).table()
+    assert alone["change"].tolist() == ["mean"] and alone["loss_change"].item() == pytest.approx(0, abs=1e-6)
+
+
+def test_batches_change_nothing(table):
+    again = ablation_effects(shared_transformer(), PAIRS).table()
+    keys = ["layer", "head", "change"]
+    one, other = (found.sort_values(keys)["loss_change"].to_numpy() for found in (table, again))
+    np.testing.assert_allclose(one, other, atol=1e-5)

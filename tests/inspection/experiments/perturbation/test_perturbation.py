@@ -1,0 +1,40 @@
+"""What replacing a head costs: against passes one by one, whatever the batches; models without such heads are told."""
+
+import numpy as np
+import pytest
+
+from qkv.decoding.forced import forced_pass
+from qkv.errors import InputError
+from qkv.inspection.experiments.intervention import CHANGES, Intervention, intervene, one_head
+from qkv.inspection.experiments.perturbation import perturbation_table
+from qkv.text.batch import forced_batch
+from qkv.text.tokens.special_tokens import EOS
+from tests.support.tiny_models import shared_transformer
+
+PAIRS = [([5, 9, 4], [7, 10, EOS]), ([8], [4, 5, 6, 7, EOS]), ([11, 12, 13, 14, 15, 4], [9, EOS])]
+
+
+def test_loss_change_and_argmax_changed_are_means_over_all_tokens():
+    model = shared_transformer()
+    layers = [block.cross_attention for block in model.decoder_blocks]
+    table = perturbation_table(model, PAIRS, batch_tokens=10, workers=2)
+    assert len(table) == 2 * 2 * len(CHANGES) and (table["tokens"] == 10).all()
+    assert table["loss_change"].is_monotonic_decreasing
+    for row in table[::3].to_dict("records"):
+        losses, changed = [], []
+        for pair in PAIRS:
+            batch = forced_batch([pair])
+            usual = forced_pass(model, *batch.ids)
+            place = row["layer"], row["head"], list(CHANGES).index(row["change"])
+            with intervene(layers, Intervention(one_head(2, 2, *place))):
+                found = forced_pass(model, *batch.ids)
+            losses += list((usual.log_probabilities - found.log_probabilities)[0].numpy())
+            changed += list((usual.likeliest != found.likeliest)[0].numpy())
+        assert row["loss_change"] == pytest.approx(np.mean(losses), abs=1e-5)
+        assert row["argmax_changed"] == pytest.approx(np.mean(changed))
+    assert (table["loss_change"].abs() > 1e-4).any() and (table["argmax_changed"] > 0).any()
+
+
+def test_a_model_without_cross_attention_heads_is_refused():
+    with pytest.raises(InputError, match=r"--perturb .* Transformer"):
+        perturbation_table(object(), PAIRS)

@@ -1,0 +1,60 @@
+"""Types of heads in files and pages."""
+
+import pandas as pd
+import pytest
+
+from qkv.errors import InputError
+from qkv.inspection.head_tables import add_types
+from qkv.inspection.head_types import TypedHead, describe_types, named_heads, read_head_types
+
+TABLE = pd.DataFrame(
+    [
+        ("cross", 0, 0, "aligner", 0.75, 0.1, 1e-9, 40, True),
+        ("cross", 0, 0, "eos", 0.2, 0.1, 0.5, 50, False),
+        ("encoder", 1, 1, "previous", 0.9, 0.1, 1e-9, 50, True),
+    ],
+    columns=["site", "layer", "head", "type", "share", "chance", "p", "rows", "named"],
+)
+NAMED = {("cross", 0, 0): TypedHead("aligner", 0.75, 1e-9), ("encoder", 1, 1): TypedHead("previous", 0.9, 1e-9)}
+
+
+def test_types_are_read_as_they_were_written(tmp_path):
+    assert named_heads(TABLE) == NAMED
+    path = tmp_path / "head_types.csv"
+    assert read_head_types(path) == {}
+    TABLE.to_csv(path, index=False)
+    assert read_head_types(path) == NAMED
+    TABLE[:0].to_csv(path, index=False)
+    assert read_head_types(path) == {}
+
+
+def test_pages_hold_them_by_their_places():
+    described = describe_types(NAMED)
+    assert list(described) == ["cross/0/0", "encoder/1/1"]
+    assert described["cross/0/0"]["label"] == "aligner" and described["cross/0/0"]["share"] == 0.75
+
+
+def test_heads_get_three_columns_that_are_empty_where_there_is_no_type():
+    heads = pd.DataFrame({"site": ["cross"] * 2, "layer": [0, 0], "head": [0, 1], "entropy": [1.0, 2.0]})
+    table = add_types(heads, NAMED)
+    assert list(table) == ["site", "layer", "head", "entropy", "type", "type_share", "type_p"]
+    assert table["type"].tolist() == ["aligner", ""] and table["type_share"].isna().tolist() == [False, True]
+    assert list(add_types(heads[:0], NAMED)) == list(table)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not a table of types"),
+        ("site,layer\ncross,0\n", "not a table of types"),
+        ("\x00\xff", "not a table of types"),
+        ("site,layer,head,type,share,chance,p,rows,named\ncross,x,0,eos,0.5,0,0,1,True\n", "not a table of types"),
+        ("site,layer,head,type,share,chance,p,rows,named\ncross,0,0,<b>,0.5,0,0,1,True\n", "expected types among"),
+        ("site,layer,head,type,share,chance,p,rows,named\ncross,0,0,eos,,0,0,1,True\n", "shares from 0 to 1"),
+    ],
+)
+def test_damaged_files_are_refused_in_words(tmp_path, text, message):
+    path = tmp_path / "head_types.csv"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=message):
+        read_head_types(path)

@@ -1,0 +1,139 @@
+"""SentencePiece and the normalisation of typed text in JavaScript give what the libraries give, on hostile lines."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from qkv.config import RunConfig
+from qkv.errors import InputError
+from qkv.live.model_page import pack_normalizer, pack_tokenizer
+from qkv.text.lines.line import as_line
+from qkv.text.lines.look import measure_look
+from qkv.text.tokens.run_tokenizer import train_tokenizer
+from qkv.text.tokens.subword_models import SentencePieceModel
+from qkv.text.tokens.tokenizer import Tokenizer
+from tests.support.pages import scripts_in
+from tests.support.random_runs import random_run
+from tests.support.text import MARKS, ODD, SENTENCES, lines_with
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_subwords_are_those_of_the_library(browser, tokenizers, tmp_path, kind, repeated):
+    """The ids, where they end in the text, and the text that any ids spell; also where parts are equally good, of which
+    TensorFlow Text takes others than SentencePiece itself."""
+    tokenizer = tokenizers[kind]
+    if repeated:
+        chance = random.Random(5)
+        words = ["".join(chance.choices(["aa", "a", "b", "bc"], k=1 + i % 6)) for i in range(360)]
+        text = [" ".join(words[place : place + 6]) for place in range(0, len(words), 6)]
+        train_tokenizer(text, tmp_path / "model", kind=kind, vocabulary_size=20, character_coverage=1.0)
+        tokenizer = Tokenizer(tmp_path / "model")
+    lines = ["a" * i + "b" * j + "a" * i for i in range(12) for j in range(5)] if repeated else []
+    lines += [*lines_with(ODD, seed=1), "", "   ", "x" * 5000, ("le chat noir " * 400)[:5000]]
+    chance = random.Random(2)
+    rows = [[chance.randrange(tokenizer.vocabulary_size) for _ in range(chance.randrange(12))] for _ in range(200)]
+    with scripts_in(browser) as page:
+        found = page.evaluate(
+            """({model, lines, rows}) => {
+              const subwords = new SubwordModel(model);
+              const texts = rows.map((row) => subwords.decode(row));
+              return { encoded: lines.map((line) => subwords.encode(line)), texts };
+            }""",
+            {"model": pack_tokenizer(random_run(tokenizer, tmp_path)), "lines": lines, "rows": rows},
+        )
+    library = SentencePieceModel(tokenizer.model) if repeated else tokenizer._subwords
+    pairs = zip(library.encode(lines), library.ends(lines), strict=True)
+    for line, one, (ids, places) in zip(lines, found["encoded"], pairs, strict=True):
+        assert (one["ids"], one["ends"]) == (ids, places), repr(line[:200])
+    assert found["texts"] == tokenizer.decode(rows)
+
+
+def normalized_run(tokenizer, folder, language, sentences=SENTENCES, **settings):
+    """A run that normalises typed text, whose training text was these sentences."""
+    run = random_run(tokenizer, folder)
+    run.directory.source_look.parent.mkdir(parents=True)
+    measure_look(sentences, tokenized=True).write(run.directory.source_look)
+    values = run.config.model_dump()
+    values["data"] |= {"source_language": language, "normalize": settings}
+    return replace(run, config=RunConfig.model_validate(values))
+
+
+@pytest.mark.parametrize(
+    ("language", "settings"),
+    [
+        ("en", {"lowercase": True, "moses": True}),
+        ("fr", {"lowercase": True, "moses": True}),
+        ("de", {"moses": True}),
+        ("en", {"lowercase": True, "europarl": True}),
+        ("fr", {"europarl": True}),
+        ("en", {"lowercase": True}),
+    ],
+    ids=str,
+)
+def test_typed_text_is_normalised_as_by_the_run(browser, tokenizer, tmp_path, language, settings):
+    names = [*SENTENCES, "the dog of Mr. Éva 's &apos; town", "a cat"]  # with capitals inside sentences
+    lines = [*lines_with(MARKS, seed=3), "The dog 's cat, &apos; 's.", "'s  Éva 's"]
+    for number, sentences in enumerate((names, [line.lower() for line in SENTENCES], ["A cat .", "The dog ."])):
+        run = normalized_run(tokenizer, tmp_path / str(number), language, sentences, **settings)
+        with scripts_in(browser) as page:
+            found = page.evaluate("([rules, lines]) => lines.map(typedText(rules))", [pack_normalizer(run), lines])
+        for line, ours in zip(lines, found, strict=True):
+            assert ours == run.normalizer(as_line(line.replace("\n", " "), "")), repr(line)
+
+
+def test_text_is_composed_and_otherwise_left_alone_where_the_run_leaves_it(tokenizer, browser, tmp_path):
+    assert pack_normalizer(random_run(tokenizer, tmp_path)) is None
+    with scripts_in(browser) as page:
+        assert page.evaluate("typedText(null)('E\u0301va\\n Dog.')") == "Éva  Dog."
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t", "\u00a0", "\u3000", "\u2028", "\u200b", "\ufeff", "\u0085", "\0"])
+def test_a_line_without_anything_to_be_seen_has_no_tokens_in_the_page(tokenizer, browser, tmp_path, text):
+    model = pack_tokenizer(random_run(tokenizer, tmp_path))
+    with scripts_in(browser) as page:
+        found = page.evaluate("([model, text]) => new SubwordModel(model).encode(text)", [model, text])
+    assert found == {"ids": [], "ends": []}
+
+
+def test_a_tokenizer_of_another_program_is_refused(tokenizer, tmp_path):
+    run = random_run(tokenizer, tmp_path)
+    given = run.config.model_copy(update={"tokenizer": SimpleNamespace(kind="given")})
+    with pytest.raises(InputError, match="an imported run, whose tokenizer has no counterpart in a page"):
+        pack_tokenizer(replace(run, config=given))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"normalization_rule_name": "nmt_nfkc"},
+        {"byte_fallback": True},
+        {"user_defined_symbols": ["der"]},
+        {"remove_extra_whitespaces": False},
+        {"add_dummy_prefix": False},
+        {"treat_whitespace_as_suffix": True},
+        {"model_type": "char"},
+        {"model_type": "word"},
+    ],
+    ids=str,
+)
+def test_a_subword_model_that_does_something_else_is_refused(tokenizer, tmp_path, arguments):
+    import sentencepiece
+
+    settings = {"model_type": "bpe", "vocab_size": 340, "normalization_rule_name": "identity"}
+    settings |= {
+        "hard_vocab_limit": False,
+        "pad_id": 0,
+        "unk_id": 1,
+        "bos_id": 2,
+        "eos_id": 3,
+        "minloglevel": 2,
+    } | arguments
+    text = tmp_path / "model"
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(SENTENCES), model_prefix=str(text), **settings)
+    other = replace(random_run(tokenizer, tmp_path), tokenizer=Tokenizer(Path(f"{text}.model")))
+    with pytest.raises(InputError, match="this SentencePiece model has no counterpart in a page"):
+        pack_tokenizer(other)
