@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..config import RunConfig
 from ..config.corpus import CorpusSettings, is_csv
@@ -31,7 +32,7 @@ from .corpora.corpus import SHARD_PAIRS, Corpus, Sides, _numbers, _shard, is_lar
 from .corpora.filters import TextFilters, digest_pairs
 from .corpora.overlap import SharedSentenceFinder, SharedSentences
 from .corpora.provenance import shard_digests
-from .lines.line import find_empty
+from .lines.line import is_empty
 from .lines.look import LookMeter
 from .tokens.encoding import EncodedPairs, EncodedShard, SentenceStore, smallest_type
 from .tokens.subword_models import PlainModel
@@ -185,6 +186,12 @@ class _ShardWriter:
     def __call__(self, numbered: tuple[int, Sides]) -> None:
         number, pairs = numbered
         self._files.write(number, self._reader(pairs))
+
+
+def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Returns which pairs have a side that `is_empty`."""
+    pairs = zip(sources, targets, strict=True)
+    return np.array([is_empty(source) or is_empty(target) for source, target in pairs], bool)
 
 
 def _read_or_make(corpus: Corpus, reader: PairReader, files: ShardFiles, number: int) -> Reading:

@@ -2,7 +2,6 @@
 
 import re
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from qkv.model.decoder_only import DecoderOnly
 from qkv.model.interface import TranslationModel
 from qkv.model.recurrent import Recurrent
 from qkv.model.transformer import Transformer
+from tests.support import ROOT
 from tests.support.tiny_models import MODELS, RECURRENT, SIZES, every_site, shared_model
 
 CLEAN = [5, 9, 4, 16, 7, 3], [2, 7, 10, 13]
@@ -252,7 +252,7 @@ def test_all_architectures_name_what_their_cross_attention_computes_alike():
 
 
 def test_the_page_names_what_is_there():
-    page = (Path(inside.__file__).parent / "INSIDE.md").read_text(encoding="utf-8")
+    page = (ROOT / "pipeline" / "qkv" / "inspection" / "INSIDE.md").read_text(encoding="utf-8")
     found = {name for case in ("transformer", "recurrent", "decoder-only") for name in reading_of(case)[0]}
     named = re.findall(r"`((?:encoder|decoder)\.[\w.]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
     assert len(named) > 20

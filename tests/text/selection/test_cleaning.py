@@ -5,8 +5,8 @@ import numpy as np
 from qkv.config.names.text import CORPUS_PROBLEMS
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.filters import digest_pairs, find_repeated
-from qkv.text.lines.line import find_empty
 from qkv.text.selection import Findings, find_odd_pairs
+from qkv.text.shards import find_empty
 
 
 def corpus_of(*pairs, lines=None):

@@ -7,9 +7,8 @@ from qkv.text import shards as pair_reader
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.filters import digest_pairs
 from qkv.text.corpora.overlap import SharedSentenceFinder
-from qkv.text.lines.line import find_empty
 from qkv.text.lines.look import measure_look
-from qkv.text.shards import PairReader, read_pairs
+from qkv.text.shards import PairReader, find_empty, read_pairs
 from tests.support.text import SENTENCES
 
 SOURCES = [*SENTENCES, "", "A long sentence , which has more than sixty characters in all ."]

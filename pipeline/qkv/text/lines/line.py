@@ -13,9 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import numpy as np
-import numpy.typing as npt
-
 from ...errors import InputError
 
 if TYPE_CHECKING:
@@ -193,12 +190,6 @@ def _locate_bad_byte(path: Path, file: BinaryIO) -> InputError:
             return refuse_byte(line, error.start, str(path), number, position)
         position += len(line)
     raise AssertionError("the text as a whole is not UTF-8, but each of its lines is")
-
-
-def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Returns which pairs have a side that `is_empty`."""
-    pairs = zip(sources, targets, strict=True)
-    return np.array([is_empty(source) or is_empty(target) for source, target in pairs], bool)
 
 
 def words_of(text: str) -> list[str]:

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from qkv.errors import InputError
 from qkv.text.corpora.word_links import read_pharaoh
-from qkv.text.lines.line import as_line, compose, find_empty, is_empty
+from qkv.text.lines.line import as_line, compose, is_empty
 from qkv.text.lines.stream import ArrivingLines
 from qkv.text.lines.text_file import read_lines
 from qkv.text.phrases.sentence_files import GivenLines
+from qkv.text.shards import find_empty
 
 UNSEEN = [*" \t\xa0\u3000\u2003\u2028\u200b\ufeff\x85\u200e\r\x00", " \t\u200b"]
 
