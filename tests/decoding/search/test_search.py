@@ -10,7 +10,7 @@ from qkv.decoding.greedy import GreedySearch
 from qkv.decoding.sampling import Sampling
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.searches import MOST_TOKENS, SEARCHES, forced_scores, found_by, words
-from tests.support.tiny_models import MODELS, SOURCE, shared_model
+from tests.support.tiny_models import MODELS, SOURCE, shared_model, shared_transformer
 
 
 @pytest.mark.parametrize("settings", [{"beam_size": 1}, {"search": "sampling", "n_best": 2}])
@@ -50,7 +50,7 @@ def test_every_search_finds_targets_with_the_log_probabilities_that_the_model_gi
 
 
 def a_model():
-    return shared_model(*MODELS["transformer"][:1], **MODELS["transformer"][1])
+    return shared_transformer(encoder_layers=1, decoder_layers=1)
 
 
 @pytest.mark.parametrize(
