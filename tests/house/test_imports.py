@@ -184,7 +184,6 @@ def test_settings_stop_at_the_door():
         "qkv.model.build",
         "qkv.run.training",
         "qkv.run",
-        "qkv.text.tokens.bpe_dropout",
         "qkv.text.training_text",
         "qkv.text.corpora.formats",
         "qkv.text.corpora.mixture",

@@ -134,13 +134,15 @@ import sys
 from pathlib import Path
 from qkv.config import load_run_config
 from qkv.files.run_directory import RunDirectory
-from qkv.text import pair_reader, tokenizer
+from qkv.text import shards
+from qkv.text.corpora import corpus
 from qkv.text.prepare import prepare_text
-from qkv.text.subword_model import SentencePieceModel
+from qkv.text.tokens import tokenizer
+from qkv.text.tokens.subword_models import SentencePieceModel
 
 tokenizer.load_subword_model = SentencePieceModel  # starts sooner than TensorFlow Text
-pair_reader.SHARD_PAIRS = 64
-pair_reader.usable_cores = lambda: 1
+corpus.SHARD_PAIRS = 64
+shards.usable_cores = lambda: 1
 print("started", flush=True)
 prepare_text(load_run_config(sys.argv[1]), RunDirectory(Path(sys.argv[2])))
 """

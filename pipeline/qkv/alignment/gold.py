@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..inspection.archive import AttentionArchive
 from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_corpus
-from ..text.corpora.word_links import GoldAlignment, read_pharaoh
+from ..text.corpora.word_links import GoldAlignment, check_count, read_pharaoh
 from ..text.tokens.words import AT_SPACES, WordCutter, WordUnits, count_words
 from .error_rate import check_ranges
 
@@ -58,11 +58,7 @@ def read_gold_set(
         InputError: the file does not have one line per pair, a line is not in Pharaoh format, or no line has a link.
     """
     gold = read_pharaoh(path, turned)
-    if len(gold) != len(corpus):
-        raise InputError(
-            f"{path}: {len(gold)} lines of alignments for the {len(corpus)} pairs of {corpus.name}; "
-            "expected one per pair"
-        )
+    check_count(path, len(gold), corpus)
     units = cutter.units(corpus.source, corpus.target)
     sides = cutter.count(corpus.source, corpus.target, units)
     gold, dropped = check_ranges(gold, *sides, path)

@@ -186,6 +186,12 @@ class DataSettings(Settings):
         return self.train if isinstance(self.train, tuple) else ()
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether the corpora of a list have shares other than their sizes."""
+        weighted = any(corpus.weight is not None for corpus in self.listed_corpora)
+        return len(self.listed_corpora) > 1 and (weighted or self.temperature is not None)
+
+    @property
     def tags(self) -> tuple[str, ...]:
         """The tags of the training corpora, each once, in the order of the list."""
         return tuple(dict.fromkeys(corpus.tag for corpus in self.listed_corpora if corpus.tag is not None))

@@ -14,12 +14,24 @@ from ..config.data import DataSettings
 from ..config.names.text import CORPUS_FILTERS, CORPUS_PROBLEMS
 from ..errors import InputError
 from ..files.arrays import ArrayStore
-from .corpora.corpus import Corpus, JoinedCorpora
+from .corpora.corpus import Corpus
 from .corpora.filters import find_repeated, with_near_duplicates
-from .corpora.mixture import _ranges, is_weighted, make_mixture
+from .corpora.mixture import make_mixture, ranges_of
 from .corpora.overlap import MOST_LINES
 from .shards import TextFacts
 from .tokens.encoding import EncodedPairs, put_tags
+
+CHUNK_PAIRS = 1 << 17
+"""Judged at a time."""
+
+
+NOTED_LENGTH_RATIO = 9.0  # of the pairs that the report counts where no ratio is too large
+
+
+_SHORT_TOKENS = 10  # up to here a ratio of lengths says nothing ("Go." and "Vas-y, pars !")
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -29,12 +41,16 @@ class Selection:
     Args:
         kept: the rows of the pairs that are kept, ascending.
         ends: the number of pairs up to the end of each corpus; a list has several.
-        report: what was found and done, for `corpus_report.json`.
+        findings: the pairs with one of `CORPUS_PROBLEMS`.
+        actions: what was done with those of each: `drop` or `keep`.
+        filtered: the pairs that filters left out; none where there are no filters.
     """
 
     kept: np.ndarray
     ends: Sequence[int]
-    report: dict[str, Any]
+    findings: "Findings"
+    actions: Mapping[str, str]
+    filtered: "Findings"
 
     @property
     def kept_of_corpora(self) -> list[np.ndarray]:
@@ -43,7 +59,7 @@ class Selection:
 
 
 def select_training_pairs(data: DataSettings, training: Corpus, encoded: EncodedPairs, facts: TextFacts) -> Selection:
-    """Selects the pairs that the settings let pass.
+    """Selects the pairs that the settings let pass, and tells how many others there are.
 
     Raises:
         InputError: they let none pass.
@@ -61,13 +77,12 @@ def select_training_pairs(data: DataSettings, training: Corpus, encoded: Encoded
         is_kept &= reasons == 0
     if not is_kept.any():
         raise InputError(f"{training.name}: no training pair is left; see data.max_* and data.filters in the config")
-    kept = _numbers_of(is_kept)
-    report = report_findings(training, findings, actions, filtered, len(kept))
-    listed = data.listed_corpora
-    ends = training.ends if len(listed) > 1 and isinstance(training, JoinedCorpora) else [len(training)]
-    if listed:
-        report["corpora"] = list(_report_corpora(data, training, ends, is_kept, findings, filtered))
-    return Selection(kept, ends, report)
+    for found, done in ((findings, actions), (filtered, dict.fromkeys(CORPUS_FILTERS, "data.filters"))):
+        for reason, count in found.count().items():
+            if count:
+                log.info("%s: %d of the training pairs (%s)", reason, count, done[reason])
+    ends = training.ends if len(data.listed_corpora) > 1 else [len(training)]
+    return Selection(_numbers_of(is_kept), ends, findings, actions, filtered)
 
 
 def join_pairs(config: RunConfig, selection: Selection, segmentations: Sequence[EncodedPairs]) -> list[np.ndarray]:
@@ -80,35 +95,82 @@ def join_pairs(config: RunConfig, selection: Selection, segmentations: Sequence[
         max_target_tokens=config.data.max_target_tokens,
     )
     seed, corpora = config.run.seed, selection.kept_of_corpora
-    if len(corpora) == 1 or not (config.data.tags or is_weighted(config.data)):
+    if len(corpora) == 1 or not (config.data.tags or config.data.is_weighted):
         nothing = np.zeros((0, 2), np.int64)
         return [draw(selection.kept, seed=seed), *[nothing] * (len(corpora) - 1)]
     return [draw(kept, seed=[seed, number]) for number, kept in enumerate(corpora)]
 
 
-def _find_reasons(data: DataSettings, encoded: EncodedPairs, facts: TextFacts) -> np.ndarray:
-    repeated, reasons = find_repeated(facts.digests), ArrayStore(np.uint8)
-    for first in range(0, len(repeated), CHUNK_PAIRS):
-        part = slice(first, first + CHUNK_PAIRS)
-        lengths = (np.diff(side.starts[first : first + CHUNK_PAIRS + 1]) for side in encoded.sides)
-        reasons.add(
-            find_odd_pairs(
-                facts.empty[part],
-                repeated[part],
-                *lengths,
-                max_source_tokens=data.max_source_tokens,
-                max_target_tokens=data.max_target_tokens,
-                max_length_ratio=data.max_length_ratio,
-            )
-        )
-    return reasons.finish()
+def tag_pairs(
+    data: DataSettings, corpora: Sequence[Mapping[str, Any]], ids: Mapping[str, int], pairs: EncodedPairs
+) -> EncodedPairs:
+    """Puts the tags of the corpora before the sources of the kept pairs and of the joined ones behind them.
+
+    Args:
+        data: the settings.
+        corpora: of `report_corpora`.
+        ids: of the tags.
+        pairs: the kept and the joined pairs.
+    """
+    if not data.tags:
+        return pairs
+    tags = [None if corpus.tag is None else ids[corpus.tag] for corpus in data.listed_corpora]
+    ranges = ranges_of(corpora)
+    return put_tags(pairs, [(*ranges[n][part], tag) for part in (0, 1) for n, tag in enumerate(tags)])
 
 
-def _numbers_of(mask: np.ndarray) -> np.ndarray:
-    store = ArrayStore(np.int64)
-    for first in range(0, len(mask), CHUNK_PAIRS):
-        store.add(np.flatnonzero(mask[first : first + CHUNK_PAIRS]) + first)
-    return store.finish()
+def report_corpora(
+    data: DataSettings, training: Corpus, selection: Selection, joined: Sequence[np.ndarray]
+) -> list[dict[str, Any]]:
+    """Counts the pairs of each corpus of a list, and says which shares of an epoch the corpora have.
+
+    Raises:
+        InputError: nothing is left of a corpus that has a weight.
+    """
+    corpora = list(_count_corpora(data, training, selection, joined))
+    mixture = make_mixture(data, corpora, 0)
+    total = sum(corpus["kept"] + corpus["joined"] for corpus in corpora)
+    for number, corpus in enumerate(corpora):
+        own = (corpus["kept"] + corpus["joined"]) / total
+        corpus["share"] = round(mixture.shares[number] if mixture else own, 6)
+        corpus["repeats"] = round(mixture.repeats[number] if mixture else 1.0, 4)
+    return corpora
+
+
+def _count_corpora(
+    data: DataSettings, training: Corpus, selection: Selection, joined: Sequence[np.ndarray]
+) -> Iterator[dict[str, Any]]:
+    first, filtered = 0, selection.filtered
+    for number, (settings, last) in enumerate(zip(data.listed_corpora, selection.ends, strict=False)):
+        yield {
+            "files": (training.parts[number] if len(selection.ends) > 1 else training).name,
+            "pairs": last - first,
+            "kept": len(selection.kept_of_corpora[number]),
+            "joined": len(joined[number]),
+            "tag": settings.tag,
+            "found": selection.findings.count(first, last),
+            **({"filtered": filtered.count(first, last)} if filtered.names else {}),
+        }
+        first = last
+
+
+def report_selection(training: Corpus, selection: Selection) -> dict[str, Any]:
+    """Counts the pairs that are left out by reason, and lists the first `MOST_LINES` lines of each."""
+    findings, filtered = selection.findings, selection.filtered
+    return {
+        "files": training.name,
+        "pairs": len(training),
+        "kept": len(selection.kept),
+        "found": {
+            reason: {"action": selection.actions[reason], "count": count} for reason, count in findings.count().items()
+        },
+        "lines": {
+            reason: [training.shown_line(row) for row in found.first_rows(reason, MOST_LINES)]
+            for found in (findings, filtered)
+            for reason in found.names
+        },
+        **({"filtered": filtered.count()} if filtered.names else {}),
+    }
 
 
 @dataclass(frozen=True)
@@ -141,29 +203,22 @@ class Findings:
         return dict(zip(self.names, counts[1:].tolist(), strict=True))
 
 
-def _report_corpora(
-    data: DataSettings,
-    training: Corpus,
-    ends: Sequence[int],
-    is_kept: np.ndarray,
-    findings: Findings,
-    filtered: Findings,
-) -> Iterator[dict[str, Any]]:
-    parts = training.parts if len(ends) > 1 and isinstance(training, JoinedCorpora) else [training]
-    for first, last, part, settings in zip([0, *ends], ends, parts, data.listed_corpora, strict=False):
-        report = {"files": part.name, "pairs": last - first, "kept": int(is_kept[first:last].sum()), "joined": 0}
-        report |= {"tag": settings.tag, "found": findings.count(first, last)}
-        yield report | ({"filtered": filtered.count(first, last)} if filtered.names else {})
-
-
-CHUNK_PAIRS = 1 << 17
-"""Judged at a time."""
-
-
-NOTED_LENGTH_RATIO = 9.0  # of the pairs that the report counts where no ratio is too large
-
-
-_SHORT_TOKENS = 10  # up to here a ratio of lengths says nothing ("Go." and "Vas-y, pars !")
+def _find_reasons(data: DataSettings, encoded: EncodedPairs, facts: TextFacts) -> np.ndarray:
+    repeated, reasons = find_repeated(facts.digests), ArrayStore(np.uint8)
+    for first in range(0, len(repeated), CHUNK_PAIRS):
+        part = slice(first, first + CHUNK_PAIRS)
+        lengths = (np.diff(side.starts[first : first + CHUNK_PAIRS + 1]) for side in encoded.sides)
+        reasons.add(
+            find_odd_pairs(
+                facts.empty[part],
+                repeated[part],
+                *lengths,
+                max_source_tokens=data.max_source_tokens,
+                max_target_tokens=data.max_target_tokens,
+                max_length_ratio=data.max_length_ratio,
+            )
+        )
+    return reasons.finish()
 
 
 def find_odd_pairs(
@@ -208,6 +263,13 @@ def find_odd_pairs(
     return table.argmax(axis=0).astype(np.uint8)
 
 
+def _numbers_of(mask: np.ndarray) -> np.ndarray:
+    store = ArrayStore(np.int64)
+    for first in range(0, len(mask), CHUNK_PAIRS):
+        store.add(np.flatnonzero(mask[first : first + CHUNK_PAIRS]) + first)
+    return store.finish()
+
+
 def draw_joined_pairs(
     kept: np.ndarray,
     segmentations: Sequence[EncodedPairs],
@@ -234,65 +296,3 @@ def draw_joined_pairs(
         fits &= segmentation.source.lengths_of(pairs).sum(axis=1) <= max_source_tokens
         fits &= segmentation.target.lengths_of(pairs).sum(axis=1) <= max_target_tokens
     return pairs[fits]
-
-
-log = logging.getLogger(__name__)
-
-
-def report_findings(
-    corpus: Corpus, findings: Findings, actions: Mapping[str, str], filtered: Findings, kept: int
-) -> dict[str, Any]:
-    """Counts the odd pairs of the training text by reason and lists the first `MOST_LINES` lines of each.
-
-    Args:
-        corpus: the training text.
-        findings: of `find_odd_pairs`.
-        actions: what was done with pairs of each of `CORPUS_PROBLEMS`: `drop` or `keep`.
-        filtered: the pairs that filters left out; none where there are no filters.
-        kept: how many pairs are trained on.
-    """
-    counts, left_out = findings.count(), filtered.count()
-    for reason, count in counts.items():
-        if count:
-            log.info("%s: %d of the training pairs (%s)", reason, count, actions[reason])
-    for reason, count in left_out.items():
-        if count:
-            log.info("%s: %d of the training pairs (data.filters)", reason, count)
-    lines = {
-        reason: [corpus.shown_line(row) for row in found.first_rows(reason, MOST_LINES)]
-        for found in (findings, filtered)
-        for reason in found.names
-    }
-    report = {
-        "files": corpus.name,
-        "pairs": len(corpus),
-        "kept": kept,
-        "found": {reason: {"action": actions[reason], "count": count} for reason, count in counts.items()},
-        "lines": lines,
-    }
-    return report | ({"filtered": left_out} if filtered.names else {})
-
-
-def report_joined(data: DataSettings, report: dict[str, Any], joined: Sequence[np.ndarray]) -> None:
-    """Adds to the report how many pairs are joined, and the shares of the corpora of a list."""
-    report["joined"] = sum(map(len, joined))
-    if "corpora" in report:
-        for corpus, drawn in zip(report["corpora"], joined, strict=True):
-            corpus["joined"] = len(drawn)
-        mixture = make_mixture(data, report, 0)
-        total = sum(corpus["kept"] + corpus["joined"] for corpus in report["corpora"])
-        for number, corpus in enumerate(report["corpora"]):
-            own = (corpus["kept"] + corpus["joined"]) / total
-            corpus["share"] = round(mixture.shares[number] if mixture else own, 6)
-            corpus["repeats"] = round(mixture.repeats[number] if mixture else 1.0, 4)
-
-
-def tag_pairs(
-    data: DataSettings, report: Mapping[str, Any], ids: Mapping[str, int], pairs: EncodedPairs
-) -> EncodedPairs:
-    """Puts the tags of the corpora before the sources of the kept pairs and of the joined ones behind them."""
-    if not data.tags:
-        return pairs
-    tags = [None if corpus.tag is None else ids[corpus.tag] for corpus in data.listed_corpora]
-    ranges = _ranges(report)
-    return put_tags(pairs, [(*ranges[n][part], tag) for part in (0, 1) for n, tag in enumerate(tags)])

@@ -5,7 +5,7 @@ import numpy as np
 from qkv.config.names.text import CORPUS_PROBLEMS
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.overlap import MOST_LINES, SharedSentenceFinder, describe_overlap, report_overlap
-from qkv.text.selection import Findings, report_findings
+from qkv.text.selection import Findings, Selection, report_selection
 
 
 def corpus_of(*pairs):
@@ -37,7 +37,8 @@ def test_all_findings_are_counted_and_the_first_are_listed():
     reasons = np.full(count, 1 + list(CORPUS_PROBLEMS).index("duplicate"), np.uint8)
     reasons[0] = 0
     findings, none = Findings(tuple(CORPUS_PROBLEMS), reasons), Findings((), reasons[:0])
-    report = report_findings(training, findings, dict.fromkeys(CORPUS_PROBLEMS, "keep"), none, kept=count)
+    selection = Selection(np.arange(count), [count], findings, dict.fromkeys(CORPUS_PROBLEMS, "keep"), none)
+    report = report_selection(training, selection)
     assert "filtered" not in report
     assert report["found"]["duplicate"]["count"] == count - 1
     assert report["lines"]["duplicate"] == list(range(2, MOST_LINES + 2))

@@ -23,6 +23,16 @@ class Corpus:
     name: str
     """The path or paths of the files, for messages."""
 
+    @property
+    def parts(self) -> "Sequence[Corpus]":
+        """The corpora that it is made of: itself."""
+        return [self]
+
+    @property
+    def ends(self) -> list[int]:
+        """The number of pairs up to the end of each part."""
+        return list(accumulate(map(len, self.parts)))
+
     def __len__(self) -> int:
         return len(self.source)
 
@@ -56,11 +66,6 @@ class JoinedCorpora(Corpus):
     """Several corpora as one, in their order."""
 
     parts: Sequence[Corpus] = field(default=(), kw_only=True)
-
-    @property
-    def ends(self) -> list[int]:
-        """The number of pairs up to the end of each part."""
-        return list(accumulate(map(len, self.parts)))
 
     def select(self, rows: np.ndarray) -> "JoinedCorpora":
         """See `Corpus.select`."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from ...config.corpus import PARQUET, CorpusSettings, ListedCorpusSettings, is_c
 from ...errors import InputError
 from ..lines.line import tagged_lines
 from ..lines.text_file import Lines, _first_line, _refuse_growth, import_pyarrow, lines_of, read_lines
-from .corpus import Corpus, JoinedCorpora, join_corpora
+from .corpus import Corpus, join_corpora
+
+Section = TypeVar("Section", bound=CorpusSettings)
 
 
 def read_parallel_files(
@@ -380,14 +382,21 @@ def read_tagged(settings: CorpusSettings | Sequence[ListedCorpusSettings]) -> Co
     corpus = read_corpus(settings).in_memory()
     if isinstance(settings, CorpusSettings):
         return corpus
-    return replace(corpus, source=tagged_lines(corpus.source, _tags_of(corpus, settings)))
+    return replace(corpus, source=tagged_lines(corpus.source, tags_of(corpus, settings)))
 
 
-def _tags_of(files: Corpus, corpora: Sequence[ListedCorpusSettings]) -> list[str | None]:
-    parts = _parts(files, corpora)
-    return [corpus.tag for part, corpus in zip(parts, corpora, strict=True) for _ in range(len(part))]
+def tags_of(files: Corpus, corpora: Sequence[ListedCorpusSettings]) -> list[str | None]:
+    """Returns the tag of each pair of a list."""
+    return [corpus.tag for part, corpus in parts_of(files, corpora) for _ in range(len(part))]
 
 
-def _parts(files: Corpus, corpora: Sequence[CorpusSettings]) -> Sequence[Corpus]:
-    """Returns the pairs of each section of a list."""
-    return files.parts if len(corpora) > 1 and isinstance(files, JoinedCorpora) else [files]
+def linked_parts_of(files: Corpus, corpora: Sequence[CorpusSettings]) -> Iterator[tuple[Corpus, Path, bool]]:
+    """Yields the pairs of each section of a list, the file of their links, and whether these are turned."""
+    for part, corpus in parts_of(files, corpora):
+        assert corpus.alignments is not None  # the config has been checked
+        yield part, corpus.alignments, corpus.alignments_turned
+
+
+def parts_of(files: Corpus, corpora: Sequence[Section]) -> Iterator[tuple[Corpus, Section]]:
+    """Yields the pairs of each section of a list, with the section; a section may have several files itself."""
+    return zip(files.parts if len(corpora) > 1 else [files], corpora, strict=True)

@@ -5,11 +5,8 @@ of their own, so that they stay the same whatever becomes of the training files.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import compress
-from pathlib import Path
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,15 +17,15 @@ from ...config.corpus import CorpusSettings, SetSettings
 from ...config.data import DataSettings
 from ...errors import InputError
 from ...files.atomic import write_atomically
-from ...files.paths import matching_files
 from ...files.run_directory import RunDirectory
 from ..lines.line import tagged_lines
-from ..lines.text_file import read_lines
-from ..tokens.words import WordCutter, WordUnits
-from .corpus import Corpus, JoinedSequence
+from .corpus import Corpus
 from .filters import _digest
-from .formats import _parts, _tags_of, read_corpus
-from .word_links import GoldAlignment, Link, check_links, iterate_pharaoh, write_gold
+from .formats import linked_parts_of, tags_of
+from .word_links import iterate_links, write_gold
+
+FEW_PAIRS = 100
+
 
 LARGEST_COMPONENT = 10  # different pairs; to hold out a larger one would cost training many pairs for few sentences
 
@@ -37,6 +34,84 @@ Rows = npt.NDArray[np.intp]
 
 
 _EMPTY = np.uint64(0)
+
+
+log = logging.getLogger(__name__)
+
+
+def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[Rows | None, dict[str, Any]]:
+    """Writes the sets that are held out from the training files, if any, into the run.
+
+    Args:
+        config: the settings.
+        files: all pairs of the training files.
+        run: the run.
+
+    Returns:
+        The rows of the pairs to train on, ascending, None for all; and for each set, and for the pairs that are
+        `left_out` of all, the number of pairs and their lines in the training files.
+
+    Raises:
+        InputError: as `hold_out`, or there are more or fewer lines of alignments than pairs.
+    """
+    sets = config.data.held_out
+    if not sets:
+        return None, {}
+    parts = hold_out(files, {name: section.held_out_pairs(len(files)) for name, section in sets.items()})
+    data = with_held_out_files(config, run).data
+    for name in sets:
+        _write_set(files, parts[name], data, getattr(data, name))
+        if len(parts[name]) < FEW_PAIRS:
+            log.warning(
+                "data.%s has %d pairs; scores of so few say little, some hundred are better", name, len(parts[name])
+            )
+    rows = parts.pop("train")
+    everywhere = np.concatenate([rows, *parts.values()])
+    parts["left_out"] = np.setdiff1d(np.arange(len(files)), everywhere, assume_unique=True)
+    log.info(
+        "held out from %s: %s; left out, since they share sentences with those: %d",
+        files.name,
+        ", ".join(f"{len(parts[name])} pairs for {name}" for name in sets),
+        len(parts["left_out"]),
+    )
+    return rows, {
+        name: {"pairs": len(rows), "lines": [files.shown_line(row) for row in rows.tolist()]}
+        for name, rows in parts.items()
+    }
+
+
+def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
+    """Returns the config with the run's own files as the sets that are held out."""
+    data = config.data
+    # The links of a list, whose files may differ in their direction, are written from source to target.
+    turned = not data.listed_corpora and any(corpus.alignments_turned for corpus in data.training_corpora)
+    files = {
+        name: SetSettings(
+            source=run.held_out / f"{name}.source",
+            target=run.held_out / f"{name}.target",
+            alignments=run.held_out / f"{name}.alignments" if data.has_word_links else None,
+            alignments_turned=turned,
+        )
+        for name in data.held_out
+    }
+    return config.model_copy(update={"data": data.model_copy(update=files)})
+
+
+def _write_set(files: Corpus, rows: Rows, data: DataSettings, settings: CorpusSettings) -> None:
+    """Writes a set. Its sources have the tags of their corpora before them, as text, so that a tag is word 0, or
+    several words where characters count as words."""
+    pairs, corpora = files.select(rows), data.training_corpora
+    tags = tags_of(files, data.listed_corpora) if data.listed_corpora else [None] * len(files)
+    own = {row: tags[row] for row in rows.tolist()}
+    for path, lines in ((settings.source, tagged_lines(pairs.source, own.values())), (settings.target, pairs.target)):
+        assert path is not None  # `with_held_out_files` names it
+        write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+    if settings.alignments is not None:
+        by_characters = data.words.source == "characters"
+        added = {row: 0 if tag is None else len(tag) if by_characters else 1 for row, tag in own.items()}
+        links = enumerate(chain.from_iterable(iterate_links(*part) for part in linked_parts_of(files, corpora)))
+        chosen = (one.moved(added[row]) for row, (_, one) in links if row in added)
+        write_gold(settings.alignments, (one.turned if settings.alignments_turned else one for one in chosen))
 
 
 def hold_out(corpus: Corpus, sizes: Mapping[str, int]) -> dict[str, Rows]:
@@ -129,150 +204,3 @@ def find_components(*sides: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         followed = smallest.copy()
         np.minimum.at(followed, leaders, smallest)
         leaders = followed[followed]
-
-
-FEW_PAIRS = 100
-
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class TrainingPairs:
-    """The pairs to train on.
-
-    Args:
-        corpora: the sections of the config that name the training files.
-        files: all pairs of these files.
-        rows: the pairs that are trained on, ascending; None: all.
-    """
-
-    corpora: Sequence[CorpusSettings]
-    files: Corpus
-    rows: Rows | None = None
-
-    def read_corpus(self) -> Corpus:
-        """Returns the pairs that are trained on."""
-        return self.files if self.rows is None else self.files.select(self.rows)
-
-    def check_links(self, cutter: WordCutter, units: WordUnits) -> None:
-        """Checks the word links of all pairs, which count words in these units; see `check_links`."""
-        count = partial(cutter.count, units=units)
-        for part, corpus in zip(_parts(self.files, self.corpora), self.corpora, strict=True):
-            assert corpus.alignments is not None  # the config has been checked
-            links = _read_placed_links([corpus])
-            check_links(part, links, count, corpus.alignments)
-
-    def read_links(self) -> Iterator[Collection[Link]]:
-        """Yields the word links of each pair that is trained on."""
-        is_trained_on = np.ones(len(self.files), bool)
-        if self.rows is not None:
-            is_trained_on[:] = False
-            is_trained_on[self.rows] = True
-        return (one.possible for one in compress(_read_links(self.corpora), is_trained_on))
-
-
-def hold_out_sets(config: RunConfig, run: RunDirectory) -> tuple[TrainingPairs, dict[str, Any]]:
-    """Reads the training files, and writes the sets that are held out from them, if any, into the run.
-
-    Returns:
-        The pairs to train on; and for each set, and for the pairs that are `left_out` of all, the number of pairs and
-        their lines in the training files.
-
-    Raises:
-        InputError: as `read_corpus` and `hold_out`, or there are more or fewer lines of alignments than pairs.
-    """
-    corpora, sets = config.data.training_corpora, config.data.held_out
-    files = read_corpus(config.data.training_text)
-    if not sets:
-        return TrainingPairs(corpora, files), {}
-    parts = hold_out(files, {name: section.held_out_pairs(len(files)) for name, section in sets.items()})
-    data = with_held_out_files(config, run).data
-    for name in sets:
-        if config.data.listed_corpora:
-            _write_set_of_list(files, parts[name], config.data, getattr(data, name))
-        else:
-            _write_set(files, parts[name], corpora[0].alignments, getattr(data, name))
-        if len(parts[name]) < FEW_PAIRS:
-            log.warning(
-                "data.%s has %d pairs; scores of so few say little, some hundred are better", name, len(parts[name])
-            )
-    training = TrainingPairs(corpora, files, parts.pop("train"))
-    everywhere = np.concatenate([training.rows, *parts.values()])
-    parts["left_out"] = np.setdiff1d(np.arange(len(files)), everywhere, assume_unique=True)
-    log.info(
-        "held out from %s: %s; left out, since they share sentences with those: %d",
-        files.name,
-        ", ".join(f"{len(parts[name])} pairs for {name}" for name in sets),
-        len(parts["left_out"]),
-    )
-    return training, {
-        name: {"pairs": len(rows), "lines": [files.shown_line(row) for row in rows.tolist()]}
-        for name, rows in parts.items()
-    }
-
-
-def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
-    """Returns the config with the run's own files as the sets that are held out."""
-    sets = config.data.held_out
-    if not sets:
-        return config
-    data, first = config.data, config.data.training_corpora[0]
-    turned = first.alignments_turned and not data.listed_corpora
-    files = {
-        name: SetSettings(
-            source=run.held_out / f"{name}.source",
-            target=run.held_out / f"{name}.target",
-            alignments=run.held_out / f"{name}.alignments" if data.has_word_links else None,
-            alignments_turned=turned,
-        )
-        for name in sets
-    }
-    return config.model_copy(update={"data": data.model_copy(update=files)})
-
-
-def _write_set(files: Corpus, rows: Rows, alignments: Path | None, settings: CorpusSettings) -> None:
-    pairs = files.select(rows)
-    sides = [(settings.source, pairs.source), (settings.target, pairs.target)]
-    if alignments is not None:
-        links = JoinedSequence([read_lines(path) for path in matching_files(alignments)])
-        if len(links) != len(files):
-            raise InputError(
-                f"{alignments}: {len(links):,} lines of alignments for the {len(files):,} pairs of {files.name}; "
-                "expected one per pair"
-            )
-        sides.append((settings.alignments, [links[row] for row in rows.tolist()]))
-    for path, lines in sides:
-        assert path is not None  # `with_held_out_files` names it
-        write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
-
-
-def _write_set_of_list(files: Corpus, rows: Rows, data: DataSettings, settings: CorpusSettings) -> None:
-    """Writes a set whose sources have the tags of their corpora before them, as text.
-
-    The tag is then word 0, or several words where characters count as words.
-    """
-    pairs, tags = files.select(rows), _tags_of(files, data.listed_corpora)
-    own = [tags[row] for row in rows.tolist()]
-    for path, lines in ((settings.source, tagged_lines(pairs.source, own)), (settings.target, pairs.target)):
-        assert path is not None  # `with_held_out_files` names it
-        write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
-    if settings.alignments is not None:
-        by_characters = data.words.source == "characters"
-        added = [0 if tag is None else len(tag) if by_characters else 1 for tag in own]
-        chosen = dict(zip(rows.tolist(), added, strict=True))
-        links = enumerate(_read_links(data.listed_corpora))
-        write_gold(settings.alignments, [one.moved(chosen[row]) for row, one in links if row in chosen])
-
-
-def _read_links(corpora: Sequence[CorpusSettings]) -> Iterator[GoldAlignment]:
-    return (alignment for _, alignment in _read_placed_links(corpora))
-
-
-def _read_placed_links(corpora: Sequence[CorpusSettings]) -> Iterator[tuple[str, GoldAlignment]]:
-    """Yields the links of all pairs, each with its file and line."""
-    for corpus in corpora:
-        for files in corpus.shards():
-            path = files["alignments"]
-            alignments = iterate_pharaoh(path, turned=corpus.alignments_turned)
-            yield from ((f"{path}:{line}", alignment) for line, alignment in enumerate(alignments, 1))

@@ -127,23 +127,23 @@ def _divide(total: int, shares: Sequence[float]) -> list[int]:
     return parts.tolist()
 
 
-def make_mixture(data: DataSettings, report: Mapping[str, Any], seed: int) -> Mixture | None:
+def make_mixture(data: DataSettings, corpora: Sequence[Mapping[str, Any]], seed: int) -> Mixture | None:
     """Makes what divides epochs among the corpora of a list; None where every pair comes once.
 
     Args:
         data: the settings.
-        report: `corpus_report.json`, which knows how many pairs of each corpus are kept and joined.
+        corpora: of each corpus what `corpus_report.json` says: its files, and how many pairs are kept and joined.
         seed: of the run.
 
     Raises:
         InputError: nothing is left of a corpus that has a weight.
     """
-    if not is_weighted(data):
+    if not data.is_weighted:
         return None
-    ranges = _ranges(report)
+    ranges = ranges_of(corpora)
     sizes = [sum(last - first for first, last in own) for own in ranges]
     weights = [corpus.weight for corpus in data.listed_corpora if corpus.weight is not None]
-    for number, corpus in enumerate(report["corpora"]):
+    for number, corpus in enumerate(corpora):
         if not sizes[number] and weights and weights[number]:
             raise InputError(
                 f"{corpus['files']}: no pair of this corpus is left, and its weight is not 0; expected some, or "
@@ -163,14 +163,14 @@ def read_mixture(config: RunConfig, run: RunDirectory, pairs: int) -> Mixture | 
     Raises:
         InputError: the report is damaged, or of other pairs.
     """
-    if not is_weighted(config.data):
+    if not config.data.is_weighted:
         return None
     try:
-        report = read_json_object(run.corpus_report)
-        mixture = make_mixture(config.data, report, config.run.seed)
-        found = sum(one["kept"] + one["joined"] for one in report["corpora"])
-        if found != pairs or len(report["corpora"]) != len(config.data.listed_corpora):
-            raise ValueError(f"{found:,} pairs in {len(report['corpora'])} corpora, and {pairs:,} are encoded")
+        corpora = read_json_object(run.corpus_report)["corpora"]
+        mixture = make_mixture(config.data, corpora, config.run.seed)
+        found = sum(one["kept"] + one["joined"] for one in corpora)
+        if found != pairs or len(corpora) != len(config.data.listed_corpora):
+            raise ValueError(f"{found:,} pairs in {len(corpora)} corpora, and {pairs:,} are encoded")
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(
             f"{run.corpus_report}: damaged, or of another run ({error}); restore it, or train anew in another folder"
@@ -178,15 +178,8 @@ def read_mixture(config: RunConfig, run: RunDirectory, pairs: int) -> Mixture | 
     return mixture
 
 
-def is_weighted(data: DataSettings) -> bool:
-    """Returns whether the corpora of a list have shares other than their sizes."""
-    weighted = any(corpus.weight is not None for corpus in data.listed_corpora)
-    return len(data.listed_corpora) > 1 and (weighted or data.temperature is not None)
-
-
-def _ranges(report: Mapping[str, Any]) -> list[list[tuple[int, int]]]:
+def ranges_of(corpora: Sequence[Mapping[str, Any]]) -> list[list[tuple[int, int]]]:
     """Returns where the kept and the joined pairs of each corpus are."""
-    ends = np.cumsum([0, *(corpus[key] for key in ("kept", "joined") for corpus in report["corpora"])]).tolist()
+    ends = np.cumsum([0, *(corpus[key] for key in ("kept", "joined") for corpus in corpora)]).tolist()
     parts = list(pairwise(ends))
-    count = len(report["corpora"])
-    return [[parts[number], parts[count + number]] for number in range(count)]
+    return list(map(list, zip(parts[: len(corpora)], parts[len(corpora) :], strict=True)))

@@ -6,13 +6,14 @@ links are read, this number is checked and left out.
 
 import logging
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from ...errors import InputError
 from ...files.atomic import output_when_done, write_output
+from ...files.paths import matching_files
 from ..lines.text_file import read_lines
 from .corpus import Corpus, chunks
 
@@ -163,33 +164,57 @@ def _parse_line(line: str, place: str) -> GoldAlignment:
     return GoldAlignment(frozenset(sure), frozenset(possible))
 
 
-def check_links(
-    corpus: Corpus,
-    links: Iterable[tuple[str, GoldAlignment]],
-    count: Callable[[Sequence[str], Sequence[str]], tuple[list[int], list[int]]],
-    path: Path,
-) -> None:
-    """Checks that a file has the links of every pair, and warns of links outside their sentences.
+def iterate_links(corpus: Corpus, path: Path, turned: bool) -> Iterator[tuple[str, GoldAlignment]]:
+    """Yields the links of each pair of a corpus, with their file and line.
 
     Args:
         corpus: the pairs.
-        links: of the words of each pair, in the same order, each with its file and line.
-        count: counts the words of sources and targets.
-        path: the file, or the pattern of files, that the links were read from, for messages.
+        path: the file of the links, or the pattern of its files.
+        turned: see `read_pharaoh`.
 
     Raises:
-        InputError: more or fewer lines of links than pairs.
+        InputError: as `read_pharaoh`; at the end, if there are more or fewer lines of links than pairs.
     """
-    outside, left, lines = OutsideLinks(), iter(links), 0
-    for sources, targets in zip(chunks(corpus.source), chunks(corpus.target), strict=True):
-        source_words, target_words = count(sources, targets)
-        here = zip(islice(left, len(sources)), source_words, target_words, strict=False)
-        for (place, alignment), n_source, n_target in here:
-            outside.leave_out(alignment, n_source, n_target, place)
+    lines = 0
+    for file in matching_files(path):
+        for number, alignment in enumerate(iterate_pharaoh(file, turned), start=1):
             lines += 1
-    lines += sum(1 for _ in left)
+            yield f"{file}:{number}", alignment
+    check_count(path, lines, corpus)
+
+
+def check_count(path: str | Path, lines: int, corpus: Corpus) -> None:
+    """Checks that a file has as many lines of alignments as a corpus has pairs.
+
+    Raises:
+        InputError: it has more or fewer.
+    """
     if lines != len(corpus):
         raise InputError(
             f"{path}: {lines} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one per pair"
         )
+
+
+def iterate_links_inside(
+    corpus: Corpus,
+    path: Path,
+    turned: bool,
+    count: Callable[[Sequence[str], Sequence[str]], tuple[list[int], list[int]]],
+) -> Iterator[GoldAlignment]:
+    """Yields the links of each pair of a corpus but those that point outside its sentences; warns of these at the end.
+
+    Args:
+        corpus: see `iterate_links`.
+        path: see `iterate_links`.
+        turned: see `iterate_links`.
+        count: counts the words of sources and targets.
+
+    Raises:
+        InputError: as `iterate_links`.
+    """
+    outside, links = OutsideLinks(), iterate_links(corpus, path, turned)
+    for sources, targets in zip(chunks(corpus.source), chunks(corpus.target), strict=True):
+        for source_words, target_words, (place, alignment) in zip(*count(sources, targets), links, strict=False):
+            yield outside.leave_out(alignment, source_words, target_words, place)
+    deque(links, maxlen=0)  # checks that no line is left
     outside.warn()

@@ -5,19 +5,148 @@ SentencePiece draws them too, but from version 0.2.2 on its generator takes some
 besides the seed, so the same seed would train another model in every process.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
 
-from ...config import RunConfig
 from ..corpora.corpus import Corpus, chunks
 from ..lines.line import visible, words_of
 from .encoding import EncodedPairs, EncodedSentences, SentenceStore
 from .special_tokens import EOS, UNK, WORD_START
-from .token_links import WordFinder, WordNumbers
+from .token_links import FindWords, TokenLinker, WordNumbers
 from .tokenizer import Tokenizer
+
+SEGMENTATIONS = 10  # of the training text with BPE-dropout; epochs use them in turn
+
+
+def segmentation_names(dropout: float) -> list[str]:
+    """Returns the names of the files of the training pairs, one for each segmentation."""
+    return [f"train-{number}" for number in range(SEGMENTATIONS)] if dropout else ["train"]
+
+
+def draw_segmentations(
+    corpus: Corpus,
+    encoded: EncodedPairs,
+    tokenizer: Tokenizer,
+    linker: TokenLinker | None,
+    *,
+    dropout: float,
+    longest: tuple[int, int],
+    seed: int,
+) -> list[EncodedPairs]:
+    """Draws every segmentation of the pairs; without BPE-dropout there is just one, `encoded`.
+
+    Args:
+        corpus: the pairs.
+        encoded: their usual segmentation.
+        tokenizer: the run's.
+        linker: links the tokens; None: they have no links.
+        dropout: the probability that a merge is left out; 0: no BPE-dropout.
+        longest: numbers of tokens of source and target.
+        seed: of all draws.
+    """
+    if not dropout:
+        return [encoded if linker is None else linker.link(encoded)]
+    sides = (corpus.source, encoded.source, longest[0]), (corpus.target, encoded.target, longest[1])
+    sampler = BPEDropout.of(tokenizer, dropout)
+    # Every segmentation and side has its own seed, or both sides would lose the same merges.
+    seeds = np.random.SeedSequence(seed).generate_state(2 * SEGMENTATIONS).reshape(-1, 2).tolist()
+    segmentations = []
+    for own_seeds in seeds:
+        drawn, words = zip(
+            *(
+                sample_segmentation(
+                    sentences, usual, sampler, own_seed, most, None if linker is None else linker.words_of_side(side)
+                )
+                for side, (own_seed, (sentences, usual, most)) in enumerate(zip(own_seeds, sides, strict=True))
+            ),
+            strict=True,
+        )
+        pairs = EncodedPairs(*drawn)
+        segmentations.append(pairs if linker is None else linker.link(pairs, WordNumbers(*words)))
+    return segmentations
+
+
+def sample_segmentation(
+    sentences: Sequence[str],
+    encoded: EncodedSentences,
+    sampler: "BPEDropout",
+    seed: int,
+    longest: int,
+    words: tuple[EncodedSentences, FindWords] | None = None,
+) -> tuple[EncodedSentences, EncodedSentences | None]:
+    """Encodes sentences in subwords that are drawn. The same seed gives the same ids, on every machine.
+
+    Args:
+        sentences: the text.
+        encoded: its usual segmentation, taken for a sentence that becomes longer than `longest` tokens.
+        sampler: draws the subwords of words.
+        seed: the seed of the draws.
+        longest: number of tokens.
+        words: the word of each token of `encoded`, and what finds those of other tokens; None where nobody asks.
+
+    Returns:
+        The ids, and the word of each.
+    """
+    generator, first = np.random.default_rng(seed), 0
+    ids, numbers = SentenceStore(np.int32), SentenceStore(np.int32)
+    for chunk in chunks(sentences):
+        rows, ends = zip(*_sample(chunk, sampler, generator), strict=True)
+        fits = [len(row) <= longest for row in rows]
+        _add_rows(ids, fits, rows, encoded, first)
+        if words is not None:
+            usual, find_words = words
+            _add_rows(numbers, fits, [*find_words(chunk, [*map(_byte_ends, chunk, ends)])], usual, first)
+        first += len(chunk)
+    return ids.finish(), None if words is None else numbers.finish()
+
+
+def _add_rows(
+    store: SentenceStore, fits: Sequence[bool], drawn: Sequence[np.ndarray], usual: EncodedSentences, first: int
+) -> None:
+    """Adds the rows that were drawn, and the usual ones from `first` on in place of those that do not fit."""
+    pairs = enumerate(zip(drawn, fits, strict=True), first)
+    rows = [row if fitting else usual[number] for number, (row, fitting) in pairs]
+    store.add(np.concatenate(rows), np.array([*map(len, rows)], np.int64))
+
+
+def _byte_ends(sentence: str, ends: np.ndarray) -> np.ndarray:
+    """Returns the byte of the text after each token.
+
+    Args:
+        sentence: the text.
+        ends: the character after each token, of the words with their marks in front.
+    """
+    after: list[int] = []
+    position = 0
+    for word in sentence.split(" "):
+        if word:
+            after += accumulate((len(character.encode()) for character in word), initial=position)
+        position += len(word.encode()) + 1
+    return np.array(after, np.int64)[ends - 1]
+
+
+def _sample(
+    sentences: Sequence[str], sampler: "BPEDropout", generator: np.random.Generator
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Draws the ids of each sentence, and the character after each; several unknown characters in a row are one token,
+    as in SentencePiece."""
+    words: dict[str, int] = {}
+    index: list[int] = []
+    ends = [0]
+    for sentence in sentences:
+        # SentencePiece takes the mark in a text for a space, too, and drops it at the end.
+        marked = "".join(WORD_START + word for word in words_of(visible(sentence))).rstrip(WORD_START)
+        index += [words.setdefault(WORD_START + word, len(words)) for word in marked.split(WORD_START)[1:]]
+        ends.append(len(index))
+    drawn = sampler.draw(list(words), np.array(index, int), generator) if index else []
+    for first, end in pairwise(ends):
+        ids = np.concatenate([np.zeros(0, int), *drawn[first:end]])
+        repeated = (ids == UNK) & (np.roll(ids, 1) == UNK)
+        repeated[:1] = False
+        yield ids[~repeated], np.cumsum(sampler.lengths[ids])[~np.roll(repeated, -1)]
+
 
 CELLS = 1 << 20  # symbols that are merged at a time, to bound memory
 
@@ -120,135 +249,3 @@ def _without(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     kept = np.ones(rows.shape, bool)
     kept[np.arange(len(rows)), columns] = False
     return rows[kept].reshape(len(rows), rows.shape[1] - 1)
-
-
-FindWords = Callable[[Sequence[str], Sequence[np.ndarray]], Iterable[np.ndarray]]
-"""Takes sentences and the byte after each of their tokens, and returns the word of each token."""
-
-
-def sample_segmentation(
-    sentences: Sequence[str],
-    encoded: EncodedSentences,
-    sampler: BPEDropout,
-    seed: int,
-    longest: int,
-    words: tuple[EncodedSentences, FindWords] | None = None,
-) -> tuple[EncodedSentences, EncodedSentences | None]:
-    """Encodes sentences in subwords that are drawn. The same seed gives the same ids, on every machine.
-
-    Args:
-        sentences: the text.
-        encoded: its usual segmentation, taken for a sentence that becomes longer than `longest` tokens.
-        sampler: draws the subwords of words.
-        seed: the seed of the draws.
-        longest: number of tokens.
-        words: the word of each token of `encoded`, and what finds those of other tokens; None where nobody asks.
-
-    Returns:
-        The ids, and the word of each.
-    """
-    generator, first = np.random.default_rng(seed), 0
-    ids, numbers = SentenceStore(np.int32), SentenceStore(np.int32)
-    for chunk in chunks(sentences):
-        rows, ends = zip(*_sample(chunk, sampler, generator), strict=True)
-        fits = [len(row) <= longest for row in rows]
-        _add_rows(ids, fits, rows, encoded, first)
-        if words is not None:
-            usual, find_words = words
-            _add_rows(numbers, fits, [*find_words(chunk, [*map(_byte_ends, chunk, ends)])], usual, first)
-        first += len(chunk)
-    return ids.finish(), None if words is None else numbers.finish()
-
-
-def _add_rows(
-    store: SentenceStore, fits: Sequence[bool], drawn: Sequence[np.ndarray], usual: EncodedSentences, first: int
-) -> None:
-    """Adds the rows that were drawn, and the usual ones from `first` on in place of those that do not fit."""
-    pairs = enumerate(zip(drawn, fits, strict=True), first)
-    rows = [row if fitting else usual[number] for number, (row, fitting) in pairs]
-    store.add(np.concatenate(rows), np.array([*map(len, rows)], np.int64))
-
-
-def _byte_ends(sentence: str, ends: np.ndarray) -> np.ndarray:
-    """Returns the byte of the text after each token.
-
-    Args:
-        sentence: the text.
-        ends: the character after each token, of the words with their marks in front.
-    """
-    after: list[int] = []
-    position = 0
-    for word in sentence.split(" "):
-        if word:
-            after += accumulate((len(character.encode()) for character in word), initial=position)
-        position += len(word.encode()) + 1
-    return np.array(after, np.int64)[ends - 1]
-
-
-def _sample(
-    sentences: Sequence[str], sampler: BPEDropout, generator: np.random.Generator
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Draws the ids of each sentence, and the character after each; several unknown characters in a row are one token,
-    as in SentencePiece."""
-    words: dict[str, int] = {}
-    index: list[int] = []
-    ends = [0]
-    for sentence in sentences:
-        # SentencePiece takes the mark in a text for a space, too, and drops it at the end.
-        marked = "".join(WORD_START + word for word in words_of(visible(sentence))).rstrip(WORD_START)
-        index += [words.setdefault(WORD_START + word, len(words)) for word in marked.split(WORD_START)[1:]]
-        ends.append(len(index))
-    drawn = sampler.draw(list(words), np.array(index, int), generator) if index else []
-    for first, end in pairwise(ends):
-        ids = np.concatenate([np.zeros(0, int), *drawn[first:end]])
-        repeated = (ids == UNK) & (np.roll(ids, 1) == UNK)
-        repeated[:1] = False
-        yield ids[~repeated], np.cumsum(sampler.lengths[ids])[~np.roll(repeated, -1)]
-
-
-SEGMENTATIONS = 10  # of the training text with BPE-dropout; epochs use them in turn
-
-
-def _segmentation_names(config: RunConfig) -> list[str]:
-    """Returns the names of the files of the training pairs, one for each segmentation."""
-    return [f"train-{number}" for number in range(SEGMENTATIONS)] if config.tokenizer.bpe_dropout else ["train"]
-
-
-def _sample_segmentations(
-    config: RunConfig,
-    corpus: Corpus,
-    encoded: EncodedPairs,
-    tokenizer: Tokenizer,
-    words: WordNumbers | None,
-    finder: WordFinder | None,
-) -> Iterator[tuple[EncodedPairs, WordNumbers | None]]:
-    """Draws every segmentation of the pairs; without sampling there is just one, `encoded`.
-
-    With each come the words of its tokens, if those of `encoded` are given.
-    """
-    if not config.tokenizer.bpe_dropout:
-        yield encoded, words
-        return
-    sides = (
-        (corpus.source, encoded.source, config.data.max_source_tokens),
-        (corpus.target, encoded.target, config.data.max_target_tokens),
-    )
-    sampler = BPEDropout.of(tokenizer, config.tokenizer.bpe_dropout)
-    # Every segmentation and side has its own seed, or both sides would lose the same merges.
-    seeds = np.random.SeedSequence(config.run.seed).generate_state(2 * SEGMENTATIONS)
-    for number in range(SEGMENTATIONS):
-        drawn, found = zip(
-            *(
-                sample_segmentation(
-                    sentences,
-                    usual,
-                    sampler,
-                    int(seeds[2 * number + side]),
-                    longest,
-                    None if words is None or finder is None else (words[side], partial(finder.of_side, side)),
-                )
-                for side, (sentences, usual, longest) in enumerate(sides)
-            ),
-            strict=True,
-        )
-        yield EncodedPairs(*drawn), None if words is None else WordNumbers(*found)

@@ -266,9 +266,10 @@ def _shift_links(links: np.ndarray, tagged: bool) -> np.ndarray:
     return (links.reshape(-1, 2) + np.array([int(tagged), 0], links.dtype)).ravel()
 
 
-def _encode_validation(validation: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
+def encode_pairs(corpus: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
+    """Encodes the pairs of a corpus, a chunk at a time."""
     return EncodedPairs(
-        encode_sentences(validation.source, tokenizer), encode_sentences(validation.target, tokenizer.of_target)
+        encode_sentences(corpus.source, tokenizer), encode_sentences(corpus.target, tokenizer.of_target)
     )
 
 

@@ -1,6 +1,7 @@
 """Converts links between words to links between the tokens of these words."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -9,12 +10,46 @@ import numpy as np
 from ...runtime.machine import usable_cores
 from ...runtime.parallel import in_processes
 from ..corpora.corpus import Corpus, is_large, shards
-from ..corpora.word_links import Link
-from .encoding import EncodedSentences, EncodedShard, SentenceStore
+from ..corpora.word_links import GoldAlignment, Link
+from .encoding import EncodedPairs, EncodedSentences, EncodedShard, SentenceStore
 from .subword_models import PlainModel
 from .words import NO_WORD, WordUnits, word_ends, word_numbers
 
+FindWords = Callable[[Sequence[str], Sequence[np.ndarray]], Iterable[np.ndarray]]
+"""Takes sentences and the byte after each of their tokens, and returns the word of each token."""
+
+
 _NOTHING = np.zeros(0, int)
+
+
+class TokenLinker:
+    """Links the tokens of pairs by the links of their words.
+
+    Args:
+        corpus: the pairs.
+        links: of the words of each pair, in the same order, none of them outside the sentences.
+        finder: what finds the words of tokens.
+    """
+
+    def __init__(self, corpus: Corpus, links: Iterable[GoldAlignment], finder: "WordFinder") -> None:
+        self._links = EncodedSentences.from_rows(np.array(sorted(one.possible), int).ravel() for one in links)
+        self._words = find_words_of_pairs(corpus, finder)
+        self._finder = finder
+
+    def words_of_side(self, side: int) -> tuple[EncodedSentences, FindWords]:
+        """Returns the words of the tokens that the model gives sources (0) or targets (1), and what finds those of
+        other tokens."""
+        return self._words[side], partial(self._finder.of_side, side)
+
+    def link(self, pairs: EncodedPairs, words: "WordNumbers | None" = None) -> EncodedPairs:
+        """Returns the pairs with the links of their tokens.
+
+        Args:
+            pairs: in the order of the corpus.
+            words: of their tokens; by default those of the tokens that the model gives.
+        """
+        links = (list(zip(row[::2].tolist(), row[1::2].tolist(), strict=True)) for row in self._links)
+        return pairs._replace(links=link_tokens(words or self._words, links))
 
 
 class WordNumbers(NamedTuple):
