@@ -38,10 +38,9 @@ from .tokens.encoding import EncodedPairs, EncodedShard, SentenceStore, smallest
 from .tokens.subword_models import PlainModel
 
 
-class Reading(NamedTuple):
-    """What is known of some pairs once they were read.
+class TextFacts(NamedTuple):
+    """What was found in some pairs, or in the whole text.
 
-    - sides: the ids of their sources and targets.
     - empty: see `find_empty`.
     - digests: see `digest_pairs`.
     - filtered: see `TextFilters.find`; all 0 where there are no filters.
@@ -50,7 +49,6 @@ class Reading(NamedTuple):
     - shared: for each other set, which of its sentences are among them.
     """
 
-    sides: tuple[EncodedShard, EncodedShard]
     empty: np.ndarray
     digests: np.ndarray
     filtered: np.ndarray
@@ -59,8 +57,15 @@ class Reading(NamedTuple):
     shared: dict[str, SharedSentences]
 
 
+class Reading(NamedTuple):
+    """What is known of some pairs once they were read: the ids of their sources and targets, and what was found."""
+
+    sides: tuple[EncodedShard, EncodedShard]
+    facts: TextFacts
+
+
 class PairReader:
-    """Reads pairs: encodes them, and finds what else `Reading` holds.
+    """Reads pairs: encodes them, and finds what else `TextFacts` holds.
 
     Args:
         models: what encodes sources and targets.
@@ -90,25 +95,13 @@ class PairReader:
         filtered, near_digests = np.zeros(len(pairs[0]), np.uint8), np.zeros(0, np.uint64)
         if self._filters is not None:
             filtered, near_digests = self._filters.find(*pairs), self._filters.digest(*pairs)
-        return Reading(
-            (source, target), find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, looks, shared
-        )
+        facts = TextFacts(find_empty(*pairs), digest_pairs(*pairs), filtered, near_digests, looks, shared)
+        return Reading((source, target), facts)
 
     def _encode(self, model: PlainModel, sentences: Sequence[str]) -> EncodedShard:
         rows = model.encode(sentences)
         ids = np.fromiter(chain.from_iterable(rows), smallest_type(model.vocabulary_size))
         return EncodedShard(ids, np.fromiter(map(len, rows), np.int64))
-
-
-class TextFacts(NamedTuple):
-    """What a reading of the whole training text found; see `Reading`."""
-
-    empty: np.ndarray
-    digests: np.ndarray
-    filtered: np.ndarray
-    near_digests: np.ndarray
-    looks: tuple[LookMeter, LookMeter]
-    shared: dict[str, SharedSentences]
 
 
 class ShardFiles:
@@ -205,27 +198,25 @@ def _read_or_make(corpus: Corpus, reader: PairReader, files: ShardFiles, number:
 def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, TextFacts]:
     """Puts the readings of all parts of a text together, of which there is at least one."""
     stores: list[SentenceStore] = []
-    arrays = [ArrayStore(kind) for kind in (bool, np.uint64, np.uint8, np.uint64)]
-    looks: tuple[LookMeter, LookMeter] | None = None
-    shared: dict[str, SharedSentences] = {}
-    for reading in readings:
-        stores = stores or [SentenceStore(side.ids.dtype) for side in reading.sides]
-        for store, side in zip(stores, reading.sides, strict=True):
+    arrays = {name: ArrayStore(kind) for name, kind in _ARRAYS.items()}
+    first: TextFacts | None = None
+    for sides, facts in readings:
+        stores = stores or [SentenceStore(side.ids.dtype) for side in sides]
+        for store, side in zip(stores, sides, strict=True):
             store.add(*side)
-        parts = (reading.empty, reading.digests, reading.filtered, reading.near_digests)
-        for array, part in zip(arrays, parts, strict=True):
-            array.add(part)
-        if looks is None:
-            looks, shared = reading.looks, reading.shared
+        for name, array in arrays.items():
+            array.add(getattr(facts, name))
+        if first is None:
+            first = facts
             continue
-        for look, following in zip(looks, reading.looks, strict=True):
+        for look, following in zip(first.looks, facts.looks, strict=True):
             look.update(following)
-        for name, sentences in reading.shared.items():
-            shared[name].update(sentences)
-    assert looks is not None
+        for name, sentences in facts.shared.items():
+            first.shared[name].update(sentences)
+    assert first is not None
     source, target = (store.finish() for store in stores)
-    empty, digests, filtered, near_digests = (array.finish() for array in arrays)
-    return EncodedPairs(source, target), TextFacts(empty, digests, filtered, near_digests, looks, shared)
+    whole: dict[str, Any] = {name: array.finish() for name, array in arrays.items()}
+    return EncodedPairs(source, target), first._replace(**whole)
 
 
 VERSION = 2
@@ -256,11 +247,11 @@ def _arrays(reading: Reading) -> dict[str, np.ndarray]:
                 "capitalised": sorted(look.capitalised),
                 "counts": sorted(look.counts.items()),
             }
-            for look in reading.looks
+            for look in reading.facts.looks
         ],
         "shared": {
             name: [sorted(shared.sources), sorted(shared.targets), sorted(shared.pairs)]
-            for name, shared in reading.shared.items()
+            for name, shared in reading.facts.shared.items()
         },
     }
     return {
@@ -268,7 +259,7 @@ def _arrays(reading: Reading) -> dict[str, np.ndarray]:
         "source_lengths": source.lengths.astype(np.int32),
         "target_ids": target.ids,
         "target_lengths": target.lengths.astype(np.int32),
-        **{name: getattr(reading, name) for name in _ARRAYS},
+        **{name: getattr(reading.facts, name) for name in _ARRAYS},
         "facts": np.frombuffer(json.dumps(facts).encode(), np.uint8),
     }
 
@@ -283,7 +274,7 @@ def _reading(arrays: Any) -> Reading:
     source, target = (
         EncodedShard(arrays[f"{side}_ids"], arrays[f"{side}_lengths"].astype(np.int64)) for side in ("source", "target")
     )
-    return Reading((source, target), looks=looks, shared=shared, **{name: arrays[name] for name in _ARRAYS})
+    return Reading((source, target), TextFacts(**{name: arrays[name] for name in _ARRAYS}, looks=looks, shared=shared))
 
 
 def _read_look(facts: dict[str, Any]) -> LookMeter:
@@ -298,7 +289,7 @@ def _read_look(facts: dict[str, Any]) -> LookMeter:
 _LOOK = ("tokenized", "sentences", "beginnings", "escaped", "first", "first_short")
 
 
-_ARRAYS = ("empty", "digests", "filtered", "near_digests")
+_ARRAYS = {"empty": bool, "digests": np.uint64, "filtered": np.uint8, "near_digests": np.uint64}
 
 
 def shard_files(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qkv.text import shards as pair_reader
+from qkv.text.corpora import corpus as corpora
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.corpora.filters import digest_pairs
 from qkv.text.corpora.overlap import SharedSentenceFinder
@@ -23,7 +23,7 @@ def reader(tokenizer):
 
 @pytest.mark.parametrize(("shard", "processes"), [(100, None), (3, None), (1, 1), (2, 2)])
 def test_a_reading_finds_what_readings_for_each_purpose_would(tokenizer, reader, monkeypatch, shard, processes):
-    monkeypatch.setattr(pair_reader, "SHARD_PAIRS", shard)
+    monkeypatch.setattr(corpora, "SHARD_PAIRS", shard)
     corpus = Corpus(SOURCES, TARGETS, range(1, len(SOURCES) + 1), "made.tsv")
     encoded, facts = read_pairs(corpus, reader, processes)
     for found, sentences in zip(encoded.sides, (SOURCES, TARGETS), strict=True):

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qkv.config.names.text import WORD_UNITS
-from qkv.text import shards as pair_reader
 from qkv.text.batch import link_matrices
+from qkv.text.corpora import corpus as corpora
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.lines.line import is_empty, words_of
 from qkv.text.tokens import token_links
@@ -114,10 +114,10 @@ def test_words_that_share_a_token_are_linked_together():
 
 
 def test_words_are_found_by_several_processes_as_by_one(tokenizer, monkeypatch):
-    monkeypatch.setattr(pair_reader, "SHARD_PAIRS", 2)
+    monkeypatch.setattr(corpora, "SHARD_PAIRS", 2)
     monkeypatch.setattr(token_links, "usable_cores", lambda: 2)
     several = words_of_pairs(tokenizer)
-    assert not pair_reader.is_large(Corpus(SENTENCES[:4], SENTENCES[:4], range(4), "pairs"))
+    assert not corpora.is_large(Corpus(SENTENCES[:4], SENTENCES[:4], range(4), "pairs"))
     monkeypatch.setattr(token_links, "is_large", lambda corpus: True)
     for one, other in zip(words_of_pairs(tokenizer), several, strict=True):
         assert [row.tolist() for row in one] == [row.tolist() for row in other]

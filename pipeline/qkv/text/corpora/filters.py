@@ -73,11 +73,7 @@ class TextFilters:
         """Returns a number for each pair by which near duplicates are found; nothing if they are not looked for."""
         if not self.near_duplicates:
             return np.zeros(0, np.uint64)
-        pairs = zip(map(_bare, sources), map(_bare, targets), strict=True)
-        return np.frombuffer(
-            b"".join(blake2b(f"{source}\n{target}".encode(), digest_size=8).digest() for source, target in pairs),
-            np.uint64,
-        )
+        return digest_pairs(map(_bare, sources), map(_bare, targets))
 
     def _find_other_scripts(self, sides: "tuple[_CodePoints, ...]") -> _Mask | None:
         scripts = (self.source_script, self.target_script)
@@ -200,20 +196,21 @@ def _divide(
     return [bucket.finish() for bucket in buckets]
 
 
-def digest_pairs(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """Returns a number for each pair, by which equal pairs are found.
-
-    64 bits suffice: among 100 million pairs the chance that any two share a digest is 1 in 3,700.
-    """
-    pairs = zip(sources, targets, strict=True)
-    return np.frombuffer(
-        b"".join(blake2b(f"{source}\n{target}".encode(), digest_size=8).digest() for source, target in pairs), np.uint64
-    )
+def digest_pairs(sources: Iterable[str], targets: Iterable[str]) -> npt.NDArray[np.uint64]:
+    """Returns a number for each pair, by which equal pairs are found."""
+    return _digests(f"{source}\n{target}" for source, target in zip(sources, targets, strict=True))
 
 
-def _digest(sentences: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """Computes a number for each sentence. 64 bits suffice: among 100 million sentences the chance that any two share
-    one is 1 in 3,700."""
-    bare = (" ".join(sentence.split()).encode() for sentence in sentences)
-    numbers = (int.from_bytes(blake2b(text, digest_size=8).digest()) if text else 0 for text in bare)
-    return np.fromiter(numbers, np.uint64)
+def digest_sentences(sentences: Iterable[str]) -> npt.NDArray[np.uint64]:
+    """Returns a number for each sentence, by which those are found that are equal, white space apart; 0: it is
+    empty."""
+    numbers = _digests(" ".join(sentence.split()) for sentence in sentences).byteswap()
+    numbers[numbers == _digests([""]).byteswap()] = 0
+    return numbers
+
+
+def _digests(texts: Iterable[str]) -> npt.NDArray[np.uint64]:
+    """Returns a number for each text. 64 bits suffice: among 100 million texts the chance that any two share one is 1
+    in 3,700."""
+    digests = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64)

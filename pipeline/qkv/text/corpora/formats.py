@@ -4,7 +4,6 @@ A new format is a function that returns a `Corpus`, a row in `FORMATS`, and the 
 """
 
 import csv
-import difflib
 import inspect
 import logging
 import re
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...config.corpus import PARQUET, CorpusSettings, ListedCorpusSettings, is_csv
-from ...errors import InputError
+from ...errors import InputError, did_you_mean
 from ..lines.line import tagged_lines
 from ..lines.text_file import Lines, _first_line, _refuse_growth, import_pyarrow, lines_of, read_lines
 from .corpus import Corpus, join_corpora
@@ -78,9 +77,9 @@ def read_table(
     Raises:
         InputError: as `Table`; an unknown column or split; a split file of another length.
     """
-    content: Table | ParquetColumns
+    content: Table | ParquetTable
     if Path(table).suffix == PARQUET:
-        content = ParquetColumns(Path(table))
+        content = ParquetTable(Path(table))
     else:
         quoted = is_csv(table)
         content = Table(table, separator or ("," if quoted else "\t"), header=header, quoted=quoted)
@@ -118,7 +117,8 @@ def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, 
     if not len(numbers):
         counts = Counter(labels)
         known = ", ".join(f"{label} ({count:,})" for label, count in counts.most_common(10))
-        raise InputError(f"{labels_file}: no lines of split {split!r}; there are {known}{suggest(split, counts)}")
+        hint = did_you_mean(split, list(counts))
+        raise InputError(f"{labels_file}: no lines of split {split!r}; there are {known}{hint}")
     return numbers
 
 
@@ -218,7 +218,7 @@ class Table:
             return names.index(wanted)
         if wanted in names:
             raise InputError(f"{path}:1: {names.count(wanted)} columns are named {wanted!r}; choose by number, from 0")
-        raise InputError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)}{suggest(wanted, names)}")
+        raise InputError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)}{did_you_mean(wanted, names)}")
 
     def _describe_other_separators(self) -> str:
         others = [repr(other) for other in "\t,;|" if other != self._separator and other in self._first_line]
@@ -227,33 +227,6 @@ class Table:
             + f"; line 1 has {' and '.join(others)}" * bool(others)
             + "; name the character that divides the columns, such as separator: ','"
         )
-
-
-class ParquetColumns:
-    """The columns of a Parquet file, as those of a `Table`."""
-
-    first = 0
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = ParquetTable(path)
-
-    def select_column(self, column: str | int) -> Lines:
-        """Returns the text of a column, named or numbered from 0.
-
-        Raises:
-            InputError: as `ParquetTable`, or there are no rows.
-        """
-        lines = lines_of(self._file.read_column(self._file.find_column(column)))
-        if not len(lines):
-            raise InputError(f"{self._path}: no rows; expected one for each pair")
-        return lines
-
-
-def suggest(wanted: str, known: Iterable[str]) -> str:
-    """Returns a hint at the nearest of the known names, or nothing if none is near."""
-    near = difflib.get_close_matches(wanted, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _split_quoted(separator: str) -> Callable[[str], Sequence[str]]:
@@ -274,6 +247,8 @@ class ParquetTable:
         InputError: it is missing, damaged or no Parquet file, or PyArrow is not installed.
     """
 
+    first = 0
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self._pyarrow = pyarrow = import_pyarrow(path, "a Parquet file")
@@ -288,6 +263,17 @@ class ParquetTable:
         self._types = dict(columns)
         self.names = [column for column, _ in columns]
         self.rows: int = self._file.metadata.num_rows
+
+    def select_column(self, column: str | int) -> Lines:
+        """Returns the text of a column, named or numbered from 0.
+
+        Raises:
+            InputError: as `find_column` and `read_column`, or there are no rows.
+        """
+        lines = lines_of(self.read_column(self.find_column(column)))
+        if not len(lines):
+            raise InputError(f"{self._path}: no rows; expected one for each pair")
+        return lines
 
     def find_column(self, wanted: str | int) -> str:
         """Returns the name of a column, named or numbered from 0; a column within another is named `outer.inner`.

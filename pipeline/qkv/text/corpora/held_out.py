@@ -20,7 +20,7 @@ from ...files.atomic import write_atomically
 from ...files.run_directory import RunDirectory
 from ..lines.line import tagged_lines
 from .corpus import Corpus
-from .filters import _digest
+from .filters import digest_sentences
 from .formats import linked_parts_of, tags_of
 from .word_links import iterate_links, write_gold
 
@@ -135,7 +135,7 @@ def hold_out(corpus: Corpus, sizes: Mapping[str, int]) -> dict[str, Rows]:
         InputError: a set would be empty, the sets would be more than half of the pairs, or too few can be held out.
     """
     _check_sizes(corpus, sizes)
-    source, target = (_digest(side) for side in (corpus.source, corpus.target))
+    source, target = (digest_sentences(side) for side in (corpus.source, corpus.target))
     numbers = [np.unique(side, return_inverse=True)[1] for side in (source, target)]
     components = find_components(*numbers)
     different = np.unique(numbers[0] * np.int64(len(corpus)) + numbers[1], return_index=True)[1]

@@ -100,7 +100,7 @@ def test_a_split_of_parallel_files_keeps_their_line_numbers(write):
     sides = write("a\nb\nc\nd\n", "x.en"), write("A\nB\nC\nD\n", "x.fr")
     corpus = read_parallel_files(*sides, split_file=labels, split="test")
     assert read(corpus) == [["b", "d"], ["B", "D"], [2, 4]]
-    with pytest.raises(InputError, match=r"no lines of split 'tset'.*did you mean 'test'"):
+    with pytest.raises(InputError, match=r"no lines of split 'tset'.*did you mean test\?"):
         read_parallel_files(*sides, split_file=labels, split="tset")
 
 
@@ -118,7 +118,7 @@ def test_a_table_of_one_column_keeps_its_empty_lines(write):
         ("a\tb\n", {"source_column": 2}, "no column 2; .* from 0 to 1"),
         ("a\tb\n", {"source_column": -1}, "no column -1"),
         ("a\tb\n", {"source_column": "en"}, "without a header"),
-        ("english\tfrench\na\tb\n", {"source_column": "englsh", "header": True}, "did you mean 'english'"),
+        ("english\tfrench\na\tb\n", {"source_column": "englsh", "header": True}, "did you mean english"),
         ("x\tx\na\tb\n", {"source_column": "x", "header": True}, "2 columns are named 'x'"),
         ("x\ty\n", {"header": True}, "only a header"),
         ("a\tb\n", {"separator": "||"}, "one ASCII character"),
@@ -136,7 +136,7 @@ def test_a_split_file_of_another_length_is_refused(write):
 
 def test_an_unknown_split_is_told_with_those_that_there_are(write):
     table, labels = write("a\tb\nc\td\ne\tf\n"), write("train\ntest\ntrain\n", "split.txt")
-    with pytest.raises(InputError, match=r"train \(2\), test \(1\).*'train'"):
+    with pytest.raises(InputError, match=r"train \(2\), test \(1\).*did you mean train"):
         read_table(table, 0, 1, split_file=labels, split="trian")
 
 
