@@ -21,8 +21,8 @@ BUDGETS = {
     "modules with a single importer": 43,  # a module that imported them once more, for checks, has gone
     "modules beside the packages": 5,
     "modules in one folder": 23,
-    "lines": 39_982,  # settings in parts, each with its docstring, in place of lists of arguments
-    "lines of code": 21_526,  # the same
+    "lines": 39_521,
+    "lines of code": 21_352,
     "functions with many parameters": 16,
     "settings and options": 240,
 }
