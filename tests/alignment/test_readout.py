@@ -11,7 +11,7 @@ from qkv.alignment.head_scores import head_counts, score_probable, table_of_coun
 from qkv.alignment.link_probabilities import Calibration, LinkProbabilities, calibrate
 from qkv.alignment.readout import ChosenReadout, ProbableReadout, describe_readout
 from qkv.config.names.inspection import PROBABLE
-from qkv.evaluation.archive_scores import scores_with_probabilities
+from qkv.evaluation.readout_scores import scores_with_probabilities
 from qkv.text.corpora.corpus import Corpus
 from qkv.text.tokens.words import BETWEEN_SPACES
 from tests.support.records import noisy_pairs

@@ -20,13 +20,12 @@ import numpy as np
 import pandas as pd
 
 from qkv.config.run import settings_of_set
-from qkv.evaluation.request import EvaluationSet
-from qkv.evaluation.tokenised import TokenisedSet
+from qkv.evaluation.faithfulness_comparison import kendall
+from qkv.evaluation.request import EvaluationSet, TokenisedSet
 from qkv.inspection.experiments import removal as passes
 from qkv.inspection.experiments.faithfulness import Scorer, draw_noise, score_sources
 from qkv.inspection.experiments.removal import ScoredSentence, measure_sentences
 from qkv.run.trained_run import TrainedRun, load_run
-from qkv.statistics.rank_correlation import kendall
 from qkv.text.corpora.formats import read_corpus
 from qkv.text.tokens.special_tokens import UNK
 

@@ -93,7 +93,7 @@ def encoded(folder: Path) -> Read:
 def translations(folder: Path) -> Read:
     """An evaluation's table of translations."""
     from qkv.decoding.translator import Translation
-    from qkv.evaluation.translations import read_translations, translations_table, write_translations
+    from qkv.evaluation.tables import read_translations, translations_table, write_translations
 
     found = [Translation(f"w {n}", [4], [5, 3], [-0.5, -0.25], truncated=False) for n in range(5)]
     write_translations(translations_table(["a"] * 5, ["b c"] * 5, found, bleu_tokenizer="none"), folder / "a")
@@ -184,7 +184,7 @@ def evaluation(folder: Path) -> Read:
     """An evaluation of a run, as `qkv.commands.compare` reads it."""
     import json
 
-    from qkv.evaluation.evaluated_archive import find_evaluated
+    from qkv.evaluation.systems import find_evaluated
 
     shutil.copy(KEPT / "config.yaml", folder / "config.yaml")
     shutil.copy(KEPT / "manifest.json", folder / "manifest.json")
@@ -256,9 +256,8 @@ def unfinished(folder: Path) -> Read:
     from types import SimpleNamespace
 
     from qkv.decoding.translator import Translation
-    from qkv.evaluation.request import EvaluationSet
-    from qkv.evaluation.resumable import translate_resumably
-    from qkv.evaluation.tokenised import TokenisedSet
+    from qkv.evaluation.evaluation_folder import translate_resumably
+    from qkv.evaluation.request import EvaluationSet, TokenisedSet
     from qkv.inspection.archive import ArchiveWriter, AttentionArchive
     from qkv.text.tokens.encoding import EncodedSentences
     from tests.support.viewer import make_record

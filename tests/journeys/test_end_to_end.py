@@ -31,8 +31,8 @@ from qkv.commands import align, translate, view
 from qkv.config import load_run_config
 from qkv.config.names.inspection import SOURCE_SCORERS
 from qkv.evaluation import request
-from qkv.evaluation.resumable import evaluation_folder
-from qkv.evaluation.translations import read_translations
+from qkv.evaluation.evaluation_folder import evaluation_folder
+from qkv.evaluation.tables import read_translations
 from qkv.files.run_directory import EvaluationDirectory, RunDirectory
 from qkv.inspection.archive import AttentionArchive
 from qkv.live.live_run import LiveRun

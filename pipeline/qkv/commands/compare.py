@@ -44,12 +44,11 @@ def main(arguments: list[str]) -> int:
     options = make_parser().parse_args(arguments)
     if len(options.runs) < 2:
         raise InputError("expected at least two runs to compare, found one; see --help")
-    from ..evaluation.archive_tables import csv_of
-    from ..evaluation.compared_measures import compare_heads
     from ..evaluation.comparison import as_text, compare, compare_all_measures, find_worse, means_over_seeds
-    from ..evaluation.evaluated_archive import find_evaluated
     from ..evaluation.faithfulness_comparison import compare_faithfulness
-    from ..evaluation.matched_systems import match_to_first
+    from ..evaluation.measure_comparison import compare_heads
+    from ..evaluation.systems import find_evaluated, match_to_first
+    from ..evaluation.tables import csv_of
 
     systems = [find_evaluated(path, options.set) for path in options.runs]
     table, of_alignment = compare(systems, SAMPLES)

@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _over_training(root: Path) -> Page:
-    from ..evaluation.page_facts import read_page_facts
+    from ..evaluation.page import read_page_facts
     from ..inspection.archive import stages_of_training
 
     run = RunDirectory.open(root)
@@ -126,8 +126,8 @@ def _evaluated(name: str, run: RunDirectory | None, evaluation: EvaluationDirect
     Raises:
         InputError: there is none, or it is damaged.
     """
-    from ..evaluation.page_facts import read_page_facts
-    from ..evaluation.translations import read_translations
+    from ..evaluation.page import read_page_facts
+    from ..evaluation.tables import read_translations
     from ..inspection import AttentionArchive
     from ..inspection.head_types import describe_types, read_head_types
     from ..inspection.viewer.data import ViewerRun

@@ -1,17 +1,20 @@
-"""Compares evaluations: scores with intervals, paired bootstrap tests, and the cost of each run."""
+"""Compares evaluations: scores and alignment error rates with intervals and paired tests, and the cost of each run."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
+from ..alignment.error_rate import LINK_COUNTS, error_terms
 from ..errors import InputError
 from ..metrics.bleu import CorpusScore, check_bleu_tokenizer, make_bleu
-from .compared_alignment import compare_error_rates
-from .compared_measures import compare_measures, compare_seeds
-from .matched_systems import System
+from ..statistics.resampling import ratio_interval
+from ..statistics.significance import difference_interval, randomisation_p
+from .measure_comparison import Scored, compare_measures, compare_seeds, read_counts
+from .systems import System
 
 
 def compare(systems: list[System], samples: int) -> tuple[pd.DataFrame, list[str]]:
@@ -157,9 +160,12 @@ def means_over_seeds(systems: list[System], table: pd.DataFrame) -> list[str]:
 DEFAULT_TOKENIZER = "13a"
 """Of archives that have never been scored."""
 
+
 SIGNIFICANT = 0.05
 
+
 KNOWN_OF_RUNS = ("loss", "seed", "parameters", "updates", "minutes")
+
 
 DIGITS = {
     **dict.fromkeys(("BLEU", "BLEU ±", "chrF", "chrF ±", "AER", "AER ±"), 2),
@@ -181,3 +187,53 @@ def as_text(table: pd.DataFrame) -> str:
     # Without gold alignments, or archives without runs.
     shown = shown.drop(columns=[name for name in ("AER", "AER ±", "AER p", *KNOWN_OF_RUNS) if table[name].isna().all()])
     return shown.to_string(index=False)
+
+
+def compare_error_rates(systems: Sequence[Scored], samples: int) -> tuple[list[dict[str, float]], list[str]]:
+    """Compares the alignment error rates of evaluations of the same sentences, each with its own chosen readout.
+
+    Returns:
+        For each the columns `AER ±`, half the width of the 95 % interval of a bootstrap over sentences in percent, and
+            `AER p` against the first by approximate randomisation; not-a-number for evaluations without the file
+            of what each sentence counts.
+        Lines that say of which differences nothing is known, and of which runs there is no interval.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    counts = [read_counts(system) for system in systems]
+    rows, lines = [], []
+    for system, own in zip(systems, counts, strict=True):
+        row = {"AER ±": np.nan, "AER p": np.nan}
+        if own is not None:
+            low, high = ratio_interval(*_terms(own))
+            row["AER ±"] = 100 * float(high[0] - low[0]) / 2
+            if own is not counts[0] and counts[0] is not None and _same_gold(own, counts[0]):
+                row["AER p"] = float(randomisation_p(_terms(counts[0]), _terms(own), samples=samples)[0])
+                if row["AER p"] >= SIGNIFICANT:
+                    lines.append(_explain(system, systems[0], own, counts[0], row["AER p"]))
+        elif "alignment" in system.metrics:
+            lines.append(
+                f"{system.name}: no interval of its AER, for {system.evaluation.sentence_alignment.name} is missing"
+            )
+        rows.append(row)
+    return rows, lines
+
+
+def _explain(system: Scored, first: Scored, own: np.ndarray, of_first: np.ndarray, p: float) -> str:
+    low, high = (100 * float(end[0]) for end in difference_interval(_terms(of_first), _terms(own)))
+    rates = [scored.metrics["alignment"]["aer"] for scored in (system, first)]
+    return (
+        f"{system.name}: AER {rates[0]:.1f} against {rates[1]:.1f} % on {len(own)} sentences may not differ at all "
+        f"(p {p:.2f}; 95 % interval of the difference {low:+.1f} to {high:+.1f})"
+    )
+
+
+def _terms(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    above, below = error_terms(counts)
+    return above[:, None], below[:, None]
+
+
+def _same_gold(one: np.ndarray, other: np.ndarray) -> bool:
+    sure = LINK_COUNTS.index("sure")
+    return np.array_equal(one[:, sure], other[:, sure])

@@ -1,4 +1,4 @@
-"""The faithfulness of several runs side by side, and how far they agree on which scorer is the most faithful."""
+"""The faithfulness of several runs side by side, and how alike they order the scorers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,9 +9,8 @@ import pandas as pd
 from ..errors import InputError
 from ..inspection.experiments.faithfulness import KEYS, MEAN, MEASURES, SUMS, Scorer, sums_of_sentences
 from ..inspection.matched_heads import MatchedHeads
-from ..statistics.rank_correlation import kendall
 from ..statistics.resampling import interval, ratio, resample, sentence_counts
-from .matched_systems import System, match_to_first
+from .systems import System, match_to_first
 
 NAMES = list(Scorer._fields)
 
@@ -124,3 +123,21 @@ def _renumbered(table: pd.DataFrame, match: MatchedHeads | None) -> pd.DataFrame
     }
     heads = [numbers.get(key, key[1]) for key in zip(table["layer"], table["head"], strict=True)]
     return table.assign(head=pd.Series(heads, table.index, dtype=object))
+
+
+def kendall(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Computes Kendall's tau-b over the last axis (Kendall 1945): of all pairs, the share that both order alike less
+    the share that they order differently, corrected for ties; from -1 to 1, not-a-number if one of them orders nothing.
+
+    Args:
+        x: `(..., n)`.
+        y: `(..., n)`.
+
+    Returns:
+        `(...)`.
+    """
+    signs = [np.sign(values[..., :, None] - values[..., None, :]) for values in (x, y)]
+    alike = (signs[0] * signs[1]).sum(axis=(-2, -1))
+    ordered = [np.abs(sign).sum(axis=(-2, -1)) for sign in signs]
+    below = np.sqrt(ordered[0] * ordered[1])
+    return np.divide(alike, below, out=np.full(np.shape(alike), np.nan), where=below > 0)

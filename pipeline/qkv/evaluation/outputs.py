@@ -1,41 +1,32 @@
 """The files of an evaluation: each is written by one function, from the archive's records or a table."""
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import keras
 import pandas as pd
 
 from ..decoding.translator import Translation
 from ..files.run_directory import EvaluationDirectory
 from ..inspection.archive import AttentionArchive
-from ..inspection.experiments.head_effects import join_effects
-from ..inspection.experiments.intervention import cross_attention_layers
-from ..inspection.experiments.perturbation import ablation_effects, perturbation_effects
-from ..inspection.experiments.spectra import compares_by_product, query_key_kernels, spectra_table
 from ..inspection.head_types import describe_types, read_head_types
 from ..inspection.heatmap import draw_heatmaps
 from ..inspection.recorder import AttentionRecorder, ForcedPair, pair_translations
 from ..inspection.viewer.data import ViewerRun
 from ..inspection.viewer.page import write_viewer
-from ..run.trained_run import TrainedRun
-from ..runtime.devices import parallel_batches
-from ..text.tokens.special_tokens import EOS
-from .archive_scores import ReadoutScores
-from .archive_tables import (
+from .experiments import write_perturbation, write_spectra
+from .page import page_facts
+from .readout_scores import ReadoutScores
+from .request import EvaluationRequest
+from .tables import (
+    translations_table,
     write_alignment_scores,
     write_alignments,
-    write_csv,
     write_link_probabilities,
     write_measures,
+    write_translations,
 )
-from .page_facts import page_facts
-from .request import EvaluationRequest
-from .translations import translations_table, write_translations
 
 OWN_SENTENCES_DRAWN = 3
 
@@ -157,32 +148,3 @@ def fill_viewer(outputs: Outputs, name: str, rows: Sequence[dict[str, Any]], tab
     for record, row in zip(outputs.archive.records(outputs.sites, len(rows)), rows, strict=True):
         viewer.add(record, row)
     return viewer
-
-
-def write_spectra(model: keras.Model, path: Path) -> None:
-    """Writes the spectra of a Transformer whose heads compare queries and keys by a product; for other models it writes
-    nothing."""
-    layers = cross_attention_layers(model)
-    if layers and compares_by_product(layers[0]):
-        kernels = [query_key_kernels(layer) for layer in layers]
-        write_csv(spectra_table(kernels, layers[0].num_heads), path, float_format="%.6f")
-
-
-def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], folder: EvaluationDirectory) -> dict[str, float]:
-    """Writes the effects of replacing heads in turn, of the set and of each sentence, and returns the seconds that this
-    took. Pairs with an empty side count nothing."""
-    started = time.monotonic()
-    log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
-    rows = [row for row, pair in enumerate(pairs) if pair.source_ids and pair.target_ids != [EOS]]
-    if not rows:
-        log.warning("the first %d sentences are empty on one side: no perturbation.csv", len(pairs))
-        return {}
-    ids = [(pairs[row].source_ids, pairs[row].target_ids) for row in rows]
-    measures = perturbation_effects, ablation_effects
-    effects = join_effects(measure(run.model, ids, workers=parallel_batches()) for measure in measures)
-    effects = effects.among(len(pairs), rows)
-    write_csv(effects.table_with_intervals(), folder.perturbation, float_format="%.6f")
-    write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")
-    seconds = round(time.monotonic() - started, 2)
-    log.info("that took %.0f s", seconds)
-    return {"perturbation_seconds": seconds}

@@ -1,17 +1,22 @@
-"""What is evaluated: a run and a set, read from a config or from files."""
+"""What is evaluated: a run and a set, read from a config or from files, and the tokens of the set, made once for the
+translator, the likelihood, alignments and the archive."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..alignment.gold import GoldSet, choice_settings, read_choice_set, read_configured_gold, read_gold_set
 from ..config.run import settings_of_set
+from ..decoding.translator import Translation
+from ..inspection.recorder import ForcedPair, pair_references, pair_translations
 from ..run.processes import Spreading
 from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_parallel_files, read_tagged
 from ..text.lines.text_file import read_lines
 from ..text.phrases.required import RequiredPhrase
+from ..text.tokens.encoding import EncodedSentences, encode_sentences
+from ..text.tokens.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -151,3 +156,34 @@ def read_configured_set(run: TrainedRun, name: str, set_name: str) -> Evaluation
     # Where the readout is chosen and reported on the same pairs, the result must say so: see EvaluationSet.
     choose_on = read_choice_set(run.config, run.cutter) if settings != choice_settings(run.config) else None
     return EvaluationSet(name, corpus.source, corpus.target, gold, choose_on, origin=set_name)
+
+
+@dataclass(frozen=True)
+class TokenisedSet:
+    """A set with its tokens.
+
+    Args:
+        data: the set.
+        source: the tokens of its sources.
+        reference: the tokens of its references, where there are references.
+    """
+
+    data: EvaluationSet
+    source: EncodedSentences
+    reference: EncodedSentences | None
+
+    @classmethod
+    def of(cls, data: EvaluationSet, tokenizer: Tokenizer) -> "TokenisedSet":
+        """Tokenises a set."""
+        reference = encode_sentences(data.reference, tokenizer.of_target) if data.reference is not None else None
+        return cls(data, encode_sentences(data.source, tokenizer), reference)
+
+    def pair_references(self, max_positions: int) -> Iterator[ForcedPair]:
+        """Pairs each source with its reference."""
+        assert self.data.reference is not None and self.reference is not None
+        source_ids, reference_ids = ([row.tolist() for row in side] for side in (self.source, self.reference))
+        return pair_references(self.data.source, self.data.reference, source_ids, reference_ids, max_positions)
+
+    def pair_translations(self, translations: Sequence[Translation], mode: str) -> Iterator[ForcedPair]:
+        """Pairs each source with its translation."""
+        return pair_translations(self.data.source, self.data.reference, translations, mode)

@@ -23,7 +23,7 @@ from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
 from ..errors import InputError
-from ..evaluation.inspected import archive_manifest
+from ..evaluation.evaluate_set import archive_manifest
 from ..files.atomic import check_own_folder, new_folder
 from ..inspection.archive import ArchiveWriter
 from ..inspection.viewer.page import content_policy

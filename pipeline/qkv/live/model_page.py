@@ -17,7 +17,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from ..config.names.inspection import SITES
 from ..errors import InputError
-from ..evaluation.page_facts import page_facts
+from ..evaluation.page import page_facts
 from ..exchange.counterpart import STANDARD_ATTENTION, NamedWeights, check_settings
 from ..files.atomic import write_output
 from ..inspection.head_types import describe_types, read_head_types

@@ -14,7 +14,7 @@ from typing import Any, Self
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 from ..errors import InputError
-from ..evaluation.page_facts import page_facts
+from ..evaluation.page import page_facts
 from ..inspection.experiments.intervention import CHANGES
 from ..inspection.head_types import describe_types, read_head_types
 from ..run.trained_run import load_run

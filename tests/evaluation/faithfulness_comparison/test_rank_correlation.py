@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from qkv.statistics.rank_correlation import kendall
+from qkv.evaluation.faithfulness_comparison import kendall
 
 
 def test_tau_counts_pairs():

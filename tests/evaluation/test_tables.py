@@ -3,8 +3,7 @@
 import pandas as pd
 import pytest
 
-from qkv.evaluation.archive_tables import write_csv
-from qkv.evaluation.translations import read_translations, write_translations
+from qkv.evaluation.tables import read_translations, write_csv, write_translations
 
 ODD = [
     "a\rb",

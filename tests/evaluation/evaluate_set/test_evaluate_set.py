@@ -13,9 +13,9 @@ import pytest
 from qkv.alignment import link_probabilities as calibration
 from qkv.alignment.gold import read_gold_set
 from qkv.decoding import forced as forced_graph
+from qkv.evaluation import evaluate_set as inspected
 from qkv.evaluation import evaluate_set as module
-from qkv.evaluation import inspected
-from qkv.evaluation.archive_scores import ReadoutScores
+from qkv.evaluation.readout_scores import ReadoutScores
 from qkv.evaluation.request import EvaluationRequest, EvaluationSet
 from qkv.inspection import AttentionArchive
 from qkv.inspection.measures import MEASURES

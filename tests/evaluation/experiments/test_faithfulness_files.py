@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 from qkv.alignment.readout import aligned_sites
-from qkv.evaluation.faithfulness_files import write_faithfulness
-from qkv.evaluation.request import EvaluationRequest, EvaluationSet
-from qkv.evaluation.tokenised import TokenisedSet
+from qkv.evaluation.experiments import write_faithfulness
+from qkv.evaluation.request import EvaluationRequest, EvaluationSet, TokenisedSet
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.run.trained_run import load_run
 from tests.support import KEPT_RUNS

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qkv.alignment.token_gold import score_gold
+from qkv.evaluation.experiments import score_gold
 from qkv.text.corpora.word_links import GoldAlignment
 
 

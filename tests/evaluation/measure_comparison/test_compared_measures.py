@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qkv.evaluation.compared_measures import compare_heads, compare_measures, compare_seeds
-from qkv.evaluation.matched_systems import match_to_first
+from qkv.evaluation.measure_comparison import compare_heads, compare_measures, compare_seeds
+from qkv.evaluation.systems import match_to_first
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.inspection import Sentence, write_archive
 from qkv.metrics.bleu import CorpusScore, make_bleu

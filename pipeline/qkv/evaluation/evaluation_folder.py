@@ -29,7 +29,7 @@ from ..run.ensemble import TrainedEnsemble
 from ..run.processes import Spreading
 from ..run.trained_run import TrainedRun
 from ..runtime.machine import is_running
-from .tokenised import TokenisedSet
+from .request import TokenisedSet
 
 log = logging.getLogger(__name__)
 

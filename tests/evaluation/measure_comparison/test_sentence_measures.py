@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from qkv.errors import InputError
-from qkv.evaluation.sentence_measures import heads_of, measures_of
+from qkv.evaluation.measure_comparison import heads_of, measures_of
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.statistics.resampling import interval, sentence_counts
 from tests.support.populations import (

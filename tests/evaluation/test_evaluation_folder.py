@@ -12,10 +12,9 @@ import pytest
 
 from qkv.decoding.translator import Translation
 from qkv.errors import InputError
-from qkv.evaluation import resumable
-from qkv.evaluation.request import EvaluationSet
-from qkv.evaluation.resumable import evaluation_folder, record_resumably, translate_resumably
-from qkv.evaluation.tokenised import TokenisedSet
+from qkv.evaluation import evaluation_folder as resumable
+from qkv.evaluation.evaluation_folder import evaluation_folder, record_resumably, translate_resumably
+from qkv.evaluation.request import EvaluationSet, TokenisedSet
 from qkv.files.run_directory import EvaluationDirectory
 from qkv.inspection.archive import ArchiveWriter, AttentionArchive
 from qkv.text.tokens.encoding import EncodedSentences
@@ -208,7 +207,7 @@ def left_behind(final, fingerprint, monkeypatch):
     with pytest.raises(KeyboardInterrupt), evaluation_folder(final, fingerprint) as folder:
         (folder.root / "heads.csv").touch()
         raise KeyboardInterrupt
-    monkeypatch.setattr("qkv.evaluation.resumable.is_running", lambda process: False)
+    monkeypatch.setattr("qkv.evaluation.evaluation_folder.is_running", lambda process: False)
 
 
 def test_only_an_evaluation_of_the_same_fingerprint_is_continued(tmp_path, monkeypatch):
@@ -343,7 +342,7 @@ def test_an_evaluation_that_ends_in_an_error_keeps_what_it_has_translated(tmp_pa
         expected = translate_resumably(FakeTranslator(), text, folder.parts)
         raise ValueError("later")
     assert "run the same command again to continue" in caplog.text
-    monkeypatch.setattr("qkv.evaluation.resumable.is_running", lambda process: False)
+    monkeypatch.setattr("qkv.evaluation.evaluation_folder.is_running", lambda process: False)
     with evaluation_folder(final, "abc") as folder:
         assert translate_resumably(FakeTranslator(calls=0), text, folder.parts) == expected
     assert [path.name for path in final.root.parent.iterdir()] == ["test"]

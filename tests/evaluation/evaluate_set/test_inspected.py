@@ -13,10 +13,11 @@ import pytest
 from keras import ops
 
 from qkv.commands import compare, draw, measure, view
-from qkv.evaluation import inspected, resumable
+from qkv.evaluation import evaluate_set as inspected
+from qkv.evaluation import evaluation_folder as resumable
 from qkv.evaluation.evaluate_set import evaluate_set
+from qkv.evaluation.evaluation_folder import fingerprint
 from qkv.evaluation.request import EvaluationRequest, EvaluationSet
-from qkv.evaluation.resumable import fingerprint
 from qkv.inspection import AttentionArchive
 from qkv.inspection.archive import ArchiveWriter
 from qkv.run.ensemble import load_runs

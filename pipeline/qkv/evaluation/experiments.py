@@ -1,0 +1,171 @@
+"""Experiments on the heads of an evaluated run, with their files: spectra, perturbation, and how far attention can be
+believed, also beside gold links as scores of source tokens."""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from ..alignment.readout import aligned_sites
+from ..alignment.word_matrix import group_words
+from ..files.run_directory import EvaluationDirectory
+from ..inspection.experiments.faithfulness import draw_noise, faithfulness_table, score_sources
+from ..inspection.experiments.faithfulness_plot import faithfulness_figure
+from ..inspection.experiments.head_effects import join_effects
+from ..inspection.experiments.intervention import cross_attention_layers
+from ..inspection.experiments.perturbation import ablation_effects, perturbation_effects
+from ..inspection.experiments.removal import SEED, ScoredSentence, measure_sentences
+from ..inspection.experiments.spectra import compares_by_product, query_key_kernels, spectra_table
+from ..inspection.heatmap import save_figure
+from ..inspection.record import Record
+from ..inspection.recorder import AttentionRecorder, ForcedPair
+from ..run.trained_run import TrainedRun
+from ..runtime.devices import parallel_batches
+from ..text.corpora.word_links import GoldAlignment
+from ..text.tokens.special_tokens import EOS
+from .request import EvaluationRequest, TokenisedSet
+from .tables import (
+    write_csv,
+)
+
+log = logging.getLogger(__name__)
+
+
+log = logging.getLogger(__name__)
+
+
+def write_faithfulness(
+    request: EvaluationRequest,
+    text: TokenisedSet,
+    pairs: Sequence[ForcedPair],
+    recorder: AttentionRecorder,
+    folder: EvaluationDirectory,
+) -> dict[str, Any]:
+    """Writes faithfulness.csv, faithfulness_sentences.csv and faithfulness.png, and returns what metrics.json says of
+    them.
+
+    Gold links belong to the words of the references, so a set that has them is measured on its references; else what
+    was recorded is measured.
+
+    Args:
+        request: what was asked for.
+        text: the set with its tokens.
+        pairs: what was recorded.
+        recorder: of the sites that are scored, among others.
+        folder: where the files go.
+    """
+    started = time.monotonic()
+    run, data = request.run, request.data
+    if data.gold is not None:
+        pairs = list(text.pair_references(run.config.model.max_positions))
+        recorder = run.recorder(recorder.sites, data.gold.units)  # usually the same one
+    pairs = pairs[: request.faithful_sentences]
+    log.info("measuring the faithfulness of attention on %d sentences", len(pairs))
+    sentences = measure_sentences(run.model, _score(request, pairs, recorder), workers=parallel_batches())
+    if sentences.empty:
+        log.warning("the first %d sentences have no target token to measure: no faithfulness.csv", len(pairs))
+        return {}
+    tokens = int(sentences.groupby("id")["tokens"].first().sum())
+    table = faithfulness_table(sentences, tokens / sum(len(pair.target_ids) for pair in pairs))
+    write_csv(sentences, folder.faithfulness_sentences, float_format="%.6f")
+    write_csv(table, folder.faithfulness, float_format="%.6f")
+    measured = sentences["id"].nunique()
+    title = f"{run.directory.root.name}, {data.name}: {measured} sentences, {tokens} target tokens"
+    save_figure(faithfulness_figure(table, title), folder.faithfulness_figure)
+    seconds = round(time.monotonic() - started, 2)
+    log.info("that took %.0f s", seconds)
+    forced = data.gold is not None or request.force_references
+    targets = "references" if forced else "translations"
+    return {"faithfulness": {"sentences": measured, "tokens": tokens, "targets": targets, "seconds": seconds}}
+
+
+def _score(
+    request: EvaluationRequest, pairs: Sequence[ForcedPair], recorder: AttentionRecorder
+) -> Iterator[ScoredSentence]:
+    """Scores the source tokens of each pair. With gold alignments, the target tokens that have a link are measured, for
+    all scorers the same; else all but EOS."""
+    gold_set = request.data.gold
+    for number, record in enumerate(recorder.record(pairs, sites=aligned_sites())):
+        noise = draw_noise(record, SEED)
+        gold = None
+        if gold_set is not None:
+            gold = score_gold(record, gold_set.gold[number], gold_set.word_counts[number])
+        measured = np.array([word is not None for word in record.target_words], bool)
+        if gold is not None:
+            measured &= gold.any(axis=1)
+        scores = score_sources(record, noise, gold)
+        pair = pairs[number]
+        yield ScoredSentence(record.id, pair.source_ids, pair.target_ids, scores, noise, measured)
+
+
+SURE, POSSIBLE = 1.0, 0.5
+
+
+NEARBY = (
+    1e-6  # times what halves with each token of distance: it orders tokens, and leaves the shares of links as they are
+)
+
+
+def score_gold(record: Record, gold: GoldAlignment, word_counts: tuple[int, int]) -> np.ndarray:
+    """Scores the source tokens by the gold links of their words.
+
+    Args:
+        record: of a target that was given, since gold links belong to its words.
+        gold: the links; all are inside the sentence.
+        word_counts: (source words, target words).
+
+    Returns:
+        float `(T, n)`, without EOS of the source: 1 where the words of both tokens have a sure link, 0.5 where they
+        have a possible one.
+    """
+    source, target = map(group_words, (record.source_words, record.target_words), word_counts)
+    # `None`, EOS, becomes a group of its own that no link names.
+    columns, rows = (
+        np.array([side.number if group is None else group for group in side.of_tokens], int)
+        for side in (source, target)
+    )
+    groups = np.zeros((target.number + 1, source.number + 1))
+    for links, score in ((gold.possible, POSSIBLE), (gold.sure, SURE)):
+        for i, j in links:
+            place = tuple(
+                word if side.of_words is None else int(side.of_words[word]) for side, word in ((target, j), (source, i))
+            )
+            if min(place) >= 0:  # a word without a token
+                groups[place] = max(groups[place], score)
+    scores = groups[rows][:, columns[:-1]]
+    places = np.arange(scores.shape[1])
+    near = 2.0 ** -np.abs(places[:, None] - places)
+    return np.where(scores > 0, scores, NEARBY * ((scores > 0)[:, None, :] * near).max(axis=-1, initial=0.0))
+
+
+def write_spectra(model: keras.Model, path: Path) -> None:
+    """Writes the spectra of a Transformer whose heads compare queries and keys by a product; for other models it writes
+    nothing."""
+    layers = cross_attention_layers(model)
+    if layers and compares_by_product(layers[0]):
+        kernels = [query_key_kernels(layer) for layer in layers]
+        write_csv(spectra_table(kernels, layers[0].num_heads), path, float_format="%.6f")
+
+
+def write_perturbation(run: TrainedRun, pairs: Sequence[ForcedPair], folder: EvaluationDirectory) -> dict[str, float]:
+    """Writes the effects of replacing heads in turn, of the set and of each sentence, and returns the seconds that this
+    took. Pairs with an empty side count nothing."""
+    started = time.monotonic()
+    log.info("replacing the attention of each head in turn on %d sentences", len(pairs))
+    rows = [row for row, pair in enumerate(pairs) if pair.source_ids and pair.target_ids != [EOS]]
+    if not rows:
+        log.warning("the first %d sentences are empty on one side: no perturbation.csv", len(pairs))
+        return {}
+    ids = [(pairs[row].source_ids, pairs[row].target_ids) for row in rows]
+    measures = perturbation_effects, ablation_effects
+    effects = join_effects(measure(run.model, ids, workers=parallel_batches()) for measure in measures)
+    effects = effects.among(len(pairs), rows)
+    write_csv(effects.table_with_intervals(), folder.perturbation, float_format="%.6f")
+    write_csv(effects.sentences(), folder.perturbation_sentences, float_format="%.6f")
+    seconds = round(time.monotonic() - started, 2)
+    log.info("that took %.0f s", seconds)
+    return {"perturbation_seconds": seconds}

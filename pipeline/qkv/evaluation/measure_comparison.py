@@ -1,0 +1,373 @@
+"""All measures of evaluations side by side, as sums over sentences, so that each has intervals and tests: of each
+evaluation, of each head, and over seeds.
+
+Letters: N sentences, B samples, P heads or changes of heads.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+
+from ..alignment.error_rate import LINK_COUNTS, error_terms
+from ..errors import InputError
+from ..files.run_directory import EvaluationDirectory
+from ..inspection.experiments.head_effects import EFFECTS, samples_for
+from ..inspection.matched_heads import MatchedHeads
+from ..inspection.measures import MEASURES
+from ..metrics.bleu import CorpusScore
+from ..statistics.resampling import (
+    draw_over_seeds,
+    interval,
+    p_of_samples,
+    ratio,
+    ratio_interval,
+    resample,
+    sentence_counts,
+)
+from ..statistics.significance import holm, randomisation_p
+from .systems import System
+
+
+class Scored(Protocol):
+    """What is compared: its name in the table, its folder, its metrics."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def evaluation(self) -> EvaluationDirectory: ...
+    @property
+    def metrics(self) -> dict[str, Any]: ...
+
+
+def compare_measures(systems: Sequence[Scored], scores: Sequence[Mapping[str, CorpusScore]], samples: int) -> list[str]:
+    """Compares what is kept of each sentence: scores, error rates, and means over all heads of what is measured of
+    them.
+
+    Args:
+        systems: the evaluations.
+        scores: BLEU and chrF of each, empty where targets were given.
+        samples: B.
+
+    Returns:
+        A table with the 95 % interval of each number over sentences, and its p against the first; nothing if no heads
+        are measured.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    if not any(heads_of(system.evaluation) for system in systems):
+        return []
+    found = [measures_of(system, own) for system, own in zip(systems, scores, strict=True)]
+    names = _names(found)
+    columns: list[pd.Series] = []
+    for number, (system, own) in enumerate(zip(systems, found, strict=True)):
+        texts = [_as_text(own[name].value, own[name].draw(samples)) if name in own else "" for name in names]
+        columns.append(pd.Series(texts, names, name=system.name))
+        if number:
+            p = [own[n].p_against(found[0][n], samples) if n in own and n in found[0] else np.nan for n in names]
+            columns.append(pd.Series([_as_p(value) for value in p], names, name="p"))
+    title = (
+        "all measures, with 95 % intervals over sentences; p against the first by approximate randomisation; those of "
+        "heads are means over all heads"
+    )
+    return [_block(title, columns)]
+
+
+def compare_heads(systems: Sequence[System], matches: Sequence[MatchedHeads | None], samples: int) -> list[str]:
+    """Compares what is measured of each head.
+
+    Args:
+        systems: the evaluations.
+        matches: the heads of each but the first, in the place of the first one's; None where they cannot be matched,
+            and then the heads are not compared.
+        samples: of the tests, more where many heads are compared.
+
+    Returns:
+        A table for each measure, with 95 % intervals over sentences, and p against the first, corrected for all heads
+        of that measure (Holm 1979).
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    found = [heads_of(system.evaluation) for system in systems]
+    for number, match in enumerate(matches, 1):
+        found[number] = {name: _renumbered(one, match) for name, one in found[number].items()} if match else {}
+    blocks = []
+    for name in _names(found):
+        if name not in found[0]:
+            continue
+        columns = [_heads_column(systems[0].name, found[0][name])]
+        for system, own in zip(systems[1:], found[1:], strict=True):
+            if name in own and own[name].heads == found[0][name].heads:
+                p = _p_of_heads(found[0][name], own[name], samples)
+                columns += [_heads_column(system.name, own[name]), pd.Series(p, columns[0].index, name="p")]
+        blocks.append(_block(name, columns))
+    unmatched = [system.name for system, match in zip(systems[1:], matches, strict=True) if match is None]
+    lines = [
+        f"{name}: its heads are left out, for they cannot be matched with the first one's: other layers or heads, or "
+        "no target is the same; evaluate with --forced"
+        for name in unmatched
+    ]
+    if not blocks:
+        return ["no measures of single heads: sentence_heads.csv is missing; evaluate again", *lines]
+    title = (
+        "each layer and head, numbered as in the first, with 95 % intervals over sentences; p against the first, "
+        "corrected for all heads of a table (Holm)"
+    )
+    return [title, *blocks, *lines]
+
+
+def compare_seeds(
+    groups: Sequence[tuple[str, Sequence[int]]],
+    systems: Sequence[Scored],
+    scores: Sequence[Mapping[str, CorpusScore]],
+    samples: int,
+) -> list[str]:
+    """Compares ways to train, of which some have several seeds.
+
+    Args:
+        groups: the name of each, and the numbers of its systems, one for each seed.
+        systems: the evaluations.
+        scores: as for `compare_measures`.
+        samples: B.
+
+    Returns:
+        A table of the means over seeds with 95 % intervals over seeds and sentences, and p against the first; nothing
+        if no way to train has several seeds.
+    """
+    if all(len(members) < 2 for _, members in groups):
+        return []
+    columns: list[pd.Series] = []
+    first: dict[str, np.ndarray] = {}
+    for number, (name, members) in enumerate(groups):
+        found = [measures_of(systems[member], scores[member]) for member in members]
+        common = [one for one in _names(found) if all(one in own for own in found)]
+        drawn = {one: _draw([own[one] for own in found], samples, number) for one in common}
+        texts = {one: _as_text(float(np.mean([own[one].value for own in found])), drawn[one]) for one in common}
+        columns.append(pd.Series(texts, name=f"{name} ({len(members)})"))
+        if number:
+            p = {one: _as_p(p_of_samples(drawn[one] - first[one])) for one in common if one in first}
+            columns.append(pd.Series(p, name="p"))
+        first = first or drawn
+    title = (
+        "means over seeds (their number), with 95 % intervals over seeds and sentences; one seed has an interval over "
+        "sentences alone"
+    )
+    return [_block(title, columns)]
+
+
+class SentenceMeasure(Protocol):
+    """A measure of a set of sentences."""
+
+    @property
+    def value(self) -> float: ...
+    def draw(self, samples: int) -> np.ndarray | None:
+        """Returns the measure of drawn sentences, `(B,)`, the same ones for all measures of as many sentences; None
+        for what is measured of no sentences."""
+
+    def p_against(self, first: "SentenceMeasure", samples: int) -> float:
+        """Returns the two-sided p-value of being equal, by approximate randomisation; not-a-number if untested."""
+
+
+def _draw(measures: Sequence[SentenceMeasure], samples: int, number: int) -> np.ndarray:
+    values = np.array([measure.value for measure in measures])
+    drawn = [measure.draw(samples) for measure in measures]
+    fixed = [np.full(samples, value) if one is None else one for one, value in zip(drawn, values, strict=True)]
+    return draw_over_seeds(np.stack(fixed), values, seed=number)
+
+
+def _names(found: Sequence[Mapping[str, object]]) -> list[str]:
+    return list(dict.fromkeys(name for own in found for name in own))
+
+
+class RatioMeasure(NamedTuple):
+    """A ratio of sums: numerators and denominators of each sentence, `(N,)`, and what the ratio is multiplied by."""
+
+    above: np.ndarray
+    below: np.ndarray
+    unit: float = 1.0
+
+    @property
+    def value(self) -> float:
+        return self.unit * float(ratio(self.above, self.below))
+
+    def draw(self, samples: int) -> np.ndarray | None:
+        return self.unit * resample(self.above, self.below, sentence_counts(len(self.above), samples=samples))
+
+    def p_against(self, first: SentenceMeasure, samples: int) -> float:
+        if not isinstance(first, RatioMeasure) or len(first.above) != len(self.above):
+            return np.nan
+        pair = ((one.above[:, None], one.below[:, None]) for one in (first, self))
+        return float(randomisation_p(*pair, samples=samples)[0])
+
+
+class HeadMeasures(NamedTuple):
+    """A measure of each head.
+
+    - heads: (layer, head) of each of P.
+    - above, below: numerators and denominators, `(N, P)`.
+    """
+
+    heads: list[tuple[int, int]]
+    above: np.ndarray
+    below: np.ndarray
+
+    def mean(self) -> RatioMeasure:
+        """Returns the mean over all heads of all layers."""
+        return RatioMeasure(self.above.sum(axis=1), self.below.sum(axis=1))
+
+
+def _p_of_heads(first: HeadMeasures, other: HeadMeasures, samples: int) -> list[str]:
+    if first.above.shape != other.above.shape:
+        return [""] * len(first.heads)
+    pairs = ((one.above, one.below) for one in (first, other))
+    tests = max(samples, samples_for(len(first.heads)))
+    return [_as_p(p) for p in holm(randomisation_p(*pairs, samples=tests))]
+
+
+def _heads_column(name: str, measure: HeadMeasures) -> pd.Series:
+    values = ratio(measure.above, measure.below)
+    ends = ratio_interval(measure.above, measure.below)
+    texts = [f"{value:.3f} ({low:.3f} to {high:.3f})" for value, low, high in zip(values, *ends, strict=True)]
+    return pd.Series(texts, [f"layer {layer} head {head}" for layer, head in measure.heads], name=name)
+
+
+def _renumbered(measure: HeadMeasures, match: MatchedHeads) -> HeadMeasures:
+    """Puts the heads into the places of the first system's."""
+    columns = {place: column for column, place in enumerate(measure.heads)}
+    order = [columns[layer, int(match.heads[layer, head])] for layer, head in measure.heads]
+    return HeadMeasures(measure.heads, measure.above[:, order], measure.below[:, order])
+
+
+def _as_text(value: float, drawn: np.ndarray | None) -> str:
+    if np.isnan(value):
+        return ""
+    if drawn is None:
+        return f"{value:.3f}"
+    low, high = interval(drawn)
+    return f"{value:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _as_p(p: float) -> str:
+    return "" if np.isnan(p) else f"{p:.3f}"
+
+
+def _block(title: str, columns: Sequence[pd.Series]) -> str:
+    table = pd.concat(columns, axis=1).fillna("")
+    return f"{title}\n\n{table.to_string()}"
+
+
+EFFECT = EFFECTS[0]
+
+
+class ScoreMeasure(NamedTuple):
+    """BLEU or chrF: what sacreBLEU counts in each sentence."""
+
+    score: CorpusScore
+
+    @property
+    def value(self) -> float:
+        return self.score.of_set()
+
+    def draw(self, samples: int) -> np.ndarray | None:
+        return self.score.of_samples(sentence_counts(len(self.score.counts), samples=samples))
+
+    def p_against(self, first: SentenceMeasure, samples: int) -> float:
+        assert isinstance(first, ScoreMeasure)
+        return self.score.p_against(first.score, samples)
+
+
+class FixedMeasure(NamedTuple):
+    """What is measured of a model's weights, without any sentence."""
+
+    value: float
+
+    def draw(self, samples: int) -> np.ndarray | None:
+        return None
+
+    def p_against(self, first: SentenceMeasure, samples: int) -> float:
+        return np.nan
+
+
+def heads_of(evaluation: EvaluationDirectory) -> dict[str, HeadMeasures]:
+    """Reads what is measured of each head and kept of each sentence: `MEASURES`, and `loss_change CHANGE` where heads
+    were replaced; what is not there is left out.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    found = {}
+    if evaluation.sentence_heads.is_file():
+        table = _read(evaluation.sentence_heads, "rows", [*MEASURES])
+        found = {name: _head_measures(table, "rows", name) for name in MEASURES if name in table}
+    if evaluation.perturbation_sentences.is_file():
+        table = _read(evaluation.perturbation_sentences, "tokens", [EFFECT])
+        for change, rows in table.groupby("change", sort=False):
+            found[f"{EFFECT} {change}"] = _head_measures(rows, "tokens", EFFECT)
+    return {
+        name: measure for name, measure in found.items() if measure.below.any() and not np.isnan(measure.above).any()
+    }
+
+
+def measures_of(system: Scored, scores: Mapping[str, CorpusScore]) -> dict[str, SentenceMeasure]:
+    """Returns all measures of an evaluation by name, those of heads as means over the heads.
+
+    Args:
+        system: the evaluation.
+        scores: BLEU and chrF, where there are translations.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    found: dict[str, SentenceMeasure] = {name: ScoreMeasure(score) for name, score in scores.items()}
+    counts = read_counts(system)
+    if counts is not None:
+        found["AER"] = RatioMeasure(*error_terms(counts), unit=100.0)
+    found |= {name: measure.mean() for name, measure in heads_of(system.evaluation).items()}
+    if system.evaluation.spectra.is_file():
+        try:
+            ranks = pd.read_csv(system.evaluation.spectra)["effective_rank"].astype(float)
+        except (KeyError, ValueError, OSError) as error:
+            raise InputError(f"{system.evaluation.spectra}: not the table that evaluate.py writes: {error}") from None
+        found["effective_rank"] = FixedMeasure(float(ranks.mean()))
+    return found
+
+
+def _read(path, weight: str, names: list[str]) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(path)
+        kept = [name for name in names if name in table]
+        return table.astype(dict.fromkeys(("id", "layer", "head"), int) | dict.fromkeys((weight, *kept), float))
+    except (KeyError, ValueError, OSError) as error:
+        raise InputError(f"{path}: not the table that evaluate.py writes: {error}; evaluate again") from None
+
+
+def _head_measures(table: pd.DataFrame, weight: str, name: str) -> HeadMeasures:
+    rows = table.sort_values(["id", "layer", "head"], kind="stable")
+    heads = list(dict.fromkeys(zip(rows["layer"], rows["head"], strict=True)))
+    if len(rows) != rows["id"].nunique() * len(heads):
+        raise InputError(f"{name}: expected a row for each sentence, layer and head, found others; evaluate again")
+    below = rows[weight].to_numpy(float).reshape(-1, len(heads))
+    values = rows[name].to_numpy(float).reshape(below.shape)
+    return HeadMeasures(heads, np.where(below > 0, values, 0.0) * below, below)
+
+
+def read_counts(system: Scored) -> np.ndarray | None:
+    """Returns `(N, 4)`, the counts of each sentence at the chosen layer and head; None where none are kept."""
+    readout, path = system.metrics.get("alignment"), system.evaluation.sentence_alignment
+    if not readout or not path.is_file():
+        return None
+    try:
+        table = pd.read_csv(path, dtype={"head": str} | dict.fromkeys(("id", "layer", *LINK_COUNTS), int))
+        chosen = table[(table["layer"] == readout["layer"]) & (table["head"] == str(readout["head"]))]
+        counts = chosen[list(LINK_COUNTS)].to_numpy(float)
+    except (KeyError, ValueError, OSError) as error:
+        raise InputError(f"{path}: not the table that evaluate.py writes: {error}; evaluate again") from None
+    if len(counts) != readout.get("sentences"):
+        raise InputError(
+            f"{path}: expected {readout.get('sentences')} sentences of layer {readout['layer']}, head "
+            f"{readout['head']}, found {len(counts)}; evaluate again"
+        )
+    return counts

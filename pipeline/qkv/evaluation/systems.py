@@ -1,0 +1,319 @@
+"""The systems that are compared: evaluations that were written before, with what is known of their runs, and archives
+without a run. Their heads are matched to those of the first."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..config import RunConfig
+from ..config.run import load_started_run
+from ..errors import InputError, invocation
+from ..files.json import read_json_object
+from ..files.run_directory import EvaluationDirectory, RunDirectory, find_evaluation
+from ..inspection.archive import AttentionArchive
+from ..inspection.matched_heads import MatchedHeads, match_heads
+from ..inspection.record import Record
+from .readout_scores import archive_metrics, score_alignments
+from .tables import read_translations
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """An evaluation, and the run that was evaluated.
+
+    Args:
+        name: its name in the table.
+        run: the run's folder.
+        evaluation: the evaluation's folder.
+    """
+
+    name: str
+    run: RunDirectory
+    evaluation: EvaluationDirectory
+
+    @classmethod
+    def of(cls, name: str, run: RunDirectory, evaluation: EvaluationDirectory) -> "Evaluated":
+        """Checks that the evaluation is there.
+
+        Raises:
+            InputError: it is not.
+        """
+        for file in (evaluation.metrics, evaluation.translations):
+            if not file.is_file():
+                raise InputError(
+                    f"{evaluation.root}: {file.name} is missing; evaluate the run first: "
+                    f"{invocation('evaluate')} {run.root}"
+                )
+        return cls(name, run, evaluation)
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The run's settings."""
+        return load_started_run(self.run.config)
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """The evaluation's scores."""
+        return read_metrics(self.evaluation.metrics)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The evaluation's translations.
+
+        Raises:
+            InputError: the file is damaged, or there were no references.
+        """
+        table = read_translations(self.evaluation.translations)
+        if "reference" not in table:
+            raise InputError(
+                f"{self.evaluation.translations}: no column 'reference'; evaluate with references to compare"
+            )
+        return table
+
+    @property
+    def members(self) -> list[dict[str, Any]]:
+        """What is said of each model of an ensemble; empty for a single run."""
+        return self.metrics.get("members", [])
+
+    @property
+    def seed(self) -> int | None:
+        """The run's seed; None for an ensemble."""
+        return None if self.members else self.config.run.seed
+
+    @property
+    def bleu_tokenizer(self) -> str:
+        """How BLEU splits the translations into words."""
+        return self.metrics.get("bleu_tokenizer") or self.config.data.scoring_tokenizer
+
+    @property
+    def mode(self) -> str | None:
+        """Whether attention is over the references (`forced`) or the translations; None for evaluations of versions
+        that did not say it."""
+        return self.metrics.get("mode")
+
+    def key_without_seed(self) -> str:
+        """Returns everything in which evaluations must be equal to differ only in the seed of their runs."""
+        settings = self.config.model_dump(mode="json", exclude={"run", "inspection"})
+        decoding = {key: value for key, value in self.metrics.get("decoding", {}).items() if key != "batch_sentences"}
+        # The kind of checkpoint: `last` is a checkpoint of another update in each run.
+        checkpoint = Path(self.metrics.get("checkpoint", "model.keras")).stem.partition("-")[0]
+        corpus = self._manifest.get("data_sha256")
+        evaluated = [self.bleu_tokenizer, self.mode or "translated", checkpoint, self.metrics.get("search"), decoding]
+        return json.dumps([settings, corpus, evaluated, *self.members], sort_keys=True)
+
+    def facts(self) -> dict[str, Any]:
+        """Returns further scores of the evaluation, and the sizes and costs of its run, which the table shows; of an
+        ensemble the parameters of all models."""
+        last = {} if self.members else self._last_history_row()
+        parameters = sum(member["parameters"] for member in self.members) or self._manifest.get("parameters")
+        return {
+            "AER": self.metrics.get("alignment", {}).get("aer"),
+            "loss": self.metrics.get("loss"),
+            "search": self._search(),
+            "seed": self.seed,
+            "parameters": parameters,
+            "updates": last.get("update"),
+            "minutes": last.get("minutes"),
+        }
+
+    def _search(self) -> str:
+        name, decoding = self.metrics.get("search", ""), self.metrics.get("decoding", {})
+        if self.members:
+            name = f"ensemble of {len(self.members)}, {name}"
+        if not name.endswith("beam") or not decoding:
+            return name
+        penalty = decoding.get("length_penalty", 1.0)
+        return f"{name} {decoding.get('beam_size', '')}" + (f", length penalty {penalty:g}" if penalty != 1 else "")
+
+    @cached_property
+    def _manifest(self) -> dict[str, Any]:
+        return read_manifest(self.run.manifest) if self.run.manifest.is_file() else {}
+
+    def _last_history_row(self) -> Any:
+        if not self.run.history.is_file():
+            return {}
+        try:
+            history = pd.read_csv(self.run.history)
+        except (ValueError, OSError) as error:
+            raise InputError(f"{self.run.history}: not the table that train.py writes: {error}") from None
+        for name in ("update", "minutes"):
+            if not pd.api.types.is_numeric_dtype(history.get(name, pd.Series(dtype=float))):
+                raise InputError(f"{self.run.history}: not the table that train.py writes: {name} is not a number")
+        return history.iloc[-1] if len(history) else {}
+
+
+@dataclass(frozen=True)
+class EvaluatedArchive:
+    """What a comparison asks of an archive; see `Evaluated`.
+
+    Args:
+        name: its name in the table.
+        evaluation: its folder.
+    """
+
+    name: str
+    evaluation: EvaluationDirectory
+
+    seed = None
+
+    @cached_property
+    def archive(self) -> AttentionArchive:
+        """The archive."""
+        return AttentionArchive(self.evaluation.attention)
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """Its scores: those that `qkv measure` has written, or else computed now."""
+        if self.evaluation.metrics.is_file():
+            return read_metrics(self.evaluation.metrics)
+        readouts = score_alignments(self.archive, self.name, self.archive.gold)
+        return archive_metrics(self.archive, self.name, readouts, bleu_tokenizer=None)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The sentences and their references, and the model's translations unless the targets were given.
+
+        Raises:
+            InputError: there are no sentences, or a translation has no reference.
+        """
+        if not len(self.archive):
+            raise InputError(f"{self.name}: no sentences to compare")
+        lines = [self.archive.sentence(id_) for id_ in self.archive.ids]
+        if self.mode == "forced":
+            return pd.DataFrame(
+                {"source": [line["source"] for line in lines], "reference": [line["hypothesis"] for line in lines]}
+            )
+        if without := [line["id"] for line in lines if line["reference"] is None]:
+            raise InputError(f"{self.name}: sentence {without[0]} has no reference; write the archive with references")
+        names = {"source": "source", "reference": "reference", "translation": "hypothesis"}
+        return pd.DataFrame({column: [line[name] for line in lines] for column, name in names.items()})
+
+    @property
+    def bleu_tokenizer(self) -> str | None:
+        """How BLEU splits the translations into words; None for the way of what it is compared with."""
+        return self.metrics.get("bleu_tokenizer")
+
+    @property
+    def mode(self) -> str | None:
+        """Whether attention is over given targets (`forced`) or over the model's translations."""
+        return self.metrics.get("mode")
+
+    def key_without_seed(self) -> str:
+        """Returns a key that nothing else has: nothing is known of seeds."""
+        return str(self.evaluation.root.resolve())
+
+    def facts(self) -> dict[str, Any]:
+        """Returns further scores; nothing is known of what the model has cost."""
+        unknown = dict.fromkeys(("seed", "parameters", "updates", "minutes"))
+        return {
+            "AER": self.metrics.get("alignment", {}).get("aer"),
+            "loss": self.metrics.get("loss"),
+            "search": self.metrics.get("search", ""),
+            **unknown,
+        }
+
+
+def find_evaluated(path: Path, set_name: str) -> Evaluated | EvaluatedArchive:
+    """Finds what is compared: an evaluation of a run, or an archive without a run; see `find_evaluation`.
+
+    Raises:
+        InputError: there is none.
+    """
+    run, evaluation = find_evaluation(path, set_name)
+    return EvaluatedArchive(str(path), evaluation) if run is None else Evaluated.of(str(path), run, evaluation)
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Reads the `metrics.json` of an evaluation.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    metrics = _read_json(path, _METRICS)
+    _check_types(path, metrics.get("decoding", {}), _DECODING, "decoding.")
+    _check_types(path, metrics.get("alignment", {}), _ALIGNMENT, "alignment.")
+    return metrics
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Reads the `manifest.json` of a run.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    return _read_json(path, _MANIFEST)
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and not abs(value) > 1e18)  # not-a-number is one
+
+
+def _is_section(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _are_members(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and type(number := one.get("parameters")) is int and _is_number(number) for one in value
+    )
+
+
+Types = Mapping[str, Callable[[Any], bool]]
+
+
+_METRICS: Types = {
+    **dict.fromkeys(("bleu_tokenizer", "mode"), _is_text),
+    **dict.fromkeys(("checkpoint", "search"), lambda value: isinstance(value, str)),
+    **dict.fromkeys(("decoding", "alignment"), _is_section),
+    "loss": _is_number,
+    "members": _are_members,
+}
+
+
+_DECODING: Types = dict.fromkeys(("beam_size", "length_penalty"), lambda value: value is not None and _is_number(value))
+
+
+_ALIGNMENT: Types = {"aer": _is_number}
+
+
+_MANIFEST: Types = {"parameters": _is_number, "data_sha256": _is_section}
+
+
+def _read_json(path: Path, types: Types) -> dict[str, Any]:
+    try:
+        value = read_json_object(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}; evaluate the run again") from None
+    _check_types(path, value, types)
+    return value
+
+
+def _check_types(path: Path, values: Mapping[str, Any], types: Types, section: str = "") -> None:
+    for name, is_valid in types.items():
+        if name in values and not is_valid(values[name]):
+            raise InputError(
+                f"{path}: {section}{name} cannot be {str(values[name])[:40]!r}; restore the file, or evaluate the run "
+                "again"
+            )
+
+
+System = Evaluated | EvaluatedArchive
+
+
+def match_to_first(systems: Sequence[System]) -> list[MatchedHeads | None]:
+    """Matches the heads of each system but the first; see `match_heads`."""
+    return [match_heads(_records(systems[0], other)) for other in systems[1:]]
+
+
+def _records(first: System, other: System) -> Iterator[tuple[Record, Record]]:
+    archives = [AttentionArchive(system.evaluation.attention) for system in (first, other)]
+    return zip(*(archive.records(["cross"]) for archive in archives), strict=False)
