@@ -21,7 +21,7 @@ BUDGETS = {
     "modules with a single importer": 38,
     "modules beside the packages": 5,
     "modules in one folder": 18,
-    "lines": 39_445,
+    "lines": 39_473,
     "lines of code": 21_350,
     "functions with many parameters": 16,
     "settings and options": 240,

@@ -1,0 +1,9 @@
+"""From attention to links between words. In reading order:
+
+- `word_matrix`: attention between words
+- `links`: links read off it, and links of two directions combined
+- `error_rate`, `gold`: links compared with gold links
+- `readout`, `link_probabilities`: the place where links are read, and how probable they are
+- `head_scores`, `readout_choice`: the error rates of every head, and the readout of a run
+- `linking`, `aligned_text`, `aligner`, `align_pairs`: a text aligned, by one run or several
+"""
