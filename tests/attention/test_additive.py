@@ -26,7 +26,7 @@ def test_context_and_weights_equal_the_formula(inputs, use_bias):
     layer = ready(inputs, use_bias=use_bias)
     mask = np.random.default_rng(1).random((2, 1, 3, 5)) < 0.6
     query, key, value = inputs
-    context, weights = layer(query, key=key, value=value, mask=mask)
+    context, weights = layer(query, key=key, value=value, attention_mask=mask)
     expected_context, expected_weights = oracles.additive_attention(
         *inputs,
         layer.query_projection.kernel.numpy(),

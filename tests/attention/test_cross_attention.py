@@ -21,7 +21,7 @@ def test_rows_that_share_a_memory_get_what_each_would_get_with_a_copy_of_its_own
     key, value = layer.project_memory(memory, memory)
     context, weights = layer.attend_from_rows(layer.project_query(x), key, value, mask)
     copies = np.repeat(mask, N, 0) if masked else None
-    expected_context, expected_weights = layer(x, np.repeat(memory, N, 0), mask=copies)
+    expected_context, expected_weights = layer(x, np.repeat(memory, N, 0), attention_mask=copies)
     assert weights.shape == (B * N, HEADS, T, S)
     np.testing.assert_allclose(weights, expected_weights, atol=1e-6)
     np.testing.assert_allclose(context, expected_context, atol=1e-5)

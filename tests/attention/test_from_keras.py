@@ -27,7 +27,7 @@ def test_context_and_weights_equal_those_of_the_keras_layer(use_bias, output_sha
     peer = keras_layer(use_bias=use_bias, output_shape=output_shape)
     layer = CrossAttention.from_keras(peer)
     expected = peer(X, MEMORY, attention_mask=mask, return_attention_scores=True)
-    for found, wanted in zip(layer(X, MEMORY, mask=mask), expected, strict=True):
+    for found, wanted in zip(layer(X, MEMORY, attention_mask=mask), expected, strict=True):
         assert found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted, atol=1e-6)
     assert layer.count_params() == peer.count_params()

@@ -170,11 +170,11 @@ def test_masks_that_keras_finds_equal_the_explicit_one(make, settings):
     found = attend(target, source)
     target, source = tf.identity(target), tf.identity(source * (SOURCE != 0)[..., None])
     if isinstance(layer, SelfAttention):
-        expected = layer(source, mask=padding_mask(SOURCE))
+        expected = layer(source, attention_mask=padding_mask(SOURCE))
     elif isinstance(layer, CrossAttention):
-        expected = layer(target, source, mask=padding_mask(SOURCE))
+        expected = layer(target, source, attention_mask=padding_mask(SOURCE))
     else:
-        expected = layer(target, key=source, value=source, mask=padding_mask(SOURCE))
+        expected = layer(target, key=source, value=source, attention_mask=padding_mask(SOURCE))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
@@ -212,14 +212,14 @@ def test_the_mask_of_the_queries_goes_on_with_the_context_and_none_with_the_weig
 def test_an_explicit_mask_and_those_that_keras_finds_are_joined():
     layer = SelfAttention(2, 4)
     embedding = keras.layers.Embedding(VOCABULARY, WIDTH, mask_zero=True)
-    context, weights = layer(embedding(SOURCE), mask=causal_mask(5, 5))
+    context, weights = layer(embedding(SOURCE), attention_mask=causal_mask(5, 5))
     allowed = np.logical_and(causal_mask(5, 5), padding_mask(SOURCE))
     np.testing.assert_array_equal(weights.numpy() > 0, np.broadcast_to(allowed, weights.shape))
     np.testing.assert_array_equal(context._keras_mask, SOURCE != 0)
 
     layer = CrossAttention(2, 4)
     mask = np.random.default_rng(0).random((4, 2, 3, 5)) < 0.7
-    context, weights = layer(embedding(TARGET), embedding(SOURCE), mask=mask)
+    context, weights = layer(embedding(TARGET), embedding(SOURCE), attention_mask=mask)
     np.testing.assert_array_equal(weights.numpy() > 0, np.logical_and(mask, padding_mask(SOURCE)))
     np.testing.assert_array_equal(context._keras_mask, TARGET != 0)
 
@@ -264,8 +264,11 @@ def test_what_stands_under_padding_moves_nothing_to_another_bucket_of_lsh():
 
 
 @pytest.mark.parametrize("layer", [SelfAttention(2, 4), CrossAttention(2, 4), MultiHeadAttention(2, 4)])
-def test_an_explicit_mask_of_two_axes_is_refused_because_it_could_mean_two_things(layer):
+def test_masks_of_other_axes_are_refused_because_they_could_mean_two_things(layer):
     x = np.ones((3, 3, 8), "float32")
     names = {"SelfAttention": {}, "CrossAttention": {"memory": x}, "MultiHeadAttention": {"key": x, "value": x}}
-    with pytest.raises(ValueError, match=r"mask: expected 4 axes.*found shape \(3, 3\)"):
-        layer(x, **names[type(layer).__name__], mask=np.ones((3, 3), bool))
+    arguments = names[type(layer).__name__]
+    with pytest.raises(ValueError, match=r"attention_mask: expected 4 axes.*found shape \(3, 3\)"):
+        layer(x, **arguments, attention_mask=np.ones((3, 3), bool))
+    with pytest.raises(ValueError, match=r"mask: expected 2 axes.*found shape \(1, 1, 3, 3\); .* is attention_mask"):
+        layer(x, **arguments, mask=causal_mask(3, 3))

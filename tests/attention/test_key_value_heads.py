@@ -37,7 +37,7 @@ def test_shared_heads_are_heads_whose_keys_and_values_have_equal_projections(sha
         wide = own.path.split("/")[-2] in ("key", "value")
         other.assign(spread(np.asarray(own), shared) if wide else own)
     mask = np.random.default_rng(2).random((B, H, T, S)) < 0.7
-    assert_close(ours(x, memory, mask=mask), full(x, memory, mask=mask), 1e-5)
+    assert_close(ours(x, memory, attention_mask=mask), full(x, memory, attention_mask=mask), 1e-5)
     assert ours.count_params() < full.count_params()
     assert_close(ours.value_norms(memory), full.value_norms(memory), 1e-5)
 
@@ -57,7 +57,7 @@ def test_grouped_queries_equal_those_of_keras(shared):
         kernel, bias = (np.asarray(w) for w in getattr(theirs, f"_{side}_dense").weights)
         own = getattr(ours, f"{side}_projection")
         own.set_weights([kernel.reshape(own.kernel.shape), bias.reshape(-1)])
-    assert_close(ours(query, key=memory, value=memory, mask=mask[:, None]), (expected, weights), 1e-5)
+    assert_close(ours(query, key=memory, value=memory, attention_mask=mask[:, None]), (expected, weights), 1e-5)
 
 
 def test_self_attention_projects_positions_to_the_shared_heads():

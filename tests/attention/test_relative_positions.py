@@ -102,7 +102,7 @@ def test_self_attention_with_either_equals_the_definition(mechanism):
     else:
         expected = oracles.softmax(scores, mask)
     turn, bias = rotation(places, K), alibi_bias(places, places, H)
-    context, weights = layer(x, mask=mask, rotation=turn, bias=bias)
+    context, weights = layer(x, attention_mask=mask, rotation=turn, bias=bias)
     np.testing.assert_allclose(weights, expected, atol=1e-5)
     np.testing.assert_allclose(context, layer.merge_heads((expected @ value).astype("float32")), atol=1e-5)
 

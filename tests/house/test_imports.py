@@ -100,6 +100,12 @@ def test_imports_inside_the_package_are_relative():
             assert not any(name.split(".")[0] in ("qkv",) for name in absolute), f"{path}:{node.lineno}"
 
 
+def test_layers_use_only_what_keras_makes_public():
+    for path in MODULES:
+        if path.relative_to(PIPELINE).parts[0] in ("layers", "attention", "model"):
+            assert not any(name.startswith("keras.src") for name in imports_of(path)), path
+
+
 def test_no_modules_import_each_other_in_a_circle():
     done: set[str] = set()
 

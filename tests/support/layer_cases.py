@@ -135,21 +135,25 @@ ATTENTION_CASES = {
     ),
 }
 MASKED_CASES = {
-    "multi-head": LayerCase(heads(MultiHeadAttention), THREE, masks={"mask": (B, 1, 1, S)}),
-    "self": LayerCase(heads(SelfAttention), {"x": (B, S, 6)}, masks={"mask": (B, 1, S, S)}),
-    "cross": LayerCase(heads(CrossAttention), TWO, masks={"mask": (B, 2, T, S)}),
-    "additive": LayerCase(partial(AdditiveAttention, units=4), THREE, masks={"mask": (B, 1, T, S)}),
-    "blockwise": LayerCase(heads(CrossAttention, score="general", **blockwise), TWO, masks={"mask": (B, 1, T, S)}),
-    "sink": LayerCase(heads(MultiHeadAttention, mechanism="sink"), THREE, masks={"mask": (B, 2, T, S)}, exempt=SINK),
-    "one-hot": LayerCase(
-        heads(MultiHeadAttention, mechanism="one_hot"), THREE, masks={"mask": (B, 2, T, S)}, exempt=ONE_HOT
+    "multi-head": LayerCase(heads(MultiHeadAttention), THREE, masks={"attention_mask": (B, 1, 1, S)}),
+    "self": LayerCase(heads(SelfAttention), {"x": (B, S, 6)}, masks={"attention_mask": (B, 1, S, S)}),
+    "cross": LayerCase(heads(CrossAttention), TWO, masks={"attention_mask": (B, 2, T, S)}),
+    "additive": LayerCase(partial(AdditiveAttention, units=4), THREE, masks={"attention_mask": (B, 1, T, S)}),
+    "blockwise": LayerCase(
+        heads(CrossAttention, score="general", **blockwise), TWO, masks={"attention_mask": (B, 1, T, S)}
     ),
-    "uniform": LayerCase(heads(CrossAttention, mechanism="uniform"), TWO, masks={"mask": (B, 1, T, S)}),
-    "last": LayerCase(heads(CrossAttention, mechanism="last"), TWO, masks={"mask": (B, 2, T, S)}),
-    "linformer": LayerCase(heads(CrossAttention, mechanism=linformer()), TWO, masks={"mask": (B, 2, 1, S)}),
-    "lsh": LayerCase(heads(SelfAttention, mechanism=lsh()), {"x": (B, S, 6)}, masks={"mask": (B, 1, S, S)}),
+    "sink": LayerCase(
+        heads(MultiHeadAttention, mechanism="sink"), THREE, masks={"attention_mask": (B, 2, T, S)}, exempt=SINK
+    ),
+    "one-hot": LayerCase(
+        heads(MultiHeadAttention, mechanism="one_hot"), THREE, masks={"attention_mask": (B, 2, T, S)}, exempt=ONE_HOT
+    ),
+    "uniform": LayerCase(heads(CrossAttention, mechanism="uniform"), TWO, masks={"attention_mask": (B, 1, T, S)}),
+    "last": LayerCase(heads(CrossAttention, mechanism="last"), TWO, masks={"attention_mask": (B, 2, T, S)}),
+    "linformer": LayerCase(heads(CrossAttention, mechanism=linformer()), TWO, masks={"attention_mask": (B, 2, 1, S)}),
+    "lsh": LayerCase(heads(SelfAttention, mechanism=lsh()), {"x": (B, S, 6)}, masks={"attention_mask": (B, 1, S, S)}),
     "lsh with padding": LayerCase(
-        heads(SelfAttention, mechanism=lsh()), {"x": (B, S, 6)}, masks={"mask": (B, 2, 1, S)}
+        heads(SelfAttention, mechanism=lsh()), {"x": (B, S, 6)}, masks={"attention_mask": (B, 2, 1, S)}
     ),
 }
 
@@ -160,9 +164,9 @@ def block(kind, norm="pre", **attention):
 
 
 DECODER_INPUTS = {"x": (B, T, 8), "memory": (B, S, 8)}
-DECODER_MASKS = {"self_mask": (1, 1, T, T), "memory_mask": (B, 1, 1, S)}
+DECODER_MASKS = {"self_mask": (1, 1, T, T), "cross_mask": (B, 1, 1, S)}
 PART_CASES = {
-    "encoder pre": LayerCase(block(EncoderBlock), {"x": (B, S, 8)}, masks={"mask": (B, 1, 1, S)}),
+    "encoder pre": LayerCase(block(EncoderBlock), {"x": (B, S, 8)}, masks={"attention_mask": (B, 1, 1, S)}),
     "encoder post": LayerCase(block(EncoderBlock, norm="post", self_attention={"score": "general"}), {"x": (B, S, 8)}),
     "feed-forward": LayerCase(partial(FeedForward, 8, 6, activation="gelu"), {"x": (B, T, 8)}),
     "residual pre": LayerCase(partial(Residual, "pre"), {"x": (B, T, 8), "y": (B, T, 8)}),

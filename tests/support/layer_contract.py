@@ -298,7 +298,7 @@ def masked_keys_get_nothing(case):
     for shape in ((B, 1, 1, length), (1, 1, query_length(case), length), (B, case.heads, query_length(case), length)):
         mask = generator.random(shape) < 0.5
         mask[..., 0] = True
-        weights = layer(**inputs, mask=mask)[1].numpy()
+        weights = layer(**inputs, attention_mask=mask)[1].numpy()
         everywhere = np.broadcast_to(mask, weights.shape)
         assert (weights[~everywhere] == 0).all()
         assert (weights[everywhere] > 0).all()
@@ -308,7 +308,7 @@ def masked_keys_get_nothing(case):
 def no_mask_is_a_mask_of_ones(case):
     """Without a mask a layer does what it does with one that allows everything."""
     everything = np.ones((1, 1, query_length(case), key_length(case)), bool)
-    assert_close(case.outputs, case.shared(**case.draw(), mask=everything), 1e-6)
+    assert_close(case.outputs, case.shared(**case.draw(), attention_mask=everything), 1e-6)
 
 
 def a_row_without_keys_is_zero(case):
@@ -317,19 +317,19 @@ def a_row_without_keys_is_zero(case):
     mask = np.ones((B, 1, query_length(case), key_length(case)), bool)
     mask[1, :, 2] = False
     layer = case.make()
-    context, weights = layer(**inputs, mask=mask)  # the output projection's bias is still zero
+    context, weights = layer(**inputs, attention_mask=mask)  # the output projection's bias is still zero
     assert (weights.numpy()[1, :, 2] == 0).all()
     assert (context.numpy()[1, 2] == 0).all()
     assert (np.abs(context.numpy()[1, 0]) > 0).any()
     stir(layer)
     last = getattr(layer, "output_projection", None)
     bias = 0.0 if last is None or last.bias is None else last.bias.numpy()
-    others = layer(**case.draw(), mask=mask)[0].numpy()
+    others = layer(**case.draw(), attention_mask=mask)[0].numpy()
     np.testing.assert_array_equal(others[1, 2], np.broadcast_to(bias, others[1, 2].shape))
     sources = [tf.convert_to_tensor(x) for x in inputs.values()]
     with tf.GradientTape() as tape:
         tape.watch(sources)
-        context, weights = layer(**dict(zip(inputs, sources, strict=True)), mask=mask)
+        context, weights = layer(**dict(zip(inputs, sources, strict=True)), attention_mask=mask)
         total = tf.reduce_sum(context**2) + tf.reduce_sum(weights**2)
     for gradient in tape.gradient(total, sources + [v.value for v in layer.trainable_variables]):
         assert gradient is None or np.isfinite(tf.convert_to_tensor(gradient).numpy()).all()
@@ -342,9 +342,9 @@ def permuted_keys_permute_weights(case):
     mask = np.random.default_rng(3).random((B, 1, 1, key_length(case))) < 0.7
     mask[..., 1] = True
     order = np.random.default_rng(4).permutation(key_length(case))
-    context, weights = arrays(layer(**inputs, mask=mask))
+    context, weights = arrays(layer(**inputs, attention_mask=mask))
     moved = inputs | {name: inputs[name][:, order] for name in case.memory}
-    moved_context, moved_weights = arrays(layer(**moved, mask=mask[..., order]))
+    moved_context, moved_weights = arrays(layer(**moved, attention_mask=mask[..., order]))
     expected = weights[..., order]
     if case.sees_itself:
         expected, context = expected[:, :, order], context[:, order]
@@ -362,7 +362,7 @@ def padding_changes_nothing(case):
         longer[name] = np.concatenate([inputs[name], filling.astype("float32")], 1)
     mask = np.arange(length + 2)[None, None, None] < length
     context, weights = arrays(case.outputs)
-    padded_context, padded_weights = arrays(layer(**longer, mask=mask))
+    padded_context, padded_weights = arrays(layer(**longer, attention_mask=mask))
     np.testing.assert_allclose(padded_context[:, :rows], context, atol=1e-5)
     np.testing.assert_allclose(padded_weights[:, :, :rows, :length], weights, atol=1e-6)
     assert (padded_weights[..., length:] == 0).all()

@@ -26,11 +26,11 @@ class AdditiveAttention(MultiHeadAttention):
             layers take the value before the key.
         key: `(B, S, Dk)`.
         value: `(B, S, Dv)`.
-        mask: bool, broadcastable to `(B, 1, T, S)`, True where attention may go; see `qkv.attention.masks`.
-        query_mask: bool `(B, T)`; if not given, the mask that Keras keeps of the query. It becomes the mask of the
-            context.
+        attention_mask: bool, broadcastable to `(B, 1, T, S)`, True where attention may go; see `qkv.attention.masks`.
+        query_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of the query. It becomes the mask of
+            the context.
         key_mask, value_mask: bool `(B, S)`; if not given, the masks that Keras keeps of key and value. They are joined
-            with `mask`.
+            with `attention_mask`.
         training: whether dropout is applied.
 
     Returns:

@@ -22,11 +22,13 @@ class CrossAttention(MultiHeadAttention):
     Call arguments:
         x: `(B, T, D)`, the queries.
         memory: `(B, S, M)`, the keys and values.
-        mask: bool, broadcastable to `(B, H, T, S)`; usually the padding mask of the memory.
+        attention_mask: bool, broadcastable to `(B, H, T, S)`; usually the padding mask of the memory.
         memory_positions: `(S, M)` or `(B, S, M)`, added to the memory for the keys, or None.
         positions: `(T, D)` or `(B, T, D)`, added to x for the queries, or None.
-        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It becomes the mask of the context.
-        memory_mask: bool `(B, S)`; if not given, the mask that Keras keeps of the memory. It is joined with `mask`.
+        x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It becomes the mask of the
+            context.
+        memory_mask: bool `(B, S)`; if not given, the mask that Keras keeps of the memory. It is joined with
+            `attention_mask`.
         training: whether dropout is applied.
 
     Returns:
@@ -59,17 +61,19 @@ class CrossAttention(MultiHeadAttention):
         x,
         memory,
         *,
-        mask=None,
+        attention_mask=None,
         memory_positions=None,
         positions=None,
         x_mask=None,
         memory_mask=None,
+        mask=None,
         training=None,
     ):
         key = memory if memory_positions is None else memory + memory_positions
         key, value = self.project_memory(key, memory)
         query = x if positions is None else x + positions
-        return self.attend(self.project_query(query), key, value, join_masks(mask, memory_mask), training)
+        attention_mask = join_masks(attention_mask, memory_mask)
+        return self.attend(self.project_query(query), key, value, attention_mask, training)
 
     def attend_from_rows(self, query, key, value, mask=None, training=None):
         """Attends like `attend`, with several rows of queries to each memory: the hypotheses of a search share a

@@ -41,17 +41,35 @@ def join_masks(mask, *key_masks):
     """Joins a mask with the masks that Keras keeps of the sequences from which keys and values are made.
 
     Args:
-        mask: bool, broadcastable to `(B, H, T, S)`, or None.
+        mask: bool, four axes, broadcastable to `(B, H, T, S)`, or None.
         *key_masks: bool `(B, S)` each, True at real positions, or None.
 
     Returns:
         bool, broadcastable to `(B, H, T, S)`: True where all of them are. If there is no other mask, `mask` itself.
+
+    Raises:
+        ValueError: a mask has other axes: to Keras two axes mean (B, S), and to others (T, S).
     """
+    if mask is not None and len(mask.shape) != 4:
+        raise ValueError(
+            f"attention_mask: expected 4 axes, (B or 1, H or 1, T or 1, S), found shape {tuple(mask.shape)}; see "
+            "qkv.attention.masks"
+        )
     for key_mask in key_masks:
         if key_mask is not None:
+            check_keras_mask(key_mask)
             key_mask = ops.expand_dims(ops.cast(key_mask, "bool"), (1, 2))
             mask = key_mask if mask is None else ops.logical_and(mask, key_mask)
     return mask
+
+
+def check_keras_mask(mask):
+    """Refuses what is no mask of a sequence, `(B, T)`, as Keras keeps it."""
+    if len(mask.shape) != 2:
+        raise ValueError(
+            f"mask: expected 2 axes, (batch, tokens), as Keras keeps it, found shape {tuple(mask.shape)}; who may "
+            "attend to whom is attention_mask, of 4 axes"
+        )
 
 
 def masked_softmax(scores, mask=None):

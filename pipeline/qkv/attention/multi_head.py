@@ -8,12 +8,11 @@ from typing import Any
 
 import keras
 from keras import ops
-from keras.src.backend import get_keras_mask, set_keras_mask
 
 from ..layers.keras_layers import Dense, check_sizes, dynamic_shape
 from .by_name import describe_layer
 from .from_keras import read_keras_attention
-from .masks import join_masks
+from .masks import check_keras_mask, join_masks
 from .mechanisms import describe_mechanism, make_mechanism
 from .scores import SCORES
 
@@ -84,10 +83,11 @@ class AttentionLayer(keras.Layer):
     Args:
         num_heads, ...: the fields of `AttentionSpec`, flat.
 
-    **Masks.** The explicit `mask` of a call has four axes. Keras passes on the masks that it keeps of the input
-    sequences, such as those of `Embedding(mask_zero=True)`, and they are joined with it. The masks of keys and values
-    hide padding. The mask of the queries hides nothing, because the context of a padding query is not used; as in
-    `keras.layers.MultiHeadAttention`, it becomes the mask of the context, so that a loss leaves these rows out.
+    **Masks.** As in `keras.layers.MultiHeadAttention`, `attention_mask` says who may attend to whom; it has four axes.
+    Every other mask is one of a sequence, `(B, T)`: Keras passes on those that it keeps of the inputs, such as those of
+    `Embedding(mask_zero=True)`. The masks of keys and values hide padding, together with `attention_mask`. The mask of
+    the queries hides nothing, because the context of a padding query is not used; it becomes the mask of the context,
+    so that a loss leaves these rows out.
     """
 
     inputs_by_position: tuple[str, ...] = ("query",)
@@ -146,22 +146,12 @@ class AttentionLayer(keras.Layer):
                 f"else by name, found {len(inputs)} arguments by position. Keras' attention layers take (query, value, "
                 "key), so write layer(query, key=..., value=...)"
             )
+        if mask is None:
+            mask = arguments.get(f"{self.inputs_by_position[0]}_mask")
         if mask is not None:
-            self._check_mask(mask, *inputs, **arguments)
-            arguments["mask"] = mask
-        context, weights = super().__call__(*inputs, **arguments)
-        query_mask = arguments.get(f"{self.inputs_by_position[0]}_mask")
-        if query_mask is not None:
-            set_keras_mask(context, query_mask)
-        return context, weights
-
-    def _check_mask(self, mask, *inputs, **arguments):
-        """Refuses ambiguous masks: a mask of two axes means (B, S) to Keras, and (T, S) to others."""
-        if len(mask.shape) != 4:
-            raise ValueError(
-                f"{type(self).__name__}: mask: expected 4 axes, (B or 1, H or 1, T or 1, S), found shape "
-                f"{tuple(mask.shape)}; see qkv.attention.masks"
-            )
+            check_keras_mask(mask)
+            arguments["mask"] = mask  # the name by which Keras hands it to `compute_mask`
+        return super().__call__(*inputs, **arguments)
 
     @property
     def score(self):
@@ -231,7 +221,7 @@ class AttentionLayer(keras.Layer):
 
     def compute_mask(self, inputs, previous_mask=None):
         """Passes the mask of the queries on to the context; see the class."""
-        return get_keras_mask(inputs), None
+        return previous_mask, None
 
     def _output_shapes(self, query_shape, key_shape):
         batch, length = query_shape[:2]
@@ -255,11 +245,11 @@ class MultiHeadAttention(AttentionLayer):
             layers take the value before the key.
         key: `(B, S, Dk)`.
         value: `(B, S, Dv)`.
-        mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; see `qkv.attention.masks`.
-        query_mask: bool `(B, T)`; if not given, the mask that Keras keeps of the query. It becomes the mask of the
-            context.
+        attention_mask: bool, broadcastable to `(B, H, T, S)`, True where attention may go; see `qkv.attention.masks`.
+        query_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of the query. It becomes the mask of
+            the context.
         key_mask, value_mask: bool `(B, S)`; if not given, the masks that Keras keeps of key and value. They are joined
-            with `mask`.
+            with `attention_mask`.
         training: whether dropout is applied.
 
     Returns:
@@ -372,10 +362,22 @@ class MultiHeadAttention(AttentionLayer):
         value = self.value_projection(value) if self.spec.value_projection else value
         return self.split_heads(value, self.key_value_heads)
 
-    def call(self, query, *, key, value, mask=None, query_mask=None, key_mask=None, value_mask=None, training=None):
-        mask = join_masks(mask, key_mask, None if value_mask is key_mask else value_mask)
+    def call(
+        self,
+        query,
+        *,
+        key,
+        value,
+        attention_mask=None,
+        query_mask=None,
+        key_mask=None,
+        value_mask=None,
+        mask=None,
+        training=None,
+    ):
+        attention_mask = join_masks(attention_mask, key_mask, None if value_mask is key_mask else value_mask)
         key, value = self.project_memory(key, value)
-        return self.attend(self.project_query(query), key, value, mask, training)
+        return self.attend(self.project_query(query), key, value, attention_mask, training)
 
     def compute_output_shape(self, query_shape, *, key_shape, value_shape):
         return self._output_shapes(query_shape, key_shape)

@@ -5,7 +5,6 @@ from typing import Any
 
 import keras
 from keras import ops
-from keras.src.backend import get_keras_mask
 
 from .masks import join_masks
 from .multi_head import AttentionLayer
@@ -26,12 +25,13 @@ class SelfAttention(AttentionLayer):
 
     Call arguments:
         x: `(B, T, D)`.
-        mask: bool, broadcastable to `(B, H, T, T)`: padding in an encoder, padding and the future in a decoder.
+        attention_mask: bool, broadcastable to `(B, H, T, T)`: padding in an encoder, padding and the future in a
+            decoder.
         positions: `(T, D)` or `(B, T, D)`, added to x for queries and keys, or None.
         rotation: the `Rotation` by which queries and keys are turned, or None.
         bias: what is added to the scores, broadcastable to `(B, H, T, T)`, such as that of `alibi_bias`, or None.
-        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `mask`, and becomes the
-            mask of the context.
+        x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with
+            `attention_mask`, and becomes the mask of the context.
         training: whether dropout is applied.
 
     Returns:
@@ -64,11 +64,6 @@ class SelfAttention(AttentionLayer):
             widths["value"] = self.key_value_heads * self.value_dim
         self.widths = widths  # of the parts of one matrix, in its order
         self.qkv_projection: Any = self._dense(sum(widths.values()), "qkv") if widths else None
-
-    def _check_mask(self, mask, x, **arguments):
-        # A functional model passes the mask that Keras keeps of x to the layer as an argument.
-        if len(mask.shape) != 2 or get_keras_mask(x) is None:
-            super()._check_mask(mask)
 
     def build(self, input_shape):
         width = input_shape[-1]
@@ -108,15 +103,25 @@ class SelfAttention(AttentionLayer):
             found |= {name: found[name] + shift for name, shift in zip(placed, shifts, strict=True)}
         return found
 
-    def call(self, x, *, mask=None, positions=None, rotation=None, bias=None, x_mask=None, training=None):
-        if mask is not None and len(mask.shape) == 2:  # x is the only input, so Keras passes its mask as `mask`
-            mask, x_mask = None, mask
+    def call(
+        self,
+        x,
+        *,
+        attention_mask=None,
+        positions=None,
+        rotation=None,
+        bias=None,
+        x_mask=None,
+        mask=None,
+        training=None,
+    ):
+        x_mask = mask if x_mask is None else x_mask  # Keras calls the mask of an only input `mask`
+        attention_mask = join_masks(attention_mask, x_mask)
         if x_mask is not None:
-            mask = join_masks(mask, x_mask)
             # LSH puts all positions into buckets before it masks any, so none may depend on what stands under padding.
             x = ops.where(ops.expand_dims(ops.cast(x_mask, "bool"), -1), x, ops.zeros_like(x))
         query, key, value = self.project(x, positions, rotation)
-        return self.attend(query, key, value, mask, training, bias)
+        return self.attend(query, key, value, attention_mask, training, bias)
 
     def compute_output_shape(self, input_shape):
         return self._output_shapes(input_shape, input_shape)

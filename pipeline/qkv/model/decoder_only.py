@@ -9,7 +9,6 @@ and V key and value size of a head.
 
 import keras
 from keras import ops
-from keras.src.backend import get_keras_mask
 
 from ..attention.masks import causal_mask, join_masks, padding_mask
 from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
@@ -196,12 +195,12 @@ class CausalBlock(Block):
 
     Call arguments:
         x: `(B, T, D)`.
-        mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x.
+        attention_mask: bool, broadcastable to `(B, H, T, keys)`: the keys of `before`, then those of x.
         before: (keys, values) of the positions before x, each `(B, H, S, K or V)`, or None.
         positions: `(T, D)` or `(B, T, D)`, added to queries and keys, or None.
         rotation, bias: see `SelfAttention`; the bias covers all keys.
-        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `mask` if `before` is
-            None.
+        x_mask, or mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with
+            `attention_mask` if `before` is None.
         training: whether dropout is applied.
 
     Returns:
@@ -216,14 +215,23 @@ class CausalBlock(Block):
         (TensorShape([1, 1, 8]), TensorShape([1, 2, 1, 4]))
     """
 
-    def call(self, x, mask=None, before=None, positions=None, rotation=None, bias=None, x_mask=None, training=None):
-        if mask is not None and len(mask.shape) == 2 and get_keras_mask(x) is not None:
-            mask, x_mask = None, mask  # x is the only input, so Keras passes its mask as `mask`
+    def call(
+        self,
+        x,
+        attention_mask=None,
+        before=None,
+        positions=None,
+        rotation=None,
+        bias=None,
+        x_mask=None,
+        mask=None,
+        training=None,
+    ):
         if before is None:
-            mask = join_masks(mask, x_mask)
+            attention_mask = join_masks(attention_mask, mask if x_mask is None else x_mask)
         query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, rotation)
         if before is not None:
             keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))
-        y, weights = self.self_attention.attend(query, keys, values, mask, training, bias)
+        y, weights = self.self_attention.attend(query, keys, values, attention_mask, training, bias)
         x = self.self_attention_residual.leave(x, y, training=training)
         return self.transform(x, training=training), weights, (keys, values)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import keras
 from keras import ops
-from keras.src.backend import get_keras_mask
 
 from ..attention.cross_attention import CrossAttention
 from ..attention.masks import causal_mask, join_masks, padding_mask
@@ -168,7 +167,7 @@ class Transformer(TranslationModel):
                 memory.states,
                 projected=memory.prepared[i],
                 self_mask=self_mask,
-                memory_mask=memory.mask,
+                cross_mask=memory.mask,
                 cache=None if cache is None else cache[i],
                 positions=positions,
                 **distances._asdict(),
@@ -285,7 +284,7 @@ class Block(ConstructorConfig, keras.Layer):
 
     def compute_mask(self, inputs, previous_mask=None):
         """Passes the mask of x on to the states."""
-        return (get_keras_mask(inputs),)
+        return (previous_mask,)
 
 
 @keras.saving.register_keras_serializable(package="qkv")
@@ -298,9 +297,11 @@ class EncoderBlock(Block):
 
     Call arguments:
         x: `(B, S, D)`.
-        mask: bool, broadcastable to `(B, H, S, S)`.
+        attention_mask: bool, broadcastable to `(B, H, S, S)`.
         positions: `(S, D)`, added to queries and keys, or None.
         rotation, bias: see `SelfAttention`.
+        x_mask, or mask: bool `(B, S)`; if not given, the mask that Keras keeps of x. It is joined with
+            `attention_mask`.
         training: whether dropout is applied.
 
     Returns:
@@ -312,13 +313,24 @@ class EncoderBlock(Block):
         (TensorShape([1, 5, 8]), TensorShape([1, 2, 5, 5]))
     """
 
-    def call(self, x, mask=None, positions=None, rotation=None, bias=None, training=None):
+    def call(
+        self,
+        x,
+        attention_mask=None,
+        positions=None,
+        rotation=None,
+        bias=None,
+        x_mask=None,
+        mask=None,
+        training=None,
+    ):
         y, weights = self.self_attention(
             self.self_attention_residual.enter(x),
-            mask=mask,
+            attention_mask=attention_mask,
             positions=positions,
             rotation=rotation,
             bias=bias,
+            x_mask=mask if x_mask is None else x_mask,
             training=training,
         )
         x = self.self_attention_residual.leave(x, y, training=training)
@@ -351,7 +363,7 @@ class DecoderBlock(Block):
         memory: `(B, S, D)`, the encoder's states.
         projected: what `project_memory` returned for the memory, or None to project it here.
         self_mask: bool, broadcastable to `(B, H, T, T)`, or `(B, H, T, L + T)` with a cache.
-        memory_mask: bool, broadcastable to `(B, H, T, S)`; `(B, S)` where Keras finds it.
+        cross_mask: bool, broadcastable to `(B, H, T, S)`.
         cache: `BlockCache`, or None for a pass over a whole target. With a cache, x may have N rows for each row of the
             memory.
         positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
@@ -359,6 +371,8 @@ class DecoderBlock(Block):
         rotation, bias: of the self-attention, see `SelfAttention`; with a cache the bias covers its keys, too.
         x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `self_mask` if there is
             no cache.
+        memory_mask: bool `(B, S)`; if not given, the mask that Keras keeps of the memory. It is joined with
+            `cross_mask`.
         training: whether dropout is applied.
 
     Returns:
@@ -413,17 +427,17 @@ class DecoderBlock(Block):
         memory,
         projected=None,
         self_mask=None,
-        memory_mask=None,
+        cross_mask=None,
         cache=None,
         positions=None,
         memory_positions=None,
         rotation=None,
         bias=None,
         x_mask=None,
+        memory_mask=None,
         training=None,
     ):
-        if memory_mask is not None and len(memory_mask.shape) == 2 and get_keras_mask(memory) is not None:
-            memory_mask = join_masks(None, memory_mask)
+        cross_mask = join_masks(cross_mask, memory_mask)
         if cache is None:
             self_mask = join_masks(self_mask, x_mask)
         query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, rotation)
@@ -438,7 +452,7 @@ class DecoderBlock(Block):
         query = self.cross_attention_residual.enter(x)
         query = self.cross_attention.project_query(query if positions is None else query + positions)
         memory_keys, memory_values = projected or self.project_memory(memory, memory_positions)
-        y, cross_weights = attend(query, memory_keys, memory_values, memory_mask, training=training)
+        y, cross_weights = attend(query, memory_keys, memory_values, cross_mask, training=training)
         x = self.cross_attention_residual.leave(x, y, training=training)
         return self.transform(x, training=training), self_weights, cross_weights, cache
 

@@ -172,7 +172,7 @@ def test_every_attention_layer_can_use_blockwise(make, lengths):
 def test_steps_over_cached_keys_give_what_all_queries_give_at_once():
     x = draw((B, S, 6))[0]
     layer = SelfAttention(2, 4, mechanism={"class_name": "blockwise", "config": {"block_size": 2}})
-    context, weights = layer(x, mask=causal_mask(S, S))
+    context, weights = layer(x, attention_mask=causal_mask(S, S))
     query, key, value = layer.project(x)
     for t in range(S):
         one = layer.attend(query[:, :, t : t + 1], key, value, mask=causal_mask(1, S, offset=t))

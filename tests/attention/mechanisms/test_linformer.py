@@ -127,7 +127,7 @@ def test_a_mask_that_differs_between_queries_is_refused_and_the_way_out_named(in
 def test_a_causal_mask_is_refused_when_a_graph_of_unknown_lengths_is_made():
     layer = SelfAttention(2, 4, mechanism="linformer")
     layer.build((None, None, 6))
-    call = tf.function(lambda x: layer(x, mask=causal_mask(tf.shape(x)[1], tf.shape(x)[1])))
+    call = tf.function(lambda x: layer(x, attention_mask=causal_mask(tf.shape(x)[1], tf.shape(x)[1])))
     with pytest.raises(ValueError, match="all queries must be allowed the same keys"):
         call.get_concrete_function(tf.TensorSpec((None, None, 6)))
 

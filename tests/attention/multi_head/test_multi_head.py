@@ -40,7 +40,7 @@ def matrices(layer):
 @pytest.mark.parametrize("score", SCORES)
 def test_context_and_weights_equal_the_formula(inputs, mask, score):
     layer = ready(MultiHeadAttention(2, 4, value_dim=3, output_dim=5, score=score), *inputs)
-    context, weights = call(layer, *inputs, mask=mask)
+    context, weights = call(layer, *inputs, attention_mask=mask)
     learnt = {variable.name: variable.numpy() for variable in layer.score.variables}
     expected_context, expected_weights = oracles.multi_head_attention(
         *inputs, 2, score=score, learnt=learnt, mask=mask, projections=matrices(layer)
@@ -53,7 +53,7 @@ def test_without_projection_the_inputs_themselves_are_cut_into_heads(mask):
     generator = np.random.default_rng(0)
     query, key, value = (generator.normal(size=(2, n, width)) for n, width in ((3, 8), (5, 8), (5, 6)))
     layer = MultiHeadAttention(2, 4, value_dim=3, projection=False)
-    context, weights = call(layer, query, key, value, mask=mask)
+    context, weights = call(layer, query, key, value, attention_mask=mask)
     expected_context, expected_weights = oracles.multi_head_attention(query, key, value, 2, mask=mask)
     np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
     np.testing.assert_allclose(context, expected_context, atol=1e-5)
@@ -82,7 +82,7 @@ def test_keras_multi_head_attention_agrees_with_the_same_weights(inputs, mask, u
     )
     mask = mask | (np.arange(5) == 0)  # a row without keys is another thing in Keras
     expected_context, expected_weights = peer(query, value, key, attention_mask=mask, return_attention_scores=True)
-    context, weights = call(layer, query, key, value, mask=mask)
+    context, weights = call(layer, query, key, value, attention_mask=mask)
     np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
     np.testing.assert_allclose(context, expected_context, atol=1e-5)
 
@@ -103,7 +103,7 @@ def test_self_attention_is_multi_head_attention_of_a_sequence_to_itself(inputs, 
     peer.output_projection.set_weights(layer.output_projection.get_weights())
     peer.score.set_weights(layer.score.get_weights())
     mask = np.tril(np.ones((1, 1, 3, 3), bool))
-    for found, expected in zip(layer(x, mask=mask), call(peer, x, x, x, mask=mask), strict=True):
+    for found, expected in zip(layer(x, attention_mask=mask), call(peer, x, x, x, attention_mask=mask), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -116,12 +116,14 @@ def test_cross_attention_puts_positions_on_the_keys_and_not_on_the_values(inputs
     call(peer, x, memory, memory)
     for side in ("query", "key", "value", "output"):
         getattr(peer, f"{side}_projection").set_weights(getattr(layer, f"{side}_projection").get_weights())
-    found = layer(x, memory, mask=mask, memory_positions=positions)
-    for one, other in zip(found, call(peer, x, memory + positions, memory, mask=mask), strict=True):
+    found = layer(x, memory, attention_mask=mask, memory_positions=positions)
+    for one, other in zip(found, call(peer, x, memory + positions, memory, attention_mask=mask), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
-    for one, other in zip(layer(x, memory, mask=mask), call(peer, x, memory, memory, mask=mask), strict=True):
+    for one, other in zip(
+        layer(x, memory, attention_mask=mask), call(peer, x, memory, memory, attention_mask=mask), strict=True
+    ):
         np.testing.assert_allclose(one, other, atol=1e-6)
-    assert np.abs(layer(x, memory, mask=mask)[1] - found[1]).max() > 0.01
+    assert np.abs(layer(x, memory, attention_mask=mask)[1] - found[1]).max() > 0.01
 
 
 def test_memory_projected_once_serves_one_query_after_another(inputs):
@@ -162,7 +164,7 @@ def test_values_without_projection_come_out_as_they_are(inputs, mask):
     query, key, _ = inputs
     value = np.random.default_rng(3).normal(size=(2, 5, 6)).astype("float32")
     layer = ready(MultiHeadAttention(2, 4, value_dim=3, value_projection=False), query, key, value)
-    context, weights = call(layer, query, key, value, mask=mask)
+    context, weights = call(layer, query, key, value, attention_mask=mask)
     by_head = np.einsum("bhts,bshv->bthv", weights, value.reshape(2, 5, 2, 3))
     np.testing.assert_allclose(context, by_head.reshape(2, 3, 6), atol=1e-5)
     assert {layer.path for layer in layer.weights} == {

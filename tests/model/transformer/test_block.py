@@ -24,9 +24,9 @@ def encode(x, blocks, **arguments):
 def test_values_under_padding_change_nothing_in_a_stack_of_blocks(kind, norm, mask):
     embedding = keras.layers.Embedding(11, 8, mask_zero=True)
     blocks = [kind(BlockSpec(8, 2, 16, norm=norm)) for _ in range(2)]
-    expected = encode(embedding(SOURCE), blocks, mask=mask)
+    expected = encode(embedding(SOURCE), blocks, attention_mask=mask)
     embedding.embeddings.assign(np.concatenate([np.full((1, 8), 5.0), embedding.embeddings[1:]]))
-    found = encode(embedding(SOURCE), blocks, mask=mask)
+    found = encode(embedding(SOURCE), blocks, attention_mask=mask)
     np.testing.assert_array_equal(found[SOURCE != 0], expected[SOURCE != 0])
     np.testing.assert_array_equal(found._keras_mask, SOURCE != 0)
 
@@ -43,10 +43,19 @@ def test_values_under_padding_change_nothing_in_a_stack_of_decoder_blocks():
     np.testing.assert_array_equal(decode()[TARGET != 0], expected[TARGET != 0])
 
 
-def test_a_mask_of_the_memory_that_keras_does_not_know_is_refused_where_it_could_mean_two_things():
+@pytest.mark.parametrize("kind", [EncoderBlock, CausalBlock])
+def test_a_mask_of_four_axes_is_no_mask_of_a_sequence(kind):
     x = np.ones((3, 3, 8), "float32")
-    with pytest.raises(ValueError, match=r"mask: expected 4 axes.*found shape \(3, 3\)"):
-        DecoderBlock(BlockSpec(8, 2, 16))(x, x, memory_mask=np.ones((3, 3), bool))
+    with pytest.raises(ValueError, match=r"mask: expected 2 axes.*; .* is attention_mask"):
+        kind(BlockSpec(8, 2, 16))(x, mask=causal_mask(3, 3))
+
+
+def test_the_mask_of_the_memory_hides_its_padding():
+    block, memory = DecoderBlock(BlockSpec(8, 2, 16)), np.ones((3, 5, 8), "float32")
+    _, _, weights, _ = block(memory[:, :3], memory, memory_mask=SOURCE != 0)
+    np.testing.assert_array_equal(weights > 0, np.broadcast_to((SOURCE != 0)[:, None, None], weights.shape))
+    with pytest.raises(ValueError, match=r"attention_mask: expected 4 axes.*found shape \(3, 5\)"):
+        block(memory[:, :3], memory, cross_mask=SOURCE != 0)
 
 
 @pytest.mark.parametrize("kind", [EncoderBlock, DecoderBlock, CausalBlock])
