@@ -23,7 +23,7 @@ BUDGETS = {
     "modules in one folder": 18,
     "lines": 39_473,
     "lines of code": 21_350,
-    "functions with many parameters": 16,
+    "functions with many parameters": 18,  # calls of attention take the mask that Keras keeps, beside `attention_mask`
     "settings and options": 240,
 }
 
