@@ -165,7 +165,7 @@ def test_every_attention_layer_can_use_blockwise(make, lengths):
     arguments = dict(zip(lengths, draw(*[(B, length, 6) for length in lengths.values()]), strict=True))
     mask = random_mask(B, 1, next(iter(lengths.values())), S)
     settings = {"mechanism": {"class_name": "blockwise", "config": {"block_size": 2}}}
-    expected, found = paired(make(), make(**settings), arguments, mask=mask)
+    expected, found = paired(make(), make(**settings), arguments, attention_mask=mask)
     assert_close(found, expected, 1e-5)
 
 
