@@ -21,9 +21,9 @@ BUDGETS = {
     "modules with a single importer": 38,
     "modules beside the packages": 5,
     "modules in one folder": 18,
-    "lines": 39_473,
-    "lines of code": 21_350,
-    "functions with many parameters": 18,  # calls of attention take the mask that Keras keeps, beside `attention_mask`
+    "lines": 39_524,  # calls of attention take the mask that Keras keeps, beside `attention_mask`
+    "lines of code": 21_395,  # the same
+    "functions with many parameters": 18,  # the same
     "settings and options": 240,
 }
 
