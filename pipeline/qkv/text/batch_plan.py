@@ -18,6 +18,19 @@ from .tokens.encoding import EncodedPairs
 FORCED_BATCH_TOKENS = 1536  # in batches of teacher-forced passes; larger batches pad more and were no faster
 
 
+SHORTEST, STEP = 8, 1.12
+"""The least length, and by how much each is longer than the one before."""
+
+
+WINDOW_PAIRS = 1 << 20
+"""Planned together: a corpus of up to as many is one window, sorted as a whole."""
+
+
+SHARD_PAIRS = 1 << 13
+"""Pairs that stay together when a corpus of several windows is shuffled, so that a window reads few places of the
+disk."""
+
+
 @dataclass(frozen=True)
 class BatchPlan:
     """Which sentences make up each batch.
@@ -36,147 +49,6 @@ class BatchPlan:
     def padding_share(self) -> float:
         """How much of all positions is padding, from 0 to 1."""
         return 1 - self.tokens / self.positions if self.positions else 0.0
-
-
-def round_up(lengths: np.ndarray | int, multiple: int):
-    """Rounds up to multiples of `multiple`."""
-    return -(-lengths // multiple) * multiple
-
-
-def plan_batches(
-    source_lengths: np.ndarray,
-    target_lengths: np.ndarray,
-    *,
-    batch_tokens: int,
-    length_multiple: int,
-    seed: int,
-    epoch: int,
-    window: int = 0,
-) -> BatchPlan:
-    """Puts as many sentences of similar lengths together as `batch_tokens` allows, and shuffles the batches.
-
-    It is a pure function, so the position of a run in its data is just the pair (epoch, batch number).
-
-    Args:
-        source_lengths: int `(sentences,)`, tokens without EOS.
-        target_lengths: int `(sentences,)`, tokens without BOS and EOS.
-        batch_tokens: the maximum number of positions, padding included, of either side of a batch. A longer sentence
-            gets a batch of its own.
-        length_multiple: padded lengths are multiples of this.
-        seed: the seed of the order.
-        epoch: the pass over the data, from 0; each has its own order.
-        window: the part of the data that is planned, from 0; see `EpochPlan`.
-    """
-    generator = np.random.default_rng((seed, epoch, window) if window else (seed, epoch))
-    source = round_up(np.asarray(source_lengths, np.int32) + 1, length_multiple)
-    target = round_up(np.asarray(target_lengths, np.int32) + 1, length_multiple)
-    shuffled = generator.permutation(len(source))
-    # Source lengths ascend and descend in turn, so that they do not jump when the next target length begins.
-    turn = np.where(target // length_multiple % 2, source, -source)
-    order = shuffled[np.lexsort((turn[shuffled], target[shuffled]))]
-    batches = _cut_into_batches(order, np.maximum(source, target), batch_tokens)
-    positions = sum(len(rows) * (int(source[rows].max()) + int(target[rows].max())) for rows in batches)
-    tokens = int(np.sum(source_lengths) + np.sum(target_lengths)) + 2 * len(order)
-    generator.shuffle(batches)
-    return BatchPlan(batches, tokens, positions)
-
-
-def batches_by_length(
-    source_lengths: np.ndarray, target_lengths: np.ndarray, batch_tokens: int = FORCED_BATCH_TOKENS
-) -> list[np.ndarray]:
-    """Puts sentences of similar lengths together, for passes whose result does not depend on the order.
-
-    Sentences are sorted by their longer side, which decides how many fit into a batch. For a few hundred captions, too
-    few to fill batches with each length of one side, that leaves a quarter less padding than sorting by one side and
-    then the other.
-
-    Args:
-        source_lengths: int `(sentences,)`, positions of each source.
-        target_lengths: int `(sentences,)`, positions of each target.
-        batch_tokens: the maximum number of positions, padding included, of either side of a batch; a longer sentence
-            gets a batch of its own.
-
-    Returns:
-        The numbers of the sentences of each batch, shortest first.
-    """
-    longer = np.maximum(source_lengths, target_lengths)
-    return _cut_into_batches(np.lexsort((source_lengths + target_lengths, longer)), longer, batch_tokens)
-
-
-def _cut_into_batches(order: np.ndarray, widths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Cuts ordered sentence numbers into batches of up to `batch_tokens` positions; widths are at least 1."""
-    batches, first, ordered = [], 0, widths[order]
-    while first < len(order):
-        most = batch_tokens // int(ordered[first]) + 1  # not all of as many fit, even if none were wider than the first
-        widest = np.maximum.accumulate(ordered[first : first + most])
-        fits = widest * np.arange(1, len(widest) + 1) <= batch_tokens
-        count = len(fits) if fits.all() else max(int(fits.argmin()), 1)
-        batches.append(order[first : first + count])
-        first += count
-    return batches
-
-
-SHORTEST, STEP = 8, 1.12
-"""The least length, and by how much each is longer than the one before."""
-
-
-def coarse_lengths(most: int) -> list[int]:
-    """Returns the lengths that sentences are padded to, in steps of about 12 %, up to the longest, `most`."""
-    lengths = [min(SHORTEST, most)]
-    while lengths[-1] < most:
-        lengths.append(min(round(lengths[-1] * STEP), most))  # from SHORTEST on, rounding adds at least 1
-    return lengths
-
-
-def sentences_of(batch_tokens: int, length: int) -> int:
-    """Returns the number of sentences of a batch of that length."""
-    return max(batch_tokens // length, 1)
-
-
-def plan_coarse_batches(
-    source_lengths: np.ndarray,
-    target_lengths: np.ndarray,
-    *,
-    lengths: Sequence[int],
-    batch_tokens: int,
-    seed: int,
-    epoch: int,
-    window: int = 0,
-) -> BatchPlan:
-    """Puts sentences together whose longer sides are padded to the same length, and shuffles the batches.
-
-    Like `plan_batches`, it is a pure function.
-
-    Args:
-        source_lengths: int `(sentences,)`, tokens without EOS.
-        target_lengths: int `(sentences,)`, tokens without BOS and EOS.
-        lengths: what sentences are padded to, ascending; no sentence with EOS is longer than the last.
-        batch_tokens: the maximum number of positions, padding included, of either side of a batch.
-        seed: see `plan_batches`.
-        epoch: see `plan_batches`.
-        window: see `plan_batches`.
-    """
-    generator = np.random.default_rng((seed, epoch, window) if window else (seed, epoch))
-    of_length = np.searchsorted(lengths, np.maximum(source_lengths, target_lengths) + 1)
-    order = generator.permutation(len(of_length))
-    batches, positions = [], 0
-    for number, length in enumerate(lengths):
-        rows, most = order[of_length[order] == number], sentences_of(batch_tokens, length)
-        cut = [rows[first : first + most] for first in range(0, len(rows), most)]
-        batches += cut
-        positions += 2 * len(cut) * most * length
-    tokens = int(np.sum(source_lengths) + np.sum(target_lengths)) + 2 * len(order)
-    generator.shuffle(batches)
-    return BatchPlan(batches, tokens, positions)
-
-
-WINDOW_PAIRS = 1 << 20
-"""Planned together: a corpus of up to as many is one window, sorted as a whole."""
-
-
-SHARD_PAIRS = 1 << 13
-"""Pairs that stay together when a corpus of several windows is shuffled, so that a window reads few places of the
-disk."""
 
 
 class EpochPlan:
@@ -278,3 +150,131 @@ def _draw_windows(pairs: int, seed: int, epoch: int) -> list[np.ndarray]:
 def _rows_of(shards: np.ndarray, pairs: int) -> np.ndarray:
     rows = (shards[:, None] * SHARD_PAIRS + np.arange(SHARD_PAIRS)).ravel()
     return rows[rows < pairs]
+
+
+def plan_batches(
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    *,
+    batch_tokens: int,
+    length_multiple: int,
+    seed: int,
+    epoch: int,
+    window: int = 0,
+) -> BatchPlan:
+    """Puts as many sentences of similar lengths together as `batch_tokens` allows, and shuffles the batches.
+
+    It is a pure function, so the position of a run in its data is just the pair (epoch, batch number).
+
+    Args:
+        source_lengths: int `(sentences,)`, tokens without EOS.
+        target_lengths: int `(sentences,)`, tokens without BOS and EOS.
+        batch_tokens: the maximum number of positions, padding included, of either side of a batch. A longer sentence
+            gets a batch of its own.
+        length_multiple: padded lengths are multiples of this.
+        seed: the seed of the order.
+        epoch: the pass over the data, from 0; each has its own order.
+        window: the part of the data that is planned, from 0; see `EpochPlan`.
+    """
+    generator = np.random.default_rng((seed, epoch, window) if window else (seed, epoch))
+    source = round_up(np.asarray(source_lengths, np.int32) + 1, length_multiple)
+    target = round_up(np.asarray(target_lengths, np.int32) + 1, length_multiple)
+    shuffled = generator.permutation(len(source))
+    # Source lengths ascend and descend in turn, so that they do not jump when the next target length begins.
+    turn = np.where(target // length_multiple % 2, source, -source)
+    order = shuffled[np.lexsort((turn[shuffled], target[shuffled]))]
+    batches = _cut_into_batches(order, np.maximum(source, target), batch_tokens)
+    positions = sum(len(rows) * (int(source[rows].max()) + int(target[rows].max())) for rows in batches)
+    tokens = int(np.sum(source_lengths) + np.sum(target_lengths)) + 2 * len(order)
+    generator.shuffle(batches)
+    return BatchPlan(batches, tokens, positions)
+
+
+def plan_coarse_batches(
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    *,
+    lengths: Sequence[int],
+    batch_tokens: int,
+    seed: int,
+    epoch: int,
+    window: int = 0,
+) -> BatchPlan:
+    """Puts sentences together whose longer sides are padded to the same length, and shuffles the batches.
+
+    Like `plan_batches`, it is a pure function.
+
+    Args:
+        source_lengths: int `(sentences,)`, tokens without EOS.
+        target_lengths: int `(sentences,)`, tokens without BOS and EOS.
+        lengths: what sentences are padded to, ascending; no sentence with EOS is longer than the last.
+        batch_tokens: the maximum number of positions, padding included, of either side of a batch.
+        seed: see `plan_batches`.
+        epoch: see `plan_batches`.
+        window: see `plan_batches`.
+    """
+    generator = np.random.default_rng((seed, epoch, window) if window else (seed, epoch))
+    of_length = np.searchsorted(lengths, np.maximum(source_lengths, target_lengths) + 1)
+    order = generator.permutation(len(of_length))
+    batches, positions = [], 0
+    for number, length in enumerate(lengths):
+        rows, most = order[of_length[order] == number], sentences_of(batch_tokens, length)
+        cut = [rows[first : first + most] for first in range(0, len(rows), most)]
+        batches += cut
+        positions += 2 * len(cut) * most * length
+    tokens = int(np.sum(source_lengths) + np.sum(target_lengths)) + 2 * len(order)
+    generator.shuffle(batches)
+    return BatchPlan(batches, tokens, positions)
+
+
+def batches_by_length(
+    source_lengths: np.ndarray, target_lengths: np.ndarray, batch_tokens: int = FORCED_BATCH_TOKENS
+) -> list[np.ndarray]:
+    """Puts sentences of similar lengths together, for passes whose result does not depend on the order.
+
+    Sentences are sorted by their longer side, which decides how many fit into a batch. For a few hundred captions, too
+    few to fill batches with each length of one side, that leaves a quarter less padding than sorting by one side and
+    then the other.
+
+    Args:
+        source_lengths: int `(sentences,)`, positions of each source.
+        target_lengths: int `(sentences,)`, positions of each target.
+        batch_tokens: the maximum number of positions, padding included, of either side of a batch; a longer sentence
+            gets a batch of its own.
+
+    Returns:
+        The numbers of the sentences of each batch, shortest first.
+    """
+    longer = np.maximum(source_lengths, target_lengths)
+    return _cut_into_batches(np.lexsort((source_lengths + target_lengths, longer)), longer, batch_tokens)
+
+
+def _cut_into_batches(order: np.ndarray, widths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
+    """Cuts ordered sentence numbers into batches of up to `batch_tokens` positions; widths are at least 1."""
+    batches, first, ordered = [], 0, widths[order]
+    while first < len(order):
+        most = batch_tokens // int(ordered[first]) + 1  # not all of as many fit, even if none were wider than the first
+        widest = np.maximum.accumulate(ordered[first : first + most])
+        fits = widest * np.arange(1, len(widest) + 1) <= batch_tokens
+        count = len(fits) if fits.all() else max(int(fits.argmin()), 1)
+        batches.append(order[first : first + count])
+        first += count
+    return batches
+
+
+def coarse_lengths(most: int) -> list[int]:
+    """Returns the lengths that sentences are padded to, in steps of about 12 %, up to the longest, `most`."""
+    lengths = [min(SHORTEST, most)]
+    while lengths[-1] < most:
+        lengths.append(min(round(lengths[-1] * STEP), most))  # from SHORTEST on, rounding adds at least 1
+    return lengths
+
+
+def sentences_of(batch_tokens: int, length: int) -> int:
+    """Returns the number of sentences of a batch of that length."""
+    return max(batch_tokens // length, 1)
+
+
+def round_up(lengths: np.ndarray | int, multiple: int):
+    """Rounds up to multiples of `multiple`."""
+    return -(-lengths // multiple) * multiple

@@ -37,6 +37,21 @@ from .lines.look import LookMeter
 from .tokens.encoding import EncodedPairs, EncodedShard, SentenceStore, smallest_type
 from .tokens.subword_models import PlainModel
 
+VERSION = 2
+"""Of the files, and of everything that is computed for them: a new one makes new folders."""
+
+
+LEFTOVER_SECONDS = 3600
+
+
+log = logging.getLogger(__name__)
+
+
+_LOOK = ("tokenized", "sentences", "beginnings", "escaped", "first", "first_short")
+
+
+_ARRAYS = {"empty": bool, "digests": np.uint64, "filtered": np.uint8, "near_digests": np.uint64}
+
 
 class TextFacts(NamedTuple):
     """What was found in some pairs, or in the whole text.
@@ -104,6 +119,12 @@ class PairReader:
         return EncodedShard(ids, np.fromiter(map(len, rows), np.int64))
 
 
+def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Returns which pairs have a side that `is_empty`."""
+    pairs = zip(sources, targets, strict=True)
+    return np.array([is_empty(source) or is_empty(target) for source, target in pairs], bool)
+
+
 class ShardFiles:
     """The readings of the shards of a text.
 
@@ -145,6 +166,46 @@ class ShardFiles:
         return self.folder / f"{number:06d}.npz"
 
 
+def shard_files(
+    config: RunConfig,
+    run: RunDirectory,
+    training: Corpus,
+    others: Mapping[str, Corpus],
+    digests: Mapping[str, str],
+) -> ShardFiles | None:
+    """Returns the files of the readings: in `data.cache`, or in the run while a large text is being prepared; None for
+    a small text without a cache.
+
+    Args:
+        config: the settings.
+        run: the run, with its tokenizer.
+        training: the pairs that are read.
+        others: the sets whose sentences are looked for.
+        digests: of the files of all sets, see `data_sha256`.
+    """
+    data = config.data
+    if data.cache is None and not is_large(training):
+        return None
+    facts = {
+        "text": [[_form(corpus), shard_digests(corpus, run, digests)] for corpus in data.training_corpora],
+        "others": {name: [_digest(side) for side in (other.source, other.target)] for name, other in others.items()},
+        "filters": None if data.filters is None else data.filters.model_dump(mode="json"),
+        "tokenized": data.tokenized,
+        "tokenizer": sha256(run.tokenizer),
+        "pairs": [len(training), SHARD_PAIRS],
+    }
+    return ShardFiles((data.cache or run.shards) / folder_name(facts))
+
+
+def folder_name(facts: Any) -> str:
+    """Returns the name of the folder of a text.
+
+    Args:
+        facts: all that the readings depend on, as JSON.
+    """
+    return hashlib.sha256(json.dumps([VERSION, facts], sort_keys=True).encode()).hexdigest()[:32]
+
+
 def read_pairs(
     corpus: Corpus, reader: PairReader, processes: int | None = None, files: ShardFiles | None = None
 ) -> tuple[EncodedPairs, TextFacts]:
@@ -168,31 +229,6 @@ def read_pairs(
     for _ in in_processes(write, missing, processes) if processes > 1 else map(write, missing):
         pass
     return gather_readings(_read_or_make(corpus, reader, files, number) for number in _numbers(corpus))
-
-
-class _ShardWriter:
-    """Reads a shard and writes what is known of it, so that nothing of it travels between processes."""
-
-    def __init__(self, reader: PairReader, files: ShardFiles) -> None:
-        self._reader, self._files = reader, files
-
-    def __call__(self, numbered: tuple[int, Sides]) -> None:
-        number, pairs = numbered
-        self._files.write(number, self._reader(pairs))
-
-
-def find_empty(sources: Sequence[str], targets: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Returns which pairs have a side that `is_empty`."""
-    pairs = zip(sources, targets, strict=True)
-    return np.array([is_empty(source) or is_empty(target) for source, target in pairs], bool)
-
-
-def _read_or_make(corpus: Corpus, reader: PairReader, files: ShardFiles, number: int) -> Reading:
-    reading = files.read(number)
-    if reading is None:  # somebody has deleted it, or it is damaged
-        reading = reader(_shard(corpus, number))
-        files.write(number, reading)
-    return reading
 
 
 def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, TextFacts]:
@@ -219,23 +255,33 @@ def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, TextFact
     return EncodedPairs(source, target), first._replace(**whole)
 
 
-VERSION = 2
-"""Of the files, and of everything that is computed for them: a new one makes new folders."""
+class _ShardWriter:
+    """Reads a shard and writes what is known of it, so that nothing of it travels between processes."""
+
+    def __init__(self, reader: PairReader, files: ShardFiles) -> None:
+        self._reader, self._files = reader, files
+
+    def __call__(self, numbered: tuple[int, Sides]) -> None:
+        number, pairs = numbered
+        self._files.write(number, self._reader(pairs))
 
 
-LEFTOVER_SECONDS = 3600
+def _read_or_make(corpus: Corpus, reader: PairReader, files: ShardFiles, number: int) -> Reading:
+    reading = files.read(number)
+    if reading is None:  # somebody has deleted it, or it is damaged
+        reading = reader(_shard(corpus, number))
+        files.write(number, reading)
+    return reading
 
 
-log = logging.getLogger(__name__)
+def _form(corpus: CorpusSettings) -> dict[str, Any]:
+    """Returns the settings by which pairs are read from files."""
+    form = corpus.model_dump(include={"source_column", "target_column", "separator", "header", "split"})
+    return form | {"csv": corpus.table is not None and is_csv(corpus.table)}
 
 
-def folder_name(facts: Any) -> str:
-    """Returns the name of the folder of a text.
-
-    Args:
-        facts: all that the readings depend on, as JSON.
-    """
-    return hashlib.sha256(json.dumps([VERSION, facts], sort_keys=True).encode()).hexdigest()[:32]
+def _digest(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _arrays(reading: Reading) -> dict[str, np.ndarray]:
@@ -284,50 +330,3 @@ def _read_look(facts: dict[str, Any]) -> LookMeter:
     look.capitalised = set(facts["capitalised"])
     look.counts.update(dict(facts["counts"]))
     return look
-
-
-_LOOK = ("tokenized", "sentences", "beginnings", "escaped", "first", "first_short")
-
-
-_ARRAYS = {"empty": bool, "digests": np.uint64, "filtered": np.uint8, "near_digests": np.uint64}
-
-
-def shard_files(
-    config: RunConfig,
-    run: RunDirectory,
-    training: Corpus,
-    others: Mapping[str, Corpus],
-    digests: Mapping[str, str],
-) -> ShardFiles | None:
-    """Returns the files of the readings: in `data.cache`, or in the run while a large text is being prepared; None for
-    a small text without a cache.
-
-    Args:
-        config: the settings.
-        run: the run, with its tokenizer.
-        training: the pairs that are read.
-        others: the sets whose sentences are looked for.
-        digests: of the files of all sets, see `data_sha256`.
-    """
-    data = config.data
-    if data.cache is None and not is_large(training):
-        return None
-    facts = {
-        "text": [[_form(corpus), shard_digests(corpus, run, digests)] for corpus in data.training_corpora],
-        "others": {name: [_digest(side) for side in (other.source, other.target)] for name, other in others.items()},
-        "filters": None if data.filters is None else data.filters.model_dump(mode="json"),
-        "tokenized": data.tokenized,
-        "tokenizer": sha256(run.tokenizer),
-        "pairs": [len(training), SHARD_PAIRS],
-    }
-    return ShardFiles((data.cache or run.shards) / folder_name(facts))
-
-
-def _form(corpus: CorpusSettings) -> dict[str, Any]:
-    """Returns the settings by which pairs are read from files."""
-    form = corpus.model_dump(include={"source_column", "target_column", "separator", "header", "split"})
-    return form | {"csv": corpus.table is not None and is_csv(corpus.table)}
-
-
-def _digest(lines: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -11,6 +11,18 @@ import numpy as np
 
 from ..lines.text_file import Lines
 
+CHUNK_SENTENCES = 10_000
+
+
+SHARD_PAIRS = 16_384
+"""Read at once: half a second or more of work, and few enough that what is under way takes little memory."""
+
+
+Item = TypeVar("Item", covariant=True)
+
+
+Sides = tuple[Sequence[str], Sequence[str]]
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -109,9 +121,6 @@ def _select_numbers(numbers: Sequence[int], rows: np.ndarray) -> Sequence[int]:
     return array("q", chosen.astype(np.int64).tobytes())
 
 
-Item = TypeVar("Item", covariant=True)
-
-
 class JoinedSequence(Sequence[Item]):
     """The items of several sequences, one sequence after the other; read where they are, not copied.
 
@@ -149,9 +158,6 @@ class JoinedSequence(Sequence[Item]):
         return self._parts[number][row - self._starts[number]]
 
 
-CHUNK_SENTENCES = 10_000
-
-
 def chunks(sentences: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yields the sentences some thousand at a time."""
     return (sentences[first : first + CHUNK_SENTENCES] for first in _firsts(sentences))
@@ -159,13 +165,6 @@ def chunks(sentences: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _firsts(items: Sized) -> range:
     return range(0, len(items), CHUNK_SENTENCES)
-
-
-SHARD_PAIRS = 16_384
-"""Read at once: half a second or more of work, and few enough that what is under way takes little memory."""
-
-
-Sides = tuple[Sequence[str], Sequence[str]]
 
 
 def is_large(corpus: Corpus) -> bool:

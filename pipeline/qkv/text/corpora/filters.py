@@ -24,6 +24,16 @@ NONE_APPLIES = 0
 """What stands for no filter in an array of reasons; filter i of `CORPUS_FILTERS` is i + 1."""
 
 
+BUCKET_NUMBERS = 1 << 18
+"""How many are sorted at a time, up to `2**MOST_BITS` times as many in all; beyond that, more."""
+
+
+MOST_BITS = 6
+
+
+BLOCK_NUMBERS = 1 << 18
+
+
 _SCRIPT_WORDS = {"Han": {"CJK"}, "Japanese": {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}}
 
 
@@ -98,67 +108,6 @@ def with_near_duplicates(reasons: npt.NDArray[np.uint8], digests: np.ndarray, is
         reasons[find_repeated(digests, is_kept & (reasons == NONE_APPLIES))] = number
 
 
-class _CodePoints:
-    """The characters of sentences, as one array of numbers."""
-
-    def __init__(self, sentences: Sequence[str]) -> None:
-        self.lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        self._codes = np.frombuffer("".join(sentences).encode("utf-32-le"), np.uint32)
-        self._sentence = np.repeat(np.arange(len(sentences)), self.lengths)
-
-    def count(self, table: _Mask) -> npt.NDArray[np.int64]:
-        """Returns how many characters of each sentence are in the table, `(sentences,)`."""
-        return np.bincount(self._sentence[table[self._codes]], minlength=len(self.lengths))
-
-    def count_digits(self) -> npt.NDArray[np.int64]:
-        """Returns how often each sentence has each digit, `(sentences, 10)`."""
-        digits = _digits()[self._codes]
-        is_digit = digits >= 0
-        places = 10 * self._sentence[is_digit] + digits[is_digit]
-        return np.bincount(places, minlength=10 * len(self.lengths)).reshape(-1, 10)
-
-
-def _find_identical(sources: Sequence[str], targets: Sequence[str]) -> _Mask:
-    pairs = zip(sources, targets, strict=True)
-    return np.array([" ".join(a.split()).casefold() == " ".join(b.split()).casefold() for a, b in pairs], bool)
-
-
-def _bare(text: str) -> str:
-    return _MARKS.sub("", unicodedata.normalize("NFKC", text).casefold())
-
-
-@cache
-def _letters(script: str | None) -> _Mask:
-    """Returns which characters are letters, of a script or of any: bool `(CODE_POINTS,)`.
-
-    Unicode's names of letters begin with their script, such as CYRILLIC SMALL LETTER A, or have it second, such as
-    FULLWIDTH LATIN SMALL LETTER A; Python knows no more of it.
-    """
-    letters = [code for code in range(CODE_POINTS) if chr(code).isalpha()]
-    if script is not None:
-        words = _SCRIPT_WORDS.get(script, {script.upper()})
-        letters = [code for code in letters if words.intersection(unicodedata.name(chr(code), "").split()[:2])]
-    table = np.zeros(CODE_POINTS, bool)
-    table[letters] = True
-    return table
-
-
-@cache
-def _digits() -> npt.NDArray[np.int8]:
-    """Returns the value of each character that is a decimal digit, in any script; -1 for others."""
-    return np.array([unicodedata.decimal(chr(code), -1) for code in range(CODE_POINTS)], np.int8)
-
-
-BUCKET_NUMBERS = 1 << 18
-"""How many are sorted at a time, up to `2**MOST_BITS` times as many in all; beyond that, more."""
-
-
-MOST_BITS = 6
-
-
-BLOCK_NUMBERS = 1 << 18
-
-
 def find_repeated(numbers: npt.NDArray[np.uint64], among: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
     """Finds the numbers that equal an earlier one: bool `(n,)`.
 
@@ -214,3 +163,54 @@ def _digests(texts: Iterable[str]) -> npt.NDArray[np.uint64]:
     in 3,700."""
     digests = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
     return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64)
+
+
+class _CodePoints:
+    """The characters of sentences, as one array of numbers."""
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        self.lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        self._codes = np.frombuffer("".join(sentences).encode("utf-32-le"), np.uint32)
+        self._sentence = np.repeat(np.arange(len(sentences)), self.lengths)
+
+    def count(self, table: _Mask) -> npt.NDArray[np.int64]:
+        """Returns how many characters of each sentence are in the table, `(sentences,)`."""
+        return np.bincount(self._sentence[table[self._codes]], minlength=len(self.lengths))
+
+    def count_digits(self) -> npt.NDArray[np.int64]:
+        """Returns how often each sentence has each digit, `(sentences, 10)`."""
+        digits = _digits()[self._codes]
+        is_digit = digits >= 0
+        places = 10 * self._sentence[is_digit] + digits[is_digit]
+        return np.bincount(places, minlength=10 * len(self.lengths)).reshape(-1, 10)
+
+
+def _find_identical(sources: Sequence[str], targets: Sequence[str]) -> _Mask:
+    pairs = zip(sources, targets, strict=True)
+    return np.array([" ".join(a.split()).casefold() == " ".join(b.split()).casefold() for a, b in pairs], bool)
+
+
+def _bare(text: str) -> str:
+    return _MARKS.sub("", unicodedata.normalize("NFKC", text).casefold())
+
+
+@cache
+def _letters(script: str | None) -> _Mask:
+    """Returns which characters are letters, of a script or of any: bool `(CODE_POINTS,)`.
+
+    Unicode's names of letters begin with their script, such as CYRILLIC SMALL LETTER A, or have it second, such as
+    FULLWIDTH LATIN SMALL LETTER A; Python knows no more of it.
+    """
+    letters = [code for code in range(CODE_POINTS) if chr(code).isalpha()]
+    if script is not None:
+        words = _SCRIPT_WORDS.get(script, {script.upper()})
+        letters = [code for code in letters if words.intersection(unicodedata.name(chr(code), "").split()[:2])]
+    table = np.zeros(CODE_POINTS, bool)
+    table[letters] = True
+    return table
+
+
+@cache
+def _digits() -> npt.NDArray[np.int8]:
+    """Returns the value of each character that is a decimal digit, in any script; -1 for others."""
+    return np.array([unicodedata.decimal(chr(code), -1) for code in range(CODE_POINTS)], np.int8)

@@ -25,6 +25,53 @@ from .corpus import Corpus, join_corpora
 Section = TypeVar("Section", bound=CorpusSettings)
 
 
+BATCH_ROWS, BATCH_BYTES = 65_536, 1 << 24
+"""How many rows are unpacked at a time, and about how many bytes at most."""
+
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a cell as spreadsheets quote it
+
+
+log = logging.getLogger(__name__)
+
+
+def read_corpus(settings: CorpusSettings | Sequence[CorpusSettings]) -> Corpus:
+    """Reads the sentence pairs that a section of the config names, in the format whose key is given; of a list, the
+    pairs of all its corpora, one after the other."""
+    if not isinstance(settings, CorpusSettings):
+        return join_corpora([read_corpus(corpus) for corpus in settings])
+    read = next(read for key, read in FORMATS.items() if getattr(settings, key) is not None)
+    values = {name: getattr(settings, name) for name in inspect.signature(read).parameters}
+    shards = [{key: path for key, path in files.items() if key in values} for files in settings.shards()]
+    return join_corpora([read(**(values | files)) for files in shards], "shards")
+
+
+def read_tagged(settings: CorpusSettings | Sequence[ListedCorpusSettings]) -> Corpus:
+    """Reads the pairs of a section of the config into memory, as `read_corpus`; the sources of a list with the tags of
+    their corpora before them, as text."""
+    corpus = read_corpus(settings).in_memory()
+    if isinstance(settings, CorpusSettings):
+        return corpus
+    return replace(corpus, source=tagged_lines(corpus.source, tags_of(corpus, settings)))
+
+
+def tags_of(files: Corpus, corpora: Sequence[ListedCorpusSettings]) -> list[str | None]:
+    """Returns the tag of each pair of a list."""
+    return [corpus.tag for part, corpus in parts_of(files, corpora) for _ in range(len(part))]
+
+
+def parts_of(files: Corpus, corpora: Sequence[Section]) -> Iterator[tuple[Corpus, Section]]:
+    """Yields the pairs of each section of a list, with the section; a section may have several files itself."""
+    return zip(files.parts if len(corpora) > 1 else [files], corpora, strict=True)
+
+
+def linked_parts_of(files: Corpus, corpora: Sequence[CorpusSettings]) -> Iterator[tuple[Corpus, Path, bool]]:
+    """Yields the pairs of each section of a list, the file of their links, and whether these are turned."""
+    for part, corpus in parts_of(files, corpora):
+        assert corpus.alignments is not None  # the config has been checked
+        yield part, corpus.alignments, corpus.alignments_turned
+
+
 def read_parallel_files(
     source: str | Path, target: str | Path, *, split_file: str | Path | None = None, split: str | None = None
 ) -> Corpus:
@@ -96,17 +143,6 @@ FORMATS: dict[str, Callable[..., Corpus]] = {"source": read_parallel_files, "tab
 function's parameters have the names of the keys that it takes."""
 
 
-def read_corpus(settings: CorpusSettings | Sequence[CorpusSettings]) -> Corpus:
-    """Reads the sentence pairs that a section of the config names, in the format whose key is given; of a list, the
-    pairs of all its corpora, one after the other."""
-    if not isinstance(settings, CorpusSettings):
-        return join_corpora([read_corpus(corpus) for corpus in settings])
-    read = next(read for key, read in FORMATS.items() if getattr(settings, key) is not None)
-    values = {name: getattr(settings, name) for name in inspect.signature(read).parameters}
-    shards = [{key: path for key, path in files.items() if key in values} for files in settings.shards()]
-    return join_corpora([read(**(values | files)) for files in shards], "shards")
-
-
 def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, labels_file: str | Path) -> np.ndarray:
     if len(labels) != rows:
         raise InputError(
@@ -120,12 +156,6 @@ def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, 
         hint = did_you_mean(split, list(counts))
         raise InputError(f"{labels_file}: no lines of split {split!r}; there are {known}{hint}")
     return numbers
-
-
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a cell as spreadsheets quote it
-
-
-log = logging.getLogger(__name__)
 
 
 class Table:
@@ -231,10 +261,6 @@ class Table:
 
 def _split_quoted(separator: str) -> Callable[[str], Sequence[str]]:
     return lambda line: next(csv.reader([line], delimiter=separator, strict=True), None) or [""]
-
-
-BATCH_ROWS, BATCH_BYTES = 65_536, 1 << 24
-"""How many rows are unpacked at a time, and about how many bytes at most."""
 
 
 class ParquetTable:
@@ -360,29 +386,3 @@ def _only_column(batch: Any) -> Any:
 def _is_text(pyarrow: Any, kind: Any) -> bool:
     types = pyarrow.types
     return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-
-
-def read_tagged(settings: CorpusSettings | Sequence[ListedCorpusSettings]) -> Corpus:
-    """Reads the pairs of a section of the config into memory, as `read_corpus`; the sources of a list with the tags of
-    their corpora before them, as text."""
-    corpus = read_corpus(settings).in_memory()
-    if isinstance(settings, CorpusSettings):
-        return corpus
-    return replace(corpus, source=tagged_lines(corpus.source, tags_of(corpus, settings)))
-
-
-def tags_of(files: Corpus, corpora: Sequence[ListedCorpusSettings]) -> list[str | None]:
-    """Returns the tag of each pair of a list."""
-    return [corpus.tag for part, corpus in parts_of(files, corpora) for _ in range(len(part))]
-
-
-def linked_parts_of(files: Corpus, corpora: Sequence[CorpusSettings]) -> Iterator[tuple[Corpus, Path, bool]]:
-    """Yields the pairs of each section of a list, the file of their links, and whether these are turned."""
-    for part, corpus in parts_of(files, corpora):
-        assert corpus.alignments is not None  # the config has been checked
-        yield part, corpus.alignments, corpus.alignments_turned
-
-
-def parts_of(files: Corpus, corpora: Sequence[Section]) -> Iterator[tuple[Corpus, Section]]:
-    """Yields the pairs of each section of a list, with the section; a section may have several files itself."""
-    return zip(files.parts if len(corpora) > 1 else [files], corpora, strict=True)

@@ -10,6 +10,10 @@ from .corpus import Corpus
 log = logging.getLogger(__name__)
 
 
+MOST_LINES = 1000
+"""Listed of each kind; of a corpus of millions, more would make a file that nobody can open."""
+
+
 Pair = tuple[str, str]
 
 
@@ -59,21 +63,6 @@ class SharedSentenceFinder:
         return shared
 
 
-def count_overlap(shared: SharedSentences, other: Corpus) -> Overlap:
-    """Counts the lines of `other` whose sentences were met in the training text."""
-    lines = [line for line, source in zip(other.line_numbers, other.source, strict=True) if source in shared.sources]
-    return Overlap(
-        pairs=sum(pair in shared.pairs for pair in other.pairs()),
-        sources=len(lines),
-        targets=sum(target in shared.targets for target in other.target),
-        lines=lines,
-    )
-
-
-MOST_LINES = 1000
-"""Listed of each kind; of a corpus of millions, more would make a file that nobody can open."""
-
-
 def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[str, Any]:
     """Counts what another set shares with the training text, lists its first lines, and warns of shared sources.
 
@@ -93,6 +82,17 @@ def report_overlap(shared: SharedSentences, other: Corpus, name: str) -> dict[st
     if counted.sources:
         log.warning("%s; corpus_report.json lists their lines", describe_overlap(overlap, name))
     return overlap
+
+
+def count_overlap(shared: SharedSentences, other: Corpus) -> Overlap:
+    """Counts the lines of `other` whose sentences were met in the training text."""
+    lines = [line for line, source in zip(other.line_numbers, other.source, strict=True) if source in shared.sources]
+    return Overlap(
+        pairs=sum(pair in shared.pairs for pair in other.pairs()),
+        sources=len(lines),
+        targets=sum(target in shared.targets for target in other.target),
+        lines=lines,
+    )
 
 
 def describe_overlap(overlap: Mapping[str, Any], name: str) -> str:

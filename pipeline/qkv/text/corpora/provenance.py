@@ -24,32 +24,6 @@ SETTLED_NS = 2_000_000_000
 log = logging.getLogger(__name__)
 
 
-def recorded_sha256(run: RunDirectory) -> dict[str, str]:
-    """Returns the SHA-256 that each file of the data had when it was read; empty for imported runs."""
-    return _reported(run, "sha256")
-
-
-def _reported(run: RunDirectory, key: str) -> dict[str, Any]:
-    try:
-        recorded = read_json_object(run.corpus_report)[key]
-    except (OSError, ValueError, KeyError):
-        return {}
-    return recorded if isinstance(recorded, dict) else {}
-
-
-def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
-    """Returns what a checkpoint keeps of the run that it is of: its seed, and digests of its tokenizer, its text and
-    its report, which has the settings of the start; a part whose file is missing is left out."""
-    origin = {"seed": str(seed)}
-    if run.corpus_report.is_file():
-        origin["corpus report"] = sha256(run.corpus_report)
-    if run.tokenizer.is_file():
-        origin["tokenizer"] = sha256(run.tokenizer)
-    if recorded := recorded_sha256(run):
-        origin["training text"] = hashlib.sha256(json.dumps(recorded, sort_keys=True).encode()).hexdigest()
-    return origin
-
-
 def data_sha256(settings: DataSettings, run: RunDirectory) -> dict[str, str]:
     """Returns the SHA-256 of every file that the settings name; files of the run have their path within it.
 
@@ -81,39 +55,29 @@ def shard_digests(corpus: CorpusSettings, run: RunDirectory, digests: Mapping[st
     return [{key: digests[_name(path, run)] for key, path in files.items() if key in keys} for files in corpus.shards()]
 
 
-def _digest(path: Path, recorded: Sequence[Any] | None) -> str:
-    if recorded is not None and list(recorded[:-1]) == _state(path):
-        return recorded[-1]
-    return sha256(path)
-
-
-def _state(path: Path) -> list[int]:
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
-
-
-def _read_states(run: RunDirectory) -> dict[str, list[Any]]:
-    try:
-        return {name: state for name, state in read_json_object(run.file_states).items() if _is_state(state)}
-    except (OSError, ValueError):
-        return {}
-
-
-def _is_state(state: Any) -> bool:
-    return isinstance(state, list) and [type(part) for part in state] == [int, int, int, str]
-
-
-def _named_files(settings: DataSettings, run: RunDirectory) -> dict[str, Path]:
-    corpora = [*settings.training_corpora, *(one for one in (settings.validation, settings.test) if one is not None)]
-    paths = {_name(path, run): path for corpus in corpora for path in _files(corpus)}
-    return {name: paths[name] for name in sorted(paths)}
-
-
 def prepared_sha256(run: RunDirectory) -> dict[str, str]:
     """Returns the SHA-256 of all files of the run that training reads: the tokenizer and the encoded text."""
     files = {path for path in run.encoded.rglob("*") if path.is_file() and not path.is_relative_to(run.shards)}
     files -= {run.file_states}  # times of this machine
     return {_name(path, run): sha256(path) for path in (run.tokenizer, *sorted(files))}
+
+
+def recorded_sha256(run: RunDirectory) -> dict[str, str]:
+    """Returns the SHA-256 that each file of the data had when it was read; empty for imported runs."""
+    return _reported(run, "sha256")
+
+
+def origin_of(run: RunDirectory, seed: int) -> dict[str, str]:
+    """Returns what a checkpoint keeps of the run that it is of: its seed, and digests of its tokenizer, its text and
+    its report, which has the settings of the start; a part whose file is missing is left out."""
+    origin = {"seed": str(seed)}
+    if run.corpus_report.is_file():
+        origin["corpus report"] = sha256(run.corpus_report)
+    if run.tokenizer.is_file():
+        origin["tokenizer"] = sha256(run.tokenizer)
+    if recorded := recorded_sha256(run):
+        origin["training text"] = hashlib.sha256(json.dumps(recorded, sort_keys=True).encode()).hexdigest()
+    return origin
 
 
 def check_settings(config: RunConfig, run: RunDirectory, section: str = "") -> None:
@@ -165,16 +129,6 @@ def check_prepared(run: RunDirectory) -> None:
             )
 
 
-def _files(corpus: CorpusSettings) -> list[Path]:
-    """Returns the files that are there: since the text was read, some may have gone, and so all of a pattern."""
-    found = (files_like(path) if is_pattern(path) else [path] for _, path in corpus if isinstance(path, Path))
-    return [path for files in found for path in files if path.is_file()]
-
-
-def _name(path: Path, run: RunDirectory) -> str:
-    return str(path.relative_to(run.root)) if path.is_relative_to(run.root) else str(path)
-
-
 def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
     """Compares the files of the data with what they were when the run began.
 
@@ -193,3 +147,49 @@ def check_unchanged(settings: DataSettings, run: RunDirectory) -> None:
             )
     for name in sorted(changed):
         log.warning("%s has changed since the run began; training goes on with the text as it was", name)
+
+
+def _reported(run: RunDirectory, key: str) -> dict[str, Any]:
+    try:
+        recorded = read_json_object(run.corpus_report)[key]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return recorded if isinstance(recorded, dict) else {}
+
+
+def _digest(path: Path, recorded: Sequence[Any] | None) -> str:
+    if recorded is not None and list(recorded[:-1]) == _state(path):
+        return recorded[-1]
+    return sha256(path)
+
+
+def _state(path: Path) -> list[int]:
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _read_states(run: RunDirectory) -> dict[str, list[Any]]:
+    try:
+        return {name: state for name, state in read_json_object(run.file_states).items() if _is_state(state)}
+    except (OSError, ValueError):
+        return {}
+
+
+def _is_state(state: Any) -> bool:
+    return isinstance(state, list) and [type(part) for part in state] == [int, int, int, str]
+
+
+def _named_files(settings: DataSettings, run: RunDirectory) -> dict[str, Path]:
+    corpora = [*settings.training_corpora, *(one for one in (settings.validation, settings.test) if one is not None)]
+    paths = {_name(path, run): path for corpus in corpora for path in _files(corpus)}
+    return {name: paths[name] for name in sorted(paths)}
+
+
+def _files(corpus: CorpusSettings) -> list[Path]:
+    """Returns the files that are there: since the text was read, some may have gone, and so all of a pattern."""
+    found = (files_like(path) if is_pattern(path) else [path] for _, path in corpus if isinstance(path, Path))
+    return [path for files in found for path in files if path.is_file()]
+
+
+def _name(path: Path, run: RunDirectory) -> str:
+    return str(path.relative_to(run.root)) if path.is_relative_to(run.root) else str(path)

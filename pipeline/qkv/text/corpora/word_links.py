@@ -23,6 +23,9 @@ Link = tuple[int, int]
 log = logging.getLogger(__name__)
 
 
+FROM_0 = "write the file anew, counted from 0"
+
+
 _LINK = re.compile(r"([0-9]{1,18})([-?p])([0-9]{1,18})(?::(.*))?")
 
 
@@ -52,7 +55,127 @@ class GoldAlignment:
         return GoldAlignment(*(frozenset((i + words, j) for i, j in links) for links in (self.sure, self.possible)))
 
 
-FROM_0 = "write the file anew, counted from 0"
+def read_pharaoh(path: str | Path, turned: bool = False) -> list[GoldAlignment]:
+    """Reads links `i-j` (sure) and `i?j` or `ipj` (possible), one sentence pair a line.
+
+    A link may have a probability, `i-j:0.93`, as `qkv align --probabilities` writes it. It changes nothing.
+
+    Args:
+        path: the file, which counts words from 0; an empty line is a sentence pair without links.
+        turned: whether the links in the file are target-source, as in a file of the opposite direction.
+
+    Raises:
+        InputError: as `read_lines`; a link is malformed, or a probability is no number from 0 to 1.
+    """
+    return list(iterate_pharaoh(path, turned))
+
+
+def iterate_pharaoh(path: str | Path, turned: bool = False) -> Iterator[GoldAlignment]:
+    """Yields what `read_pharaoh` returns line by line, for files of any length.
+
+    Raises:
+        InputError: as `read_pharaoh`, when the line is reached.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        alignment = _parse_line(line, f"{path}:{number}")
+        yield alignment.turned if turned else alignment
+
+
+def _parse_line(line: str, place: str) -> GoldAlignment:
+    sure, possible = set(), set()
+    for text in line.split():
+        match = _LINK.fullmatch(text)
+        if match is None:
+            raise InputError(f"{place}: {text!r} is no link; expected i-j (sure) or i?j (possible) with word numbers")
+        if match[4] is not None and not (_PROBABILITY.fullmatch(match[4]) and float(match[4]) <= 1):
+            raise InputError(
+                f"{place}: {text!r} has no probability after its colon; expected a number from 0 to 1, such as "
+                f"{match[1]}{match[2]}{match[3]}:0.93, found {match[4]!r}; or leave out the colon"
+            )
+        link = int(match[1]), int(match[3])
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return GoldAlignment(frozenset(sure), frozenset(possible))
+
+
+def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
+    """Writes the line of `format_pharaoh_line` for each sentence pair. The file appears whole or not at all."""
+    with output_when_done(Path(path)) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(map(format_pharaoh_line, links))
+
+
+def format_pharaoh_line(links: Collection[Link]) -> str:
+    """Returns the line of one sentence pair: sorted links `i-j`, from 0, and a line feed; links of a mapping with the
+    probability that it holds, to two decimals: `i-j:0.93`."""
+    if isinstance(links, Mapping):
+        return " ".join(f"{i}-{j}:{links[i, j]:.2f}" for i, j in sorted(links)) + "\n"
+    return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
+
+
+def write_gold(path: str | Path, gold: Iterable[GoldAlignment]) -> None:
+    """Writes gold alignments, from 0, one sentence pair a line: `i-j` for sure links, `i?j` for the possible others.
+    The file appears whole or not at all."""
+    lines = (
+        " ".join(f"{i}{'-' if (i, j) in one.sure else '?'}{j}" for i, j in sorted(one.possible)) + "\n" for one in gold
+    )
+    write_output(Path(path), "".join(lines).encode())
+
+
+def iterate_links(corpus: Corpus, path: Path, turned: bool) -> Iterator[tuple[str, GoldAlignment]]:
+    """Yields the links of each pair of a corpus, with their file and line.
+
+    Args:
+        corpus: the pairs.
+        path: the file of the links, or the pattern of its files.
+        turned: see `read_pharaoh`.
+
+    Raises:
+        InputError: as `read_pharaoh`; at the end, if there are more or fewer lines of links than pairs.
+    """
+    lines = 0
+    for file in matching_files(path):
+        for number, alignment in enumerate(iterate_pharaoh(file, turned), start=1):
+            lines += 1
+            yield f"{file}:{number}", alignment
+    check_count(path, lines, corpus)
+
+
+def iterate_links_inside(
+    corpus: Corpus,
+    path: Path,
+    turned: bool,
+    count: Callable[[Sequence[str], Sequence[str]], tuple[list[int], list[int]]],
+) -> Iterator[GoldAlignment]:
+    """Yields the links of each pair of a corpus but those that point outside its sentences; warns of these at the end.
+
+    Args:
+        corpus: see `iterate_links`.
+        path: see `iterate_links`.
+        turned: see `iterate_links`.
+        count: counts the words of sources and targets.
+
+    Raises:
+        InputError: as `iterate_links`.
+    """
+    outside, links = OutsideLinks(), iterate_links(corpus, path, turned)
+    for sources, targets in zip(chunks(corpus.source), chunks(corpus.target), strict=True):
+        for source_words, target_words, (place, alignment) in zip(*count(sources, targets), links, strict=False):
+            yield outside.leave_out(alignment, source_words, target_words, place)
+    deque(links, maxlen=0)  # checks that no line is left
+    outside.warn()
+
+
+def check_count(path: str | Path, lines: int, corpus: Corpus) -> None:
+    """Checks that a file has as many lines of alignments as a corpus has pairs.
+
+    Raises:
+        InputError: it has more or fewer.
+    """
+    if lines != len(corpus):
+        raise InputError(
+            f"{path}: {lines} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one per pair"
+        )
 
 
 class OutsideLinks:
@@ -95,126 +218,3 @@ class OutsideLinks:
             self._first,
             f"; no link has a 0, and all fit if words are counted from 1: then {FROM_0}" if self._fits_from_1 else "",
         )
-
-
-def read_pharaoh(path: str | Path, turned: bool = False) -> list[GoldAlignment]:
-    """Reads links `i-j` (sure) and `i?j` or `ipj` (possible), one sentence pair a line.
-
-    A link may have a probability, `i-j:0.93`, as `qkv align --probabilities` writes it. It changes nothing.
-
-    Args:
-        path: the file, which counts words from 0; an empty line is a sentence pair without links.
-        turned: whether the links in the file are target-source, as in a file of the opposite direction.
-
-    Raises:
-        InputError: as `read_lines`; a link is malformed, or a probability is no number from 0 to 1.
-    """
-    return list(iterate_pharaoh(path, turned))
-
-
-def iterate_pharaoh(path: str | Path, turned: bool = False) -> Iterator[GoldAlignment]:
-    """Yields what `read_pharaoh` returns line by line, for files of any length.
-
-    Raises:
-        InputError: as `read_pharaoh`, when the line is reached.
-    """
-    for number, line in enumerate(read_lines(path), start=1):
-        alignment = _parse_line(line, f"{path}:{number}")
-        yield alignment.turned if turned else alignment
-
-
-def write_pharaoh(path: str | Path, links: Iterable[Collection[Link]]) -> None:
-    """Writes the line of `format_pharaoh_line` for each sentence pair. The file appears whole or not at all."""
-    with output_when_done(Path(path)) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(map(format_pharaoh_line, links))
-
-
-def format_pharaoh_line(links: Collection[Link]) -> str:
-    """Returns the line of one sentence pair: sorted links `i-j`, from 0, and a line feed; links of a mapping with the
-    probability that it holds, to two decimals: `i-j:0.93`."""
-    if isinstance(links, Mapping):
-        return " ".join(f"{i}-{j}:{links[i, j]:.2f}" for i, j in sorted(links)) + "\n"
-    return " ".join(f"{i}-{j}" for i, j in sorted(links)) + "\n"
-
-
-def write_gold(path: str | Path, gold: Iterable[GoldAlignment]) -> None:
-    """Writes gold alignments, from 0, one sentence pair a line: `i-j` for sure links, `i?j` for the possible others.
-    The file appears whole or not at all."""
-    lines = (
-        " ".join(f"{i}{'-' if (i, j) in one.sure else '?'}{j}" for i, j in sorted(one.possible)) + "\n" for one in gold
-    )
-    write_output(Path(path), "".join(lines).encode())
-
-
-def _parse_line(line: str, place: str) -> GoldAlignment:
-    sure, possible = set(), set()
-    for text in line.split():
-        match = _LINK.fullmatch(text)
-        if match is None:
-            raise InputError(f"{place}: {text!r} is no link; expected i-j (sure) or i?j (possible) with word numbers")
-        if match[4] is not None and not (_PROBABILITY.fullmatch(match[4]) and float(match[4]) <= 1):
-            raise InputError(
-                f"{place}: {text!r} has no probability after its colon; expected a number from 0 to 1, such as "
-                f"{match[1]}{match[2]}{match[3]}:0.93, found {match[4]!r}; or leave out the colon"
-            )
-        link = int(match[1]), int(match[3])
-        possible.add(link)
-        if match[2] == "-":
-            sure.add(link)
-    return GoldAlignment(frozenset(sure), frozenset(possible))
-
-
-def iterate_links(corpus: Corpus, path: Path, turned: bool) -> Iterator[tuple[str, GoldAlignment]]:
-    """Yields the links of each pair of a corpus, with their file and line.
-
-    Args:
-        corpus: the pairs.
-        path: the file of the links, or the pattern of its files.
-        turned: see `read_pharaoh`.
-
-    Raises:
-        InputError: as `read_pharaoh`; at the end, if there are more or fewer lines of links than pairs.
-    """
-    lines = 0
-    for file in matching_files(path):
-        for number, alignment in enumerate(iterate_pharaoh(file, turned), start=1):
-            lines += 1
-            yield f"{file}:{number}", alignment
-    check_count(path, lines, corpus)
-
-
-def check_count(path: str | Path, lines: int, corpus: Corpus) -> None:
-    """Checks that a file has as many lines of alignments as a corpus has pairs.
-
-    Raises:
-        InputError: it has more or fewer.
-    """
-    if lines != len(corpus):
-        raise InputError(
-            f"{path}: {lines} lines of alignments for the {len(corpus)} pairs of {corpus.name}; expected one per pair"
-        )
-
-
-def iterate_links_inside(
-    corpus: Corpus,
-    path: Path,
-    turned: bool,
-    count: Callable[[Sequence[str], Sequence[str]], tuple[list[int], list[int]]],
-) -> Iterator[GoldAlignment]:
-    """Yields the links of each pair of a corpus but those that point outside its sentences; warns of these at the end.
-
-    Args:
-        corpus: see `iterate_links`.
-        path: see `iterate_links`.
-        turned: see `iterate_links`.
-        count: counts the words of sources and targets.
-
-    Raises:
-        InputError: as `iterate_links`.
-    """
-    outside, links = OutsideLinks(), iterate_links(corpus, path, turned)
-    for sources, targets in zip(chunks(corpus.source), chunks(corpus.target), strict=True):
-        for source_words, target_words, (place, alignment) in zip(*count(sources, targets), links, strict=False):
-            yield outside.leave_out(alignment, source_words, target_words, place)
-    deque(links, maxlen=0)  # checks that no line is left
-    outside.warn()

@@ -11,12 +11,105 @@ import codecs
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from ...errors import InputError
 
-if TYPE_CHECKING:
-    pass
+BYTE_ORDER_MARK = codecs.BOM_UTF8
+
+
+GZIP = b"\x1f\x8b"
+"""How a gzip file begins."""
+
+
+ZSTD = b"(\xb5/\xfd"
+"""How a zstd file begins."""
+
+
+EMPTY = r"[\p{Z}\p{Cc}\p{Cf}]*"
+"""What an empty line consists of, as a regular expression of programs that know Unicode's categories."""
+
+
+_PACKED = {GZIP: "gzip", ZSTD: "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
+
+
+_UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
+
+
+def decode_line(line: bytes, name: str, number: int) -> str:
+    """Returns the text of a line, without its end and composed.
+
+    Args:
+        line: its bytes.
+        name: of what is read, for messages.
+        number: of the line, from 1.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
+    try:
+        return compose(without_end(line).decode())
+    except UnicodeDecodeError as error:
+        raise refuse_byte(line, error.start, name, number) from None
+
+
+def as_line(text: str, place: str) -> str:
+    """Returns a sentence that is given as text, without the end of its line and composed.
+
+    Args:
+        text: the sentence.
+        place: where it is, as messages name it.
+
+    Raises:
+        InputError: it has several lines, or characters that are no text.
+    """
+    if not isinstance(text, str):
+        raise InputError(f"{place}: expected text, found {text!r:.60}")
+    line = text.removesuffix("\n").removesuffix("\r")
+    if "\n" in line:
+        raise InputError(f"{place}: {line[:60]!r} has several lines; expected one sentence: give each line by itself")
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{place}: {line[:60]!r} has half a character (a lone surrogate); expected text that UTF-8 can write"
+        ) from None
+    return compose(line)
+
+
+def compose(text: str) -> str:
+    """Returns a text in Unicode's normal form NFC, in which an accent and its letter are one character.
+
+    macOS and PDF files write two, which a model that has learnt the one does not know.
+    """
+    return unicodedata.normalize("NFC", text)
+
+
+def without_mark(start: bytes) -> bytes:
+    """Returns the beginning of a file or a stream without its byte order mark, if it has one."""
+    return start.removeprefix(BYTE_ORDER_MARK)
+
+
+def without_end(line: bytes) -> bytes:
+    r"""Returns a line without its end, which is `\n` or one `\r\n`; the last line of a file may have a part of it."""
+    return line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def is_empty(line: str) -> bool:
+    """Returns whether there is nothing to be seen in a line: no characters but white space, control characters and
+    formatting characters, such as U+200B or a byte order mark."""
+    # Most lines begin with a letter, which is told ten times as fast.
+    return not line[:1].isalnum() and all(unicodedata.category(character) in _UNSEEN for character in line)
+
+
+def visible(line: str) -> str:
+    """Returns a line, or the empty one for each line that `is_empty`."""
+    return "" if is_empty(line) else line
+
+
+def words_of(text: str) -> list[str]:
+    """Splits a text into words at its spaces, as the tokenizer and alignment files do."""
+    return [word for word in text.split(" ") if word]
 
 
 def find_tag(line: str, tags: Collection[str]) -> str | None:
@@ -46,62 +139,6 @@ def beyond_tag(change: Callable[[str], str], tags: Collection[str]) -> Callable[
 def tagged_lines(lines: Sequence[str], tags: Iterable[str | None]) -> list[str]:
     """Returns lines with their tags, as text, before them."""
     return [line if tag is None else f"{tag} {line}" for line, tag in zip(lines, tags, strict=True)]
-
-
-BYTE_ORDER_MARK = codecs.BOM_UTF8
-
-
-GZIP = b"\x1f\x8b"
-"""How a gzip file begins."""
-
-
-ZSTD = b"(\xb5/\xfd"
-"""How a zstd file begins."""
-
-
-EMPTY = r"[\p{Z}\p{Cc}\p{Cf}]*"
-"""What an empty line consists of, as a regular expression of programs that know Unicode's categories."""
-
-
-_PACKED = {GZIP: "gzip", ZSTD: "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
-
-
-_UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
-
-
-def compose(text: str) -> str:
-    """Returns a text in Unicode's normal form NFC, in which an accent and its letter are one character.
-
-    macOS and PDF files write two, which a model that has learnt the one does not know.
-    """
-    return unicodedata.normalize("NFC", text)
-
-
-def without_mark(start: bytes) -> bytes:
-    """Returns the beginning of a file or a stream without its byte order mark, if it has one."""
-    return start.removeprefix(BYTE_ORDER_MARK)
-
-
-def without_end(line: bytes) -> bytes:
-    r"""Returns a line without its end, which is `\n` or one `\r\n`; the last line of a file may have a part of it."""
-    return line.removesuffix(b"\n").removesuffix(b"\r")
-
-
-def decode_line(line: bytes, name: str, number: int) -> str:
-    """Returns the text of a line, without its end and composed.
-
-    Args:
-        line: its bytes.
-        name: of what is read, for messages.
-        number: of the line, from 1.
-
-    Raises:
-        InputError: it is not UTF-8.
-    """
-    try:
-        return compose(without_end(line).decode())
-    except UnicodeDecodeError as error:
-        raise refuse_byte(line, error.start, name, number) from None
 
 
 def refuse_byte(line: bytes, index: int, name: str, number: int, before: int | None = None) -> InputError:
@@ -142,42 +179,6 @@ def refuse_returns(line: bytes, place: str) -> None:
         )
 
 
-def as_line(text: str, place: str) -> str:
-    """Returns a sentence that is given as text, without the end of its line and composed.
-
-    Args:
-        text: the sentence.
-        place: where it is, as messages name it.
-
-    Raises:
-        InputError: it has several lines, or characters that are no text.
-    """
-    if not isinstance(text, str):
-        raise InputError(f"{place}: expected text, found {text!r:.60}")
-    line = text.removesuffix("\n").removesuffix("\r")
-    if "\n" in line:
-        raise InputError(f"{place}: {line[:60]!r} has several lines; expected one sentence: give each line by itself")
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        raise InputError(
-            f"{place}: {line[:60]!r} has half a character (a lone surrogate); expected text that UTF-8 can write"
-        ) from None
-    return compose(line)
-
-
-def is_empty(line: str) -> bool:
-    """Returns whether there is nothing to be seen in a line: no characters but white space, control characters and
-    formatting characters, such as U+200B or a byte order mark."""
-    # Most lines begin with a letter, which is told ten times as fast.
-    return not line[:1].isalnum() and all(unicodedata.category(character) in _UNSEEN for character in line)
-
-
-def visible(line: str) -> str:
-    """Returns a line, or the empty one for each line that `is_empty`."""
-    return "" if is_empty(line) else line
-
-
 def _locate_bad_byte(path: Path, file: BinaryIO) -> InputError:
     """Reads the file again, line by line, to name the line and the byte."""
     file.seek(0)
@@ -190,8 +191,3 @@ def _locate_bad_byte(path: Path, file: BinaryIO) -> InputError:
             return refuse_byte(line, error.start, str(path), number, position)
         position += len(line)
     raise AssertionError("the text as a whole is not UTF-8, but each of its lines is")
-
-
-def words_of(text: str) -> list[str]:
-    """Splits a text into words at its spaces, as the tokenizer and alignment files do."""
-    return [word for word in text.split(" ") if word]

@@ -22,6 +22,9 @@ _ESCAPED = re.compile(r"&(?:apos|quot|amp|lt|gt|#\d+);")
 _EXAMPLE_CHARACTERS = 60
 
 
+_MARKS = ".,!?;:"
+
+
 @dataclass(frozen=True)
 class TextLook:
     """What a text looks like.
@@ -119,9 +122,6 @@ def measure_look(lines: Iterable[str], tokenized: bool) -> TextLook:
     meter = LookMeter(tokenized)
     meter.add(lines)
     return meter.look
-
-
-_MARKS = ".,!?;:"
 
 
 def find_difference(line: str, look: TextLook) -> str | None:

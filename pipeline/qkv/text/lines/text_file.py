@@ -24,6 +24,27 @@ CHUNK_LINES = 4096
 INDEX_LINES = 1 << 17
 
 
+BLOCK_BYTES = 1 << 20
+
+
+PARQUET = b"PAR1"
+"""How a Parquet file begins and ends."""
+
+
+_OTHER_KINDS = {  # by their first bytes
+    b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or a zip archive",
+    b"\xd0\xcf\x11\xe0": "an old spreadsheet or document (.xls, .doc)",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ": "an xz file",
+    PARQUET + b"\x15": "a Parquet file, which is read as a table if its name ends in .parquet",
+    b"%PDF-": "a PDF",
+}
+
+
+MOST_TIMES, ALWAYS_BYTES = 1000, 1 << 26
+"""How many times its size a file may unpack to, about what gzip can reach, and how many bytes any file may."""
+
+
 class TextFile:
     """An open file that is closed when nothing refers to it any more."""
 
@@ -124,27 +145,6 @@ def read_lines(path: str | Path) -> Lines:
     return Lines(text, starts, ends)
 
 
-def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
-    """Keeps rows of text in a temporary file.
-
-    Args:
-        rows: some rows at a time: their bytes in UTF-8, without line ends, and how many bytes each has.
-    """
-    text, lengths = temporary_text(), ArrayStore(np.int64)
-    for content, sizes in rows:
-        text.file.write(content)
-        lengths.add(sizes)
-    starts, ends, last = ArrayStore(np.int64), ArrayStore(np.int64), 0
-    counted = lengths.finish()
-    for first in range(0, len(counted), INDEX_LINES):
-        sizes = counted[first : first + INDEX_LINES]
-        following = last + np.cumsum(sizes)
-        starts.add(following - sizes)
-        ends.add(following)
-        last = int(following[-1])
-    return Lines(text, starts.finish(), ends.finish())
-
-
 def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
     """Finds where lines start and end, without the byte order mark and the line ends.
 
@@ -178,7 +178,25 @@ def _find_lines(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
     return starts.finish(), ends.finish()
 
 
-BLOCK_BYTES = 1 << 20
+def lines_of(rows: Iterable[tuple[bytes, np.ndarray]]) -> Lines:
+    """Keeps rows of text in a temporary file.
+
+    Args:
+        rows: some rows at a time: their bytes in UTF-8, without line ends, and how many bytes each has.
+    """
+    text, lengths = temporary_text(), ArrayStore(np.int64)
+    for content, sizes in rows:
+        text.file.write(content)
+        lengths.add(sizes)
+    starts, ends, last = ArrayStore(np.int64), ArrayStore(np.int64), 0
+    counted = lengths.finish()
+    for first in range(0, len(counted), INDEX_LINES):
+        sizes = counted[first : first + INDEX_LINES]
+        following = last + np.cumsum(sizes)
+        starts.add(following - sizes)
+        ends.add(following)
+        last = int(following[-1])
+    return Lines(text, starts.finish(), ends.finish())
 
 
 def open_unpacked(path: Path) -> TextFile:
@@ -198,29 +216,57 @@ def open_unpacked(path: Path) -> TextFile:
         return _copy(content)
 
 
+def temporary_text() -> TextFile:
+    """Returns an empty file without a name, which is gone once its lines are."""
+    return TextFile(tempfile.TemporaryFile())  # closed with its lines
+
+
 def _copy(content: BinaryIO | gzip.GzipFile) -> TextFile:
     copy = temporary_text()
     shutil.copyfileobj(content, copy.file, BLOCK_BYTES)
     return copy
 
 
-def temporary_text() -> TextFile:
-    """Returns an empty file without a name, which is gone once its lines are."""
-    return TextFile(tempfile.TemporaryFile())  # closed with its lines
+def unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[bytes]:
+    """Yields the content of a zstd file.
+
+    Args:
+        path: the file, for messages.
+        packed: the same, open at its beginning.
+        block_bytes: how much is yielded at a time, at most.
+
+    Raises:
+        InputError: it is damaged or cut off, unpacks to far more than text does, or PyArrow is not installed.
+    """
+    pyarrow = import_pyarrow(path, "a zstd file")
+    size, unpacked = os.fstat(packed.fileno()).st_size, 0
+    try:
+        with pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, "r"), "zstd") as content:
+            while block := content.read(block_bytes):
+                unpacked += len(block)
+                _refuse_growth(path, size, unpacked)
+                yield block
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"{path}: damaged zstd file ({_first_line(error)}); fetch or compress it again") from None
 
 
-PARQUET = b"PAR1"
-"""How a Parquet file begins and ends."""
+def import_pyarrow(path: str | Path, kind: str) -> Any:
+    """Imports PyArrow.
 
+    Args:
+        path: the file that needs it.
+        kind: what that file is, for the message.
 
-_OTHER_KINDS = {  # by their first bytes
-    b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or a zip archive",
-    b"\xd0\xcf\x11\xe0": "an old spreadsheet or document (.xls, .doc)",
-    b"BZh": "a bzip2 file",
-    b"\xfd7zXZ": "an xz file",
-    PARQUET + b"\x15": "a Parquet file, which is read as a table if its name ends in .parquet",
-    b"%PDF-": "a PDF",
-}
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        return import_module("pyarrow")
+    except ImportError:
+        raise InputError(
+            f"{path}: {kind} is read by PyArrow, which is not installed; install it: pip install pyarrow (or qkv with "
+            "its extra, corpora), or convert the file to text, plain or gzip"
+        ) from None
 
 
 def refuse_other_kinds(path: Path, start: bytes) -> None:
@@ -245,52 +291,6 @@ def refuse_other_kinds(path: Path, start: bytes) -> None:
             f"{path}: every other byte is zero, as in UTF-16; expected UTF-8; convert the file: "
             "iconv -f UTF-16LE -t UTF-8 FILE > CONVERTED"
         )
-
-
-MOST_TIMES, ALWAYS_BYTES = 1000, 1 << 26
-"""How many times its size a file may unpack to, about what gzip can reach, and how many bytes any file may."""
-
-
-def import_pyarrow(path: str | Path, kind: str) -> Any:
-    """Imports PyArrow.
-
-    Args:
-        path: the file that needs it.
-        kind: what that file is, for the message.
-
-    Raises:
-        InputError: it is not installed.
-    """
-    try:
-        return import_module("pyarrow")
-    except ImportError:
-        raise InputError(
-            f"{path}: {kind} is read by PyArrow, which is not installed; install it: pip install pyarrow (or qkv with "
-            "its extra, corpora), or convert the file to text, plain or gzip"
-        ) from None
-
-
-def unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[bytes]:
-    """Yields the content of a zstd file.
-
-    Args:
-        path: the file, for messages.
-        packed: the same, open at its beginning.
-        block_bytes: how much is yielded at a time, at most.
-
-    Raises:
-        InputError: it is damaged or cut off, unpacks to far more than text does, or PyArrow is not installed.
-    """
-    pyarrow = import_pyarrow(path, "a zstd file")
-    size, unpacked = os.fstat(packed.fileno()).st_size, 0
-    try:
-        with pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, "r"), "zstd") as content:
-            while block := content.read(block_bytes):
-                unpacked += len(block)
-                _refuse_growth(path, size, unpacked)
-                yield block
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{path}: damaged zstd file ({_first_line(error)}); fetch or compress it again") from None
 
 
 def _refuse_growth(path: Path, size: int, unpacked: int) -> None:

@@ -18,6 +18,9 @@ from .tokenizer import Tokenizer
 CHUNK_STARTS = 1 << 17
 
 
+CHUNK_ROWS = 1 << 17
+
+
 class EncodedSentences:
     """Sentences as ids, without BOS and EOS: one flat array of ids and the index at which each sentence starts.
 
@@ -102,48 +105,6 @@ class EncodedSentences:
         return cls(ids, starts)
 
 
-class SentenceStore:
-    """Sentences that come part by part. If they are many, they go to temporary files, not to memory.
-
-    Args:
-        dtype: of the ids.
-    """
-
-    def __init__(self, dtype: npt.DTypeLike) -> None:
-        self._ids, self._starts = ArrayStore(dtype), ArrayStore(np.int64)
-        self._starts.add([0])
-        self._end = 0
-
-    def add(self, ids: np.ndarray, lengths: np.ndarray) -> None:
-        """Adds sentences: their ids, one sentence after the other, and the number of each."""
-        self._ids.add(ids)
-        ends = self._end + np.cumsum(lengths, dtype=np.int64)
-        self._starts.add(ends)
-        self._end = int(ends[-1]) if len(ends) else self._end
-
-    def finish(self) -> EncodedSentences:
-        """Returns all of them; nothing can be added after that."""
-        return EncodedSentences(self._ids.finish(), self._starts.finish())
-
-
-def _ascends(starts: np.ndarray) -> bool:
-    parts = (starts[first : first + CHUNK_STARTS] for first in range(0, len(starts), CHUNK_STARTS - 1))
-    return all(bool((np.diff(part) >= 0).all()) for part in parts)
-
-
-def smallest_type(vocabulary_size: int) -> np.dtype:
-    """Returns the type that ids are stored in: 16 bits where they suffice."""
-    return np.dtype(np.uint16 if vocabulary_size <= 1 << 16 else np.int32)
-
-
-def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedSentences:
-    """Encodes sentences, a chunk at a time."""
-    return EncodedSentences.from_rows(row for chunk in chunks(sentences) for row in tokenizer.encode(chunk))
-
-
-CHUNK_ROWS = 1 << 17
-
-
 class EncodedPairs(NamedTuple):
     """Encoded sources and targets, in the same order, and optionally the links between their tokens.
 
@@ -219,17 +180,16 @@ class EncodedPairs(NamedTuple):
         )
 
 
-def _are_all(rows: np.ndarray, total: int) -> bool:
-    """Returns whether the rows are all there are, in their order."""
-    firsts = range(0, total, CHUNK_ROWS)
-    return len(rows) == total and all(
-        np.array_equal(rows[first : first + CHUNK_ROWS], np.arange(first, min(first + CHUNK_ROWS, total)))
-        for first in firsts
+def encode_pairs(corpus: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
+    """Encodes the pairs of a corpus, a chunk at a time."""
+    return EncodedPairs(
+        encode_sentences(corpus.source, tokenizer), encode_sentences(corpus.target, tokenizer.of_target)
     )
 
 
-def _are_below(ids: np.ndarray, end: int) -> bool:
-    return len(ids) == 0 or (int(ids.min()) >= 0 and int(ids.max()) < end)
+def encode_sentences(sentences: Sequence[str], tokenizer: Tokenizer) -> EncodedSentences:
+    """Encodes sentences, a chunk at a time."""
+    return EncodedSentences.from_rows(row for chunk in chunks(sentences) for row in tokenizer.encode(chunk))
 
 
 def put_tags(pairs: EncodedPairs, parts: Iterable[tuple[int, int, int | None]]) -> EncodedPairs:
@@ -254,6 +214,42 @@ def put_tags(pairs: EncodedPairs, parts: Iterable[tuple[int, int, int | None]]) 
     return EncodedPairs(store.finish(), pairs.target, linked)
 
 
+class EncodedShard(NamedTuple):
+    """The ids of some sentences, one sentence after the other, and the number of each."""
+
+    ids: np.ndarray
+    lengths: np.ndarray
+
+
+class SentenceStore:
+    """Sentences that come part by part. If they are many, they go to temporary files, not to memory.
+
+    Args:
+        dtype: of the ids.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._ids, self._starts = ArrayStore(dtype), ArrayStore(np.int64)
+        self._starts.add([0])
+        self._end = 0
+
+    def add(self, ids: np.ndarray, lengths: np.ndarray) -> None:
+        """Adds sentences: their ids, one sentence after the other, and the number of each."""
+        self._ids.add(ids)
+        ends = self._end + np.cumsum(lengths, dtype=np.int64)
+        self._starts.add(ends)
+        self._end = int(ends[-1]) if len(ends) else self._end
+
+    def finish(self) -> EncodedSentences:
+        """Returns all of them; nothing can be added after that."""
+        return EncodedSentences(self._ids.finish(), self._starts.finish())
+
+
+def smallest_type(vocabulary_size: int) -> np.dtype:
+    """Returns the type that ids are stored in: 16 bits where they suffice."""
+    return np.dtype(np.uint16 if vocabulary_size <= 1 << 16 else np.int32)
+
+
 def _add_tagged(store: SentenceStore, source: EncodedSentences, first: int, last: int, tag: int | None) -> None:
     starts = source.starts[first : last + 1]
     ids, lengths = source.ids[starts[0] : starts[-1]], np.diff(starts)
@@ -266,15 +262,19 @@ def _shift_links(links: np.ndarray, tagged: bool) -> np.ndarray:
     return (links.reshape(-1, 2) + np.array([int(tagged), 0], links.dtype)).ravel()
 
 
-def encode_pairs(corpus: Corpus, tokenizer: Tokenizer) -> EncodedPairs:
-    """Encodes the pairs of a corpus, a chunk at a time."""
-    return EncodedPairs(
-        encode_sentences(corpus.source, tokenizer), encode_sentences(corpus.target, tokenizer.of_target)
+def _ascends(starts: np.ndarray) -> bool:
+    parts = (starts[first : first + CHUNK_STARTS] for first in range(0, len(starts), CHUNK_STARTS - 1))
+    return all(bool((np.diff(part) >= 0).all()) for part in parts)
+
+
+def _are_all(rows: np.ndarray, total: int) -> bool:
+    """Returns whether the rows are all there are, in their order."""
+    firsts = range(0, total, CHUNK_ROWS)
+    return len(rows) == total and all(
+        np.array_equal(rows[first : first + CHUNK_ROWS], np.arange(first, min(first + CHUNK_ROWS, total)))
+        for first in firsts
     )
 
 
-class EncodedShard(NamedTuple):
-    """The ids of some sentences, one sentence after the other, and the number of each."""
-
-    ids: np.ndarray
-    lengths: np.ndarray
+def _are_below(ids: np.ndarray, end: int) -> bool:
+    return len(ids) == 0 or (int(ids.min()) >= 0 and int(ids.max()) < end)

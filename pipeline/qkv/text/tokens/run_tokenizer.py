@@ -18,6 +18,40 @@ from .marian_tokenizer import GivenTokenizer
 from .special_tokens import BOS, EOS, PAD, UNK
 from .tokenizer import Tokenizer
 
+MOST_SENTENCES = 500_000  # of both languages, to learn subwords from; SentencePiece holds them in memory
+
+
+def reuse_or_train_tokenizer(
+    config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]
+) -> Tokenizer:
+    """Returns the tokenizer that is in the run if it was trained on the same text, and otherwise trains it.
+
+    Args:
+        config: the settings.
+        training: the training text.
+        run: the run.
+        digests: of all files, see `data_sha256`.
+    """
+    taken = config.training.start_from is not None  # that of the run from which training starts
+    if not taken and not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
+        run.tokenizer.unlink(missing_ok=True)
+        write_json(run.preparation, digests)
+        train_tokenizer(
+            _sample_sentences(training),
+            run.tokenizer,
+            kind=config.tokenizer.kind,
+            vocabulary_size=config.tokenizer.vocabulary_size,
+            character_coverage=config.tokenizer.character_coverage,
+            tags=config.data.tags,
+        )
+    tokenizer = load_tokenizer(run.tokenizer)
+    if missing := [tag for tag in config.data.tags if tag not in tokenizer.tags]:
+        raise InputError(
+            f"{run.tokenizer}: the tokenizer of the run from which training starts has no tag {', '.join(missing)}; "
+            "expected the tags of data.train: leave them out, or start from a run that was trained with them"
+        )
+    return tokenizer.with_tag(config.decoding.tag)
+
 
 def train_tokenizer(
     sentences: Iterable[str],
@@ -69,39 +103,13 @@ def train_tokenizer(
     write_atomically(path, model.getvalue())
 
 
-MOST_SENTENCES = 500_000  # of both languages, to learn subwords from; SentencePiece holds them in memory
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Loads the tokenizer of a run: a list of pieces with two models, or one model.
 
-
-def reuse_or_train_tokenizer(
-    config: RunConfig, training: Corpus, run: RunDirectory, digests: dict[str, str]
-) -> Tokenizer:
-    """Returns the tokenizer that is in the run if it was trained on the same text, and otherwise trains it.
-
-    Args:
-        config: the settings.
-        training: the training text.
-        run: the run.
-        digests: of all files, see `data_sha256`.
+    Raises:
+        InputError: as `GivenTokenizer` and `Tokenizer`.
     """
-    taken = config.training.start_from is not None  # that of the run from which training starts
-    if not taken and not (run.tokenizer.is_file() and _was_prepared_from(run, digests)):
-        run.tokenizer.unlink(missing_ok=True)
-        write_json(run.preparation, digests)
-        train_tokenizer(
-            _sample_sentences(training),
-            run.tokenizer,
-            kind=config.tokenizer.kind,
-            vocabulary_size=config.tokenizer.vocabulary_size,
-            character_coverage=config.tokenizer.character_coverage,
-            tags=config.data.tags,
-        )
-    tokenizer = load_tokenizer(run.tokenizer)
-    if missing := [tag for tag in config.data.tags if tag not in tokenizer.tags]:
-        raise InputError(
-            f"{run.tokenizer}: the tokenizer of the run from which training starts has no tag {', '.join(missing)}; "
-            "expected the tags of data.train: leave them out, or start from a run that was trained with them"
-        )
-    return tokenizer.with_tag(config.decoding.tag)
+    return GivenTokenizer(path) if path.suffix == ".json" else Tokenizer(path)
 
 
 def _was_prepared_from(run: RunDirectory, digests: dict[str, str]) -> bool:
@@ -115,12 +123,3 @@ def _sample_sentences(corpus: Corpus) -> Iterator[str]:
     """Yields both sides of every n-th pair, at most `MOST_SENTENCES` in all."""
     for pair in islice(corpus.pairs(), None, None, max(1, -(-2 * len(corpus) // MOST_SENTENCES))):
         yield from (side for side in pair if not is_empty(side))
-
-
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Loads the tokenizer of a run: a list of pieces with two models, or one model.
-
-    Raises:
-        InputError: as `GivenTokenizer` and `Tokenizer`.
-    """
-    return GivenTokenizer(path) if path.suffix == ".json" else Tokenizer(path)

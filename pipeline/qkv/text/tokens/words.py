@@ -50,29 +50,6 @@ class WordUnits(NamedTuple):
 BETWEEN_SPACES = WordUnits()
 
 
-def joins(character: str) -> bool:
-    """Returns whether a character makes one word with another such character before or after it: letters, digits and
-    their marks do, but for those of scripts that are written without spaces."""
-    if _WITHOUT_SPACES.match(character):
-        return False
-    return character.isalnum() or unicodedata.category(character).startswith("M")
-
-
-def has_spaces(sentences: Iterable[str]) -> bool:
-    """Judges by its first sentences whether the words of a text are separated by spaces.
-
-    They are not if most letters are of scripts that are written without spaces, and there is hardly a space between
-    them; nor if, in any script, most sentences are one long word.
-    """
-    sample = [words for words in map(words_of, islice(sentences, SAMPLED_SENTENCES)) if words]
-    text = "".join(word for words in sample for word in words)
-    words = sum(map(len, sample))
-    mostly_one = words < 1.5 * len(sample)
-    if 2 * len(_WITHOUT_SPACES.findall(text)) > sum(map(str.isalpha, text)):
-        return not mostly_one and len(text) <= LONGEST_WORDS * words
-    return not mostly_one or len(text) < LONG_SENTENCES * len(sample)
-
-
 @dataclass(frozen=True)
 class WordCutter:
     """How the sentences of a run are cut into words.
@@ -121,6 +98,26 @@ class WordCutter:
 AT_SPACES = WordCutter(*BETWEEN_SPACES)
 
 
+def has_spaces(sentences: Iterable[str]) -> bool:
+    """Judges by its first sentences whether the words of a text are separated by spaces.
+
+    They are not if most letters are of scripts that are written without spaces, and there is hardly a space between
+    them; nor if, in any script, most sentences are one long word.
+    """
+    sample = [words for words in map(words_of, islice(sentences, SAMPLED_SENTENCES)) if words]
+    text = "".join(word for words in sample for word in words)
+    words = sum(map(len, sample))
+    mostly_one = words < 1.5 * len(sample)
+    if 2 * len(_WITHOUT_SPACES.findall(text)) > sum(map(str.isalpha, text)):
+        return not mostly_one and len(text) <= LONGEST_WORDS * words
+    return not mostly_one or len(text) < LONG_SENTENCES * len(sample)
+
+
+def count_words(text: str, unit: str) -> int:
+    """Returns the number of words; `unit` is `spaces` or `characters`."""
+    return len(words_of(text)) if unit == "spaces" else sum(not character.isspace() for character in text)
+
+
 def find_words(text: str, token_ends: Sequence[int], unit: str) -> list[int | None]:
     """Returns the word of each token of a text; None after the last word.
 
@@ -147,11 +144,6 @@ def word_numbers(word_ends: Sequence[int], token_ends: Sequence[int]) -> np.ndar
     return words
 
 
-def count_words(text: str, unit: str) -> int:
-    """Returns the number of words; `unit` is `spaces` or `characters`."""
-    return len(words_of(text)) if unit == "spaces" else sum(not character.isspace() for character in text)
-
-
 def word_ends(text: str, unit: str) -> list[int]:
     """Returns the byte after each word.
 
@@ -169,6 +161,69 @@ def word_ends(text: str, unit: str) -> list[int]:
             ends.append(position)
         position += 1
     return ends
+
+
+def joins(character: str) -> bool:
+    """Returns whether a character makes one word with another such character before or after it: letters, digits and
+    their marks do, but for those of scripts that are written without spaces."""
+    if _WITHOUT_SPACES.match(character):
+        return False
+    return character.isalnum() or unicodedata.category(character).startswith("M")
+
+
+def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[str]) -> list[int | None]:
+    """Returns the word of each token, from 0; None for special tokens, which belong to no word.
+
+    Args:
+        tokens: the tokens of a sentence.
+        marks: one of `config.names.text.WORD_MARKS`.
+        special_tokens: such as `</s>`.
+    """
+    begins, special = MARKS[marks].begins, set(special_tokens)
+    words: list[int | None] = []
+    before: str | None
+    word, before = -1, None
+    for token in tokens:
+        if token in special:
+            words.append(None)
+            before = None
+            continue
+        if before is None or begins(token, before):
+            word += 1
+        words.append(word)
+        before = token
+    return words
+
+
+def spell_words(tokens: Sequence[str], words: Sequence[int | None], marks: str) -> list[str]:
+    """Returns the text of each word by its number, without spaces; empty for a number that no token has."""
+    of_word: list[list[str]] = [[] for _ in range(1 + max((word for word in words if word is not None), default=-1))]
+    for token, word in zip(tokens, words, strict=True):
+        if word is not None:
+            of_word[word].append(token)
+    spell = MARKS[marks].spell
+    return ["".join(spell(one).split()) or "".join(one) for one in of_word]
+
+
+def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
+    """Returns what shows that tokens are spelled with other marks than these; None if nothing does.
+
+    A text in which a needed mark never occurs, or in which only another one does, has not been cut as it was said.
+    """
+    given = MARKS[marks]
+    sign = given.sign
+    if not sign:
+        return None
+    several, found = False, set()
+    for tokens in sentences:
+        several = several or len(tokens) > 1
+        for token in tokens:
+            if sign in token:
+                return None
+            found |= {name for name, row in MARKS.items() if row.needed and row.sign in token}
+    if found:
+        return f"no token has {sign!r}, some have {MARKS[min(found)].sign!r}: expected {' or '.join(sorted(found))}"
+    return f"no token has {sign!r}" if given.needed and several else None
 
 
 @dataclass(frozen=True)
@@ -230,58 +285,3 @@ MARKS: dict[str, Marks] = {
     "none": Marks(lambda token, before: True, lambda tokens: "".join(tokens).replace("\u2581", "")),
 }
 """The functions of each of `config.names.text.WORD_MARKS`."""
-
-
-def words_by_marks(tokens: Sequence[str], marks: str, special_tokens: Iterable[str]) -> list[int | None]:
-    """Returns the word of each token, from 0; None for special tokens, which belong to no word.
-
-    Args:
-        tokens: the tokens of a sentence.
-        marks: one of `config.names.text.WORD_MARKS`.
-        special_tokens: such as `</s>`.
-    """
-    begins, special = MARKS[marks].begins, set(special_tokens)
-    words: list[int | None] = []
-    before: str | None
-    word, before = -1, None
-    for token in tokens:
-        if token in special:
-            words.append(None)
-            before = None
-            continue
-        if before is None or begins(token, before):
-            word += 1
-        words.append(word)
-        before = token
-    return words
-
-
-def spell_words(tokens: Sequence[str], words: Sequence[int | None], marks: str) -> list[str]:
-    """Returns the text of each word by its number, without spaces; empty for a number that no token has."""
-    of_word: list[list[str]] = [[] for _ in range(1 + max((word for word in words if word is not None), default=-1))]
-    for token, word in zip(tokens, words, strict=True):
-        if word is not None:
-            of_word[word].append(token)
-    spell = MARKS[marks].spell
-    return ["".join(spell(one).split()) or "".join(one) for one in of_word]
-
-
-def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
-    """Returns what shows that tokens are spelled with other marks than these; None if nothing does.
-
-    A text in which a needed mark never occurs, or in which only another one does, has not been cut as it was said.
-    """
-    given = MARKS[marks]
-    sign = given.sign
-    if not sign:
-        return None
-    several, found = False, set()
-    for tokens in sentences:
-        several = several or len(tokens) > 1
-        for token in tokens:
-            if sign in token:
-                return None
-            found |= {name for name, row in MARKS.items() if row.needed and row.sign in token}
-    if found:
-        return f"no token has {sign!r}, some have {MARKS[min(found)].sign!r}: expected {' or '.join(sorted(found))}"
-    return f"no token has {sign!r}" if given.needed and several else None
