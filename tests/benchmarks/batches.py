@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qkv.text.batch import collate
+from qkv.text.batch import make_batch
 from qkv.text.batch_plan import EpochPlan
 from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences
 from qkv.text.tokens.special_tokens import PAD
@@ -43,7 +43,7 @@ def main() -> None:
         first = next(planned)
         clock.say("the first window of an epoch planned")
         rows = [first, *islice(planned, MOST_BATCHES - 1)]
-        batches = [collate(*pairs.sides, one) for one in rows]
+        batches = [make_batch(pairs, one) for one in rows]
         seconds = clock.say(f"{len(batches):,} batches made")
         count = plan.count
         clock.say(f"all {count:,} batches counted")

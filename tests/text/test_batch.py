@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qkv.text.batch import collate, pad
+from qkv.text.batch import make_batch, pad
+from qkv.text.tokens.encoding import EncodedPairs
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.text import LENGTHS, sentences_of
 
 
 def test_a_batch_has_the_sentences_with_bos_and_eos_in_their_places():
     source, target = sentences_of([2, 0, 3]), sentences_of([1, 4, 0])
-    batch = collate(source, target, np.array([2, 0]))
+    batch = make_batch(EncodedPairs(source, target), np.array([2, 0]))
     (a, b, c), (d, e), (f,) = source[2], source[0], target[0]
     np.testing.assert_array_equal(batch.source, [[a, b, c, EOS], [d, e, EOS, PAD]])
     np.testing.assert_array_equal(batch.target_input, [[BOS, PAD], [BOS, f]])
@@ -24,7 +25,7 @@ def test_a_batch_has_the_sentences_with_bos_and_eos_in_their_places():
 def test_a_batch_holds_its_sentences_as_lists_of_them_would(pairs, length_multiple):
     source, target = (sentences_of(side, seed) for seed, side in enumerate(zip(*pairs, strict=True)))
     rows = np.random.default_rng(0).permutation(len(pairs))
-    batch = collate(source, target, rows, length_multiple)
+    batch = make_batch(EncodedPairs(source, target), rows, length_multiple)
     for found, expected in (
         (batch.source, [[*source[row], EOS] for row in rows]),
         (batch.target_input, [[BOS, *target[row]] for row in rows]),
@@ -36,7 +37,7 @@ def test_a_batch_holds_its_sentences_as_lists_of_them_would(pairs, length_multip
 @given(pairs=LENGTHS.filter(bool))
 def test_each_target_row_predicts_the_next_token(pairs):
     source, target = (sentences_of(side) for side in zip(*pairs, strict=True))
-    batch = collate(source, target, np.arange(len(pairs)))
+    batch = make_batch(EncodedPairs(source, target), np.arange(len(pairs)))
     for row, length in enumerate(target.lengths):
         np.testing.assert_array_equal(batch.target_input[row, 1 : length + 1], batch.target_output[row, :length])
         assert batch.target_output[row, length] == EOS
@@ -45,7 +46,7 @@ def test_each_target_row_predicts_the_next_token(pairs):
 
 def test_padded_lengths_are_multiples_just_large_enough():
     source, target = sentences_of([7, 3]), sentences_of([8, 1])
-    batch = collate(source, target, np.array([0, 1]), length_multiple=8)
+    batch = make_batch(EncodedPairs(source, target), np.array([0, 1]), length_multiple=8)
     assert [array.shape for array in batch.ids] == [(2, 8), (2, 16), (2, 16)]
 
 
@@ -54,8 +55,8 @@ def test_shards_divide_a_batch_at_the_same_padded_lengths(shards):
     """Three sentences over five workers leave two of them none."""
     source, target = sentences_of([2, 9, 4]), sentences_of([6, 1, 3])
     rows = np.array([1, 2, 0])
-    whole = collate(source, target, rows)
-    parts = [collate(source, target, rows, shard=shard, shards=shards) for shard in range(shards)]
+    whole = make_batch(EncodedPairs(source, target), rows)
+    parts = [make_batch(EncodedPairs(source, target), rows, shard=shard, shards=shards) for shard in range(shards)]
     for full, pieces in zip(whole.ids, zip(*(part.ids for part in parts), strict=True), strict=True):
         assert {piece.shape[1] for piece in pieces} == {full.shape[1]}
         assert max(map(len, pieces)) - min(map(len, pieces)) <= 1

@@ -8,9 +8,9 @@ import numpy as np
 from ..decoding.forced import ForcedGraph
 from ..errors import InputError
 from ..runtime.parallel import in_order
-from ..text.batch import collate
+from ..text.batch import make_batch
 from ..text.batch_plan import FORCED_BATCH_TOKENS, batches_by_length
-from ..text.tokens.encoding import EncodedSentences
+from ..text.tokens.encoding import EncodedPairs, EncodedSentences
 from ..text.tokens.special_tokens import PAD
 
 
@@ -81,7 +81,7 @@ class LikelihoodMeter:
 
     def _measure_batch(self, rows: np.ndarray) -> tuple[float, int]:
         """Returns the summed loss, and the number of tokens to which the model gave the highest probability."""
-        batch = collate(self.source, self.target, rows)
+        batch = make_batch(EncodedPairs(self.source, self.target), rows)
         forced = self._forced_graph(*batch.ids)
         real = batch.target_output != PAD
         loss = -float(forced.log_probabilities.numpy()[real].sum(dtype=np.float64))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .batch_plan import round_up, sentences_of
-from .tokens.encoding import EncodedSentences
+from .tokens.encoding import EncodedPairs, EncodedSentences
 from .tokens.special_tokens import BOS, EOS, PAD
 
 
@@ -70,37 +70,33 @@ def forced_batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
     )
 
 
-def collate(
-    source: EncodedSentences,
-    target: EncodedSentences,
-    rows: np.ndarray,
-    length_multiple: int = 1,
-    shard: int = 0,
-    shards: int = 1,
+def make_batch(
+    pairs: EncodedPairs, rows: np.ndarray, length_multiple: int = 1, shard: int = 0, shards: int = 1
 ) -> Batch:
     """Makes the padded arrays of a batch, or one worker's share of them.
 
     Args:
-        source: all source sentences.
-        target: all target sentences.
-        rows: the numbers of the sentences of the batch.
+        pairs: all pairs.
+        rows: the numbers of the pairs of the batch.
         length_multiple: padded lengths are multiples of this.
         shard: the number of the share, from 0.
-        shards: the number of shares. Each share has every `shards`-th sentence, padded to the lengths of the whole
-            batch.
+        shards: the number of shares. Each share has every `shards`-th pair, padded to the lengths of the whole batch.
     """
     source_length, target_length = (
-        round_up(int(side.lengths_of(rows).max()) + 1, length_multiple) for side in (source, target)
+        round_up(int(side.lengths_of(rows).max()) + 1, length_multiple) for side in pairs.sides
     )
     rows = rows[shard::shards]
-    target_output = _pad_sentences(target, rows, target_length)
+    target_output = _pad_sentences(pairs.target, rows, target_length)
     target_input = np.empty_like(target_output)
     target_input[:, 0] = BOS
     target_input[:, 1:] = target_output[:, :-1]  # its last column is padding: EOS is still missing
-    _end_sentences(target_output, target.lengths_of(rows))
-    source_ids = _pad_sentences(source, rows, source_length)
-    _end_sentences(source_ids, source.lengths_of(rows))
-    return Batch(source_ids, target_input, target_output)
+    _end_sentences(target_output, pairs.target.lengths_of(rows))
+    source = _pad_sentences(pairs.source, rows, source_length)
+    _end_sentences(source, pairs.source.lengths_of(rows))
+    if pairs.links is None:
+        return Batch(source, target_input, target_output)
+    links = link_matrices([pairs.links[row] for row in rows], target_length, source_length)
+    return Batch(source, target_input, target_output, links)
 
 
 def _pad_sentences(sentences: EncodedSentences, rows: np.ndarray, length: int) -> np.ndarray:

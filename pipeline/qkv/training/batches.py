@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..errors import InputError
-from ..text.batch import Batch, collate, link_matrices, pad_batch
+from ..text.batch import Batch, make_batch, pad_batch
 from ..text.batch_plan import EpochPlan
 from ..text.corpora.mixture import Mixture
 from ..text.tokens.encoding import EncodedPairs
@@ -111,7 +111,7 @@ class TrainingBatches:
             def shares() -> Iterator[tuple[np.ndarray, ...]]:
                 for rows in batches():
                     for shard in range(here * local, (here + 1) * local):
-                        batch = _make_batch(pairs, rows, self.length_multiple, shard, replicas)
+                        batch = make_batch(pairs, rows, self.length_multiple, shard, replicas)
                         if self.lengths is not None:
                             batch = pad_batch(batch, self.lengths, self.batch_tokens, replicas)
                         yield batch.arrays
@@ -125,11 +125,3 @@ class TrainingBatches:
             )
 
         return dataset() if replicas == 1 else self.strategy.distribute_datasets_from_function(dataset)
-
-
-def _make_batch(pairs: EncodedPairs, rows: np.ndarray, length_multiple: int, shard: int, shards: int) -> Batch:
-    batch = collate(pairs.source, pairs.target, rows, length_multiple, shard, shards)
-    if pairs.links is None:
-        return batch
-    links = [pairs.links[row] for row in rows[shard::shards]]
-    return batch._replace(links=link_matrices(links, batch.target_output.shape[1], batch.source.shape[1]))

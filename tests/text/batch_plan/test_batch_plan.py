@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qkv.text.batch import collate
+from qkv.text.batch import make_batch
 from qkv.text.batch_plan import _cut_into_batches, batches_by_length, plan_batches
+from qkv.text.tokens.encoding import EncodedPairs
 from qkv.text.tokens.special_tokens import PAD
 from tests.support.text import LENGTHS, sentences_of
 
@@ -39,7 +40,7 @@ def test_no_side_of_a_batch_has_more_positions_than_allowed_unless_it_is_a_singl
 ):
     source, target = (sentences_of(side) for side in zip(*pairs, strict=True)) if pairs else (None, None)
     for rows in plan(pairs, batch_tokens, length_multiple).batches:
-        batch = collate(source, target, rows, length_multiple)
+        batch = make_batch(EncodedPairs(source, target), rows, length_multiple)
         assert len(rows) == 1 or max(array.size for array in batch.ids) <= batch_tokens
 
 
@@ -60,7 +61,7 @@ def test_sentences_are_cut_into_batches_as_one_by_one(widths, batch_tokens):
 def test_the_padding_share_is_that_of_the_arrays(pairs, length_multiple):
     source, target = (sentences_of(side) for side in zip(*pairs, strict=True))
     found = plan(pairs, length_multiple=length_multiple)
-    batches = [collate(source, target, rows, length_multiple) for rows in found.batches]
+    batches = [make_batch(EncodedPairs(source, target), rows, length_multiple) for rows in found.batches]
     positions = sum(batch.source.size + batch.target_output.size for batch in batches)
     padding = sum((batch.source == PAD).sum() + (batch.target_output == PAD).sum() for batch in batches)
     assert found.padding_share == pytest.approx(padding / positions)

@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from typing import TypeVar, overload
@@ -16,6 +16,9 @@ CHUNK_SENTENCES = 10_000
 
 SHARD_PAIRS = 16_384
 """Read at once: half a second or more of work, and few enough that what is under way takes little memory."""
+
+
+Chunk = TypeVar("Chunk", Sequence[str], np.ndarray)
 
 
 Item = TypeVar("Item", covariant=True)
@@ -158,13 +161,9 @@ class JoinedSequence(Sequence[Item]):
         return self._parts[number][row - self._starts[number]]
 
 
-def chunks(sentences: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yields the sentences some thousand at a time."""
-    return (sentences[first : first + CHUNK_SENTENCES] for first in _firsts(sentences))
-
-
-def _firsts(items: Sized) -> range:
-    return range(0, len(items), CHUNK_SENTENCES)
+def chunks(sentences: Chunk) -> Iterator[Chunk]:
+    """Yields sentences, or their rows, some thousand at a time."""
+    return (sentences[first : first + CHUNK_SENTENCES] for first in range(0, len(sentences), CHUNK_SENTENCES))
 
 
 def is_large(corpus: Corpus) -> bool:

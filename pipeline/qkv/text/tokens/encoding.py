@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...errors import DAMAGE, InputError
 from ...files.arrays import ArrayStore, map_array
 from ...files.atomic import replaced_when_done
-from ..corpora.corpus import CHUNK_SENTENCES, Corpus, _firsts, chunks
+from ..corpora.corpus import CHUNK_SENTENCES, Corpus, chunks
 from .tokenizer import Tokenizer
 
 CHUNK_STARTS = 1 << 17
@@ -74,9 +74,8 @@ class EncodedSentences:
         """Returns the sentences of `rows`, in that order, followed by the two sentences of each row `(first, second)`
         of `joined` as one sentence."""
         parts = (np.asarray(part, np.int64).reshape(-1, size) for part, size in ((rows, 1), (joined, 2)))
-        chunks = (part[first : first + CHUNK_SENTENCES] for part in parts for first in _firsts(part))
         store = SentenceStore(self.ids.dtype)
-        for chunk in chunks:
+        for chunk in chain.from_iterable(map(chunks, parts)):
             store.add(self.gather(chunk.ravel()), self.lengths_of(chunk).sum(axis=1, dtype=np.int64))
         return store.finish()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qkv.errors import InputError
-from qkv.text.tokens import encoding as encoded
+from qkv.text.corpora import corpus
 from qkv.text.tokens.encoding import EncodedSentences, encode_sentences
 from tests.support.text import SENTENCES
 
@@ -17,7 +17,7 @@ def test_sentences_are_encoded_one_by_one_whatever_the_chunk(tokenizer, monkeypa
     texts = [*SENTENCES, "", SENTENCES[0]]
     expected = tokenizer.encode(texts)
     for chunk in (1, 2, 3, 100):
-        monkeypatch.setattr(encoded, "CHUNK_SENTENCES", chunk)
+        monkeypatch.setattr(corpus, "CHUNK_SENTENCES", chunk)
         found = encode_sentences(texts, tokenizer)
         assert rows(found) == expected
         assert found.lengths.tolist() == [len(row) for row in expected]
@@ -47,7 +47,7 @@ def test_rows_are_selected_alike_whatever_the_chunk(tokenizer, monkeypatch):
     sentences = encode_sentences([*SENTENCES, "", SENTENCES[0]], tokenizer)
     expected = [rows(sentences)[i] for i in (6, 0, 6, 2)] + [rows(sentences)[6] + rows(sentences)[1]]
     for chunk in (1, 2, 3, 100):
-        monkeypatch.setattr(encoded, "CHUNK_SENTENCES", chunk)
+        monkeypatch.setattr(corpus, "CHUNK_SENTENCES", chunk)
         assert rows(sentences.select([6, 0, 6, 2], [(6, 1)])) == expected
 
 
