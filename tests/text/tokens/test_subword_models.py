@@ -62,7 +62,7 @@ def test_tensorflow_text_is_used_where_it_is_installed(tokenizer, of_tensorflow)
 WHICH = """
 import sys
 from pathlib import Path
-from qkv.text.subword_model import load_subword_model
+from qkv.text.tokens.subword_models import load_subword_model
 print(type(load_subword_model(Path(sys.argv[1]).read_bytes())).__name__)
 """
 
