@@ -36,7 +36,7 @@ def test_every_step_equals_the_row_of_the_full_pass(score, norm, positions):
         output = model.decode(TARGET[:, t : t + 1], memory, cache)
         assert_rows_equal(output, full, t, 1)
         cache = output.cache
-    assert all(block.keys.shape[2] == block.values.shape[2] == T for block in cache)
+    assert all(keys.shape[2] == values.shape[2] == T for keys, values in cache)
 
 
 def test_several_tokens_at_once_and_then_one_by_one_give_the_same():
@@ -81,7 +81,7 @@ def test_cached_steps_equal_the_full_pass_in_half_precision():
     model = make_transformer(dtype="mixed_bfloat16")
     memory = model.encode(SOURCE)
     full, cache = model.decode(TARGET, memory), model.start_cache(memory)
-    assert cache[0].keys.dtype == tf.bfloat16
+    assert cache[0][0].dtype == tf.bfloat16
     for t in range(T):
         output = model.decode(TARGET[:, t : t + 1], memory, cache)
         np.testing.assert_allclose(output.logits[:, 0], full.logits[:, t], atol=0.3)

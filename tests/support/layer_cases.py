@@ -8,6 +8,7 @@ from qkv.attention.mechanisms import LSH, Linformer
 from qkv.attention.multi_head import MultiHeadAttention
 from qkv.attention.scores import SCORES, Additive
 from qkv.attention.self_attention import SelfAttention
+from qkv.model.decoder_only import CausalBlock
 from qkv.model.embedding import PositionalEmbedding, TokenEmbedding
 from qkv.model.transformer import BlockSpec, DecoderBlock, EncoderBlock, FeedForward, Residual
 from tests.support.layer_contract import B, LayerCase, S, T
@@ -174,8 +175,7 @@ PART_CASES = {
     "tokens": LayerCase(partial(TokenEmbedding, 11, 8), {"ids": (B, T)}, vocabulary=11),
     "sinusoidal positions": LayerCase(partial(PositionalEmbedding, "sinusoidal", 9), {"x": (B, T, 8)}),
     "learned positions": LayerCase(partial(PositionalEmbedding, "learned", 9), {"x": (B, T, 8)}),
-}
-DECODER_CASES = {
+    "causal": LayerCase(block(CausalBlock), {"x": (B, S, 8)}, masks={"attention_mask": (B, 1, S, S)}),
     "decoder pre": LayerCase(block(DecoderBlock), DECODER_INPUTS, masks=DECODER_MASKS),
     "decoder post": LayerCase(
         block(DecoderBlock, norm="post", self_attention={"score": "additive"}, cross_attention={"score": "cosine"}),

@@ -13,8 +13,7 @@ from keras import ops
 from qkv.decoding.beam import BeamSearch, BeamSettings
 from qkv.decoding.greedy import GreedySearch
 from qkv.layers.keras_layers import Dense, LayerNormalization
-from tests.support.layer_cases import ATTENTION_CASES, DECODER_CASES, MASKED_CASES, SCORE_CASES
-from tests.support.layer_cases import PART_CASES as MODEL_CASES
+from tests.support.layer_cases import ATTENTION_CASES, MASKED_CASES, PART_CASES, SCORE_CASES
 from tests.support.layer_contract import B, LayerCase, S, arrays, stir
 from tests.support.tiny_models import MODELS, SOURCE, TARGET
 
@@ -28,7 +27,7 @@ LAYERS = {
         ("score", SCORE_CASES),
         ("attention", ATTENTION_CASES),
         ("masked", MASKED_CASES),
-        ("part", MODEL_CASES | DECODER_CASES),
+        ("part", PART_CASES),
         ("layer", LAYER_CASES),
     )
     for name, case in cases.items()

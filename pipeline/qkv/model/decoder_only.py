@@ -229,9 +229,5 @@ class CausalBlock(Block):
     ):
         if before is None:
             attention_mask = join_masks(attention_mask, mask if x_mask is None else x_mask)
-        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, rotation)
-        if before is not None:
-            keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))
-        y, weights = self.self_attention.attend(query, keys, values, attention_mask, training, bias)
-        x = self.self_attention_residual.leave(x, y, training=training)
-        return self.transform(x, training=training), weights, (keys, values)
+        x, weights, keys_values = self.attend_to_self(x, attention_mask, before, positions, rotation, bias, training)
+        return self.transform(x, training=training), weights, keys_values

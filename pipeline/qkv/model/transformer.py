@@ -6,7 +6,7 @@ targets of one source, in adjacent rows, V vocabulary.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
@@ -153,32 +153,32 @@ class Transformer(TranslationModel):
         return tuple(block.start_cache(dynamic_shape(memory.states)[0]) for block in self.decoder_blocks)
 
     def decode(self, target_ids, memory, cache=None, training=None):
-        position = 0 if cache is None else dynamic_shape(cache[0].keys)[2]
+        position = 0 if cache is None else dynamic_shape(cache[0][0])[2]
         length = dynamic_shape(target_ids)[1]
         self_mask = causal_mask(length, position + length, position)
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         positions = self.target_positions.on_queries_and_keys(length, position)
         places = ops.arange(position + length)
         distances = token_distances(self.target_positions.kind, self.decoder_blocks[0], places[position:], places)
-        self_weights, cross_weights, block_caches = [], [], []
+        self_weights, cross_weights, caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):
-            x, own, cross, block_cache = block(
+            x, own, cross, keys_values = block(
                 x,
                 memory.states,
                 projected=memory.prepared[i],
                 self_mask=self_mask,
                 cross_mask=memory.mask,
-                cache=None if cache is None else cache[i],
+                before=None if cache is None else cache[i],
                 positions=positions,
                 **distances._asdict(),
                 training=training,
             )
             self_weights.append(own)
             cross_weights.append(cross)
-            block_caches.append(block_cache)
+            caches.append(keys_values)
         if self.final_norms:
             x = self.final_norms[1](x)
-        cache = None if cache is None else tuple(block_caches)
+        cache = None if cache is None else tuple(caches)
         return DecoderOutput(x, self.output_embedding.logits(x), tuple(cross_weights), tuple(self_weights), cache)
 
     def places(self, side):
@@ -263,6 +263,18 @@ class Block(ConstructorConfig, keras.Layer):
         ):
             layer.build(x_shape)
 
+    def attend_to_self(self, x, mask, before, positions, rotation, bias, training):
+        """Applies self-attention in its residual, to the positions before x, too: see `DecoderBlock` and `CausalBlock`.
+
+        Returns:
+            `(states, weights, (keys, values))`; keys and values are those of `before`, then those of x.
+        """
+        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, rotation)
+        if before is not None:
+            keys, values = (ops.concatenate(pair, axis=2) for pair in zip(before, (keys, values), strict=True))
+        y, weights = self.self_attention.attend(query, keys, values, mask, training, bias)
+        return self.self_attention_residual.leave(x, y, training=training), weights, (keys, values)
+
     def transform(self, x, training=None):
         """Applies the feed-forward network in its residual: `(B, T, D) -> (B, T, D)`."""
         y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
@@ -341,14 +353,6 @@ class EncoderBlock(Block):
         return x_shape, (batch, self.self_attention.num_heads, length, length)
 
 
-class BlockCache(NamedTuple):
-    """The state of one decoder layer between steps: keys and values of the L tokens so far, `(B * N, key_value_heads,
-    L, K)`."""
-
-    keys: Any
-    values: Any
-
-
 @keras.saving.register_keras_serializable(package="qkv")
 class DecoderBlock(Block):
     """One layer of the decoder (Vaswani et al. 2017, section 3.1).
@@ -362,22 +366,22 @@ class DecoderBlock(Block):
         x: `(B, T, D)`.
         memory: `(B, S, D)`, the encoder's states.
         projected: what `project_memory` returned for the memory, or None to project it here.
-        self_mask: bool, broadcastable to `(B, H, T, T)`, or `(B, H, T, L + T)` with a cache.
+        self_mask: bool, broadcastable to `(B, H, T, T)`, or `(B, H, T, L + T)` with `before`.
         cross_mask: bool, broadcastable to `(B, H, T, S)`.
-        cache: `BlockCache`, or None for a pass over a whole target. With a cache, x may have N rows for each row of the
-            memory.
+        before: (keys, values) of the L positions before x, each `(B * N, key_value_heads, L, K or V)`, or None for a
+            whole target. With them, x may have N rows for each row of the memory.
         positions: `(T, D)`, added to the queries and the self-attention's keys, or None.
         memory_positions: `(S, D)`, added to the cross-attention's keys, or None; not read with `projected`.
-        rotation, bias: of the self-attention, see `SelfAttention`; with a cache the bias covers its keys, too.
-        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `self_mask` if there is
-            no cache.
+        rotation, bias: of the self-attention, see `SelfAttention`; the bias covers all keys.
+        x_mask: bool `(B, T)`; if not given, the mask that Keras keeps of x. It is joined with `self_mask` if
+            `before` is None.
         memory_mask: bool `(B, S)`; if not given, the mask that Keras keeps of the memory. It is joined with
             `cross_mask`.
         training: whether dropout is applied.
 
     Returns:
-        `(states, self_weights, cross_weights, cache)`: `(B, T, D)`, float32 `(B, H, T, T or L + T)` and `(B, H, T, S)`,
-        and the cache with the keys and values of x appended, or None.
+        `(states, self_weights, cross_weights, (keys, values))`: `(B, T, D)`, float32 `(B, H, T, L + T)` and
+        `(B, H, T, S)`, and all keys and values of the self-attention: those of `before`, then those of x.
 
     Example:
         >>> block = DecoderBlock(BlockSpec(d_model=8, num_heads=2, d_ff=16))
@@ -401,12 +405,11 @@ class DecoderBlock(Block):
         self.cross_attention_residual.build(x_shape)
 
     def start_cache(self, batch):
-        """Makes an empty `BlockCache` for `batch` targets. It grows, so its length is not a constant of a graph."""
+        """Makes the keys and values before the first token of `batch` targets: none. They grow, so their length is not
+        a constant of a graph."""
         shape, dtype = (batch, self.self_attention.key_value_heads, 0 * batch), self.compute_dtype
-        return BlockCache(
-            ops.zeros((*shape, self.self_attention.key_dim), dtype),
-            ops.zeros((*shape, self.self_attention.value_dim), dtype),
-        )
+        sizes = (self.self_attention.key_dim, self.self_attention.value_dim)
+        return tuple(ops.zeros((*shape, size), dtype) for size in sizes)
 
     def project_memory(self, memory, memory_positions=None):
         """Projects a memory `(B, S, D)` to keys and values `(B, key_value_heads, S, K)`, which no query changes."""
@@ -428,7 +431,7 @@ class DecoderBlock(Block):
         projected=None,
         self_mask=None,
         cross_mask=None,
-        cache=None,
+        before=None,
         positions=None,
         memory_positions=None,
         rotation=None,
@@ -438,23 +441,17 @@ class DecoderBlock(Block):
         training=None,
     ):
         cross_mask = join_masks(cross_mask, memory_mask)
-        if cache is None:
+        if before is None:
             self_mask = join_masks(self_mask, x_mask)
-        query, keys, values = self.self_attention.project(self.self_attention_residual.enter(x), positions, rotation)
-        attend: Callable = self.cross_attention.attend
-        if cache is not None:
-            keys = ops.concatenate([cache.keys, keys], axis=2)
-            values = ops.concatenate([cache.values, values], axis=2)
-            cache = BlockCache(keys, values)
-            attend = self.cross_attention.attend_from_rows
-        y, self_weights = self.self_attention.attend(query, keys, values, self_mask, training, bias)
-        x = self.self_attention_residual.leave(x, y, training=training)
+        x, self_weights, keys_values = self.attend_to_self(x, self_mask, before, positions, rotation, bias, training)
         query = self.cross_attention_residual.enter(x)
         query = self.cross_attention.project_query(query if positions is None else query + positions)
         memory_keys, memory_values = projected or self.project_memory(memory, memory_positions)
+        cross = self.cross_attention
+        attend: Callable = cross.attend if before is None else cross.attend_from_rows
         y, cross_weights = attend(query, memory_keys, memory_values, cross_mask, training=training)
         x = self.cross_attention_residual.leave(x, y, training=training)
-        return self.transform(x, training=training), self_weights, cross_weights, cache
+        return self.transform(x, training=training), self_weights, cross_weights, keys_values
 
 
 @keras.saving.register_keras_serializable(package="qkv")
