@@ -19,7 +19,7 @@ TRAINING = (
     "accumulator best_weights guided_attention loss loss_scale measured_total r_drop schedule slices step stopping"
     " total_loss"
 )
-TEXT = "batch_plan batches coarse_batches encoded epoch_plan"
+TEXT = "batch_plan batch tokens/encoding"
 ALIGNMENT = "agreement error_rate links mean_weights readout symmetrise word_matrix"
 # What the project exists for: folders with all that is in them, and files.
 PACKAGES = {

@@ -3,9 +3,8 @@
 import pytest
 
 from qkv.errors import InputError
-from qkv.text.phrases.banned import read_banned
-from qkv.text.phrases.required import MOST_PHRASES, tokens_needed, write_phrase
-from qkv.text.phrases.sentence_files import RequiredFile
+from qkv.text.phrases.required import MOST_PHRASES, read_required, tokens_needed, write_phrase
+from qkv.text.phrases.sentence_files import GivenFiles
 from qkv.text.phrases.token_text import TokenText
 from tests.support.text import PIECES, SENTENCES, SPECIAL, ToyTokenizer
 
@@ -14,21 +13,19 @@ from tests.support.text import PIECES, SENTENCES, SPECIAL, ToyTokenizer
 def read(tmp_path, tokenizer):
     def make(text, max_positions=24, ban=None):
         (tmp_path / "require.fr").write_text(text, encoding="utf-8")
-        tokens, banned = TokenText(tokenizer, tokenized=True), None
-        if ban:
-            (tmp_path / "ban.fr").write_text(ban, encoding="utf-8")
-            banned = read_banned(tmp_path / "ban.fr", tokens)
-        return RequiredFile(tmp_path / "require.fr", tokens, max_positions, banned)
+        (tmp_path / "ban.fr").write_text(ban or "", encoding="utf-8")
+        tokens = TokenText(tokenizer, tokenized=True)
+        return GivenFiles(None, tmp_path / "require.fr", tmp_path / "ban.fr" if ban else None, tokens, max_positions)
 
     return make
 
 
 def test_lines_have_phrases_between_tabs(read, tokenizer):
     file = read("le chat\tÉva\tle  chat\n\nchien\n")
-    first, second = file.take(2)
+    first, second = file.take(2)[1]
     assert [phrase.text for phrase in first] == ["le chat", "Éva"] and second == []
     assert [[*phrase.ids] for phrase in first] == tokenizer.encode(["le chat", "Éva"])
-    assert [phrase.text for phrase in file.take(1)[0]] == ["chien"]
+    assert [phrase.text for phrase in file.take(1)[1][0]] == ["chien"]
     file.check_all_taken()
 
 
@@ -80,17 +77,18 @@ def test_what_cannot_be_kept_to_is_refused(text, pattern, read):
         file.check_all_taken()
 
 
-def test_the_prefix_counts_too(read):
-    needed = tokens_needed(read("chat\n").take(1)[0])
-    read("chat\n", needed + 4).take(1, [[9] * 4])
+def test_the_prefix_counts_too(tokenizer):
+    lines, tokens = [("require.fr:1", "chat")], TokenText(tokenizer, tokenized=True)
+    needed = tokens_needed(read_required(lines, [0], tokens, 99)[0])
+    read_required(lines, [4], tokens, needed + 4)
     with pytest.raises(InputError, match=rf"require\.fr:1: the phrases need {needed} tokens after 4 of the prefix"):
-        read("chat\n", needed + 3).take(1, [[9] * 4])
+        read_required(lines, [4], tokens, needed + 3)
 
 
 def test_a_phrase_that_is_also_banned_is_refused(read):
     with pytest.raises(InputError, match=r"require\.fr:1: 'le petit chat' is required, and 'petit chat' is banned"):
         read("le petit chat\n", ban="x\npetit chat\n").take(1)
-    assert read("le petit\tchat\n", ban="petit chat\n").take(1)
+    assert read("le petit\tchat\n", ban="petit chat\n").take(1)[1]
 
 
 def test_the_toy_tokenizer_spells_what_it_reads():

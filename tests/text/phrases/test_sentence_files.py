@@ -3,22 +3,23 @@
 import pytest
 
 from qkv.errors import InputError
-from qkv.text.phrases.sentence_files import PrefixFile
+from qkv.text.phrases.sentence_files import GivenFiles
+from qkv.text.phrases.token_text import TokenText
 
 
 @pytest.fixture
 def read(tmp_path, tokenizer):
     def make(text, max_positions=24):
         (tmp_path / "prefix.fr").write_text(text, encoding="utf-8")
-        return PrefixFile(tmp_path / "prefix.fr", tokenizer, max_positions)
+        return GivenFiles(tmp_path / "prefix.fr", None, None, TokenText(tokenizer, tokenized=True), max_positions)
 
     return make
 
 
 def test_prefixes_are_taken_in_turn_and_empty_lines_give_nothing(read, tokenizer):
     prefixes = read("le chat\n\nÉva\n")
-    assert prefixes.take(2) == [*tokenizer.encode(["le chat"]), []]
-    assert prefixes.take(1) == tokenizer.encode(["Éva"])
+    assert prefixes.take(2)[0] == [*tokenizer.encode(["le chat"]), []]
+    assert prefixes.take(1)[0] == tokenizer.encode(["Éva"])
     prefixes.check_all_taken()
 
 
@@ -39,7 +40,7 @@ def test_more_lines_than_sentences_are_refused(read):
 
 def test_a_prefix_leaves_room_for_a_token(read, tokenizer):
     (ids,) = tokenizer.encode(["le petit chien"])
-    assert read("a\nle petit chien\n", len(ids) + 1).take(2)[1] == ids
+    assert read("a\nle petit chien\n", len(ids) + 1).take(2)[0][1] == ids
     with pytest.raises(
         InputError, match=rf"prefix\.fr:2: {len(ids)} tokens; expected at most {len(ids) - 1}, one less"
     ):

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import InputError
+from ..lines.line import is_empty
 from ..tokens.special_tokens import EOS
 from ..tokens.words import joins
 from .automaton import APART, JOINED, PhraseAutomaton
+from .banned import BannedPhrases
 from .token_text import DIVIDING, END, Symbols, TokenText
 
 MOST_PHRASES = 16
@@ -29,6 +31,52 @@ class RequiredPhrase:
     text: str
     symbols: Symbols
     ids: tuple[int, ...]
+
+
+def read_required(
+    lines: Sequence[tuple[str, str]],
+    taken: Sequence[int],
+    tokens: TokenText,
+    longest: int,
+    banned: BannedPhrases | None = None,
+) -> list[list[RequiredPhrase]]:
+    """Returns the phrases of each sentence.
+
+    Args:
+        lines: their phrases between tabs, each line after its place, as messages name it.
+        taken: the number of tokens with which each translation begins.
+        tokens: those of the target language.
+        longest: the maximum number of tokens of a target.
+        banned: what no translation may contain, if anything.
+
+    Raises:
+        InputError: phrases are empty, banned, too many or too long, or cannot be written with this vocabulary.
+    """
+    rows = []
+    for (place, line), given in zip(lines, taken, strict=True):
+        texts = list(dict.fromkeys(" ".join(text.split()) for text in line.split("\t")))
+        texts = [] if is_empty(line) else texts
+        if "" in texts:
+            raise InputError(
+                f"{place}: an empty phrase; expected words or phrases separated by single tabs, and an empty line "
+                "for a sentence without any"
+            )
+        if len(texts) > MOST_PHRASES:
+            raise InputError(f"{place}: {len(texts)} phrases; expected at most {MOST_PHRASES} for a sentence")
+        row = [write_phrase(text, tokens, place) for text in texts]
+        for phrase in row:
+            if banned and (found := banned.find(phrase.symbols)):
+                raise InputError(
+                    f"{place}: {phrase.text!r} is required, and {found!r} is banned; remove one of the two"
+                )
+        needed = tokens_needed(row)
+        if row and given + needed > longest:
+            raise InputError(
+                f"{place}: the phrases need {needed:,} tokens{f' after {given:,} of the prefix' * bool(given)}; "
+                f"expected at most {longest:,}, model.max_positions; require less"
+            )
+        rows.append(row)
+    return rows
 
 
 def tokens_needed(phrases: Sequence[RequiredPhrase]) -> int:
