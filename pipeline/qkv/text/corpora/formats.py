@@ -1,15 +1,12 @@
-"""Corpora on disk: parallel files, tables and Parquet, read so that line i of one side stays with line i of the other.
-
-A new format is a function that returns a `Corpus`, a row in `FORMATS`, and the keys that it takes in `CorpusSettings`.
-"""
+"""Corpora on disk: two files or a table, read so that line i of one side stays with line i of the other."""
 
 import csv
-import inspect
 import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,14 +33,16 @@ log = logging.getLogger(__name__)
 
 
 def read_corpus(settings: CorpusSettings | Sequence[CorpusSettings]) -> Corpus:
-    """Reads the sentence pairs that a section of the config names, in the format whose key is given; of a list, the
-    pairs of all its corpora, one after the other."""
+    """Reads the sentence pairs that a section of the config names, from two files or a table; of a list, the pairs of
+    all its corpora, one after the other."""
     if not isinstance(settings, CorpusSettings):
         return join_corpora([read_corpus(corpus) for corpus in settings])
-    read = next(read for key, read in FORMATS.items() if getattr(settings, key) is not None)
-    values = {name: getattr(settings, name) for name in inspect.signature(read).parameters}
-    shards = [{key: path for key, path in files.items() if key in values} for files in settings.shards()]
-    return join_corpora([read(**(values | files)) for files in shards], "shards")
+    read: Callable[..., Corpus] = read_parallel_files
+    if settings.table is not None:
+        columns = settings.model_dump(include={"source_column", "target_column", "separator", "header"})
+        read = partial(read_table, **columns)
+    shards = [{key: path for key, path in files.items() if key != "alignments"} for files in settings.shards()]
+    return join_corpora([read(**files, split=settings.split) for files in shards], "shards")
 
 
 def read_tagged(settings: CorpusSettings | Sequence[ListedCorpusSettings]) -> Corpus:
@@ -136,11 +135,6 @@ def read_table(
         return Corpus(source, target, range(first, first + count), str(table))
     numbers = _find_split(read_lines(split_file), split, count, table, split_file)
     return Corpus(source.select(numbers), target.select(numbers), (numbers + first).tolist(), str(table))
-
-
-FORMATS: dict[str, Callable[..., Corpus]] = {"source": read_parallel_files, "table": read_table}
-"""The key of the config's corpus section that holds a format's file -> the function that reads the format. The
-function's parameters have the names of the keys that it takes."""
 
 
 def _find_split(labels: Sequence[str], split: str, rows: int, path: str | Path, labels_file: str | Path) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Every line keeps its place and every character its value, whatever the file looks like."""
 
 import gzip
-import inspect
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -9,8 +8,7 @@ from hypothesis import strategies as st
 
 from qkv.config.corpus import CorpusSettings
 from qkv.errors import InputError
-from qkv.text.corpora.corpus import Corpus
-from qkv.text.corpora.formats import FORMATS, read_corpus, read_parallel_files, read_table
+from qkv.text.corpora.formats import read_corpus, read_parallel_files, read_table
 from qkv.text.lines.line import compose
 
 TRAPS = [
@@ -148,11 +146,6 @@ def test_bad_utf8_in_a_table_is_named_by_line(write):
 # Formats
 
 
-def test_every_format_takes_keys_of_the_config():
-    for key, read_format in FORMATS.items():
-        assert {key, *inspect.signature(read_format).parameters} <= set(CorpusSettings.model_fields)
-
-
 def test_the_keys_of_a_corpus_section_choose_the_format_and_its_arguments(write):
     sides = {"source": write("a\nb\n", "x.en"), "target": write("A\nB\n", "x.fr")}
     labels = write("train\ntest\n", "split.txt")
@@ -162,13 +155,3 @@ def test_the_keys_of_a_corpus_section_choose_the_format_and_its_arguments(write)
     columns = {"source_column": "t", "target_column": "s", "split_file": labels, "split": "test"}
     settings = CorpusSettings(table=table, header=True, **columns)
     assert read(read_corpus(settings)) == [["B"], ["b"], [3]]
-
-
-def test_a_new_format_is_a_function_and_a_row(write, monkeypatch):
-    def read_alternating_lines(source):
-        lines = source.read_text().splitlines()
-        return Corpus(lines[::2], lines[1::2], range(1, len(lines), 2), str(source))
-
-    monkeypatch.setitem(FORMATS, "source", read_alternating_lines)
-    path = write("a\nA\nb\nB\n")
-    assert read(read_corpus(CorpusSettings(source=path, target=path))) == [["a", "b"], ["A", "B"], [1, 3]]
