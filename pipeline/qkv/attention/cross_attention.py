@@ -54,7 +54,6 @@ class CrossAttention(MultiHeadAttention):
                 f"values of width {value}; take MultiHeadAttention.from_keras"
             )
         self.build((None, None, query), (None, None, key))
-        self.built = True
 
     def call(  # type: ignore[override]
         self,

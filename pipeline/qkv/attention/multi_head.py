@@ -300,7 +300,6 @@ class MultiHeadAttention(AttentionLayer):
     def _build_for(self, query, key, value):
         """Builds for inputs of these widths."""
         self.build((None, None, query), key_shape=(None, None, key), value_shape=(None, None, value))
-        self.built = True
 
     def build(self, query_shape, *, key_shape, value_shape):
         key_size = self.key_dim

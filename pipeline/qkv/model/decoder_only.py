@@ -96,15 +96,12 @@ class DecoderOnly(TranslationModel):
 
     def build(self, source_ids_shape=None, target_ids_shape=None):
         states = (None, None, self.d_model)
-        for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
-            if not embedding.built:
-                embedding.build((None, None))
+        self.build_embeddings()
         self.positions.build(states)
         for block in self.blocks:
             block.build(states)
         if self.final_norm is not None:
             self.final_norm.build(states)
-        self.built = True
 
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)

@@ -111,6 +111,12 @@ class TranslationModel(ConstructorConfig, keras.Model):
         """
         raise NotImplementedError
 
+    def build_embeddings(self):
+        """Creates the tables of ids, once each, however many sides share them."""
+        for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
+            if not embedding.built:
+                embedding.build((None, None))
+
     def start_cache(self, memory):
         """Makes the cache for the first step: any nested structure of tensors, which have a row for each target or are
         scalars. It may grow with every step."""

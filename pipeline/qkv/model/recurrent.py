@@ -109,7 +109,6 @@ class BahdanauDecoder(RecurrentDecoder):
     def build(self, memory_size):
         self.cell.build((None, self.embedding_dim + memory_size))
         self.deep_output.build((None, None, self.hidden_dim + self.embedding_dim + memory_size))
-        self.built = True
 
     def step(self, state, embedded, attend):
         context, weights = attend(state.hidden)
@@ -154,7 +153,6 @@ class LuongDecoder(RecurrentDecoder):
     def build(self, memory_size):
         self.cell.build((None, self.embedding_dim * (1 + self.input_feeding)))
         self.attentional.build((None, memory_size + self.hidden_dim))
-        self.built = True
 
     def step(self, state, embedded, attend):
         inputs = ops.concatenate([embedded, state.output], -1) if self.input_feeding else embedded
@@ -252,9 +250,7 @@ class Recurrent(TranslationModel):
 
     def build(self, source_ids_shape=None, target_ids_shape=None):
         width, hidden = self.embedding_dim, self.hidden_dim
-        for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
-            if not embedding.built:
-                embedding.build((None, None))
+        self.build_embeddings()
         for encoder in (self.forward_encoder, self.backward_encoder):
             encoder.build((None, None, width))
         self.bridge.build((None, hidden))
@@ -262,7 +258,6 @@ class Recurrent(TranslationModel):
             memory = (None, None, self.memory_size)
             self.attention.build((None, None, hidden), key_shape=memory, value_shape=memory)
         self.decoder.build(self.memory_size)
-        self.built = True
 
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)

@@ -114,14 +114,11 @@ class Transformer(TranslationModel):
 
     def build(self, source_ids_shape=None, target_ids_shape=None):
         states = (None, None, self.d_model)
-        for embedding in (self.target_embedding, self.source_embedding, self.output_embedding):
-            if not embedding.built:
-                embedding.build((None, None))
+        self.build_embeddings()
         for layer in (self.source_positions, self.target_positions, *self.encoder_blocks, *self.final_norms):
             layer.build(states)
         for block in self.decoder_blocks:
             block.build(states, states)
-        self.built = True
 
     def encode(self, source_ids, training=None):
         mask = padding_mask(source_ids)
