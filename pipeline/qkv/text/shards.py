@@ -28,7 +28,7 @@ from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
 from ..runtime.machine import usable_cores
 from ..runtime.parallel import in_processes
-from .corpora.corpus import SHARD_PAIRS, Corpus, Sides, _numbers, _shard, is_large, shards
+from .corpora.corpus import SHARD_PAIRS, Corpus, Sides, is_large, shard_numbers, shard_of, shards
 from .corpora.filters import TextFilters, digest_pairs
 from .corpora.overlap import SharedSentenceFinder, SharedSentences
 from .corpora.provenance import shard_digests
@@ -224,11 +224,11 @@ def read_pairs(
         parts = shards(corpus)
         return gather_readings(in_processes(reader, parts, processes) if processes > 1 else map(reader, parts))
     files.delete_leftovers()
-    missing = ((number, _shard(corpus, number)) for number in _numbers(corpus) if not files.has(number))
+    missing = ((number, shard_of(corpus, number)) for number in shard_numbers(corpus) if not files.has(number))
     write = _ShardWriter(reader, files)
     for _ in in_processes(write, missing, processes) if processes > 1 else map(write, missing):
         pass
-    return gather_readings(_read_or_make(corpus, reader, files, number) for number in _numbers(corpus))
+    return gather_readings(_read_or_make(corpus, reader, files, number) for number in shard_numbers(corpus))
 
 
 def gather_readings(readings: Iterable[Reading]) -> tuple[EncodedPairs, TextFacts]:
@@ -269,7 +269,7 @@ class _ShardWriter:
 def _read_or_make(corpus: Corpus, reader: PairReader, files: ShardFiles, number: int) -> Reading:
     reading = files.read(number)
     if reading is None:  # somebody has deleted it, or it is damaged
-        reading = reader(_shard(corpus, number))
+        reading = reader(shard_of(corpus, number))
         files.write(number, reading)
     return reading
 

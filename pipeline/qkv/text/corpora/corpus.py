@@ -173,13 +173,15 @@ def is_large(corpus: Corpus) -> bool:
 
 def shards(corpus: Corpus) -> Iterator[Sides]:
     """Yields the shards of a corpus, at least one."""
-    return (_shard(corpus, number) for number in _numbers(corpus))
+    return (shard_of(corpus, number) for number in shard_numbers(corpus))
 
 
-def _numbers(corpus: Corpus) -> range:
+def shard_numbers(corpus: Corpus) -> range:
+    """Returns the numbers of the shards of a corpus, of which there is at least one."""
     return range(max(1, -(-len(corpus) // SHARD_PAIRS)))
 
 
-def _shard(corpus: Corpus, number: int) -> Sides:
+def shard_of(corpus: Corpus, number: int) -> Sides:
+    """Returns the sources and the targets of the shard of that number."""
     part = slice(number * SHARD_PAIRS, (number + 1) * SHARD_PAIRS)
     return corpus.source[part], corpus.target[part]

@@ -16,7 +16,7 @@ import numpy as np
 from ...config.corpus import PARQUET, CorpusSettings, ListedCorpusSettings, is_csv
 from ...errors import InputError, did_you_mean
 from ..lines.line import tagged_lines
-from ..lines.text_file import Lines, _first_line, _refuse_growth, import_pyarrow, lines_of, read_lines
+from ..lines.text_file import Lines, first_line, import_pyarrow, lines_of, read_lines, refuse_growth
 from .corpus import Corpus, join_corpora
 
 Section = TypeVar("Section", bound=CorpusSettings)
@@ -278,7 +278,7 @@ class ParquetTable:
         except FileNotFoundError:
             raise InputError(f"{path}: there is no such file; check the path, which starts at {Path.cwd()}") from None
         except (pyarrow.ArrowException, OSError) as error:
-            raise InputError(f"{path}: not a Parquet file, or a damaged one ({_first_line(error)})") from None
+            raise InputError(f"{path}: not a Parquet file, or a damaged one ({first_line(error)})") from None
         columns = list(_columns(self._file.schema_arrow))
         self._types = dict(columns)
         self.names = [column for column, _ in columns]
@@ -333,10 +333,10 @@ class ParquetTable:
                 _, offsets, data = text.buffers()
                 ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
                 unpacked += len(text) + int(ends[-1] - ends[0])
-                _refuse_growth(self._path, self._size, unpacked)
+                refuse_growth(self._path, self._size, unpacked)
                 yield (data.to_pybytes() if data else b"")[ends[0] : ends[-1]], np.diff(ends)
         except (pyarrow.ArrowException, OSError) as error:
-            raise InputError(f"{self._path}: damaged Parquet file ({_first_line(error)}); fetch it again") from None
+            raise InputError(f"{self._path}: damaged Parquet file ({first_line(error)}); fetch it again") from None
 
     def _open(self, **options: Any) -> Any:
         return import_module("pyarrow.parquet").ParquetFile(self._path, **options)
@@ -349,7 +349,7 @@ class ParquetTable:
         for group in range(found.num_row_groups):
             # By its place, since pyarrow takes `en` for `en.1` too.
             chunk, only = found.row_group(group).column(place), {"row_groups": [group], "column_indices": [place]}
-            _refuse_growth(self._path, self._size, chunk.total_uncompressed_size)
+            refuse_growth(self._path, self._size, chunk.total_uncompressed_size)
             longest = chunk.total_uncompressed_size // max(1, found.row_group(group).num_rows)
             if chunk.has_dictionary_page:  # a long text that stands in the file once may be that of every row
                 if (first := next(dictionaries.reader.iter_batches(1, **only), None)) is None:

@@ -179,7 +179,7 @@ def refuse_returns(line: bytes, place: str) -> None:
         )
 
 
-def _locate_bad_byte(path: Path, file: BinaryIO) -> InputError:
+def locate_bad_byte(path: Path, file: BinaryIO) -> InputError:
     """Reads the file again, line by line, to name the line and the byte."""
     file.seek(0)
     position = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0

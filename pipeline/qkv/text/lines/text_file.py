@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import InputError
 from ...files.arrays import ArrayStore
 from ...files.paths import refuse_other_than_file
-from .line import BYTE_ORDER_MARK, GZIP, ZSTD, _locate_bad_byte, compose, refuse_returns
+from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, locate_bad_byte, refuse_returns
 
 CHUNK_LINES = 4096
 
@@ -135,7 +135,7 @@ def read_lines(path: str | Path) -> Lines:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
     except UnicodeDecodeError:
-        raise _locate_bad_byte(path, text.file) from None
+        raise locate_bad_byte(path, text.file) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if not len(starts):
@@ -244,10 +244,10 @@ def unpack_zstd(path: Path, packed: BinaryIO, block_bytes: int) -> Iterator[byte
         with pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, "r"), "zstd") as content:
             while block := content.read(block_bytes):
                 unpacked += len(block)
-                _refuse_growth(path, size, unpacked)
+                refuse_growth(path, size, unpacked)
                 yield block
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{path}: damaged zstd file ({_first_line(error)}); fetch or compress it again") from None
+        raise InputError(f"{path}: damaged zstd file ({first_line(error)}); fetch or compress it again") from None
 
 
 def import_pyarrow(path: str | Path, kind: str) -> Any:
@@ -293,7 +293,7 @@ def refuse_other_kinds(path: Path, start: bytes) -> None:
         )
 
 
-def _refuse_growth(path: Path, size: int, unpacked: int) -> None:
+def refuse_growth(path: Path, size: int, unpacked: int) -> None:
     """Refuses a few bytes that hold gigabytes.
 
     Raises:
@@ -306,5 +306,6 @@ def _refuse_growth(path: Path, size: int, unpacked: int) -> None:
         )
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Returns the first line of the text of an error, or its name."""
     return str(error).strip().split("\n")[0] or type(error).__name__
