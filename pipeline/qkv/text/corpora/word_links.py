@@ -23,7 +23,7 @@ Link = tuple[int, int]
 log = logging.getLogger(__name__)
 
 
-FROM_0 = "write the file anew, counted from 0"
+FROM_0 = r"write the file anew, counted from 0: perl -pe 's/(\d+)([-?p])(\d+)/($1-1).$2.($3-1)/ge' FILE > NEW"
 
 
 _LINK = re.compile(r"([0-9]{1,18})([-?p])([0-9]{1,18})(?::(.*))?")
