@@ -22,7 +22,7 @@ from tests.support.tiny_runs import small_settings, write_small_corpus
 PLUGIN = """
 from keras import ops
 
-from qkv.attention.mechanisms.mechanism import Softmax
+from qkv.attention.mechanisms import Softmax
 from qkv.attention.scores import Score
 from qkv.plugins import (
     register_measure,

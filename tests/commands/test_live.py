@@ -62,7 +62,7 @@ def test_at_most_four_runs_stand_side_by_side(root, capsys):
 def test_ctrl_c_ends_it(root, capsys, monkeypatch):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    monkeypatch.setattr("qkv.live.application.ServedPage.wait", lambda page: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("qkv.live.server.ServedPage.wait", lambda page: (_ for _ in ()).throw(KeyboardInterrupt))
     assert live.main([str(root)]) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("http://127.0.0.1:") and "token=" in printed.out

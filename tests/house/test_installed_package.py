@@ -50,7 +50,7 @@ import qkv
 from qkv.attention import AdditiveAttention, CrossAttention, MultiHeadAttention, SelfAttention, padding_mask
 from qkv.config import load_run_config
 from qkv.inspection import AttentionArchive, Sentence, write_archive
-from qkv.inspection.bridges import bertviz_arguments, write_inseq, write_soft_alignments
+from qkv.inspection.archive_export import bertviz_arguments, write_inseq, write_soft_alignments
 from qkv.run import train
 print(qkv.__file__)
 """

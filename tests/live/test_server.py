@@ -46,7 +46,7 @@ HEADERS = b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"
 
 @pytest.mark.parametrize("begin", [b"POST /", b"POST /read" + HEADERS], ids=["headers", "body"])
 def test_a_request_that_arrives_byte_by_byte_is_given_up(monkeypatch, begin):
-    monkeypatch.setattr("qkv.live.application.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("qkv.live.server.PATIENCE_SECONDS", 0.5)
     with serving() as address, socket.create_connection(address) as slow:
         slow.sendall(begin)
         slow.settimeout(0.1)
@@ -62,7 +62,7 @@ def test_a_request_that_arrives_byte_by_byte_is_given_up(monkeypatch, begin):
 
 
 def test_silent_and_broken_connections_do_not_stop_the_server(monkeypatch):
-    monkeypatch.setattr("qkv.live.application.MOST_CONNECTIONS", 3)
+    monkeypatch.setattr("qkv.live.server.MOST_CONNECTIONS", 3)
     with serving() as address:
         silent = [socket.create_connection(address) for _ in range(3)]
         silent[0].sendall(b"POST /answer HTTP/1.1\r\nContent-Length: 100\r\n")

@@ -203,7 +203,7 @@ def alignment_metrics(table: pd.DataFrame, readout: ChosenReadout, gold_set: Gol
 
 
 class ProbableScores(NamedTuple):
-    """How probable links fare on a set with gold links.
+    """The error rates of probable links on a set with gold links.
 
     Attributes:
         row: their row for the table of `score_heads`, without `eos_share`.

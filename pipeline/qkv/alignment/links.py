@@ -14,7 +14,7 @@ from ..text.corpora.word_links import Link
 
 
 class Readings:
-    """What the ways of linking have in common, each read once.
+    """The numbers that the ways of linking share, each read once.
 
     Args:
         matrix: `(..., target words, source words)`, as `word_matrix` returns it.

@@ -31,7 +31,7 @@ def aligned_sites() -> list[str]:
 
 @dataclass(frozen=True)
 class AlignmentReadout:
-    """Where alignments are read, and how.
+    """The place where alignments are read, and the way of reading.
 
     Args:
         layer: from 0.

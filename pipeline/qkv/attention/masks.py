@@ -1,4 +1,4 @@
-"""Who may attend to whom: boolean masks made from ids, and the softmax that obeys them.
+"""Masks: boolean arrays, made from ids, that say who may attend to whom, and the softmax that obeys them.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions. True means "may be attended to".
 """

@@ -58,7 +58,8 @@ def _tell_other_workers(mistake: str) -> None:
 
 @dataclass(frozen=True)
 class TrainArguments:
-    """What to train: a new run with `config`, or the run in the folder `resume`, whose settings `config` then holds."""
+    """The training that is asked for: a new run with `config`, or the run in the folder `resume`, whose settings
+    `config` then holds."""
 
     config: RunConfig
     resume: Path | None = None

@@ -10,7 +10,7 @@ from .schema import MOST_UNITS, OneOf, Settings
 
 
 class AttentionSettings(Settings):
-    """How the attention of one site works."""
+    """The attention of one site."""
 
     site: ClassVar[str]
     """The site, one of `names.model.ATTENTION_SITES`, to which these settings apply."""
@@ -125,7 +125,7 @@ class AttentionSettings(Settings):
 
 
 class FullAttentionSettings(AttentionSettings):
-    """How attention works that sees all positions at once."""
+    """Attention that sees all positions at once."""
 
     projected_length: int = Field(
         default=64, ge=1, le=100_000, description="With linformer: number of projected keys and values."
@@ -133,7 +133,7 @@ class FullAttentionSettings(AttentionSettings):
 
 
 class EncoderSelfAttentionSettings(FullAttentionSettings):
-    """How the encoder's self-attention works."""
+    """The encoder's self-attention."""
 
     site: ClassVar[str] = "encoder_self"
 
@@ -154,13 +154,13 @@ class EncoderSelfAttentionSettings(FullAttentionSettings):
 
 
 class DecoderSelfAttentionSettings(AttentionSettings):
-    """How the decoder's self-attention works."""
+    """The decoder's self-attention."""
 
     site: ClassVar[str] = "decoder_self"
 
 
 class CrossAttentionSettings(FullAttentionSettings):
-    """How attention from target to source works."""
+    """Attention from target to source."""
 
     site: ClassVar[str] = "cross"
 

@@ -8,7 +8,7 @@ from .schema import Settings
 
 
 class BatchSettings(Settings):
-    """How sentences are grouped into batches."""
+    """The grouping of sentences into batches."""
 
     batch_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | Literal["auto"] = Field(
         default=4096,

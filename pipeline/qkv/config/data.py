@@ -13,7 +13,7 @@ from .schema import MAY_CHANGE, OneOf, Settings
 
 
 class FilterSettings(Settings):
-    """Which further training pairs are left out. All are off unless they are set; `corpus_report.json` counts what each
+    """Filters of further training pairs. All are off unless they are set; `corpus_report.json` counts what each
     leaves out."""
 
     source_script: Annotated[str, OneOf(SCRIPTS)] | None = Field(
@@ -45,7 +45,7 @@ class FilterSettings(Settings):
 
 
 class NormalizeSettings(Settings):
-    """What is done to a sentence that a person has written, so that it looks like the training text.
+    """Changes to a sentence that a person has written, so that it looks like the training text.
 
     Sentences that look like it already stay as they are; sets are never changed.
     """
@@ -75,7 +75,7 @@ Unit = Annotated[str, OneOf(WORD_UNITS)]
 
 
 class WordSettings(Settings):
-    """What counts as a word where attention is shown and words are aligned."""
+    """The units that count as words where attention is shown and words are aligned."""
 
     source: Unit | None = Field(
         default=None,

@@ -13,7 +13,7 @@ from .schema import KEPT, OneOf, Settings, composed
 
 
 class DecodingSettings(Settings):
-    """How translations are searched."""
+    """The search for translations."""
 
     search: Annotated[str, OneOf(SEARCHES)] = Field(
         default="beam", description=f"How translations are searched. {describe(SEARCHES)}."

@@ -21,7 +21,7 @@ class Probe(Settings):
 
 
 class InspectionSettings(Settings):
-    """Which attention is written and shown."""
+    """The attention that is written and shown."""
 
     probes: tuple[Probe, ...] | None = Field(
         default=None,

@@ -27,7 +27,7 @@ ARCHITECTURE_HELP = f"Kind of model. {describe(ARCHITECTURES)}."
 
 
 class ArchitectureSettings(Settings):
-    """What every architecture has."""
+    """Settings of every architecture."""
 
     architecture: Architecture = Field(default="transformer", description=ARCHITECTURE_HELP)
     dropout: Probability = Field(
@@ -70,7 +70,7 @@ class ArchitectureSettings(Settings):
 
 
 class BlocksSettings(ArchitectureSettings):
-    """What architectures made of Transformer blocks have."""
+    """Settings of architectures made of Transformer blocks."""
 
     d_model: int = Field(
         default=128, ge=1, le=MOST_UNITS, description="Width of the embeddings and of every layer, in units."

@@ -66,7 +66,7 @@ class OneOf:
 
     @property
     def expectation(self) -> str:
-        """What is expected, in words."""
+        """The expected value, in words."""
         return f"one of {', '.join(self.names)}"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -44,7 +44,7 @@ class CallbackSettings(Settings):
 
 
 class StartSettings(Settings):
-    """What a training starts from."""
+    """The start of a training."""
 
     start_from: Path | None = Field(
         default=None,
@@ -63,7 +63,7 @@ class StartSettings(Settings):
 
 
 class EarlyStoppingSettings(Settings):
-    """Which checkpoint is best, and when training stops because validation no longer improves."""
+    """The choice of the best checkpoint, and the end of a training whose validation no longer improves."""
 
     metric: Annotated[str, OneOf(choosing_metrics, extensible=True)] = Field(
         default="bleu", description="Validation metric by which the best checkpoint is chosen."
@@ -97,7 +97,7 @@ class GuidedAttentionSettings(Settings):
 
 
 class LimitSettings(Settings):
-    """When training ends: at the first of max_updates, max_epochs and max_minutes."""
+    """The end of training: the first of max_updates, max_epochs and max_minutes."""
 
     max_updates: Annotated[int | None, MAY_CHANGE] = Field(
         default=None, ge=1, le=MOST_COUNTED, description="Number of updates to train for; null: no limit."
@@ -118,7 +118,7 @@ class LimitSettings(Settings):
 
 
 class LossSettings(Settings):
-    """What is minimised."""
+    """The loss that is minimised."""
 
     label_smoothing: Probability = Field(
         default=0.1,
@@ -138,7 +138,7 @@ class LossSettings(Settings):
 
 
 class OptimizerSettings(Settings):
-    """How gradients become updates."""
+    """The optimizer, which turns gradients into updates."""
 
     optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
         default="adam", description=f"Optimiser, which turns gradients into updates. {describe(OPTIMIZERS)}."
@@ -158,7 +158,7 @@ class OptimizerSettings(Settings):
 
 
 class StepSettings(Settings):
-    """How an update is computed."""
+    """The computation of an update."""
 
     clip_norm: float = Field(
         default=1.0,
@@ -175,7 +175,7 @@ class StepSettings(Settings):
 
 
 class PaceSettings(Settings):
-    """How often training is validated, saved and logged."""
+    """The intervals of validation, checkpoints and logs."""
 
     validate_every_updates: int | None = Field(
         default=500,

@@ -32,7 +32,7 @@ from .search import (
 
 @dataclass(frozen=True)
 class BeamSettings:
-    """How hypotheses are searched and ranked.
+    """The settings of a beam search.
 
     Args:
         size: K, how many hypotheses of each sentence are extended at every step.

@@ -73,7 +73,7 @@ class Ban:
 
 
 class Requirements(NamedTuple):
-    """What a search needs to know of them, as arrays or tensors.
+    """The required phrases of a batch, as arrays or tensors.
 
     - symbols: int16 `(V, L)`, see `TokenText`.
     - following, completed: int32 `(S, SYMBOLS)`, the automata of all sentences, one after another; bit p of `completed`
@@ -96,7 +96,7 @@ class Requirements(NamedTuple):
 
 
 class Met(NamedTuple):
-    """How far hypotheses are.
+    """The required phrases that hypotheses have met so far.
 
     - states: int32 `(R,)`, of the automaton.
     - met: int32 `(R,)`, the bits of the phrases that the text holds as whole words, whatever follows.
@@ -203,7 +203,7 @@ class LexicalState(NamedTuple):
 
 
 class Need(NamedTuple):
-    """How many tokens hypotheses need at most until all their phrases are met.
+    """The number of tokens that hypotheses need at most until all their phrases are met.
 
     - all: int32 `(R,)`, after a token that breaks off what has been begun.
     - left: int32 `(R,)`, after a token that begins a new word, which leaves whole what is whole so far.

@@ -1,4 +1,4 @@
-"""What every search takes and returns, and the loops and gathers that searches are made of.
+"""The interface of all searches, and the loops and gathers that they are made of.
 
 Letters: A sentences still searched, B batch, N hypotheses of a sentence, L maximum length of a target.
 """

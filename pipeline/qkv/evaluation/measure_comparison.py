@@ -31,7 +31,7 @@ from .systems import System
 
 
 class Scored(Protocol):
-    """What is compared: its name in the table, its folder, its metrics."""
+    """A system that is compared: its name in the table, its folder, its metrics."""
 
     @property
     def name(self) -> str: ...
@@ -280,7 +280,7 @@ class ScoreMeasure(NamedTuple):
 
 
 class FixedMeasure(NamedTuple):
-    """What is measured of a model's weights, without any sentence."""
+    """A measure of a model's weights, without any sentence."""
 
     value: float
 

@@ -1,4 +1,4 @@
-"""What the header of the viewer's page says of a run and its evaluation."""
+"""The header of the viewer's page: facts of a run and its evaluation."""
 
 from collections.abc import Mapping
 from pathlib import Path

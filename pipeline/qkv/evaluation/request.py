@@ -1,4 +1,4 @@
-"""What is evaluated: a run and a set, read from a config or from files, and the tokens of the set, made once for the
+"""The request of an evaluation: a run and a set, read from a config or files, and the set's tokens, made once for the
 translator, the likelihood, alignments and the archive."""
 
 import logging

@@ -77,7 +77,7 @@ class Evaluated:
 
     @property
     def members(self) -> list[dict[str, Any]]:
-        """What is said of each model of an ensemble; empty for a single run."""
+        """The facts of each model of an ensemble; empty for a single run."""
         return self.metrics.get("members", [])
 
     @property
@@ -87,7 +87,7 @@ class Evaluated:
 
     @property
     def bleu_tokenizer(self) -> str:
-        """How BLEU splits the translations into words."""
+        """The tokenizer by which BLEU splits the translations into words."""
         return self.metrics.get("bleu_tokenizer") or self.config.data.scoring_tokenizer
 
     @property
@@ -149,7 +149,7 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class EvaluatedArchive:
-    """What a comparison asks of an archive; see `Evaluated`.
+    """An archive as a system that is compared; see `Evaluated`.
 
     Args:
         name: its name in the table.
@@ -195,7 +195,7 @@ class EvaluatedArchive:
 
     @property
     def bleu_tokenizer(self) -> str | None:
-        """How BLEU splits the translations into words; None for the way of what it is compared with."""
+        """The tokenizer of BLEU; None for that of the systems beside it."""
         return self.metrics.get("bleu_tokenizer")
 
     @property

@@ -1,4 +1,4 @@
-"""What a model must be to have a counterpart in another program, and its weights by name.
+"""The conditions under which a model has a counterpart in another program, and its weights by name.
 
 Nothing is left out without a word: every setting is either asked for or known to change nothing, and every weight must
 have been taken when the conversion ends.

@@ -1,4 +1,4 @@
-"""Whether an exported model does what the run does, on sentences of the run."""
+"""Parity: an exported model does what the run does, on sentences of the run."""
 
 import logging
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a head does in general: types that are named only where a permutation control allows it.
+"""Types of heads, named only where a permutation control allows it.
 
 A type is a place of each row: the previous token, the linked word, EOS. A head is named after a type if
 

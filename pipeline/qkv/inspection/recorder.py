@@ -96,7 +96,7 @@ class AttentionRecorder:
 
     @property
     def graph(self) -> Any:
-        """What `read` computes, as TensorFlow's `GraphDef`."""
+        """The computation of `read`, as TensorFlow's `GraphDef`."""
         return self.read.get_concrete_function().graph.as_graph_def()
 
     def record_translations(

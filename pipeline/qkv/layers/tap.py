@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Returned(NamedTuple):
-    """What a method of a layer returns: `(B, ..., T, size)`, or `(B, size)` for one position of a loop, whose calls are
+    """The result of a layer's method: `(B, ..., T, size)`, or `(B, size)` for one position of a loop, whose calls are
     then the rows of one array.
 
     - layer: the object.
@@ -21,7 +21,7 @@ class Returned(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """What an attention layer computes in `attend`: `NAME.scores`, `.weights`, `.head.0` and so on, and `.output`.
+    """The values of an attention layer in `attend`: `NAME.scores`, `.weights`, `.head.0` and so on, and `.output`.
 
     - layer: the `AttentionLayer`.
     - name: of its own.

@@ -1,4 +1,4 @@
-"""Who may ask: every request names a host that is served, comes from this page, and knows the token."""
+"""The gate of the live page: every request names a host that is served, comes from this page, and knows the token."""
 
 import hmac
 import re

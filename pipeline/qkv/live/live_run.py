@@ -38,7 +38,7 @@ from .question import GivenRow, HeadChange, Question, ScoreQuestion
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run says to a question.
+    """The answer of a run to a question.
 
     Args:
         record: the sentence, its translation and its attention.
@@ -210,7 +210,7 @@ NO_WEIGHTS = (0.0,)  # for as many keys as there are
 
 
 class ChangeVariables:
-    """What is changed in a model's heads.
+    """The changes of a model's heads, as variables.
 
     Args:
         model: any `TranslationModel`; nothing can be changed in one that is no Transformer.

@@ -1,4 +1,4 @@
-"""What a live page asks: a sentence, how it is translated and what is changed. All is checked before it is used."""
+"""The questions of a live page: a sentence, its search and the changes. All is checked before it is used."""
 
 import json
 from typing import Annotated, TypeVar
@@ -57,7 +57,7 @@ class GivenRow(_Part):
 
 
 class Question(_Part):
-    """What is asked of one run.
+    """A question to one run.
 
     Attributes:
         text: the sentence as it was typed.
@@ -81,7 +81,7 @@ class Question(_Part):
 
 
 class ScoreQuestion(_Part):
-    """Why a head looks where it looks in one row, of a translation as the model has it.
+    """The question why a head looks where it looks in one row, of a translation as the model has it.
 
     Attributes:
         text: the sentence as it was typed.

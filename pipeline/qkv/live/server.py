@@ -147,7 +147,7 @@ PATIENCE_SECONDS = 20  # for all that a client sends, and for each thing that it
 
 
 class _Arriving(io.RawIOBase):
-    """What a client sends, until `PATIENCE_SECONDS` are over: the timeout of a socket starts anew with each byte."""
+    """The bytes of a client, until `PATIENCE_SECONDS` are over: the timeout of a socket starts anew with each byte."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

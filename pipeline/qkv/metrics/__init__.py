@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MetricInputs:
-    """What metrics are computed from.
+    """The translations, references and likelihood from which metrics are computed.
 
     Args:
         translations: the model's, one for each source.

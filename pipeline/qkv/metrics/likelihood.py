@@ -1,4 +1,4 @@
-"""How likely the references are under a model."""
+"""The likelihood of references under a model."""
 
 import math
 from dataclasses import dataclass

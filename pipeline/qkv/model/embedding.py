@@ -192,7 +192,7 @@ def make_embeddings(vocabulary_size, width, tie_embeddings, dtype, scale=True, b
 
 
 class Distances(NamedTuple):
-    """What self-attention takes to see distances; None for each that the kind of positions does not need.
+    """The arguments by which self-attention sees distances; None for each that the kind of positions does not need.
 
     - rotation: of queries and keys.
     - bias: of the scores.

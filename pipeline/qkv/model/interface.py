@@ -23,7 +23,7 @@ from ..layers.tap import Place
 
 
 class Memory(NamedTuple):
-    """What the encoder hands to the decoder.
+    """The encoder's result, as the decoder takes it.
 
     - states: `(B, S, D)`.
     - mask: bool `(B, 1, 1, S)`, the real tokens.

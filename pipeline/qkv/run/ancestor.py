@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Ancestor:
-    """What a run keeps of the run that it starts from.
+    """The run that another one starts from, as the latter keeps it.
 
     Attributes:
         run: the new run.

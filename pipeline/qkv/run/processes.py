@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class RunParts:
-    """What a process needs to load a run, or several as an ensemble.
+    """The parts from which a process loads a run, or several as an ensemble.
 
     Args:
         roots: the folders of the runs.

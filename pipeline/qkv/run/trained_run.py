@@ -42,13 +42,13 @@ Sentence = str | tuple[str, str]
 
 
 class ExplainedScores:
-    """What a `TrainedRun` says of the scores of its attention."""
+    """The explanations of a `TrainedRun` for the scores of its attention."""
 
     model: keras.Model
 
     @property
     def translator(self) -> Translator:
-        """What searches the translation of a source that is given alone."""
+        """The translator of sources that are given alone."""
         raise NotImplementedError
 
     def explain_score(self, sentence: Sentence, layer: str, *, head: int, row: int) -> ScoreParts:
@@ -74,7 +74,7 @@ class ExplainedScores:
 
 
 class Inside(NamedTuple):
-    """What a model computes while it reads a sentence pair.
+    """The values that a model computes while it reads a sentence pair.
 
     - source_tokens: with EOS at the end, S of them.
     - target_input_tokens: with BOS at the beginning, T of them; row t of every array is computed from token t.
@@ -117,18 +117,18 @@ class TrainedRun(ExplainedScores):
 
     @cached_property
     def target_tokens(self) -> TokenText:
-        """What the tokens of the target language add to a text."""
+        """The text that each token of the target language adds."""
         return self.banned.tokens if self.banned else TokenText(self.tokenizer, self.config.data.tokenized)
 
     @cached_property
     def source_look(self) -> TextLook | None:
-        """What the source side of the training text looks like; None for a run of a version that did not measure it,
+        """The look of the source side of the training text; None for a run of a version that did not measure it,
         unless typed text is to be normalised and the training text is still there."""
         return self._look("source", self.directory.source_look)
 
     @cached_property
     def target_look(self) -> TextLook | None:
-        """What the target side of the training text looks like, see `source_look`."""
+        """The look of the target side of the training text, see `source_look`."""
         return self._look("target", self.directory.target_look)
 
     def _look(self, side: str, path: Path) -> TextLook | None:
@@ -142,7 +142,7 @@ class TrainedRun(ExplainedScores):
 
     @cached_property
     def normalizer(self) -> Callable[[str], str] | None:
-        """What `data.normalize` does to a source line, see `make_normalizer`."""
+        """The function that `data.normalize` applies to a source line, see `make_normalizer`."""
         return self.make_normalizer()
 
     def make_normalizer(self, side: str = "source", *, divides: bool = True) -> Callable[[str], str] | None:
@@ -202,7 +202,7 @@ class TrainedRun(ExplainedScores):
 
     @cached_property
     def cutter(self) -> WordCutter:
-        """What cuts text into words, as the config says."""
+        """The cutter of text into words, as the config says."""
         data = self.config.data
         count_tokens = self.tokenizer.count_tokens, self.tokenizer.of_target.count_tokens
         tags = self.tokenizer.tags

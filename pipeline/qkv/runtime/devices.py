@@ -216,7 +216,7 @@ MOST_WORKERS = 4  # each holds a batch in memory
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is computed at once.
+    """The sizes of what is computed at once.
 
     Attributes:
         update_slices: slices of a batch that an update computes side by side.

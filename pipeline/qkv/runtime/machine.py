@@ -1,4 +1,4 @@
-"""What the machine has, as the system says: memory, cores, GPUs of NVIDIA, processes. It loads no TensorFlow."""
+"""The machine, as the system describes it: memory, cores, GPUs of NVIDIA, processes. It loads no TensorFlow."""
 
 import ctypes
 import importlib.util

@@ -1,1 +1,1 @@
-"""How sure a number over sentences is: intervals, tests, and fitted probabilities."""
+"""The certainty of numbers over sentences: intervals, tests, and fitted probabilities."""

@@ -33,7 +33,7 @@ disk."""
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Which sentences make up each batch.
+    """The sentences of each batch.
 
     Args:
         batches: for each batch an array of sentence numbers.
@@ -47,7 +47,7 @@ class BatchPlan:
 
     @property
     def padding_share(self) -> float:
-        """How much of all positions is padding, from 0 to 1."""
+        """The share of padding among all positions, from 0 to 1."""
         return 1 - self.tokens / self.positions if self.positions else 0.0
 
 
@@ -134,7 +134,7 @@ class EpochPlan:
 
     @property
     def padding_share(self) -> float:
-        """How much of all positions is padding, from 0 to 1, in the windows planned so far."""
+        """The share of padding among all positions, from 0 to 1, in the windows planned so far."""
         return 1 - self._tokens / self._positions if self._positions else 0.0
 
 

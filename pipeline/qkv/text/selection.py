@@ -1,4 +1,4 @@
-"""Which pairs are trained on, and the report about it: odd pairs and those of filters are left out, some are joined."""
+"""The pairs that are trained on, and their report: odd pairs and those of filters are left out, some are joined."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence

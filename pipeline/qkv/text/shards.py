@@ -54,7 +54,7 @@ _ARRAYS = {"empty": bool, "digests": np.uint64, "filtered": np.uint8, "near_dige
 
 
 class TextFacts(NamedTuple):
-    """What was found in some pairs, or in the whole text.
+    """The findings in some pairs, or in the whole text.
 
     - empty: see `find_empty`.
     - digests: see `digest_pairs`.
@@ -73,7 +73,7 @@ class TextFacts(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What is known of some pairs once they were read: the ids of their sources and targets, and what was found."""
+    """Some pairs as they were read: the ids of their sources and targets, and the findings."""
 
     sides: tuple[EncodedShard, EncodedShard]
     facts: TextFacts

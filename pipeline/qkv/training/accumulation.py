@@ -120,7 +120,7 @@ class _Part(NamedTuple):
 
 
 class _Parts:
-    """How batches are cut so that no part has as many positions as a limit, if sentences can be cut apart so.
+    """The cutting of batches so that no part has as many positions as a limit, if sentences can be cut apart so.
 
     Attributes:
         any: whether any batch is cut.

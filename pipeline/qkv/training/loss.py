@@ -21,7 +21,7 @@ from ..text.tokens.special_tokens import EOS, PAD
 
 @dataclass(frozen=True)
 class GuidedAttention:
-    """Which head of the cross-attention is guided, and how strongly.
+    """The guidance of a head of the cross-attention, and its weight.
 
     Args:
         layer: the decoder layer, from 0.

@@ -1,4 +1,4 @@
-"""How far a run has come, as its checkpoints say it."""
+"""The progress of a run, as its checkpoints say it."""
 
 import math
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from ..files.json import parse_json
 
 @dataclass
 class Progress:
-    """How far a run has come.
+    """The progress of a run.
 
     Args:
         update: number of updates made.

@@ -171,7 +171,7 @@ def shortcoming(progress: Progress, warmup_updates: int, metric: str, patience: 
 
 @dataclass(frozen=True)
 class Lengthening:
-    """How a training that has ended can be made longer.
+    """The way in which a training that has ended can be made longer.
 
     Args:
         because: what has ended it, and what that means.

@@ -1,4 +1,4 @@
-"""What several workers of a training compare before the start, and agree on while they train."""
+"""The workers of a training compare their start, and agree while they train."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

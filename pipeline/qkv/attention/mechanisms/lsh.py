@@ -158,7 +158,7 @@ class LSH(ConstructorConfig, Mechanism):
 
 
 class Places(NamedTuple):
-    """Where one round of hashing puts each position. All are int `(B, H, S)`."""
+    """The places of the positions after one round of hashing. All are int `(B, H, S)`."""
 
     chunk: Any
     """The chunk of a position."""

@@ -53,7 +53,7 @@ ACTIVATIONS = ("relu", "gelu", "silu")
 
 @dataclass(frozen=True)
 class Score:
-    """How queries and keys are compared.
+    """A way to compare queries and keys.
 
     Attributes:
         meaning: the formula, for help texts.
@@ -82,7 +82,7 @@ ATTENTION_SITES = ("encoder_self", "decoder_self", "cross")
 
 @dataclass(frozen=True)
 class Mechanism:
-    """What is done with the scores.
+    """A way from scores to weights.
 
     Attributes:
         meaning: for help texts.

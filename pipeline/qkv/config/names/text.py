@@ -1,4 +1,4 @@
-"""What corpora and tokenizers are made of."""
+"""Names for the parts of corpora and tokenizers."""
 
 TOKENIZERS = {
     "bpe": "merges of frequent pairs",

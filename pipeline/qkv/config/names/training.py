@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the learning rate changes after warm-up.
+    """A course of the learning rate after warm-up.
 
     Attributes:
         meaning: for help texts.

@@ -1,4 +1,4 @@
-"""How translations are searched and scored."""
+"""Names of searches, metrics and the tokenizers of BLEU."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ MEAN = "mean"
 
 
 class Scorer(NamedTuple):
-    """What orders the source tokens.
+    """A way to order the source tokens.
 
     - scorer: one of `config.names.inspection.SOURCE_SCORERS`.
     - layer: from 0, `mean`, or empty for what has no layers.

@@ -1,4 +1,4 @@
-"""What it costs to change one head at a time: of each sentence, and of a set with intervals and tests.
+"""The cost of changing one head at a time: of each sentence, and of a set with intervals and tests.
 
 Letters: N sentences, P changes of one head each.
 """

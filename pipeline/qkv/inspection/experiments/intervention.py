@@ -74,7 +74,7 @@ UNCHANGED = -1
 
 
 class Intervention(NamedTuple):
-    """What is replaced in some layers of a model. All of it may be tensors, so that one graph serves all.
+    """The weights that are replaced in some layers of a model. All of it may be tensors, so that one graph serves all.
 
     - changes: int `(layers, H)`, for each head an index into `CHANGES`, or `UNCHANGED`.
     - row: int `(3,)`, layer, head and query of one row whose weights are given; layer -1 or None for no such row.

@@ -1,4 +1,4 @@
-"""Why a head looks where it looks: the scores of one row, split into what query and key take from the model below.
+"""The scores of one row of a head, split into the parts that query and key take from the model below.
 
 A product score is linear in query and key, which are projections of residual streams, and a stream is the sum of what
 embedding, positions and sublayers have added to it. Only layer normalisation stands between them. Its mean and standard

@@ -45,7 +45,7 @@ _Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TextFilters:
-    """Which pairs are left out, by `CORPUS_FILTERS`.
+    """Filters of pairs, by the names of `CORPUS_FILTERS`.
 
     Args:
         source_script: the script of the source, one of `config.names.text.SCRIPTS`; None for any.

@@ -36,7 +36,7 @@ def corpus_shares(pairs: Sequence[int], weights: Sequence[float] | None, tempera
 
 
 class Mixture:
-    """Which pairs of each corpus an epoch has.
+    """The pairs of each corpus in an epoch.
 
     An epoch has as many pairs as the corpora that take part have together, divided by their shares. Of each corpus it
     takes the next ones of an endless sequence: the corpus shuffled, then shuffled anew, and so on. So every pair of a
@@ -63,7 +63,7 @@ class Mixture:
 
     @property
     def repeats(self) -> list[float]:
-        """How often a pair of each corpus comes in an epoch, on average."""
+        """The average number of times that a pair of each corpus comes in an epoch."""
         return [count / max(own.pairs, 1) for own, count in zip(self._corpora, self.counts, strict=True)]
 
     def rows(self, epoch: int, window: int = 0, windows: int = 1) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What two corpora share: scores on sentences that were trained on would be too high."""
+"""The sentences that two corpora share: scores on sentences that were trained on would be too high."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a text looks like: which words and capitals it has, so that typed text can be made to look the same.
+"""The look of a text: its words and capitals, so that typed text can be made to look the same.
 
 The look of both sides of a run's text is measured when the text is prepared, and kept in the run's `source_look.json`
 and `target_look.json`.
@@ -27,7 +27,7 @@ _MARKS = ".,!?;:"
 
 @dataclass(frozen=True)
 class TextLook:
-    """What a text looks like.
+    """The look of a text.
 
     Args:
         example: one of its sentences.
@@ -106,7 +106,7 @@ class LookMeter:
 
     @property
     def look(self) -> TextLook:
-        """What the text so far looks like."""
+        """The look of the text so far."""
         example = self.first if len(self.first) <= _EXAMPLE_CHARACTERS else self.first_short or self.first
         mostly_small = 2 * self.beginnings < self.sentences
         capitals = "none" if not self.capitalised else "names" if mostly_small else "sentences"

@@ -24,7 +24,7 @@ NONE = -1
 
 @dataclass(frozen=True)
 class BanTable:
-    """Which tokens may come next.
+    """The tokens that may come next, by states of an automaton.
 
     Args:
         following: int `(S, V)`, the state after each token; `NONE` where the token would complete a banned phrase, or

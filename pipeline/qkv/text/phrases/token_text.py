@@ -1,4 +1,4 @@
-"""What each token adds to the text, as symbols: bytes that also say where words begin and end."""
+"""The text that each token adds, as symbols: bytes that also say where words begin and end."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ Symbols = tuple[int, ...]
 
 
 class TokenText:
-    """What each token adds to the text.
+    """The text that each token adds.
 
     The tokens are spelt by decoding each of them between two others, so that only the tokenizer's interface counts. A
     character is the symbols of its bytes, the first one greater by `DIVIDING` if the character makes no word with its

@@ -15,7 +15,7 @@ from ..lines.line import find_tag, visible, without_tag
 
 
 class SubwordModel(Protocol):
-    """What applies a model."""
+    """A model that is applied."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each text; none for one that `is_empty`."""
@@ -31,7 +31,7 @@ class SubwordModel(Protocol):
 
 
 class PlainModel(Protocol):
-    """What applies a model without TensorFlow, and can be sent to another process."""
+    """A model that is applied without TensorFlow, and can be sent to another process."""
 
     vocabulary_size: int
     """The number of ids."""

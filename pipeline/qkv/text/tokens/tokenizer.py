@@ -83,7 +83,7 @@ class Tokenizer:
 
     @property
     def side_models(self) -> tuple[PlainModel, PlainModel]:
-        """What encodes sources and targets, in this process or in another."""
+        """The models that encode sources and targets, in this process or in another."""
         model = SentencePieceModel(self.model)
         return model, model
 

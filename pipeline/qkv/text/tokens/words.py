@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class WordUnits(NamedTuple):
-    """What counts as a word on each side, by the names of `config.names.text.WORD_UNITS`."""
+    """The units that count as words on each side, by the names of `config.names.text.WORD_UNITS`."""
 
     source: str = "spaces"
     target: str = "spaces"
@@ -52,7 +52,7 @@ BETWEEN_SPACES = WordUnits()
 
 @dataclass(frozen=True)
 class WordCutter:
-    """How the sentences of a run are cut into words.
+    """The cutting of a run's sentences into words.
 
     Args:
         source: the unit of the source, one of `config.names.text.WORD_UNITS`; None to judge by the text.
@@ -228,7 +228,7 @@ def other_marks(sentences: Iterable[Sequence[str]], marks: str) -> str | None:
 
 @dataclass(frozen=True)
 class Marks:
-    """How tokens spell where words begin and end.
+    """The marks by which tokens spell where words begin and end.
 
     Args:
         begins: whether a token begins a word, given the token before it; the first one does.

@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a run: curves against updates, the probe sentences with their attention, a profile, and the
+"""TensorBoard's pages of a run: curves against updates, the probe sentences with their attention, and the
 vectors of the subwords in its projector."""
 
 import re
