@@ -31,11 +31,11 @@ class SlicedSums:
         self._seeds = [variable for variable in model.variables if variable.name == "seed_generator_state"]
         self._draws: Counter[int] = Counter()
         self._graph = tf.function(self._sums, autograph=False, experimental_attributes={"_noinline": True})
+        self._make_global_generator()  # made while a graph is traced, it would have the graph traced again
 
     def __call__(self, batch: Batch) -> list[Any]:
         """Returns the sums; part of a graph."""
-        if not tf.distribute.has_strategy():  # a replica's thread makes it anew in every trace, which no graph allows
-            global_seed_generator()  # made within `_DrawsCounted`, it would stay without a value
+        self._make_global_generator()  # if Keras' session was cleared meanwhile
         states, sums = [seed.value * 1 for seed in self._seeds], []
         for part in _cut(batch, self._slices):
             sums.append(self._graph(states, *part.arrays))
@@ -43,6 +43,12 @@ class SlicedSums:
         for seed, state in zip(self._seeds, states, strict=True):
             seed.assign(state)
         return [tf.add_n(values) for values in zip(*sums, strict=True)]
+
+    def _make_global_generator(self) -> None:
+        """Makes Keras' global generator, unless it is there: made within `_DrawsCounted`, it would stay without a value.
+        A replica's thread makes it anew in every trace, which no graph allows."""
+        if not tf.distribute.has_strategy():
+            global_seed_generator()
 
     def _sums(self, states, *tensors) -> list[Any]:
         with _DrawsCounted(list(zip(self._seeds, states, strict=True))) as scope:
