@@ -17,7 +17,7 @@ def root(tokenizer, tmp_path, monkeypatch):
     (run.directory.root / "checkpoints").mkdir(parents=True)
     for name in ("config.yaml", "checkpoints/best.npz"):
         (run.directory.root / name).touch()
-    for module in ("live.serve", "run.trained_run"):  # all are imported before one is replaced
+    for module in ("live.server", "run.trained_run"):  # all are imported before one is replaced
         monkeypatch.setattr(f"qkv.{module}.load_run", lambda root, checkpoint: run)
     monkeypatch.setattr("qkv.commands.live.load_started_run", lambda path: run.config)
     return run.directory.root

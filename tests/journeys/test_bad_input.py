@@ -149,7 +149,7 @@ BAD_TEXT = {
                 "target_column": "frenhc",
             }
         },
-        r"table\.tsv:1: no column 'frenhc'; there are english, french; did you mean 'french'",
+        r"table\.tsv:1: no column 'frenhc'; there are english, french; did you mean french\?",
     ),
     "nothing left": (
         lambda folder: {"data__max_source_tokens": 1},

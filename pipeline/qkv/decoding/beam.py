@@ -305,7 +305,7 @@ def keep_live(candidates: Hypotheses, ends, size):
         size: K.
     """
     stays = ops.logical_not(ends)
-    is_first = ops.cumsum(ops.cast(stays, "int32"), axis=1) <= size
+    is_first = ops.cumsum(ops.cast(stays, "float32"), axis=1) <= size  # of int32, it would leave a GPU
     scores = ops.where(ops.logical_and(stays, is_first), candidates.scores, MINUS_INFINITY)
     return candidates._replace(scores=scores).select_best(size)
 
