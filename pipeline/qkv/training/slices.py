@@ -45,7 +45,7 @@ class SlicedSums:
         return [tf.add_n(values) for values in zip(*sums, strict=True)]
 
     def _make_global_generator(self) -> None:
-        """Makes Keras' global generator, unless it is there: made within `_DrawsCounted`, it would stay without a value.
+        """Makes Keras' global generator if it is missing: made within `_DrawsCounted`, it would stay without a value.
 
         A replica's thread makes it anew in every trace, which no graph allows.
         """
