@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 EVALUATE = """
 import sys
 import evaluate
-from qkv.evaluation import resumable
+from qkv.evaluation import evaluation_folder as resumable
 resumable.CHUNK_SENTENCES = 4
 if __name__ == "__main__":
     sys.exit(evaluate.main(sys.argv[1:]))
