@@ -175,6 +175,13 @@ def test_sentences_that_are_too_long_are_cut_and_marked_truncated(tokenizer, rec
     assert cut.hypothesis == pair[1]
 
 
+def test_a_reference_that_is_cut_keeps_its_words_around_unknown_characters(recorder):
+    reference = "the 9a9 cat sees " + "the small dog " * 8  # no digit was trained on
+    cut, whole = recorder.record_references(["a", "a"], [reference, "the 9a9 cat sees"])
+    assert cut.truncated and not whole.truncated and "<unk>" in whole.target_output_tokens
+    assert cut.target_words[: len(whole.target_words) - 1] == whole.target_words[:-1]
+
+
 def test_sentences_of_exactly_the_longest_length_are_whole(tokenizer, recorder):
     text = ("dog " * (MOST - 1)).strip()
     lengths = len(tokenizer.encode([text])[0])

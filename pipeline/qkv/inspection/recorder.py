@@ -184,11 +184,14 @@ class AttentionRecorder:
                 pairs, self.tokenizer.words_from_text([pair.source for pair in pairs], self.units.source), strict=True
             )
         ]
-        given = [pair.mode == "forced" and not pair.truncated for pair in pairs]
+        # The ids of a given text that was cut would spell other words where they stand for unknown characters.
+        given = [pair.mode == "forced" for pair in pairs]
         hypotheses = [pair.hypothesis for pair in compress(pairs, given)]
         texts = iter(self.tokenizer.of_target.words_from_text(hypotheses, self.units.target))
         target = [
-            [*next(texts), None] if forced else self.tokenizer.words_from_ids(pair.target_ids, self.units.target)
+            [*next(texts), None][: len(pair.target_ids)]
+            if forced
+            else self.tokenizer.words_from_ids(pair.target_ids, self.units.target)
             for pair, forced in zip(pairs, given, strict=True)
         ]
         return source, target
