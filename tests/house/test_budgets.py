@@ -17,13 +17,13 @@ SETTINGS = PACKAGE / "config"
 MANY_PARAMETERS = 8
 
 BUDGETS = {
-    "modules": 254,
+    "modules": 253,
     "modules with a single importer": 38,
     "modules beside the packages": 5,
     "modules in one folder": 18,
-    "lines": 39_524,  # calls of attention take the mask that Keras keeps, beside `attention_mask`
-    "lines of code": 21_395,  # the same
-    "functions with many parameters": 18,  # the same
+    "lines": 39_482,
+    "lines of code": 21_367,
+    "functions with many parameters": 18,  # calls of attention take the masks that Keras keeps, too
     "settings and options": 240,
 }
 
