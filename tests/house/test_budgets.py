@@ -21,7 +21,7 @@ BUDGETS = {
     "modules with a single importer": 38,
     "modules beside the packages": 5,
     "modules in one folder": 18,
-    "lines": 39_482,
+    "lines": 39_205,
     "lines of code": 21_367,
     "functions with many parameters": 18,  # calls of attention take the masks that Keras keeps, too
     "settings and options": 240,

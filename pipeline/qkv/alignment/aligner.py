@@ -26,8 +26,6 @@ from .readout import ChosenReadout, ProbableReadout, describe_readout
 from .readout_choice import find_readout, most_agreeing
 
 AGREEMENT_PAIRS = 500  # enough to tell heads apart
-
-
 log = logging.getLogger(__name__)
 
 

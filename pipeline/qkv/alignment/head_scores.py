@@ -32,8 +32,6 @@ from .readout import MEAN_HEAD, AlignmentReadout, ChosenReadout, ProbableReadout
 from .word_matrix import eos_argmax_counts, group_words, heads_and_mean, row_words, spread_links, word_matrix
 
 COLUMNS = ("site", "layer", "head", "side", "linked", "aer", "precision", "recall", "eos_share", "aer_low", "aer_high")
-
-
 HeadCounts = dict[tuple[str, str, str], np.ndarray]
 """What `count_heads` returns."""
 

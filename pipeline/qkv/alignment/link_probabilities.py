@@ -40,8 +40,6 @@ LEAST_WEIGHT = 0.01
 
 
 _ADDED = 1e-3  # to weights before their logarithm, since some are 0
-
-
 FEATURES = ("weight", "target_rival", "source_rival")
 """Of each head and the mean."""
 
@@ -161,11 +159,7 @@ def _padded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 FORMAT = 1  # of the file
-
-
 FOLDS = 5
-
-
 LEAST_PAIRS = 30
 """Fewer pairs with gold links calibrate nothing."""
 

@@ -108,8 +108,6 @@ def _largest(matrix: np.ndarray, axis: int) -> np.ndarray:
 
 
 Symmetrisation = Callable[[Collection[Link], Collection[Link]], set[Link]]
-
-
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 

@@ -162,8 +162,6 @@ DEFAULT_TOKENIZER = "13a"
 
 
 SIGNIFICANT = 0.05
-
-
 KNOWN_OF_RUNS = ("loss", "seed", "parameters", "updates", "minutes")
 
 

@@ -35,9 +35,6 @@ from .tables import (
 log = logging.getLogger(__name__)
 
 
-log = logging.getLogger(__name__)
-
-
 def write_faithfulness(
     request: EvaluationRequest,
     text: TokenisedSet,

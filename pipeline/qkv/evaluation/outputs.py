@@ -29,11 +29,7 @@ from .tables import (
 )
 
 OWN_SENTENCES_DRAWN = 3
-
-
 PAGE_SENTENCES = 1000  # of a set; `qkv view --sentences` shows more
-
-
 log = logging.getLogger(__name__)
 
 

@@ -280,11 +280,7 @@ _METRICS: Types = {
 
 
 _DECODING: Types = dict.fromkeys(("beam_size", "length_penalty"), lambda value: value is not None and _is_number(value))
-
-
 _ALIGNMENT: Types = {"aer": _is_number}
-
-
 _MANIFEST: Types = {"parameters": _is_number, "data_sha256": _is_section}
 
 

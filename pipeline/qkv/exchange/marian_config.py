@@ -40,11 +40,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation: what changes nothing
 
 
 LARGEST = 65_536
-
-
 MOST_TOKENS = 1_000_000
-
-
 MOST_POSITIONS = 16_384  # their table is made before anything is translated
 
 

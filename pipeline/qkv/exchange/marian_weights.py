@@ -19,8 +19,6 @@ from .marian_config import MarianConfig
 from .marian_vocabulary import NONE, MarianVocabulary
 
 FILES = ("model.safetensors", "tf_model.h5", "pytorch_model.bin")
-
-
 NUMBERS = ("F64", "F32", "F16", "BF16")  # as safetensors names the types of numbers that are read
 
 
@@ -192,8 +190,6 @@ class PyTorchFile:
 
 
 NEVER = -30.0  # a bias: probabilities times `exp` of it vanish in a float32 sum
-
-
 POSITIONS_APART = 5e-3  # half-precision files round positions
 
 

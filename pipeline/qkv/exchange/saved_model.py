@@ -28,8 +28,6 @@ from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .parity import searches
 
 BATCH_SENTENCES = 64
-
-
 STRINGS = tf.TensorSpec([None], tf.string)
 
 

@@ -203,21 +203,13 @@ class AttentionArchive:
 
 
 FORMAT_VERSION = 1
-
-
 MANIFEST = "manifest.json"
-
-
 SENTENCES = "sentences.jsonl"
-
-
 GOLD = "gold.pharaoh"
 """Where the sentences have gold alignments, a line for each."""
 
 
 SHARD = re.compile(r"shard-[0-9]{5,}\.npz")
-
-
 OPTIONAL: dict[str, Any] = {"source_unit": "spaces", "target_unit": "spaces", "prefix_tokens": 0, "required": []}
 """What is written only where it is not this."""
 
@@ -281,8 +273,6 @@ def _is_text(value: Any) -> bool:
 
 
 _TEXTS = _list_of(_is_text)
-
-
 _WORDS = _list_of(lambda word: word is None or is_natural(word))
 
 

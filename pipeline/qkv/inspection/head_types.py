@@ -29,11 +29,7 @@ from .measures import is_punctuation
 from .record import Record
 
 LEAST_SHARE = 0.5
-
-
 LEVEL = 0.05
-
-
 NEIGHBOURS = 20
 """How many other sentences lend their links."""
 

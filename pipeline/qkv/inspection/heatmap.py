@@ -171,8 +171,6 @@ def _label_panel(panel: Axes, rows: list[str], columns: list[str], below: str, s
 
 
 LABEL_CHARACTERS = 18
-
-
 TITLE_CHARACTERS = 70
 
 
@@ -203,32 +201,14 @@ def figure_title(record: Record, site: str, layer: int, heads: list[int], side: 
 
 
 _LARGEST_CELL, _SMALLEST_CELL = 0.42, 0.13  # inches
-
-
 _PANEL = 6.0  # inches that a panel may take before its cells shrink
-
-
 _WIDEST = 16.0  # inches that panels side by side may take together
-
-
 _MOST_ACROSS = 4
-
-
 TITLE = 0.75  # inches for the three lines of the title
-
-
 _GAP = 0.25  # inches between panels
-
-
 PAD = 3.0  # points between cells and labels
-
-
 _BELOW = 0.35  # inches for the head's number
-
-
 _BAR = 0.75  # inches for the colour bar and its scale
-
-
 SLANT = math.radians(60)  # of the columns' labels
 
 

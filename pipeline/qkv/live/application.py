@@ -33,17 +33,9 @@ from .page import SERVED
 from .question import read_question, read_score_question
 
 log = logging.getLogger(__name__)
-
-
 MOST_BYTES = 256 * 1024  # of a question: a row of weights of 10,000 tokens would be longer, and no model has as many
-
-
 MOST_WAITING = 16  # a class; an answer takes a tenth of a second
-
-
 MOST_KEPT = 200  # answers that can be saved
-
-
 MOST_KEPT_BYTES = 100_000_000  # of their weights
 
 
@@ -185,8 +177,6 @@ def _error(status: int, message: str) -> Response:
 
 
 FOLDER = "live"  # in the run's
-
-
 MOST_CASES = 10_000
 
 

@@ -204,8 +204,6 @@ def _search_settings(settings: Any) -> dict[str, Any]:
 
 
 NO_ROW = (-1, 0, 0)
-
-
 NO_WEIGHTS = (0.0,)  # for as many keys as there are
 
 

@@ -229,11 +229,7 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 KINDS = {TrainerSpec.UNIGRAM: "unigram", TrainerSpec.BPE: "bpe"}
-
-
 NORMAL, UNKNOWN, CONTROL = (ModelProto.SentencePiece.Type.Value(name) for name in ("NORMAL", "UNKNOWN", "CONTROL"))
-
-
 PAGE = "a page with the model inside"
 
 

@@ -14,8 +14,6 @@ from ..run.trained_run import TrainedRun
 from ..text.corpora.formats import read_corpus
 
 ASSETS = Path(__file__).parent
-
-
 SCRIPTS = ("backend", "edits", "comparison", "tokens", "row", "switches", "case", "link", "why", "view")
 """The panel's parts, `scripts/panel_*.js`, in the order in which the page holds them; the panel itself follows."""
 
@@ -25,8 +23,6 @@ SHOWN_SITES = tuple(name for name, site in SITES.items() if site.weighed_at.star
 
 
 SERVER_BACKEND = "const makeBackend = (facts) => new ServerBackend(facts);"
-
-
 SERVED = {"connect-src": "'self'"}
 
 
@@ -90,8 +86,6 @@ def _read(name: str) -> str:
 
 
 EXAMPLES = 12
-
-
 LONGEST_EXAMPLE = 15  # words
 
 

@@ -25,11 +25,7 @@ from .page import describe_changes, find_examples, live_page
 from .question import Question
 
 BEAMS = (1, 5, 10)
-
-
 EVERY_ADDRESS = ("0.0.0.0", "::")  # of this machine
-
-
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -141,8 +137,6 @@ def _name_all(runs: Sequence[tuple[Path, str]]) -> list[str]:
 
 
 MOST_CONNECTIONS = 40
-
-
 PATIENCE_SECONDS = 20  # for all that a client sends, and for each thing that it is sent
 
 

@@ -142,11 +142,7 @@ class CorpusScore(NamedTuple):
 
 
 LOW_BLEU = 0.5
-
-
 GOOD_ACCURACY = 0.4  # predicting the most frequent tokens reaches half of it
-
-
 FEW_WORDS = 3  # BLEU counts up to four in a row
 
 

@@ -288,8 +288,6 @@ def _describe_peak(where: str, peak: int | None, total: int | None) -> CheckupLi
 
 
 TIMED_SECONDS = 12.0  # enough updates for an estimate
-
-
 TIMED_UPDATES = 20
 
 

@@ -22,11 +22,7 @@ from ..training.checkpoints import KeptWeights
 from ..version import installed_versions
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "pandas", "sacrebleu")
-
-
 LOGITS = 8  # how many are recorded
-
-
 TOLERANCE = 1e-2  # other processors and number formats change logits by less, other weights by whole units
 
 

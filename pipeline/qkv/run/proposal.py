@@ -6,26 +6,12 @@ from typing import Any
 
 # Microseconds per target token on two cores of an AMD EPYC (Zen 5) in bfloat16, fitted to six sizes within 7 %.
 TOKEN_COST = 2.7
-
-
 WIDTH_COST = 0.094  # of each unit of d_model in an encoder layer, whatever is done element by element
-
-
 WORD_COST = 0.0042  # of each entry of the vocabulary
-
-
 PRODUCT_COST = 2.4e-6  # of each weight that takes part in a product
-
-
 UPDATE_TOKENS = 700  # an update takes as long besides as so many tokens
-
-
 VALIDATING_SHARE = 0.1  # of the minutes, that validations and tracing take
-
-
 BATCHES = (1024, 2048, 4096)
-
-
 UPDATES_WANTED = 2000  # batches are as large as leaves room for this many
 
 
@@ -77,8 +63,6 @@ CHOICES = (
 
 # The vocabulary that so many training pairs can fill, and the dropout that so many passes over them need.
 VOCABULARIES = ((0, 1000), (2_000, 2000), (20_000, 4000), (100_000, 8000), (500_000, 16000))
-
-
 DROPOUTS = ((0, 0.0), (3, 0.1), (15, 0.2), (60, 0.3))
 
 

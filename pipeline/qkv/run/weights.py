@@ -15,17 +15,9 @@ from ..errors import DAMAGE, InputError
 from ..files.arrays import check_header, open_zip
 
 WEIGHTS = "model.weights.h5"
-
-
 EXPECTED = {WEIGHTS, "config.json", "metadata.json"}
-
-
 DEEPEST = 50  # groups within groups; a model of Keras has some ten
-
-
 MOST_ITEMS = 20_000  # also bounds groups that hold each other
-
-
 FEW = 4  # numbers that may be integers: the states of random numbers
 
 

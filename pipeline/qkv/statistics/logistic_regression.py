@@ -8,16 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 PENALTY = 1.0
-
-
 BLOCK_ROWS = 128
 """Of how many rows products are made. They are too small for BLAS to divide among threads, which wait for each other
 for seconds where other processes have the cores."""
 
 
 _MOST_STEPS = 50
-
-
 _SMALL_STEP = 1e-8
 
 

@@ -16,8 +16,6 @@ from functools import lru_cache
 import numpy as np
 
 SAMPLES = 1000
-
-
 HELD = 10_000_000
 """How many counts of sentences are held at once."""
 

@@ -16,8 +16,6 @@ from .corpora.mixture import Mixture
 from .tokens.encoding import EncodedPairs
 
 FORCED_BATCH_TOKENS = 1536  # in batches of teacher-forced passes; larger batches pad more and were no faster
-
-
 SHORTEST, STEP = 8, 1.12
 """The least length, and by how much each is longer than the one before."""
 

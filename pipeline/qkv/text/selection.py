@@ -26,11 +26,7 @@ CHUNK_PAIRS = 1 << 17
 
 
 NOTED_LENGTH_RATIO = 9.0  # of the pairs that the report counts where no ratio is too large
-
-
 _SHORT_TOKENS = 10  # up to here a ratio of lengths says nothing ("Go." and "Vas-y, pars !")
-
-
 log = logging.getLogger(__name__)
 
 

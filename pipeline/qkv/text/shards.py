@@ -42,14 +42,8 @@ VERSION = 2
 
 
 LEFTOVER_SECONDS = 3600
-
-
 log = logging.getLogger(__name__)
-
-
 _LOOK = ("tokenized", "sentences", "beginnings", "escaped", "first", "first_short")
-
-
 _ARRAYS = {"empty": bool, "digests": np.uint64, "filtered": np.uint8, "near_digests": np.uint64}
 
 

@@ -19,15 +19,11 @@ from .build import build_batches, build_train_step
 from .step import TrainStep
 
 log = logging.getLogger(__name__)
-
-
 PROCESSOR_TOKENS = 4096
 """The size of batches on a processor, where larger ones are no faster."""
 
 
 MOST_TOKENS = 65_536
-
-
 LEAST_BATCHES = 64
 """Of an epoch: fewer updates hardly learn."""
 

@@ -284,8 +284,6 @@ class TrainStep:
 
 # The loss is a sum over some thousand tokens, not a mean, and so starts as high as another would at 2^22.
 START = 2.0**10
-
-
 LEAST, MOST = 2.0**-20, 2.0**24
 """A gradient that overflows at the least scale overflows at any: training has diverged."""
 

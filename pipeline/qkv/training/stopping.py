@@ -12,11 +12,7 @@ from .progress import Progress
 from .workers import Agreement
 
 INTERRUPTED = "interrupted"
-
-
 AGREE_SECONDS = 2.0  # between two agreements of several workers
-
-
 MOST_UPDATES_APART = 1000
 
 

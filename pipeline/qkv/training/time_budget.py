@@ -10,14 +10,8 @@ from .validation import VALIDATIONS
 from .workers import Agreement
 
 SKIPPED_UPDATES = 5  # the first ones of a session trace graphs and fill caches
-
-
 MEASURED_UPDATES = 20
-
-
 MEASURED_SHARE = 0.03  # of the minutes
-
-
 MOST_MEASURED_SECONDS = 120.0
 
 

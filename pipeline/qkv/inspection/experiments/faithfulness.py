@@ -88,11 +88,7 @@ def as_shares(scores: np.ndarray) -> np.ndarray:
 
 
 KEYS = (*Scorer._fields, "removal", "share")
-
-
 MEASURES = ("comprehensiveness", "sufficiency")
-
-
 SUMS = (*MEASURES, "taken")
 """What is summed over the measured tokens of a sentence."""
 

@@ -11,11 +11,7 @@ from ..colours import _colour
 from .faithfulness import MEASURES, Scorer
 
 FONT = 8.0  # points
-
-
 ROW, WIDTH, LABELS, PANEL = 0.19, 7.6, 1.75, 2.75  # inches
-
-
 ABOVE, BELOW = 0.75, 0.55  # inches
 
 

@@ -245,8 +245,6 @@ def _merge(names: Sequence[str]) -> tuple[list[str], np.ndarray]:
 
 
 SIDES = {"encoder": "source", "decoder": "target"}
-
-
 SUBLAYERS = {"encoder": ("self", "feed_forward"), "decoder": ("self", "cross", "feed_forward")}
 
 

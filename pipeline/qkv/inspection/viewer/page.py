@@ -26,8 +26,6 @@ from ..record import Record
 from .data import ViewerRun, measure_labels
 
 __all__ = ["ViewerRun", "viewer_page", "write_viewer"]
-
-
 ASSETS = Path(__file__).parent
 
 

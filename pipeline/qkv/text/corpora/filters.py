@@ -18,8 +18,6 @@ SCRIPT_SHARE = 0.5
 
 
 CODE_POINTS = 0x110000
-
-
 NONE_APPLIES = 0
 """What stands for no filter in an array of reasons; filter i of `CORPUS_FILTERS` is i + 1."""
 
@@ -29,17 +27,9 @@ BUCKET_NUMBERS = 1 << 18
 
 
 MOST_BITS = 6
-
-
 BLOCK_NUMBERS = 1 << 18
-
-
 _SCRIPT_WORDS = {"Han": {"CJK"}, "Japanese": {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}}
-
-
 _MARKS = re.compile(r"[\W\d_]+")
-
-
 _Mask = npt.NDArray[np.bool_]
 
 

@@ -25,17 +25,9 @@ from .formats import linked_parts_of, tags_of
 from .word_links import iterate_links, write_gold
 
 FEW_PAIRS = 100
-
-
 LARGEST_COMPONENT = 10  # different pairs; to hold out a larger one would cost training many pairs for few sentences
-
-
 Rows = npt.NDArray[np.intp]
-
-
 _EMPTY = np.uint64(0)
-
-
 log = logging.getLogger(__name__)
 
 

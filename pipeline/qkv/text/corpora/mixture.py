@@ -17,8 +17,6 @@ WHOLE_PAIRS = 1 << 20
 
 
 SHARD_PAIRS = 1 << 13
-
-
 Ranges = Sequence[tuple[int, int]]
 
 

@@ -8,8 +8,6 @@ from typing import Any, Self
 from .corpus import Corpus
 
 log = logging.getLogger(__name__)
-
-
 MOST_LINES = 1000
 """Listed of each kind; of a corpus of millions, more would make a file that nobody can open."""
 

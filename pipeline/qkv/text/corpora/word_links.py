@@ -18,17 +18,9 @@ from ..lines.text_file import read_lines
 from .corpus import Corpus, chunks
 
 Link = tuple[int, int]
-
-
 log = logging.getLogger(__name__)
-
-
 FROM_0 = r"write the file anew, counted from 0: perl -pe 's/(\d+)([-?p])(\d+)/($1-1).$2.($3-1)/ge' FILE > NEW"
-
-
 _LINK = re.compile(r"([0-9]{1,18})([-?p])([0-9]{1,18})(?::(.*))?")
-
-
 _PROBABILITY = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE]-?[0-9]{1,3})?")
 
 

@@ -16,8 +16,6 @@ from typing import BinaryIO
 from ...errors import InputError
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
-
-
 GZIP = b"\x1f\x8b"
 """How a gzip file begins."""
 
@@ -31,8 +29,6 @@ EMPTY = r"[\p{Z}\p{Cc}\p{Cf}]*"
 
 
 _PACKED = {GZIP: "gzip", ZSTD: "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
-
-
 _UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 
 

@@ -14,14 +14,8 @@ from typing import Self
 from ...files.json import read_json_object, write_json
 
 WORD = re.compile(r"\w+")
-
-
 _ESCAPED = re.compile(r"&(?:apos|quot|amp|lt|gt|#\d+);")
-
-
 _EXAMPLE_CHARACTERS = 60
-
-
 _MARKS = ".,!?;:"
 
 

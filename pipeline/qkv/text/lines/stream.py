@@ -11,11 +11,7 @@ from typing import BinaryIO
 from .line import decode_line, refuse_returns, without_mark
 
 WINDOW_LINES = 1000  # memory use does not grow with the input
-
-
 PATIENCE_SECONDS = 0.1  # how long a window waits for more lines than its first
-
-
 _END = None
 
 

@@ -19,14 +19,8 @@ from ...files.paths import refuse_other_than_file
 from .line import BYTE_ORDER_MARK, GZIP, ZSTD, compose, locate_bad_byte, refuse_returns
 
 CHUNK_LINES = 4096
-
-
 INDEX_LINES = 1 << 17
-
-
 BLOCK_BYTES = 1 << 20
-
-
 PARQUET = b"PAR1"
 """How a Parquet file begins and ends."""
 

@@ -16,11 +16,7 @@ from .line import as_line, is_empty, without_tag
 from .look import WORD, TextLook, find_difference
 
 log = logging.getLogger(__name__)
-
-
 MOST_CHARACTERS = 10  # that are named as unknown; once there are as many, later ones are not
-
-
 MOST_CUT_LINES = 20
 
 

@@ -17,8 +17,6 @@ from .automaton import APART, JOINED, PhraseAutomaton
 from .token_text import DIVIDING, NOTHING, SPACE, Symbols, TokenText, contains
 
 LARGEST_TABLE = 1 << 27  # entries, of two bytes up to 32,767 states
-
-
 NONE = -1
 
 

@@ -16,8 +16,6 @@ DIVIDING = 256
 
 
 SPACE = DIVIDING + ord(" ")
-
-
 END = 2 * DIVIDING
 """The end of the text."""
 
@@ -31,11 +29,7 @@ UNSURE = NOTHING + 1 - 0xC0
 
 
 SYMBOLS = UNSURE + 256
-
-
 _BYTE = re.compile("<0x([0-9A-F]{2})>")  # a token of a vocabulary with byte fallback
-
-
 Symbols = tuple[int, ...]
 
 

@@ -16,8 +16,6 @@ from ..corpora.corpus import CHUNK_SENTENCES, Corpus, chunks
 from .tokenizer import Tokenizer
 
 CHUNK_STARTS = 1 << 17
-
-
 CHUNK_ROWS = 1 << 17
 
 

@@ -18,11 +18,7 @@ from .subword_models import PlainModel
 from .tokenizer import Tokenizer
 
 SIDES = ("source", "target")
-
-
 LARGEST_MODEL = 1 << 28  # bytes; one of 32,000 pieces has 800,000
-
-
 _TAG = re.compile(r">>.*?<<", re.DOTALL)  # a language tag, such as >>fra<<
 
 

@@ -18,11 +18,7 @@ import numpy as np
 from ..lines.line import without_tag, words_of
 
 SAMPLED_SENTENCES = 1000  # by which a side is judged
-
-
 LONGEST_WORDS = 8  # characters a word on average; segmented Thai, Khmer and Burmese have 3 to 5, unsegmented text 15
-
-
 LONG_SENTENCES = 20  # characters on average; no language with spaces has words as long as that
 
 

@@ -15,11 +15,7 @@ from ..progress import Progress
 from ..stopping import Limits
 
 LONGEST_SILENCE_SECONDS = 10
-
-
 BAR_WIDTH = 20
-
-
 LATE = 1.25  # times the minutes for which a total of updates was measured
 
 

@@ -16,11 +16,7 @@ from ...runtime.streams import EscapingStream
 from ...text.corpora.corpus import Corpus
 
 MOST_PRINTED = 3
-
-
 MOST_CHARACTERS = 100
-
-
 MIDDLE = (0.4, 0.5, 0.6)  # shares of the validation pairs that are shorter than each probe
 
 

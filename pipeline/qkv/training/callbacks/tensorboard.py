@@ -25,8 +25,6 @@ from ...inspection.record import Record
 from ...inspection.recorder import AttentionRecorder
 
 MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#!~$"})
-
-
 PLACE = ("update", "epoch", "minutes")
 
 
@@ -167,8 +165,6 @@ def probe_table(records: Sequence[Record]) -> str:
 
 
 NAME = "subwords"
-
-
 _UNWRITTEN = ("Cc", "Cs")  # control characters, and halves of characters, which UTF-8 does not have
 
 
