@@ -4,7 +4,7 @@
     python tests/benchmarks/page_in_browser.py runs/demo --sizes      # larger models too, with random weights
 
 Compares the run's test sentences with the page's, every weight of their attention, and SentencePiece's ids of 2,000
-lines; then takes times. The figures are in README.md. It needs Chromium and the packages of tests/requirements.txt.
+lines; then takes times. The figures are in docs/measurements. It needs Chromium and tests/requirements.txt.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Trains a small run by two workers of Ray Train, as MACHINES.md says, and compares it with one process.
+"""Trains a small run by two workers of Ray Train, as docs/use/machines.md says, and compares it with one process.
 
     python tests/benchmarks/ray_train.py
 
@@ -19,7 +19,7 @@ sys.path[:0] = [str(_ROOT), str(_ROOT / "pipeline")]
 from qkv.config.yaml import dump_yaml
 from tests.benchmarks.workers import EQUAL, WorkerRuns, last_arrays
 from tests.support import ROOT
-from tests.support.documents import recipe
+from tests.support.documents import MACHINES, recipe
 from tests.support.tiny_runs import small_settings
 
 UPDATES = 40
@@ -38,7 +38,7 @@ def main() -> int:
         config = folder / "together.yaml"
         config.write_text(dump_yaml(small_settings(folder / "text", folder / "runs", EQUAL | limits)), encoding="utf-8")
         ray.init(num_cpus=3, include_dashboard=False, _node_ip_address="127.0.0.1")
-        code = recipe("TensorflowTrainer", ROOT / "pipeline" / "qkv" / "training" / "MACHINES.md")
+        code = recipe("TensorflowTrainer", MACHINES)
         exec(code, {"__name__": "__main__", "CONFIG": str(config), "STORAGE": str(folder / "ray")})
         ray.shutdown()
         together = last_arrays(folder / "runs" / "together")

@@ -14,7 +14,7 @@ from qkv.commands.import_marian import main
 from tests.support import ROOT
 from tests.support.marian import MARIAN, read_expected
 
-PAGE = ROOT / "pipeline" / "qkv" / "exchange" / "README.md"
+PAGE = ROOT / "docs" / "use" / "import.md"
 COMMANDS = [
     re.split(r"\s+#\s", line)[0]
     for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

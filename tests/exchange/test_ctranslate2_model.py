@@ -9,7 +9,7 @@ import pytest
 from qkv.commands.export import QUANTIZATIONS
 from qkv.errors import InputError
 from qkv.exchange.ctranslate2_model import TOKENIZER_FILE, write_ctranslate2
-from tests.support.documents import SHIPPING, recipe
+from tests.support.documents import EXPORT, recipe
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
 
@@ -59,7 +59,7 @@ def test_the_code_of_the_page_translates(tokenizer, tmp_path, monkeypatch, capsy
     folder.mkdir(parents=True)
     write_ctranslate2(random_run(tokenizer, tmp_path, max_positions=300), folder)  # it searches 256 tokens
     monkeypatch.chdir(tmp_path)
-    exec(recipe("ctranslate2", SHIPPING), {})
+    exec(recipe("ctranslate2", EXPORT), {})
     assert capsys.readouterr().out.endswith("\n")  # random weights may say nothing
 
 

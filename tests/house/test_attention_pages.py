@@ -7,9 +7,7 @@ import pytest
 
 from tests.support import ROOT
 
-PAGE, VALUES, SPECTRA = (
-    ROOT / "pipeline" / "qkv" / "attention" / f"{name}.md" for name in ("README", "VALUES", "SPECTRA")
-)
+PAGE, VALUES, SPECTRA = (ROOT / "docs" / "learn" / f"{name}.md" for name in ("attention", "values", "spectra"))
 PAGES = [pytest.param(page, id=page.stem) for page in (PAGE, VALUES, SPECTRA)]
 TRAINED = "\n## In a trained model\n"
 """From here on a page needs `runs/demo`."""
@@ -63,4 +61,4 @@ def test_every_section_with_code_is_read(page):
 @pytest.mark.parametrize("name", ["fixed_weights", "linformer", "lsh"])
 def test_the_page_names_files_that_exist(name):
     assert f"`mechanisms/{name}.py`" in PAGE.read_text(encoding="utf-8")
-    assert (PAGE.parent / "mechanisms" / f"{name}.py").is_file()
+    assert (ROOT / "pipeline/qkv/attention/mechanisms" / f"{name}.py").is_file()

@@ -36,8 +36,7 @@ ORDER = [
     "__main__",
 ]
 
-# What fills the gaps of notebooks is no module.
-MODULES = sorted(path for path in PIPELINE.rglob("*.py") if path.parent != PIPELINE / "lessons" / "solutions")
+MODULES = sorted(PIPELINE.rglob("*.py"))
 
 
 def name_of(path):

@@ -12,10 +12,10 @@ FOLDER = str(ROOT / "pipeline")
 READ = sorted(
     path
     for pattern in ("*.md", "*.yaml", "*.ipynb", "*.py")
-    for folder in (ROOT / "pipeline", ROOT / "configs", ROOT / "data")
+    for folder in (ROOT / "pipeline", ROOT / "docs", ROOT / "configs", ROOT / "data")
     for path in folder.rglob(pattern)
 )
-READ += [*ROOT.glob("*.md"), *ROOT.glob("*.py"), ROOT / "Makefile", ROOT / "tests/benchmarks/README.md"]
+READ += [*ROOT.glob("*.md"), *ROOT.glob("*.py"), ROOT / "Makefile"]
 
 
 def in_the_root(code):

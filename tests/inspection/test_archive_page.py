@@ -1,4 +1,4 @@
-"""ARCHIVE.md: its tables are those of the format, and its recipes give what a model says."""
+"""docs/use/archive.md: its tables are those of the format, and its recipes give what a model says."""
 
 import json
 import re

@@ -12,7 +12,7 @@ from tests.support.processes import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
-FOLDER = ROOT / "pipeline" / "qkv" / "lessons"
+FOLDER = ROOT / "docs" / "lessons"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
 SOLUTION = re.compile(r"^# %% (\S+)\n(.*?)(?=^# %% |\Z)", re.MULTILINE | re.DOTALL)
 NEED_THE_DEMO = ("3_what_a_head_does", "4_how_far_to_believe")

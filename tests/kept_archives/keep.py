@@ -1,8 +1,8 @@
 """Makes archives of Hugging Face's models, or checks those that are kept: `PYTHONPATH=. .venv-benchmark/bin/python
 tests/kept_archives/keep.py [--check]`.
 
-Each is made by the recipe of ARCHIVE.md from a tiny model with random weights, a tokenizer trained on a few sentences,
-and gold alignments of the demo. Archives, once kept, are never made anew: later versions must read them.
+Each is made by the recipe of docs/use/archive.md from a tiny model with random weights, a tokenizer trained on a few
+sentences, and gold alignments of the demo. Archives, once kept, are never made anew: later versions must read them.
 """
 
 import filecmp

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from tests.support import ROOT
 
-ARCHIVE = ROOT / "pipeline" / "qkv" / "inspection" / "ARCHIVE.md"
-TRAINING = ROOT / "pipeline" / "qkv" / "training" / "README.md"
-SHIPPING = ROOT / "pipeline" / "qkv" / "exchange" / "SHIPPING.md"
+ARCHIVE = ROOT / "docs" / "use" / "archive.md"
+TRAINING = ROOT / "docs" / "use" / "training.md"
+EXPORT = ROOT / "docs" / "use" / "export.md"
+MACHINES = ROOT / "docs" / "use" / "machines.md"
 
 
 def recipe(word: str, page: Path = ARCHIVE) -> str:

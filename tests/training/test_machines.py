@@ -1,4 +1,4 @@
-"""The recipes of MACHINES.md: what they start on which machine, and what they do when it ends."""
+"""The recipes of docs/use/machines.md: what they start on which machine, and what they do when it ends."""
 
 import json
 import os
@@ -11,8 +11,9 @@ import yaml
 
 from qkv.runtime.cluster import read_cluster
 from tests.support import ROOT
+from tests.support.documents import MACHINES
 
-PAGE = (ROOT / "pipeline" / "qkv" / "training" / "MACHINES.md").read_text(encoding="utf-8")
+PAGE = MACHINES.read_text(encoding="utf-8")
 
 # Notes what is started with which TF_CONFIG, and ends with the next of the statuses that the test has written; the
 # helper for Slurm is the real one.

@@ -20,7 +20,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     parser = ArgumentParser(
         "measure",
-        description="Measures an attention archive of any program (pipeline/qkv/inspection/ARCHIVE.md), as "
+        description="Measures an attention archive of any program (docs/use/archive.md), as "
         "evaluate.py measures those of a run: each layer and head (heads.csv, head_types.csv), each sentence "
         "(sentences.csv), BLEU and chrF of translations (metrics.json) and, with gold alignments, the error rate of "
         "each layer, head and side (head_alignment.csv) and the links of the best one (alignments.pharaoh).",

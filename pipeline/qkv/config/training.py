@@ -58,7 +58,7 @@ class StartSettings(Settings):
     callbacks: tuple[CallbackSettings, ...] = Field(
         default=(),
         description="Further callbacks, called after the run's own: a list of {name, arguments}, see "
-        f"pipeline/qkv/training/README.md. {describe(CALLBACKS)}.",
+        f"docs/use/training.md. {describe(CALLBACKS)}.",
     )
 
 

@@ -5,7 +5,7 @@
     shard-00000.npz    uncompressed float32 `(layer, head, query, key)` under `SITE/ID`, the id in six digits
     gold.pharaoh       where there are any: gold alignments, one line per sentence
 
-ARCHIVE.md has every field. To read a sentence without this package:
+docs/use/archive.md has every field. To read a sentence without this package:
 
     import json, numpy
     with open("attention/sentences.jsonl", encoding="utf-8") as lines:

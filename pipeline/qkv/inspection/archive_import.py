@@ -1,5 +1,5 @@
 """An attention archive made of tokens and arrays, whatever program has computed them: they are checked before they are
-archived. ARCHIVE.md has recipes."""
+archived. docs/use/archive.md has recipes."""
 
 import json
 import math

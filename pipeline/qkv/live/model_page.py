@@ -100,7 +100,7 @@ def _units(run: TrainedRun) -> WordUnits:
 
 
 MOST_PARAMETERS = 20_000_000
-"""A page with more takes seconds to open and seconds for a sentence: tests/benchmarks/README.md."""
+"""A page with more takes seconds to open and seconds for a sentence: docs/measurements."""
 
 
 LARGEST = float(np.finfo(np.float16).max)

@@ -81,7 +81,7 @@ class Inside(NamedTuple):
     - target_output_tokens: the tokens that are predicted, T of them.
     - log_probabilities: of these, in nats, `(T,)`.
     - logits: `(T, V)`.
-    - arrays: the values by name, see pipeline/qkv/inspection/INSIDE.md.
+    - arrays: the values by name, see docs/learn/inside.md.
     """
 
     source_tokens: list[str]
@@ -229,7 +229,7 @@ class TrainedRun(ExplainedScores):
         Args:
             sentences: sources, whose translations are searched and then read; or pairs of source and target.
             names: which values, such as `decoder.0.cross.scores` or `*.residual`; see
-                pipeline/qkv/inspection/INSIDE.md.
+                docs/learn/inside.md.
 
         Raises:
             InputError: a name fits nothing, such as scores of a mechanism that does not score each pair.

@@ -252,7 +252,7 @@ def test_all_architectures_name_what_their_cross_attention_computes_alike():
 
 
 def test_the_page_names_what_is_there():
-    page = (ROOT / "pipeline" / "qkv" / "inspection" / "INSIDE.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "learn" / "inside.md").read_text(encoding="utf-8")
     found = {name for case in ("transformer", "recurrent", "decoder-only") for name in reading_of(case)[0]}
     named = re.findall(r"`((?:encoder|decoder)\.[\w.]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
     assert len(named) > 20

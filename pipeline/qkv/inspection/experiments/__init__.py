@@ -5,5 +5,5 @@
 - `inside`: what do the values on the model's way say, and what if they were others?
 - `score_parts`: why does a head look where it looks?
 - `spectra`: in how many directions does a head compare?
-- `faithfulness`, `removal`, `faithfulness_plot`: do the tokens that attention shows matter? (../FAITHFULNESS.md)
+- `faithfulness`, `removal`, `faithfulness_plot`: do the tokens that attention shows matter?
 """

@@ -1,8 +1,8 @@
 """The inside of a model by name: what its layers compute, read, or replaced by what they computed elsewhere.
 
-Each architecture names its values itself, see `TranslationModel.places`; INSIDE.md has them all. Names may be globs,
-such as `decoder.*.cross.scores`. A value that a loop computes position by position is visited as often; its parts are
-rows of one array, along the last axis but one.
+Each architecture names its values itself, see `TranslationModel.places`, and docs/learn/inside.md lists them. Names may
+be globs, such as `decoder.*.cross.scores`. A value that a loop computes position by position is visited as often; its
+parts are rows of one array, along the last axis but one.
 
 Letters: B batch, H heads, T queries, S keys, V value size of a head, D width of the output.
 """

@@ -27,13 +27,13 @@ from qkv.commands.train import parse_train_arguments
 from qkv.config import load_run_config, names
 from qkv.files.run_directory import RunDirectory
 from tests.support import ROOT
-from tests.support.documents import SHIPPING, recipe
+from tests.support.documents import EXPORT, recipe
 
 pytestmark = pytest.mark.slow
 
 README = ROOT / "README.md"
-PAGES = [README, *sorted(ROOT.glob("C*.md")), *sorted((ROOT / "pipeline" / "qkv").rglob("*.md"))]
-PAGES += [ROOT / "tests" / name / "README.md" for name in ("", "benchmarks/mutation", "benchmarks")]
+MEASUREMENTS = sorted((ROOT / "docs" / "measurements").glob("*.md"))
+PAGES = [README, *sorted(ROOT.glob("C*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "tests" / "README.md"]
 MOST_LINES = 220
 FENCED = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 SECTIONS = [
@@ -313,7 +313,7 @@ def test_the_code_of_the_page_on_exports_translates_and_aligns(folder, monkeypat
     if not (folder.root / "export").exists():
         folder.run(command)
     monkeypatch.chdir(folder.root)
-    exec(recipe("tf.saved_model.load", SHIPPING), found := {})
+    exec(recipe("tf.saved_model.load", EXPORT), found := {})
     assert "(2, 1, 4, " in capsys.readouterr().out and found["links"].shape[0] == 1
 
 
@@ -331,7 +331,8 @@ def test_next_steps_that_commands_print_work(folder):
 # Not of the text those that name an option alone, or a choice.
 OTHER_COMMANDS = [
     command
-    for page in PAGES[1:-1]
+    for page in PAGES[1:]
+    if page not in MEASUREMENTS
     for command in commands_of(page)
     if command.startswith(("python ", "qkv ", "make ")) and not re.search(r"^qkv \w+ --| \| ", command)
 ]
@@ -381,8 +382,8 @@ def test_evaluating_leaves_the_files_of_the_table(folder):
 
 
 ELSEWHERE = [
-    *(ROOT / "pipeline/qkv/attention" / f"{page}.md" for page in ("README", "VALUES", "SPECTRA")),
-    SHIPPING,
+    *(ROOT / "docs/learn" / f"{page}.md" for page in ("attention", "values", "spectra")),
+    EXPORT,
 ]
 """Pages whose code has tests of its own."""
 
