@@ -13,7 +13,7 @@ from qkv.commands.cli import exit_cleanly
 from qkv.commands.train import make_parser, parse_train_arguments
 from qkv.config import RunConfig, load_run_config
 from qkv.config.run import dump
-from qkv.config.schema import sections_of, walk
+from qkv.config.schema import help_text, sections_of, walk
 from qkv.errors import InputError
 from tests.support import ROOT
 from tests.support.tiny_runs import MINIMAL, parsed, problem
@@ -107,16 +107,35 @@ class TestCommandLine:
             parsed(config_file, "--run.name", "été", "--print_config")
         assert "name: été" in output.buffer.getvalue().decode()
 
-    def test_help_lists_every_key_with_its_default(self):
-        shown = " ".join(make_parser().format_help().split())
+    def test_help_of_a_section_lists_every_key_with_its_default(self):
+        helps = "".join(make_parser(section).format_help() for section in RunConfig.model_fields)
+        shown = "".join(helps.split())  # lines are also broken at hyphens
         spelt_once = ("data.validation.", "data.test.", "inspection.choose_head_on.")  # the keys of data.train
         spelt_once += ("model.attention.decoder_self.", "model.attention.cross.")  # the keys of encoder_self
         for key, field in walk(RunConfig):
             if not sections_of(field) and not key.startswith(spelt_once):
-                described = re.search(re.escape(f"--{key} VALUE {field.description} (") + r"[^)]*; ([^;)]*)\)", shown)
+                text = "".join(f"--{key} VALUE {help_text(field, 'default: X')}".replace("%%", "%").split())
+                described = re.search(re.escape(text).replace("default:X", "(default:[^;)]*|required)"), shown)
                 assert described, key
                 if not field.is_required() and isinstance(field.default, int | float):
-                    assert described.group(1) == f"default {str(field.default).lower()}"
+                    assert described[1] == f"default:{str(field.default).lower()}"
+
+    def test_help_names_every_section_and_few_options(self, capsys: pytest.CaptureFixture):
+        with pytest.raises(SystemExit) as ended:
+            make_parser().parse_args(["--help"])
+        assert ended.value.code == 0
+        shown = capsys.readouterr().out
+        assert all(f"--help {section}:" in shown for section in RunConfig.model_fields)
+        assert "--training.max_minutes VALUE" in shown
+        assert len(re.findall(r"^  --\w+\.", shown, re.MULTILINE)) < 10
+
+    def test_help_of_a_section_shows_its_options_alone(self, capsys: pytest.CaptureFixture):
+        with pytest.raises(SystemExit):
+            make_parser().parse_args(["--help", "decoding"])
+        sections = re.findall(r"^  --(\w+)\.", capsys.readouterr().out, re.MULTILINE)
+        assert set(sections) == {"decoding"}
+        with pytest.raises(InputError, match=r"expected one of run, data, .*; did you mean decoding\?"):
+            make_parser().parse_args(["--help", "decodin"])
 
     @pytest.mark.parametrize("module", ["qkv.config.run", "qkv.commands.train"])
     def test_nothing_heavy_is_imported(self, module: str):

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from qkv.config.corpus import CorpusSettings, LinkedTextSettings, ListedCorpusSe
 from qkv.config.data import DataSettings
 from qkv.config.inspection import Probe
 from qkv.config.model import BlocksSettings
-from qkv.config.schema import Settings
+from qkv.config.schema import Settings, sections_of, walk
 from qkv.config.training import CallbackSettings, TrainingSettings
 
+NO_VERBS = {"whether", "what", "which", "how", "when", "where", "the", "a", "number", "size", "folder", "file"}
 PARTS = (AttentionSettings, FullAttentionSettings, BlocksSettings)  # of sections
 SECTIONS = {
     kind
@@ -32,6 +34,16 @@ class TestSchema:
     def test_every_key_has_a_description(self, section: type[Settings]):
         unexplained = [name for name, field in section.model_fields.items() if not field.description]
         assert unexplained == []
+
+    def test_a_key_is_described_by_an_imperative_of_at_most_25_words_and_its_values(self):
+        for key, field in walk(RunConfig):
+            if not sections_of(field):
+                text = " ".join(field.description.split())
+                sentence, *values = re.split(r"(?<!al)\. ", text.removesuffix("."))
+                assert len(sentence.split()) <= 25, key
+                assert re.sub(r"With \w+: ", "", sentence).split()[0].lower() not in NO_VERBS, key
+                assert len(values) <= 1, key
+                assert all(re.match(r"(null|none|nothing|auto|false|\d+): ", value) for value in values), key
 
     def test_settings_do_not_change_after_loading(self, config_file: Path):
         with pytest.raises(ValueError, match="frozen"):

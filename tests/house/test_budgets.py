@@ -7,6 +7,7 @@ out instead.
 import ast
 import re
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -70,14 +71,18 @@ def parameters(function):
 
 
 def settings_and_options(path, tree):
-    """Fields of sections of the config, and options of commands where they are added."""
-    found = 0
-    for node in ast.walk(tree):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call) and path.is_relative_to(SETTINGS):
-            found += getattr(node.value.func, "id", "") == "Field"
-        if isinstance(node, ast.Call):
-            found += getattr(node.func, "attr", "") == "add_argument"
-    return found
+    """Settings of sections of the config, each with its description below it, and options of commands but `--help`."""
+    calls = [node for node in ast.walk(tree) if getattr(getattr(node, "func", None), "attr", "") == "add_argument"]
+    added = sum("'--help'" not in ast.dump(call) for call in calls)
+    bodies = [node.body for node in tree.body if isinstance(node, ast.ClassDef) and path.parent == SETTINGS]
+    fields = [
+        isinstance(field, ast.AnnAssign)
+        and isinstance(below, ast.Expr)
+        and "ClassVar" not in ast.dump(field.annotation)
+        for body in bodies
+        for field, below in pairwise(body)
+    ]
+    return added + sum(fields)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from ..config.ensemble import check_members, check_members_search
 from ..config.names import describe
 from ..config.names.translation import BLEU_TOKENIZERS
 from ..config.run import RunConfig, RunSettings, load_started_run, with_decoding
-from ..config.schema import expectation
+from ..config.schema import expectation, help_text
 from ..errors import InputError, LostWorkerError, did_you_mean, invocation, mistake, nearest_key, refusal
 from ..files.paths import (
     check_file_to_write,
@@ -244,15 +244,17 @@ def add_decoding_options(parser: argparse.ArgumentParser, without: Collection[st
     group = parser.add_argument_group("decoding (defaults: the settings of the run)")
     for name, field in DecodingSettings.model_fields.items():
         if name not in (*CONFIG_ALONE, *without):
-            text = f"{field.description} ({expectation(field)})".replace("%", "%%")
-            group.add_argument(f"--{name}", metavar="VALUE", help=text)
+            group.add_argument(f"--{name}", metavar="VALUE", help=help_text(field))
 
 
 def add_seed_option(parser: argparse.ArgumentParser) -> None:
     """Adds the seed of sampling, which `with_decoding` reads."""
-    text = f"With sampling: seed the draws by this number ({expectation(RunSettings.model_fields['seed'])}). "
-    text += "Default: the run's."
-    parser.add_argument("--seed", metavar="VALUE", help=text)
+    limits = expectation(RunSettings.model_fields["seed"])
+    parser.add_argument(
+        "--seed",
+        metavar="VALUE",
+        help=f"with sampling: seed the draws by this number ({limits}; default: the run's)",
+    )
 
 
 def add_given_options(parser: argparse.ArgumentParser, note: str = "") -> None:

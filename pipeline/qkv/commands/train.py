@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from ..config import RunConfig, load_run_config
 from ..config.messages import parse_value
 from ..config.run import KEPT_BUT, changes_of_result, dump, load_started_run
-from ..config.schema import expectation, sections_of, walk
+from ..config.schema import help_text, sections_of, walk
 from ..errors import InputError, LostWorkerError, invocation
 from ..run import train
 from ..runtime.cluster import meet, read_cluster
@@ -24,9 +24,11 @@ from .cli import ArgumentParser, check_config_paths, exit_cleanly, log_to_output
 TELLING_MINUTES = 1.0
 USAGE = f"""{invocation("train")} --config FILE [--section.key VALUE ...] [--print_config]
        {invocation("train")} --resume RUN [--section.key VALUE ...]"""
-DESCRIPTION = """Trains a translator. Settings come from FILE; options override them. Write a VALUE as in YAML: 0.1,
-true, null, [cross, encoder]. To resume an interrupted run, give the same command again. With --resume, settings come
-from the run, and options that would change its result are refused."""
+DESCRIPTION = f"""Trains a translator. Settings come from FILE, and options override them; a VALUE is written as in
+YAML: 0.1, true, null, [cross, encoder]. The same command given again resumes an interrupted run; with --resume,
+settings come from the run, and options that would change its result are refused. `{invocation("train")} --help SECTION`
+shows the options of a section, such as training."""
+SHOWN = ("run.name", "run.seed", "training.max_updates", "training.max_epochs", "training.max_minutes")
 
 
 @exit_cleanly
@@ -131,56 +133,82 @@ def _refuse_imported(config: RunConfig, place: str) -> None:
         )
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Returns the parser of `train.py`; its help lists every key with its meaning, range and default."""
+class _Help(argparse.Action):
+    """Prints the help, or what it says of a section."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:
+        make_parser(values).print_help()
+        parser.exit()
+
+
+def make_parser(section: str | None = None) -> argparse.ArgumentParser:
+    """Returns the parser of `train.py`.
+
+    Args:
+        section: the section whose options its help shows, each with its meaning, range and default; None for the names
+            of all sections and the options that most trainings need.
+    """
     parser = ArgumentParser(
         "train",
         usage=USAGE,
-        description=DESCRIPTION,
+        description=DESCRIPTION if section is None else None,
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=8),
         argument_default=argparse.SUPPRESS,  # what is not given is not there
+        add_help=False,
     )
     parser.add_argument(
-        "--config", metavar="FILE", help="YAML file with the settings of a run, such as those in configs/."
+        *("-h", "--help"),
+        action=_Help,
+        nargs="?",
+        choices=list(RunConfig.model_fields),
+        metavar="SECTION",
+        help="show this help, or the options of a section",
     )
-    parser.add_argument("--resume", metavar="RUN", help="Folder of a run to resume with its own settings.")
-    parser.add_argument("--print_config", action="store_true", help="Print all settings as a config file and exit.")
-    _add_sections(parser)
+    parser.add_argument("--config", metavar="FILE", help="read the settings from this file, such as configs/demo.yaml")
+    parser.add_argument("--resume", metavar="RUN", help="resume the run in this folder with its own settings")
+    parser.add_argument("--print_config", action="store_true", help="print all settings as a config file and exit")
+    if section is not None:
+        _add_section(parser, section)
+        return parser
+    group = parser.add_argument_group("settings that most trainings need")
+    for key, field in settable_keys():
+        _add_setting(group, key, field if key in SHOWN else None)
+    for name, field in RunConfig.model_fields.items():
+        parser.add_argument_group(f"--help {name}", field.description)
     return parser
 
 
-def _add_sections(parser: argparse.ArgumentParser) -> None:
-    """Adds each section as a group of options; of a section with keys of an earlier one, only others are shown."""
-    shown: list[tuple[str, set[tuple[str, str | None]]]] = []
-    keys: set[str] = set()
-    for section_key, section_field in walk(RunConfig):
-        for tag, section in sections_of(section_field).items():
-            own = {(name, field.description) for name, field in section.model_fields.items()}
-            related = [(key, other) for key, other in shown if own <= other or other <= own]
-            above, known = related[0] if related else ("", set())
-            shown.append((section_key, own))
-            example = f"--{section_key}.{next(iter(section.model_fields))}"
-            note = f" Keys as in {above}: {example} and so on." if above else ""
-            title = f"{section_key} ({tag})" if tag else section_key
-            meaning = section.__doc__ if tag else section_field.description
-            group = parser.add_argument_group(title, f"{meaning}{note}")
-            for name, field in section.model_fields.items():
-                option = f"--{section_key}.{name}"
-                if not sections_of(field) and option not in keys:
-                    keys.add(option)
-                    text = f"{field.description} ({expectation(field)}; {_default(field)})".replace("%", "%%")
-                    hidden = (name, field.description) in known
-                    group.add_argument(option, metavar="VALUE", help=argparse.SUPPRESS if hidden else text)
+def _add_section(parser: argparse.ArgumentParser, name: str) -> None:
+    """Adds the options of a section, by the sections in it; keys that several of these have in common stand once."""
+    places: dict[tuple[str, str | None], str] = {}
+    for key, section_field in walk(RunConfig):
+        for tag, section in sections_of(section_field).items() if f"{key}.".startswith(f"{name}.") else ():
+            fields = {each: field for each, field in section.model_fields.items() if not sections_of(field)}
+            above = [each for each, field in fields.items() if (each, field.description) in places]
+            title = f"{key} ({tag})" if tag else key
+            text = section.__doc__ if tag else section_field.description
+            if above:
+                text = (
+                    f"{text} --{key}.{above[0]} and so on are as in {places[above[0], fields[above[0]].description]}."
+                )
+            group = parser.add_argument_group(title, text)
+            for each, field in fields.items():
+                if each not in above:
+                    _add_setting(group, f"{key}.{each}", field)
+                places.setdefault((each, field.description), title)
 
 
-def _default(field: FieldInfo) -> str:
+def _add_setting(group: argparse._ArgumentGroup, key: str, shown: FieldInfo | None) -> None:
+    group.add_argument(f"--{key}", metavar="VALUE", help=_help(shown) if shown else argparse.SUPPRESS)
+
+
+def _help(field: FieldInfo) -> str:
     if field.is_required():
-        return "required"
-    if field.default is None or isinstance(field.default, bool):
-        return f"default {str(field.default).lower().replace('none', 'null')}"
-    if isinstance(field.default, tuple):
-        return f"default [{', '.join(field.default)}]"
-    return f"default {field.default!r}" if field.default == "\t" else f"default {field.default}"
+        return help_text(field, "required")
+    default = f"[{', '.join(field.default)}]" if isinstance(field.default, tuple) else field.default
+    if default is None or isinstance(default, bool):
+        default = str(default).lower().replace("none", "null")
+    return help_text(field, f"default: {default}")
 
 
 def settable_keys() -> list[tuple[str, FieldInfo]]:

@@ -4,7 +4,6 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .names import describe
 from .names.model import MECHANISMS, RELATIVE_POSITIONS, SCORES, fixed_weights, mechanisms_at
 from .schema import MOST_UNITS, OneOf, Settings
 
@@ -15,35 +14,22 @@ class AttentionSettings(Settings):
     site: ClassVar[str]
     """The site, one of `names.model.ATTENTION_SITES`, to which these settings apply."""
 
-    mechanism: Annotated[str, OneOf(MECHANISMS, extensible=True)] = Field(
-        default="softmax", description=f"What is done with the scores. {describe(MECHANISMS)}."
-    )
-    score: Annotated[str, OneOf(SCORES, extensible=True)] = Field(
-        default="scaled_dot", description=f"How a query q and a key k are compared. {describe(SCORES)}."
-    )
-    key_dim: int | None = Field(
-        default=None, ge=1, le=MOST_UNITS, description="Size of one head's queries and keys; null: d_model / num_heads."
-    )
-    value_dim: int | None = Field(
-        default=None, ge=1, le=MOST_UNITS, description="Size of one head's values; null: d_model / num_heads."
-    )
-    key_value_heads: int | None = Field(
-        default=None,
-        ge=1,
-        le=1024,
-        description="Number of heads of keys and values, a divisor of num_heads; 1: all query heads share them. null: "
-        "num_heads.",
-    )
-    projection: bool = Field(
-        default=True,
-        description="Whether queries and keys are projected by learnt matrices; false: the states are compared.",
-    )
-    value_projection: bool = Field(
-        default=True, description="Whether values and the context are projected by learnt matrices."
-    )
-    block_size: int = Field(
-        default=128, ge=1, le=100_000, description="With blockwise: number of positions in a block."
-    )
+    mechanism: Annotated[str, OneOf(MECHANISMS, extensible=True)] = "softmax"
+    """Turn scores into weights by this mechanism."""
+    score: Annotated[str, OneOf(SCORES, extensible=True)] = "scaled_dot"
+    """Compare a query q and a key k by this function."""
+    key_dim: int | None = Field(default=None, ge=1, le=MOST_UNITS)
+    """Give each head queries and keys of this size. null: d_model / num_heads."""
+    value_dim: int | None = Field(default=None, ge=1, le=MOST_UNITS)
+    """Give each head values of this size. null: d_model / num_heads."""
+    key_value_heads: int | None = Field(default=None, ge=1, le=1024)
+    """Share this many heads of keys and values, a divisor of num_heads, among all query heads. null: num_heads."""
+    projection: bool = True
+    """Project queries and keys by learnt matrices. false: compare the states themselves."""
+    value_projection: bool = True
+    """Project values and the context by learnt matrices."""
+    block_size: int = Field(default=128, ge=1, le=100_000)
+    """With blockwise: take this many positions in a block."""
 
     @field_validator("mechanism")
     @classmethod
@@ -127,9 +113,8 @@ class AttentionSettings(Settings):
 class FullAttentionSettings(AttentionSettings):
     """Attention that sees all positions at once."""
 
-    projected_length: int = Field(
-        default=64, ge=1, le=100_000, description="With linformer: number of projected keys and values."
-    )
+    projected_length: int = Field(default=64, ge=1, le=100_000)
+    """With linformer: mix keys and values down to this number."""
 
 
 class EncoderSelfAttentionSettings(FullAttentionSettings):
@@ -137,13 +122,12 @@ class EncoderSelfAttentionSettings(FullAttentionSettings):
 
     site: ClassVar[str] = "encoder_self"
 
-    buckets: int = Field(
-        default=4, ge=1, le=100_000, description="With lsh: number of hash buckets, 1 or an even number."
-    )
-    chunk_length: int = Field(
-        default=16, ge=1, le=100_000, description="With lsh: number of positions in a chunk of a bucket."
-    )
-    rounds: int = Field(default=4, ge=1, le=1000, description="With lsh: number of hash functions.")
+    buckets: int = Field(default=4, ge=1, le=100_000)
+    """With lsh: hash into this many buckets, 1 or an even number."""
+    chunk_length: int = Field(default=16, ge=1, le=100_000)
+    """With lsh: cut buckets into chunks of this many positions."""
+    rounds: int = Field(default=4, ge=1, le=1000)
+    """With lsh: use this many hash functions."""
 
     @field_validator("buckets")
     @classmethod
@@ -168,20 +152,16 @@ class CrossAttentionSettings(FullAttentionSettings):
 class TransformerAttention(Settings):
     """The attention at a Transformer's three sites."""
 
-    encoder_self: EncoderSelfAttentionSettings = Field(
-        default=EncoderSelfAttentionSettings(), description="The encoder's self-attention."
-    )
-    decoder_self: DecoderSelfAttentionSettings = Field(
-        default=DecoderSelfAttentionSettings(), description="The decoder's self-attention."
-    )
-    cross: CrossAttentionSettings = Field(
-        default=CrossAttentionSettings(), description="The attention from target to source."
-    )
+    encoder_self: EncoderSelfAttentionSettings = EncoderSelfAttentionSettings()
+    """The encoder's self-attention."""
+    decoder_self: DecoderSelfAttentionSettings = DecoderSelfAttentionSettings()
+    """The decoder's self-attention."""
+    cross: CrossAttentionSettings = CrossAttentionSettings()
+    """The attention from target to source."""
 
 
 class DecoderOnlyAttention(Settings):
     """The attention of a decoder-only model."""
 
-    decoder_self: DecoderSelfAttentionSettings = Field(
-        default=DecoderSelfAttentionSettings(), description="The decoder's self-attention."
-    )
+    decoder_self: DecoderSelfAttentionSettings = DecoderSelfAttentionSettings()
+    """The decoder's self-attention."""

@@ -21,24 +21,16 @@ def is_csv(table: str | Path) -> bool:
 class LinkedTextSettings(Settings):
     """Two line-aligned text files with word links."""
 
-    source: Path | None = Field(
-        default=None,
-        description="Text file with one source sentence per line, plain, gzip or zstd; a pattern such as part-*.en.gz "
-        "stands for all files that match it, in sorted order.",
-    )
-    target: Path | None = Field(
-        default=None, description="Text file with one target sentence per line; line i translates line i of source."
-    )
-    alignments: Path | None = Field(
-        default=None,
-        description="File of word alignments in Pharaoh format (source-target, words counted from 0; ? marks possible "
-        "links), one line per pair. For validation and test text: the gold standard. For training text: the links to "
-        "learn (training.guided_attention), and the gold standard of the sets that are held out from it. null: none.",
-    )
-    alignments_turned: bool = Field(
-        default=False,
-        description="Whether the links in alignments are target-source, as for a corpus of the opposite direction.",
-    )
+    source: Path | None = None
+    """Read source sentences from this text file, one per line, plain, gzip or zstd, or from all files that match a
+    pattern, in sorted order."""
+    target: Path | None = None
+    """Read target sentences from this text file; line i translates line i of source."""
+    alignments: Path | None = None
+    """Read word alignments from this file in Pharaoh format, counted from 0, one line per pair: gold links, or links
+    to learn. null: none."""
+    alignments_turned: bool = False
+    """Read the links in alignments as target-source, as for a corpus of the opposite direction."""
 
     @model_validator(mode="after")
     def _check_files(self) -> Self:
@@ -61,33 +53,22 @@ class CorpusSettings(LinkedTextSettings):
     instead: ClassVar[str] = ""
     """What may stand in the place of files, for messages."""
 
-    table: Path | None = Field(
-        default=None,
-        description="Table (TSV or CSV, plain, gzip or zstd; or Parquet) with one sentence pair per row; replaces "
-        "source and target. Patterns as above.",
-    )
-    source_column: str | int = Field(
-        default=0,
-        description="Column of source sentences in the table: its number, counted from 0, or its name in the header.",
-    )
-    target_column: str | int = Field(
-        default=1,
-        description="Column of target sentences in the table: its number, counted from 0, or its name in the header.",
-    )
-    separator: str | None = Field(
-        default=None,
-        description="Character between the columns of the table; null: a comma in a .csv file, in which columns may "
-        "also stand in double quotes, and a tab in others, in which quotes are ordinary text.",
-    )
-    header: bool = Field(default=False, description="Whether the first line of the table names its columns.")
-    split_file: Path | None = Field(
-        default=None,
-        description="File with the name of a split on each line, aligned with the corpus; a table's header has none.",
-    )
-    split: str | None = Field(
-        default=None,
-        description="Name of the split to read, as spelt in split_file; null: read all pairs.",
-    )
+    table: Path | None = None
+    """Read the pairs from this table instead, TSV or CSV, plain, gzip or zstd, or Parquet; patterns work as for
+    source."""
+    source_column: str | int = 0
+    """Take source sentences from this column of the table, its number from 0 or its name in the header."""
+    target_column: str | int = 1
+    """Take target sentences from this column of the table, its number from 0 or its name in the header."""
+    separator: str | None = None
+    """Divide the columns of the table at this character. null: a comma in a .csv file, whose columns may be in double
+    quotes, and a tab in others, in which quotes are text."""
+    header: bool = False
+    """Take the first line of the table as the names of its columns."""
+    split_file: Path | None = None
+    """Read the split of each pair from this file, one per line, none for the table's header."""
+    split: str | None = None
+    """Read the pairs of this split alone, spelt as in split_file. null: all pairs."""
 
     @field_validator("separator")
     @classmethod
@@ -153,16 +134,11 @@ class CorpusSettings(LinkedTextSettings):
 class SetSettings(CorpusSettings):
     """The pairs of validation or test: files of their own, or so many that are held out from the training files."""
 
-    share: float | None = Field(
-        default=None,
-        gt=0,
-        le=0.5,
-        description="Share of the training files' pairs to hold out as this set, such as 0.01. No sentence of the set "
-        "stays in the training text. Replaces files of its own.",
-    )
-    pairs: int | None = Field(
-        default=None, ge=1, le=MOST_COUNTED, description="Number of pairs to hold out, instead of share."
-    )
+    share: float | None = Field(default=None, gt=0, le=0.5)
+    """Hold out this share of the training pairs, such as 0.01; none of their sentences stays in the training text.
+    null: read files."""
+    pairs: int | None = Field(default=None, ge=1, le=MOST_COUNTED)
+    """Hold out this many training pairs, instead of a share."""
 
     instead: ClassVar[str] = " (they can be held out from data.train: {share: 0.01})"
 
@@ -194,19 +170,11 @@ LONGEST_TAG = 64
 class ListedCorpusSettings(CorpusSettings):
     """One corpus of several to train on."""
 
-    weight: float | None = Field(
-        default=None,
-        ge=0,
-        le=MOST_COUNTED,
-        description="Share of this corpus in the pairs of every epoch, in proportion to the weights of the others; "
-        "null, for all of them: every pair comes once in an epoch.",
-    )
-    tag: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=LONGEST_TAG,
-        description="A token of its own, such as <back>, that is put before every source sentence of this corpus.",
-    )
+    weight: float | None = Field(default=None, ge=0, le=MOST_COUNTED)
+    """Give this corpus a share of each epoch in proportion to this number. null: every pair comes once, if no corpus
+    has a weight."""
+    tag: str | None = Field(default=None, min_length=1, max_length=LONGEST_TAG)
+    """Put this token, such as <back>, before every source sentence of the corpus. null: none."""
 
     _composed = field_validator("tag")(composed)
 

@@ -6,7 +6,6 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from .corpus import CorpusSettings, ListedCorpusSettings, SetSettings, TrainingTextSettings, check_list
-from .names import describe
 from .names.text import EUROPARL_LANGUAGES, SCRIPTS, WORD_UNITS
 from .names.translation import BLEU_TOKENIZERS, bleu_tokenizer_of
 from .schema import MAY_CHANGE, OneOf, Settings
@@ -16,27 +15,19 @@ class FilterSettings(Settings):
     """Filters of further training pairs. All are off unless they are set; `corpus_report.json` counts what each
     leaves out."""
 
-    source_script: Annotated[str, OneOf(SCRIPTS)] | None = Field(
-        default=None,
-        description="Script of the source, such as Latin: pairs of which fewer than half of the "
-        "letters are of it are left out; null: not judged.",
-    )
-    target_script: Annotated[str, OneOf(SCRIPTS)] | None = Field(
-        default=None, description="Script of the target; null: not judged."
-    )
-    identical: bool = Field(
-        default=False,
-        description="Whether to leave out pairs with the same text on both sides, white space and capitals apart.",
-    )
-    digits: bool = Field(
-        default=False,
-        description="Whether to leave out pairs whose sides have different digits, whatever their order and script.",
-    )
-    duplicates: bool = Field(default=False, description="Whether to leave out pairs that equal an earlier one.")
-    near_duplicates: bool = Field(
-        default=False,
-        description="Whether to leave out pairs that equal an earlier one but for capitals, digits, marks and spaces.",
-    )
+    source_script: Annotated[str, OneOf(SCRIPTS)] | None = None
+    """Leave out a pair if fewer than half of the source's letters belong to this script, such as Latin.
+    null: any script."""
+    target_script: Annotated[str, OneOf(SCRIPTS)] | None = None
+    """Leave out a pair if fewer than half of the target's letters belong to this script. null: any script."""
+    identical: bool = False
+    """Leave out pairs with the same text on both sides, white space and capitals apart."""
+    digits: bool = False
+    """Leave out pairs whose sides have different digits, whatever their order and script."""
+    duplicates: bool = False
+    """Leave out pairs that equal an earlier one."""
+    near_duplicates: bool = False
+    """Leave out pairs that equal an earlier one except for capitals, digits, punctuation and spaces."""
 
     @field_validator("source_script", "target_script", mode="before")
     @classmethod
@@ -50,19 +41,12 @@ class NormalizeSettings(Settings):
     Sentences that look like it already stay as they are; sets are never changed.
     """
 
-    lowercase: bool = Field(
-        default=False,
-        description="Whether to lower-case it. Where the training text has capitals, only the first word is "
-        "lower-cased, unless the training text has it with its capital or begins its sentences with capitals.",
-    )
-    moses: bool = Field(
-        default=False,
-        description="Whether to unify punctuation and to divide words from marks as Moses does for the language.",
-    )
-    europarl: bool = Field(
-        default=False,
-        description="Whether to divide and lower-case words as the text of data/manythings is (English and French).",
-    )
+    lowercase: bool = False
+    """Lower-case the sentence as the training text is: all of it, or only a first word that is no name."""
+    moses: bool = False
+    """Unify punctuation and separate words from it as Moses does for the language."""
+    europarl: bool = False
+    """Separate and lower-case words as in the text of data/manythings (English and French)."""
 
     @model_validator(mode="after")
     def _check_division(self) -> Self:
@@ -77,83 +61,53 @@ Unit = Annotated[str, OneOf(WORD_UNITS)]
 class WordSettings(Settings):
     """The units that count as words where attention is shown and words are aligned."""
 
-    source: Unit | None = Field(
-        default=None,
-        description=f"What counts as a word of the source. {describe(WORD_UNITS)}. null: spaces, or subwords if the "
-        "text is found to have no spaces between words.",
-    )
-    target: Unit | None = Field(default=None, description="The same for the target.")
+    source: Unit | None = None
+    """Count these units of the source as words. null: spaces, or subwords if the text has no spaces between words."""
+    target: Unit | None = None
+    """Count these units of the target as words. null: as for the source."""
 
 
 class DataSettings(Settings):
     """The parallel text, and what happens to unsuitable pairs."""
 
-    source_language: str = Field(min_length=1, description="Code of the source language, such as en.")
-    target_language: str = Field(min_length=1, description="Code of the target language, such as fr.")
-    train: TrainingTextSettings = Field(
-        description="The training pairs: two line-aligned text files, or a table with a column for each language; or a "
-        "list of such corpora, each with its weight and tag; null in an imported run."
-    )
-    validation: SetSettings | None = Field(
-        description="The pairs on which the best checkpoint is chosen: files as above, or held out by share or pairs; "
-        "null in an imported run."
-    )
-    test: SetSettings | None = Field(
-        default=None,
-        description="The pairs that evaluate.py scores: files as above, or held out by share or pairs; null: none.",
-    )
-    temperature: float | None = Field(
-        default=None,
-        ge=1,
-        le=1000,
-        description="With a list of training corpora: their shares of an epoch are in proportion to their numbers of "
-        "pairs to the power of 1 / temperature. 1: as large as they are; 1000: nearly equal; null: by their weights.",
-    )
-    tokenized: bool = Field(
-        default=False,
-        description="Whether words are already separated by spaces; BLEU then splits the text at spaces only.",
-    )
-    bleu_tokenizer: Annotated[str, OneOf(BLEU_TOKENIZERS)] | None = Field(
-        default=None,
-        description="How sacreBLEU splits text into words for BLEU. null: none if tokenized; otherwise by "
-        "target_language, zh for Chinese, char for Japanese, Korean, Thai, Lao, Khmer and Burmese, and 13a for others. "
-        f"{describe(BLEU_TOKENIZERS)}.",
-    )
-    normalize: Annotated[NormalizeSettings | None, MAY_CHANGE] = Field(
-        default=None, description="What is done to text that people type; null: nothing."
-    )
-    words: Annotated[WordSettings, MAY_CHANGE] = Field(
-        default=WordSettings(), description="What counts as a word where attention is shown and words are aligned."
-    )
-    max_source_tokens: int = Field(
-        default=128, ge=1, le=100_000, description="Longest source sentence to train on, in tokens without EOS."
-    )
-    max_target_tokens: int = Field(
-        default=128, ge=1, le=100_000, description="Longest target sentence to train on, in tokens without EOS."
-    )
-    max_length_ratio: float | None = Field(
-        default=None,
-        ge=1,
-        le=100_000,
-        description="Leave out pairs whose longer side, of more than 10 tokens, has more than this many times as many "
-        "tokens as the shorter; null: keep them.",
-    )
-    joined_pairs: float = Field(
-        default=0.0,
-        ge=0,
-        le=100,
-        description="Number of extra training pairs, as a share of the original ones. Each joins two random pairs, "
-        "within max_source_tokens and max_target_tokens, so that the model sees longer sentences. 0: none.",
-    )
-
-    filters: FilterSettings | None = Field(
-        default=None, description="Further training pairs that are left out; null: none."
-    )
-    cache: Annotated[Path | None, MAY_CHANGE] = Field(
-        default=None,
-        description="Folder in which encoded text is kept, for other runs with the same text and tokenizer; null: "
-        "every run encodes its own.",
-    )
+    source_language: str = Field(min_length=1)
+    """Name the source language by its code, such as en."""
+    target_language: str = Field(min_length=1)
+    """Name the target language by its code, such as fr."""
+    train: TrainingTextSettings
+    """The training pairs: two line-aligned text files, a table, or a list of such corpora, each with its weight and
+    tag; null in an imported run."""
+    validation: SetSettings | None
+    """The pairs on which the best checkpoint is chosen: files, or held out by share or pairs; null in an imported
+    run."""
+    test: SetSettings | None = None
+    """The pairs on which runs are evaluated: files, or held out by share or pairs; null: none."""
+    temperature: float | None = Field(default=None, ge=1, le=1000)
+    """Give each corpus of a list a share of each epoch in proportion to its pairs to the power 1 / temperature.
+    null: by weights; 1: as large as they are; 1000: nearly equal."""
+    tokenized: bool = False
+    """Take the words as separated by spaces already; BLEU then splits the text at spaces only."""
+    bleu_tokenizer: Annotated[str, OneOf(BLEU_TOKENIZERS)] | None = None
+    """Split text into words for BLEU by this tokenizer of sacreBLEU. null: none if tokenized, otherwise zh, char or
+    13a by target_language."""
+    normalize: Annotated[NormalizeSettings | None, MAY_CHANGE] = None
+    """The changes to text that people type; null: none."""
+    words: Annotated[WordSettings, MAY_CHANGE] = WordSettings()
+    """The units that count as words where attention is shown and words are aligned."""
+    max_source_tokens: int = Field(default=128, ge=1, le=100_000)
+    """Leave out pairs with more source tokens than this, EOS not counted."""
+    max_target_tokens: int = Field(default=128, ge=1, le=100_000)
+    """Leave out pairs with more target tokens than this, EOS not counted."""
+    max_length_ratio: float | None = Field(default=None, ge=1, le=100_000)
+    """Leave out pairs whose longer side, of more than 10 tokens, has over this many times the tokens of the shorter.
+    null: keep them."""
+    joined_pairs: float = Field(default=0.0, ge=0, le=100)
+    """Add this share of extra training pairs, each two random pairs joined, so that the model sees longer sentences.
+    0: none."""
+    filters: FilterSettings | None = None
+    """The filters that leave out further training pairs; null: none."""
+    cache: Annotated[Path | None, MAY_CHANGE] = None
+    """Keep encoded text in this folder, for other runs with the same text and tokenizer. null: keep none."""
 
     @property
     def scoring_tokenizer(self) -> str:

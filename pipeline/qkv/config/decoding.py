@@ -7,7 +7,6 @@ from pydantic import Field, field_validator, model_validator
 from ..errors import did_you_mean
 from .data import DataSettings
 from .model import ArchitectureSettings
-from .names import describe
 from .names.translation import BEAM_ENDS, LENGTH_DIVISORS, SEARCHES
 from .schema import KEPT, OneOf, Settings, composed
 
@@ -15,95 +14,46 @@ from .schema import KEPT, OneOf, Settings, composed
 class DecodingSettings(Settings):
     """The search for translations."""
 
-    search: Annotated[str, OneOf(SEARCHES)] = Field(
-        default="beam", description=f"How translations are searched. {describe(SEARCHES)}."
-    )
-    beam_size: int = Field(
-        default=5,
-        ge=1,
-        le=1000,
-        description="Number of hypotheses per sentence that beam search keeps; 1: greedy search.",
-    )
-    n_best: int = Field(
-        default=1,
-        ge=1,
-        le=1000,
-        description="Number of translations to return for each sentence; with beam search at most beam_size, truncated "
-        "ones last.",
-    )
-    length_penalty: float = Field(
-        default=1.0,
-        ge=0,
-        le=5,
-        description="Exponent of the length penalty: hypotheses of n tokens are ranked by log-probability divided by "
-        "((5 + n) / 6) to this power. 0: no penalty, which favours short translations.",
-    )
-    length_divisor: Annotated[str, OneOf(LENGTH_DIVISORS)] = Field(
-        default="gnmt", description=f"By what log-probabilities are divided. {describe(LENGTH_DIVISORS)}."
-    )
-    beam_end: Annotated[str, OneOf(BEAM_ENDS)] = Field(
-        default="full", description=f"When beam search ends. {describe(BEAM_ENDS)}."
-    )
-    coverage_penalty: float = Field(
-        default=0.0,
-        ge=0,
-        le=1000,
-        description="Weight of the coverage penalty: the sum of log(min(1, attention)) over source tokens. 0: none.",
-    )
-    min_length: int = Field(
-        default=0, ge=0, le=100_000, description="Minimum number of tokens of a translation before EOS."
-    )
-    renormalize: bool = Field(
-        default=False,
-        description="Whether beam search ranks by the probability among the tokens that may come next; otherwise among "
-        "all tokens.",
-    )
-    force_eos: bool = Field(
-        default=False,
-        description="Whether a translation that reaches its limit ends in EOS, at no cost; otherwise it is cut.",
-    )
-    no_repeat_ngram: int = Field(
-        default=0, ge=0, le=100_000, description="Block repeated n-grams of this length; 0: none."
-    )
-    temperature: float = Field(
-        default=1.0,
-        ge=0.001,
-        le=1000,
-        description="With sampling: divide the logits by this number; below 1 favours likely tokens.",
-    )
-    top_k: int = Field(
-        default=0,
-        ge=0,
-        le=1_000_000,
-        description="With sampling: draw among this number of the most likely tokens; 0: among all.",
-    )
-    top_p: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="With sampling: draw among the smallest set of most likely tokens that holds this share of the "
-        "probability (nucleus sampling); 1: among all.",
-    )
-    tag: Annotated[str | None, KEPT] = Field(
-        default=None,
-        description="Tag of data.train that is put before source sentences, except those that begin with a tag; null: "
-        "none. It takes part in validation too.",
-    )
-    _composed = field_validator("tag")(composed)
+    search: Annotated[str, OneOf(SEARCHES)] = "beam"
+    """Search for translations in this way."""
+    beam_size: int = Field(default=5, ge=1, le=1000)
+    """Keep this many hypotheses per sentence in beam search. 1: greedy search."""
+    n_best: int = Field(default=1, ge=1, le=1000)
+    """Return this many translations of each sentence, in beam search at most beam_size and truncated ones last."""
+    length_penalty: float = Field(default=1.0, ge=0, le=5)
+    """Rank hypotheses of n tokens by their log-probability divided by ((5 + n) / 6) to this power.
+    0: no penalty, which favours short translations."""
+    length_divisor: Annotated[str, OneOf(LENGTH_DIVISORS)] = "gnmt"
+    """Divide log-probabilities by this function of the length."""
+    beam_end: Annotated[str, OneOf(BEAM_ENDS)] = "full"
+    """End beam search by this rule."""
+    coverage_penalty: float = Field(default=0.0, ge=0, le=1000)
+    """Weigh the coverage penalty, the sum of log(min(1, attention)) over source tokens, by this number. 0: none."""
+    min_length: int = Field(default=0, ge=0, le=100_000)
+    """Write at least this many tokens before EOS."""
+    renormalize: bool = False
+    """Rank hypotheses by probabilities among the tokens that may come next. false: among all tokens."""
+    force_eos: bool = False
+    """End a translation that reaches its limit in EOS, at no cost. false: cut it."""
+    no_repeat_ngram: int = Field(default=0, ge=0, le=100_000)
+    """Block repeated n-grams of this length. 0: none."""
+    temperature: float = Field(default=1.0, ge=0.001, le=1000)
+    """With sampling: divide the logits by this number; below 1 favours likely tokens."""
+    top_k: int = Field(default=0, ge=0, le=1_000_000)
+    """With sampling: draw among this number of the most likely tokens. 0: among all."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """With sampling: draw among the fewest most likely tokens that hold this share of the probability (nucleus
+    sampling). 1: among all."""
+    tag: Annotated[str | None, KEPT] = None
+    """Put this tag of data.train before source sentences that begin with none, in validation too. null: none."""
+    batch_sentences: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = "auto"
+    """Translate this many sentences in one batch. auto: 64 on a processor, 512 on a GPU."""
+    max_target_ratio: Annotated[float, KEPT] = Field(default=2.0, ge=0, le=1000)
+    """Limit a translation to this number times the source tokens, plus max_target_extra."""
+    max_target_extra: Annotated[int, KEPT] = Field(default=10, ge=1, le=100_000)
+    """Add this many tokens to the limit of max_target_ratio."""
 
-    batch_sentences: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = Field(
-        default="auto",
-        description="Number of sentences translated in one batch. auto: 64 on a processor, 512 on a GPU.",
-    )
-    max_target_ratio: Annotated[float, KEPT] = Field(
-        default=2.0,
-        ge=0,
-        le=1000,
-        description="Limit the translation to max_target_ratio * source tokens + max_target_extra tokens.",
-    )
-    max_target_extra: Annotated[int, KEPT] = Field(
-        default=10, ge=1, le=100_000, description="Number of tokens added to the limit of max_target_ratio."
-    )
+    _composed = field_validator("tag")(composed)
 
     @property
     def kind(self) -> str:

@@ -6,7 +6,6 @@ from pydantic import Field, field_validator
 
 from .corpus import LinkedTextSettings
 from .model import ArchitectureSettings, RecurrentSettings, TransformerSettings
-from .names import describe
 from .names.inspection import SITES
 from .schema import MOST_COUNTED, OneOf, Settings, composed
 
@@ -14,8 +13,10 @@ from .schema import MOST_COUNTED, OneOf, Settings, composed
 class Probe(Settings):
     """A sentence whose translation and attention are shown during training."""
 
-    source: str = Field(min_length=1, description="The sentence to translate, tokenised as in the data.")
-    reference: str | None = Field(default=None, description="A correct translation, for comparison; null: none.")
+    source: str = Field(min_length=1)
+    """Translate this sentence, tokenised as in the data."""
+    reference: str | None = None
+    """Compare with this correct translation. null: none."""
 
     _composed = field_validator("source", "reference")(composed)
 
@@ -23,26 +24,16 @@ class Probe(Settings):
 class InspectionSettings(Settings):
     """The attention that is written and shown."""
 
-    probes: tuple[Probe, ...] | None = Field(
-        default=None,
-        description="Sentences whose translations are shown while training, and whose attention is shown in "
-        "TensorBoard and as heat maps: a list of {source, reference}. null: three validation pairs of middle length, "
-        "while training only; []: none.",
-    )
-    probe_updates: tuple[Annotated[int, Field(ge=0, le=MOST_COUNTED)], ...] = Field(
-        default=(),
-        description="Numbers of updates after which the attention over the probes is archived, besides validations; "
-        "0: before the first.",
-    )
-    attention: tuple[Annotated[str, OneOf(SITES)], ...] = Field(
-        default=("cross",),
-        description=f"Which attention evaluate.py writes. {describe(SITES)}.",
-    )
-    choose_head_on: LinkedTextSettings | None = Field(
-        default=None,
-        description="Pairs with gold alignments on which evaluate.py chooses the layer, head and label side to report. "
-        "null: data.validation, if it has alignments.",
-    )
+    probes: tuple[Probe, ...] | None = None
+    """Show the translations and the attention of these sentences while training: a list of {source, reference}.
+    null: three validation pairs of middle length; []: none."""
+    probe_updates: tuple[Annotated[int, Field(ge=0, le=MOST_COUNTED)], ...] = ()
+    """Archive the attention over the probes after these updates, besides validations. 0: before the first."""
+    attention: tuple[Annotated[str, OneOf(SITES)], ...] = ("cross",)
+    """Write this attention in evaluations."""
+    choose_head_on: LinkedTextSettings | None = None
+    """The pairs with gold alignments on which the layer, head and label side to report are chosen;
+    null: data.validation, if it has alignments."""
 
     def check_with(self, model: ArchitectureSettings) -> None:
         """Checks that the architecture has the attention that is to be written.

@@ -7,7 +7,6 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from .attention import AttentionSettings, DecoderOnlyAttention, TransformerAttention
 from .data import DataSettings
-from .names import describe
 from .names.model import (
     ACTIVATIONS,
     ARCHITECTURES,
@@ -23,25 +22,19 @@ from .names.model import (
 from .schema import MOST_UNITS, OneOf, Probability, Settings
 
 Architecture = Annotated[str, OneOf(ARCHITECTURES)]
-ARCHITECTURE_HELP = f"Kind of model. {describe(ARCHITECTURES)}."
 
 
 class ArchitectureSettings(Settings):
     """Settings of every architecture."""
 
-    architecture: Architecture = Field(default="transformer", description=ARCHITECTURE_HELP)
-    dropout: Probability = Field(
-        default=0.1, description="Dropout rate of the embeddings and of the output of each sublayer."
-    )
-    tie_embeddings: Annotated[str, OneOf(TIED_EMBEDDINGS)] = Field(
-        default="all", description=f"Which embeddings share one table. {describe(TIED_EMBEDDINGS)}."
-    )
-    max_positions: int = Field(
-        default=512,
-        ge=2,
-        le=100_000,
-        description="Longest source or target that the model accepts, in tokens, with BOS or EOS.",
-    )
+    architecture: Architecture = "transformer"
+    """Build this kind of model."""
+    dropout: Probability = 0.1
+    """Drop this share of the embeddings and of the output of each sublayer."""
+    tie_embeddings: Annotated[str, OneOf(TIED_EMBEDDINGS)] = "all"
+    """Share one table among these embeddings."""
+    max_positions: int = Field(default=512, ge=2, le=100_000)
+    """Accept sources and targets of at most this many tokens, BOS or EOS included."""
 
     @property
     def guided_heads(self) -> tuple[int, int]:
@@ -72,25 +65,24 @@ class ArchitectureSettings(Settings):
 class BlocksSettings(ArchitectureSettings):
     """Settings of architectures made of Transformer blocks."""
 
-    d_model: int = Field(
-        default=128, ge=1, le=MOST_UNITS, description="Width of the embeddings and of every layer, in units."
-    )
-    num_heads: int = Field(default=4, ge=1, le=1024, description="Number of heads of every attention layer.")
-    d_ff: int = Field(default=256, ge=1, le=MOST_UNITS, description="Inner width of the feed-forward layers, in units.")
-    attention_dropout: Probability = Field(default=0.0, description="Dropout rate of the attention weights.")
-    activation_dropout: Probability = Field(default=0.0, description="Dropout rate inside the feed-forward layers.")
-    norm: Annotated[str, OneOf(NORMS)] = Field(
-        default="pre", description=f"Where layer normalisation is applied. {describe(NORMS)}."
-    )
-    positions: Annotated[str, OneOf(POSITIONS)] = Field(
-        default="sinusoidal", description=f"Kind of position embeddings. {describe(POSITIONS)}."
-    )
-    positions_on: Annotated[str, OneOf(POSITION_PLACES)] = Field(
-        default="input", description=f"Where vectors of positions are added. {describe(POSITION_PLACES)}."
-    )
-    activation: Annotated[str, OneOf(ACTIVATIONS)] = Field(
-        default="relu", description="Activation of the feed-forward layers."
-    )
+    d_model: int = Field(default=128, ge=1, le=MOST_UNITS)
+    """Make the embeddings and every layer this many units wide."""
+    num_heads: int = Field(default=4, ge=1, le=1024)
+    """Give every attention layer this many heads."""
+    d_ff: int = Field(default=256, ge=1, le=MOST_UNITS)
+    """Make the feed-forward layers this many units wide inside."""
+    attention_dropout: Probability = 0.0
+    """Drop this share of the attention weights."""
+    activation_dropout: Probability = 0.0
+    """Drop this share of the units inside the feed-forward layers."""
+    norm: Annotated[str, OneOf(NORMS)] = "pre"
+    """Apply layer normalisation at this place."""
+    positions: Annotated[str, OneOf(POSITIONS)] = "sinusoidal"
+    """Represent positions in this way."""
+    positions_on: Annotated[str, OneOf(POSITION_PLACES)] = "input"
+    """Add vectors of positions at this place."""
+    activation: Annotated[str, OneOf(ACTIVATIONS)] = "relu"
+    """Use this activation in the feed-forward layers."""
     attention: Settings
 
     def _block_parameters(self, vocabulary_size: int, layers: int) -> int:
@@ -119,11 +111,16 @@ class BlocksSettings(ArchitectureSettings):
 class TransformerSettings(BlocksSettings):
     """Encoder and decoder of Transformer blocks (Vaswani et al. 2017)."""
 
-    encoder_layers: int = Field(default=4, ge=1, le=1000, description="Number of encoder layers.")
-    decoder_layers: int = Field(default=4, ge=1, le=1000, description="Number of decoder layers.")
-    scale_embeddings: bool = Field(default=True, description="Multiply embeddings by the square root of d_model.")
-    output_bias: bool = Field(default=False, description="Whether each token's logit has a bias, which is learnt.")
-    attention: TransformerAttention = Field(default=TransformerAttention(), description="The attention at each site.")
+    encoder_layers: int = Field(default=4, ge=1, le=1000)
+    """Stack this many encoder layers."""
+    decoder_layers: int = Field(default=4, ge=1, le=1000)
+    """Stack this many decoder layers."""
+    scale_embeddings: bool = True
+    """Multiply embeddings by the square root of d_model."""
+    output_bias: bool = False
+    """Give each token's logit a learnt bias."""
+    attention: TransformerAttention = TransformerAttention()
+    """The attention at each site."""
 
     def least_parameters(self, vocabulary_size: int) -> int:
         """See `ArchitectureSettings`."""
@@ -138,17 +135,14 @@ class TransformerSettings(BlocksSettings):
 class DecoderOnlySettings(BlocksSettings):
     """One causal stack of Transformer blocks that reads the source and continues with the target."""
 
-    architecture: Architecture = Field(default="decoder_only", description=ARCHITECTURE_HELP)
-    layers: int = Field(default=6, ge=1, le=1000, description="Number of layers.")
-    source_loss: float = Field(
-        default=0.0,
-        ge=0,
-        le=1000,
-        description="Weight of the loss on source tokens, relative to that on target tokens; 0: none.",
-    )
-    attention: DecoderOnlyAttention = Field(
-        default=DecoderOnlyAttention(), description="The attention of the one stack of layers."
-    )
+    architecture: Architecture = "decoder_only"
+    """Build this kind of model."""
+    layers: int = Field(default=6, ge=1, le=1000)
+    """Stack this many layers."""
+    source_loss: float = Field(default=0.0, ge=0, le=1000)
+    """Weigh the loss on source tokens by this number, relative to target tokens. 0: none."""
+    attention: DecoderOnlyAttention = DecoderOnlyAttention()
+    """The attention of the one stack of layers."""
 
     def least_parameters(self, vocabulary_size: int) -> int:
         """See `ArchitectureSettings`."""
@@ -158,28 +152,22 @@ class DecoderOnlySettings(BlocksSettings):
 class RecurrentSettings(ArchitectureSettings):
     """GRU encoder and decoder with attention between them (Bahdanau et al. 2015, Luong et al. 2015)."""
 
-    architecture: Architecture = Field(default="recurrent", description=ARCHITECTURE_HELP)
-    embedding_dim: int = Field(default=256, ge=1, le=MOST_UNITS, description="Width of the embeddings, in units.")
-    hidden_dim: int = Field(default=256, ge=1, le=MOST_UNITS, description="Width of each GRU's state, in units.")
-    cross_attention: Annotated[str, OneOf(recurrent_attentions, extensible=True)] = Field(
-        default="additive",
-        description="How the decoder's states are compared with the encoder's: a score function, or fixed weights "
-        "(uniform, last). none: no attention, the decoder sees only the final state of the encoder.",
-    )
-    attention_dim: int = Field(
-        default=256,
-        ge=1,
-        le=MOST_UNITS,
-        description="Width of the projected states that additive, dot, scaled_dot and cosine compare, and hidden width "
-        "of concat, in units.",
-    )
-    decoder: Annotated[str, OneOf(RECURRENT_DECODERS)] = Field(
-        default="bahdanau", description=f"When the decoder attends. {describe(RECURRENT_DECODERS)}."
-    )
-    input_feeding: bool = Field(
-        default=False,
-        description="With decoder luong: whether each step also reads the attentional vector of the previous step.",
-    )
+    architecture: Architecture = "recurrent"
+    """Build this kind of model."""
+    embedding_dim: int = Field(default=256, ge=1, le=MOST_UNITS)
+    """Make the embeddings this many units wide."""
+    hidden_dim: int = Field(default=256, ge=1, le=MOST_UNITS)
+    """Make the state of each GRU this many units wide."""
+    cross_attention: Annotated[str, OneOf(recurrent_attentions, extensible=True)] = "additive"
+    """Compare the decoder's states with the encoder's by this score function, or use fixed weights.
+    none: no attention, the decoder sees only the encoder's final state."""
+    attention_dim: int = Field(default=256, ge=1, le=MOST_UNITS)
+    """Make projected states (additive, dot, scaled_dot, cosine) and the hidden layer of concat this many units
+    wide."""
+    decoder: Annotated[str, OneOf(RECURRENT_DECODERS)] = "bahdanau"
+    """Let the decoder attend at this moment."""
+    input_feeding: bool = False
+    """With luong: let each step also read the attentional vector of the previous step."""
 
     def least_parameters(self, vocabulary_size: int) -> int:
         """See `ArchitectureSettings`."""

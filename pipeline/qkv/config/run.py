@@ -30,24 +30,16 @@ from .yaml import Origins, dump_yaml, read_yaml, replaced
 class RunSettings(Settings):
     """The run as a whole."""
 
-    name: Annotated[str | None, MAY_CHANGE] = Field(
-        default=None, description="Name of the run's folder; null: the name of the config file."
-    )
-    directory: Annotated[Path, MAY_CHANGE] = Field(
-        default=Path("runs"), description="Folder in which run folders are made."
-    )
-    seed: int = Field(default=1, ge=0, lt=2**31, description="Seed of initial weights, batch order and dropout.")
-    devices: Annotated[int | None, MAY_CHANGE] = Field(
-        default=None,
-        ge=0,
-        le=1024,
-        description="Number of GPUs of this machine to train on, the first ones; 0: none, the processor; null: all.",
-    )
-    deterministic: Annotated[bool, MAY_CHANGE] = Field(
-        default=False,
-        description="Make a GPU add numbers in the same order every time, so that the seed determines all results, as "
-        "on a processor; it is slower.",
-    )
+    name: Annotated[str | None, MAY_CHANGE] = None
+    """Name the run's folder. null: as the config file."""
+    directory: Annotated[Path, MAY_CHANGE] = Path("runs")
+    """Make run folders in this folder."""
+    seed: int = Field(default=1, ge=0, lt=2**31)
+    """Seed the initial weights, the order of batches and dropout."""
+    devices: Annotated[int | None, MAY_CHANGE] = Field(default=None, ge=0, le=1024)
+    """Train on this many GPUs of the machine, the first ones. 0: on the processor; null: on all."""
+    deterministic: Annotated[bool, MAY_CHANGE] = False
+    """Make a GPU add numbers in the same order every time, so that the seed determines all results; slower."""
 
     @field_validator("name")
     @classmethod
@@ -60,25 +52,22 @@ class RunSettings(Settings):
 class RunConfig(Settings):
     """All settings of a run."""
 
-    run: RunSettings = Field(default=RunSettings(), description="The run as a whole.")
-    data: DataSettings = Field(description="The parallel text, and what happens to unsuitable pairs.")
-    tokenizer: TokenizerSettings = Field(
-        default=TokenizerSettings(),
-        description="The subword model that source and target share; it is trained on the training pairs.",
-    )
-    batches: BatchSettings = Field(default=BatchSettings(), description="How sentences are grouped into batches.")
-    model: ModelSettings = Field(
-        default=TransformerSettings(), description="The model: its architecture, sizes and attention."
-    )
-    training: TrainingSettings = Field(
-        description="The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes."
-    )
-    decoding: Annotated[DecodingSettings, MAY_CHANGE] = Field(
-        default=DecodingSettings(), description="How translations are searched."
-    )
-    inspection: Annotated[InspectionSettings, MAY_CHANGE] = Field(
-        default=InspectionSettings(), description="Which attention is written and shown."
-    )
+    run: RunSettings = RunSettings()
+    """The run as a whole."""
+    data: DataSettings
+    """The parallel text, and what happens to unsuitable pairs."""
+    tokenizer: TokenizerSettings = TokenizerSettings()
+    """The subword model that source and target share, trained on the training pairs."""
+    batches: BatchSettings = BatchSettings()
+    """The grouping of sentences into batches."""
+    model: ModelSettings = TransformerSettings()
+    """The model: its architecture, sizes and attention."""
+    training: TrainingSettings
+    """The optimiser, and when training ends: at the first of max_updates, max_epochs and max_minutes."""
+    decoding: Annotated[DecodingSettings, MAY_CHANGE] = DecodingSettings()
+    """The search for translations."""
+    inspection: Annotated[InspectionSettings, MAY_CHANGE] = InspectionSettings()
+    """The attention that is written and shown."""
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:

@@ -2,7 +2,7 @@
 
 import types
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
@@ -21,6 +21,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from ..errors import did_you_mean
 from ..files.paths import is_unicode
+from .names import describe
 
 MOST_UNITS = 65_536
 """The largest width of a layer."""
@@ -65,6 +66,12 @@ class OneOf:
         return list(self._names() if callable(self._names) else self._names)
 
     @property
+    def table(self) -> Mapping[str, Any]:
+        """The names with their meanings, if they have some."""
+        names = self._names() if callable(self._names) else self._names
+        return names if isinstance(names, Mapping) else {}
+
+    @property
     def expectation(self) -> str:
         """The expected value, in words."""
         return f"one of {', '.join(self.names)}"
@@ -82,9 +89,15 @@ class OneOf:
 
 
 class Settings(BaseModel):
-    """A section of settings: unknown keys are refused, and nothing changes after loading."""
+    """A section of settings: unknown keys are refused, and nothing changes after loading.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
+    The text below a key is its help: an imperative sentence of at most 25 words, and one for the values that stand for
+    something else, such as `null: no limit.`
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=(), use_attribute_docstrings=True
+    )
 
     def part(self, section: type["Settings"]) -> dict[str, Any]:
         """Returns the values that this section has of one that it inherits, by their keys."""
@@ -182,6 +195,24 @@ def changeable_in_words(schema: type[BaseModel]) -> str:
 
 def _listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def help_text(field: FieldInfo, *notes: str) -> str:
+    """Returns the help of a setting: its description, the meaning of each name that it takes, and in brackets what else
+    it takes and the notes. `argparse` reads a percent sign as `%%`."""
+    tables = [names.table for names in _names_within(field.annotation, field.metadata) if names.table]
+    text = f"{' '.join(str(field.description).split())} {' '.join(f'{describe(table)}.' for table in tables)}"
+    brackets = "; ".join([*([] if tables else [expectation(field)]), *notes])
+    return f"{text[0].lower()}{text[1:].rstrip(' .')}{f' ({brackets})' if brackets else ''}".replace("%", "%%")
+
+
+def _names_within(kind: Any, metadata: Sequence[Any]) -> Iterator[OneOf]:
+    """Yields the lists of names that a type takes, alone, in a list, or beside null."""
+    if get_origin(kind) is Annotated:
+        kind, *metadata = get_args(kind)
+    yield from (note for note in metadata if isinstance(note, OneOf))
+    for item in get_args(kind):
+        yield from _names_within(item, ())
 
 
 def expectation(field: FieldInfo) -> str:

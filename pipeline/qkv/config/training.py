@@ -8,7 +8,6 @@ from pydantic import Field, field_validator, model_validator
 
 from .data import DataSettings
 from .model import ArchitectureSettings, RecurrentSettings
-from .names import describe
 from .names.inspection import LABEL_SIDES
 from .names.model import MODEL_PARTS, PARTS_MISSING, WHOLE_MODEL
 from .names.training import CALLBACKS, OPTIMIZERS, REFUSED_CALLBACKS, SCHEDULES
@@ -23,8 +22,10 @@ CallbackName = Annotated[str, OneOf(lambda: CALLBACKS, extensible=True)]
 class CallbackSettings(Settings):
     """A callback, and the arguments that it is made with."""
 
-    name: CallbackName = Field(description=f"Which callback. {describe(CALLBACKS)}.")
-    arguments: dict[str, Any] = Field(default={}, description="Its arguments: text, numbers, true, false, null.")
+    name: CallbackName
+    """Call this callback."""
+    arguments: dict[str, Any] = Field(default={})
+    """Make it with these arguments: text, numbers, true, false, null."""
 
     @field_validator("name", mode="before")
     @classmethod
@@ -46,154 +47,99 @@ class CallbackSettings(Settings):
 class StartSettings(Settings):
     """The start of a training."""
 
-    start_from: Path | None = Field(
-        default=None,
-        description="Folder of a run, trained, in training or imported, whose weights and tokenizer the training "
-        "starts from; relative to the working directory, and read once: the new run keeps a copy. null: fresh weights.",
-    )
-    freeze: tuple[Annotated[str, OneOf(MODEL_PARTS)], ...] = Field(
-        default=(),
-        description=f"Parts of the model whose weights training does not change. {describe(MODEL_PARTS)}.",
-    )
-    callbacks: tuple[CallbackSettings, ...] = Field(
-        default=(),
-        description="Further callbacks, called after the run's own: a list of {name, arguments}, see "
-        f"docs/use/training.md. {describe(CALLBACKS)}.",
-    )
+    start_from: Path | None = None
+    """Start from the weights and the tokenizer of the run in this folder, which the new run copies.
+    null: fresh weights."""
+    freeze: tuple[Annotated[str, OneOf(MODEL_PARTS)], ...] = ()
+    """Keep the weights of these parts of the model as they are."""
+    callbacks: tuple[CallbackSettings, ...] = ()
+    """Call these callbacks after the run's own: a list of {name, arguments}, see docs/use/training.md."""
 
 
 class EarlyStoppingSettings(Settings):
     """The choice of the best checkpoint, and the end of a training whose validation no longer improves."""
 
-    metric: Annotated[str, OneOf(choosing_metrics, extensible=True)] = Field(
-        default="bleu", description="Validation metric by which the best checkpoint is chosen."
-    )
-    patience: int | None = Field(
-        default=None,
-        ge=1,
-        le=MOST_COUNTED,
-        description="Number of validations in a row without improvement after which training stops; null: no limit.",
-    )
+    metric: Annotated[str, OneOf(choosing_metrics, extensible=True)] = "bleu"
+    """Choose the best checkpoint by this validation metric."""
+    patience: int | None = Field(default=None, ge=1, le=MOST_COUNTED)
+    """Stop after this many validations in a row without improvement. null: never."""
 
 
 class GuidedAttentionSettings(Settings):
     """Guides one head of the cross-attention towards given word links (Garg et al. 2019)."""
 
-    layer: int = Field(default=0, ge=0, le=1000, description="Decoder layer of the guided head, counted from 0.")
-    head: int = Field(default=0, ge=0, le=1024, description="Number of the guided head in its layer, counted from 0.")
-    side: Annotated[str, OneOf(LABEL_SIDES)] = Field(
-        default="input",
-        description="Which links each row of attention learns. input: the links of the token that it has just read; "
-        "output: those of the token that it predicts.",
-    )
-    weight: float = Field(
-        default=0.05, ge=1e-12, le=1000, description="Weight of this loss, relative to the cross-entropy."
-    )
-    unlinked: Literal["nothing", "eos"] = Field(
-        default="nothing",
-        description="What rows learn if their word has no link. nothing: these rows are left out; eos: to attend to "
-        "the EOS of the source.",
-    )
+    layer: int = Field(default=0, ge=0, le=1000)
+    """Guide a head of this decoder layer, counted from 0."""
+    head: int = Field(default=0, ge=0, le=1024)
+    """Guide this head of the layer, counted from 0."""
+    side: Annotated[str, OneOf(LABEL_SIDES)] = "input"
+    """Teach each row of attention the links of its token on this side."""
+    weight: float = Field(default=0.05, ge=1e-12, le=1000)
+    """Weigh this loss by this number, relative to the cross-entropy."""
+    unlinked: Literal["nothing", "eos"] = "nothing"
+    """Teach this to rows whose word has no link. nothing: they are left out; eos: to attend to the source's EOS."""
 
 
 class LimitSettings(Settings):
     """The end of training: the first of max_updates, max_epochs and max_minutes."""
 
-    max_updates: Annotated[int | None, MAY_CHANGE] = Field(
-        default=None, ge=1, le=MOST_COUNTED, description="Number of updates to train for; null: no limit."
-    )
-    max_epochs: Annotated[int | None, MAY_CHANGE] = Field(
-        default=None,
-        ge=1,
-        le=MOST_COUNTED,
-        description="Number of passes over the training text to train for; null: no limit.",
-    )
-    max_minutes: Annotated[float | None, MAY_CHANGE] = Field(
-        default=None,
-        gt=0,
-        le=10_000_000,
-        description="Minutes to train for, validations included; null: no limit. With schedule clock, training ends "
-        "near them, at the end of its last update.",
-    )
+    max_updates: Annotated[int | None, MAY_CHANGE] = Field(default=None, ge=1, le=MOST_COUNTED)
+    """Train for this many updates. null: no limit."""
+    max_epochs: Annotated[int | None, MAY_CHANGE] = Field(default=None, ge=1, le=MOST_COUNTED)
+    """Train for this many passes over the training text. null: no limit."""
+    max_minutes: Annotated[float | None, MAY_CHANGE] = Field(default=None, gt=0, le=10_000_000)
+    """Train for this many minutes, validations included. null: no limit."""
 
 
 class LossSettings(Settings):
     """The loss that is minimised."""
 
-    label_smoothing: Probability = Field(
-        default=0.1,
-        description="Probability taken from the reference token and spread evenly over the vocabulary; 0: none.",
-    )
-    r_drop: float = Field(
-        default=0.0,
-        ge=0,
-        le=1000,
-        description="Weight, such as 5, of the divergence between two passes over each batch with different dropout "
-        "(R-Drop, Liang et al. 2021), which doubles the training time. 0: a single pass.",
-    )
-    guided_attention: GuidedAttentionSettings | None = Field(
-        default=None,
-        description="Guides one head towards the word links of data.train.alignments; null: no head is guided.",
-    )
+    label_smoothing: Probability = 0.1
+    """Take this probability from the reference token and spread it evenly over the vocabulary. 0: none."""
+    r_drop: float = Field(default=0.0, ge=0, le=1000)
+    """Weigh the divergence of two passes with different dropout by this number, such as 5 (R-Drop, Liang et al. 2021);
+    doubles the time. 0: a single pass."""
+    guided_attention: GuidedAttentionSettings | None = None
+    """The guidance of one head towards the word links of data.train.alignments; null: no head is guided."""
 
 
 class OptimizerSettings(Settings):
     """The optimizer, which turns gradients into updates."""
 
-    optimizer: Annotated[str, OneOf(OPTIMIZERS)] = Field(
-        default="adam", description=f"Optimiser, which turns gradients into updates. {describe(OPTIMIZERS)}."
-    )
-    beta_1: Probability = Field(default=0.9, description="Decay per update of Adam's mean of the gradients.")
-    beta_2: Probability = Field(default=0.98, description="Decay per update of Adam's mean of the squared gradients.")
-    epsilon: float = Field(
-        default=1e-9, ge=1e-16, le=1, description="Number added to Adam's divisor against division by zero."
-    )
-    weight_decay: float = Field(
-        default=0.0,
-        ge=0,
-        le=10,
-        description="Decoupled weight decay (Loshchilov and Hutter 2019): each update shrinks every matrix by this "
-        "number times the learning rate. Token embeddings, biases and layer norms are not decayed. 0: none.",
-    )
+    optimizer: Annotated[str, OneOf(OPTIMIZERS)] = "adam"
+    """Turn gradients into updates by this optimiser."""
+    beta_1: Probability = 0.9
+    """Decay Adam's mean of the gradients by this factor per update."""
+    beta_2: Probability = 0.98
+    """Decay Adam's mean of the squared gradients by this factor per update."""
+    epsilon: float = Field(default=1e-9, ge=1e-16, le=1)
+    """Add this number to Adam's divisor against division by zero."""
+    weight_decay: float = Field(default=0.0, ge=0, le=10)
+    """Shrink every matrix but token embeddings by this number times the learning rate per update (decoupled,
+    Loshchilov and Hutter 2019). 0: none."""
 
 
 class StepSettings(Settings):
     """The computation of an update."""
 
-    clip_norm: float = Field(
-        default=1.0,
-        ge=0,
-        le=1_000_000,
-        description="Clip the gradient to this norm over all variables; 0: no clipping.",
-    )
-    xla: bool = Field(
-        default=False,
-        description="Compile the update with XLA, for a single GPU. Sentences are then padded to some 20 lengths, 12 % "
-        "apart, and both sides of a batch to the same, since each shape takes up to a minute to compile. Slower on a "
-        "processor.",
-    )
+    clip_norm: float = Field(default=1.0, ge=0, le=1_000_000)
+    """Clip the gradient to this norm over all variables. 0: no clipping."""
+    xla: bool = False
+    """Compile the update with XLA on a single GPU, where sentences are padded to some 20 lengths, each compiled in up
+    to a minute."""
 
 
 class PaceSettings(Settings):
     """The intervals of validation, checkpoints and logs."""
 
-    validate_every_updates: int | None = Field(
-        default=500,
-        ge=1,
-        le=MOST_COUNTED,
-        description="Number of updates between validations; each validation also writes a checkpoint. null: ten "
-        "validations, spread evenly over a training whose schedule has an end; the default with schedule clock.",
-    )
-    checkpoint_every_minutes: Annotated[float | None, MAY_CHANGE] = Field(
-        default=10.0,
-        gt=0,
-        le=10_000_000,
-        description="Save an extra checkpoint when this many minutes have passed since the last one; it is deleted at "
-        "the next validation. null: never.",
-    )
-    log_every_updates: int = Field(
-        default=50, ge=1, le=MOST_COUNTED, description="Number of updates between lines of the training log."
-    )
+    validate_every_updates: int | None = Field(default=500, ge=1, le=MOST_COUNTED)
+    """Validate and write a checkpoint whenever this many updates have passed. null: ten times, spread evenly over a
+    schedule that has an end; the default with schedule clock."""
+    checkpoint_every_minutes: Annotated[float | None, MAY_CHANGE] = Field(default=10.0, gt=0, le=10_000_000)
+    """Save an extra checkpoint, until the next validation, when this many minutes have passed since the last one.
+    null: never."""
+    log_every_updates: int = Field(default=50, ge=1, le=MOST_COUNTED)
+    """Write a line of the training log whenever this many updates have passed."""
 
 
 class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettings, LimitSettings, StartSettings):
@@ -202,43 +148,22 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
     Each class that it inherits, but for `StartSettings`, is a part: the arguments of one constructor.
     """
 
-    precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = Field(
-        default="auto",
-        description="Number format of the computation. auto: mixed_bfloat16 on devices with native bfloat16 products, "
-        "mixed_float16 on older GPUs with native float16 products (compute capability 7.0 and 7.5), otherwise float32. "
-        "mixed_float16 scales the loss, and leaves out updates whose gradient is too large for it.",
-    )
-    learning_rate: float = Field(
-        default=0.002, ge=1e-12, le=100, description="Peak learning rate, reached at the end of warm-up."
-    )
-    schedule: Annotated[str, OneOf(SCHEDULES, extensible=True)] = Field(
-        default="inverse_sqrt", description=f"How the learning rate changes after warm-up. {describe(SCHEDULES)}."
-    )
-    warmup_updates: int = Field(
-        default=1000,
-        ge=0,
-        le=MOST_COUNTED,
-        description="Number of updates over which the learning rate rises. With schedule clock: at most 15 % of the "
-        "total.",
-    )
-    keep_checkpoints: int = Field(
-        default=2,
-        ge=1,
-        le=1_000_000,
-        description="Number of recent checkpoints to keep besides the best; if the newest is damaged, training resumes "
-        "from the previous one.",
-    )
-    average_checkpoints: int = Field(
-        default=1,
-        ge=1,
-        le=1000,
-        description="Use the mean of the weights of this many checkpoints as the final model, if it is better on "
-        "validation than the best single checkpoint. These checkpoints are kept too. 1: no averaging.",
-    )
-    early_stopping: EarlyStoppingSettings = Field(
-        default=EarlyStoppingSettings(),
-        description="Which checkpoint is best, and when training stops because validation no longer improves.",
-    )
+    precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = "auto"
+    """Compute in this number format. auto: mixed_bfloat16 on devices with native bfloat16 products, mixed_float16 on
+    older GPUs with native float16 products, otherwise float32."""
+    learning_rate: float = Field(default=0.002, ge=1e-12, le=100)
+    """Reach this peak learning rate at the end of warm-up."""
+    schedule: Annotated[str, OneOf(SCHEDULES, extensible=True)] = "inverse_sqrt"
+    """Change the learning rate after warm-up by this schedule."""
+    warmup_updates: int = Field(default=1000, ge=0, le=MOST_COUNTED)
+    """Raise the learning rate over this many updates, with schedule clock over at most 15 % of the total."""
+    keep_checkpoints: int = Field(default=2, ge=1, le=1_000_000)
+    """Keep this many recent checkpoints besides the best, so that training resumes even if the newest is damaged."""
+    average_checkpoints: int = Field(default=1, ge=1, le=1000)
+    """Average the weights of this many checkpoints, if that is better on validation than the best one.
+    1: no averaging."""
+    early_stopping: EarlyStoppingSettings = EarlyStoppingSettings()
+    """The choice of the best checkpoint, and the end of a training whose validation no longer improves."""
 
     @model_validator(mode="before")
     @classmethod

@@ -7,11 +7,13 @@ so that `--help` stays fast. The tables from name to class or function (`SCORES`
 `qkv.plugins` adds rows at run time, so look names up when they are needed and keep no copy of a table.
 """
 
+from collections.abc import Mapping
+
 from . import inspection, model, text, training, translation
 
 __all__ = ["describe", "inspection", "model", "text", "training", "translation"]
 
 
-def describe(table: dict) -> str:
+def describe(table: Mapping) -> str:
     """Returns `name: meaning; name: meaning`, for help texts."""
     return "; ".join(f"{name}: {getattr(row, 'meaning', row)}" for name, row in table.items())

@@ -12,8 +12,9 @@ LENGTH_DIVISORS = {
     "power": "n ^ length_penalty, as in Marian and Hugging Face",
 }
 BEAM_ENDS = {
-    "full": "beam_size hypotheses have ended",
-    "worst": "moreover the best open one, as long as it is, ranks no higher than any of them, as in Hugging Face",
+    "full": "when beam_size hypotheses have ended",
+    "worst": "when beam_size hypotheses have ended and the best unfinished one, at its present length, cannot beat the "
+    "worst of them (Hugging Face's default)",
 }
 
 
